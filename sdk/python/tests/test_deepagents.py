@@ -32,16 +32,33 @@ FAIL_EVERYWHERE = (
 
 
 class TestSandbox(SandboxIntegrationTests):
-    """The published suite."""
+    """The published suite, outside of the workspace."""
 
     @pytest.fixture(scope="class")
     def sandbox(self, daemon: shellkeep.Client) -> Iterator[SandboxBackendProtocol]:
         yield ShellkeepBackend(daemon, session=f"suite-{uuid.uuid4().hex[:8]}")
 
 
-for name in FAIL_EVERYWHERE:
-    fails = pytest.mark.xfail(strict=True, reason="fails for every provider")
-    setattr(TestSandbox, name, fails(getattr(SandboxIntegrationTests, name)))
+class TestSandboxInTheWorkspace(SandboxIntegrationTests):
+    """The published suite, in the workspace."""
+
+    root = ""
+
+    @property
+    def sandbox_root_dir(self) -> str:
+        return self.root
+
+    @pytest.fixture(scope="class")
+    def sandbox(self, daemon: shellkeep.Client) -> Iterator[SandboxBackendProtocol]:
+        backend = ShellkeepBackend(daemon, session=f"suite-{uuid.uuid4().hex[:8]}")
+        type(self).root = f"{backend.session.workspace}/ops"
+        yield backend
+
+
+for suite in (TestSandbox, TestSandboxInTheWorkspace):
+    for name in FAIL_EVERYWHERE:
+        fails = pytest.mark.xfail(strict=True, reason="fails for every provider")
+        setattr(suite, name, fails(getattr(SandboxIntegrationTests, name)))
 
 
 def config(thread: str) -> Any:
@@ -82,15 +99,46 @@ def test_files_are_used_beside_a_command_that_runs(client: shellkeep.Client, thr
     assert read.file_data is not None
     assert read.file_data["content"] == "one\nthree"
     assert [match["line"] for match in backend.grep("three", room).matches or []] == [2]
+    assert [match["path"] for match in backend.glob("*ote", room).matches or []] == [f"{room}/dir/note"]
     assert [entry["path"] for entry in backend.ls(f"{room}/dir").entries or []] == [f"{room}/dir/note"]
+    assert backend.delete(f"{room}/dir").error is None
+    assert backend.read(f"{room}/dir/note").error == f"File '{room}/dir/note': file_not_found"
     assert running.is_alive()
     with open(f"{room}/go", "w"):
         pass
     running.join()
     assert backend.execute("echo a; echo b >&2; echo c").output.startswith("a\nb\nc\n")
-    kinds = [event.data.get("command") for event in backend.session.events.list() if event.event_type == "run_started"]
-    assert kinds[:2] == ["mkdir gone; cd gone; mkfifo ../go; rmdir ../gone", f"cat {room}/go"]
-    assert len(kinds) == 3
+    events = list(backend.session.events.list())
+    commands = [event.data.get("command") for event in events if event.event_type == "run_started"]
+    assert commands[:2] == ["mkdir gone; cd gone; mkfifo ../go; rmdir ../gone", f"cat {room}/go"]
+    assert len(commands) == 3
+    calls = [event.data["tool_name"] for event in events if event.event_type == "tool_call"]
+    assert [name for name in calls if name != "run_command"] == ["write_file", "write_file", "remove_file"]
+    assert not [info for info in client.sessions() if info.session_id.startswith(f"{thread}.")]
+
+
+def test_links_hidden_files_and_large_trees(client: shellkeep.Client, thread: str) -> None:
+    """A search sees what grep sees, whether the files are fetched or are so many that grep itself is run."""
+    backend = ShellkeepBackend(client, session=thread)
+    room = backend.session.workspace
+    backend.execute("mkdir -p .git .ci; echo word | tee a .ci/b.yml .git/c; ln -s a link; ln -s /etc/passwd out; printf 'word\\0' >bin")
+
+    def paths(found: Any) -> list[str]:
+        return sorted(match["path"].removeprefix(f"{room}/") for match in found.matches)
+
+    assert paths(backend.grep("word", room)) == [".ci/b.yml", "a"]
+    assert paths(backend.grep("word", f"{room}/.git")) == [".git/c"]
+    assert paths(backend.grep("word", room, "*.yml")) == [".ci/b.yml"]
+    assert paths(backend.glob("*", room)) == [".ci/b.yml", ".git/c", "a", "bin", "link"]
+    assert paths(backend.glob("*.yml", room)) == [".ci/b.yml"]
+    assert backend.grep("word", room, max_count=1).truncated
+    assert "not_a_directory" in str(backend.ls(f"{room}/a").error)
+    assert "not_a_file" in str(backend.read(room).error)
+    assert backend.grep("word", f"{room}/none").matches == []
+    assert backend.glob("*", f"{room}/none").error is not None
+    backend.execute("for i in $(seq 1100); do echo word >many-$i; done")
+    assert len(paths(backend.grep("word", room))) == 1102
+    assert len(paths(backend.glob("many-*", room))) == 1100
 
 
 def test_contents_of_any_size_and_kind(client: shellkeep.Client, thread: str) -> None:

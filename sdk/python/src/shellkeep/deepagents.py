@@ -5,8 +5,8 @@
 
     agent = create_deep_agent(model, backend=ShellkeepBackend(), checkpointer=...)
 
-The agent's commands run in its session. Its file tools do not: they work beside a running command, start in no directory
-that the agent left, and leave its shell alone. Needs `shellkeep[deepagents]`.
+The agent's commands run in its session. Its file tools use the session's files: they work beside a running command, start
+in no directory that the agent left, and leave its shell alone. Needs `shellkeep[deepagents]`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from deepagents.backends.protocol import (
     EditResult,
     ExecuteResponse,
     FileDownloadResponse,
-    FileOperationError,
     FileUploadResponse,
     GlobResult,
     GrepResult,
@@ -30,14 +29,13 @@ from deepagents.backends.protocol import (
     SandboxBackendProtocol,
     WriteResult,
 )
-from deepagents.backends.sandbox import BaseSandbox
 from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 
 from ._async.client import AsyncClient
 from ._async.session import AsyncSession
 from ._clients import Clients
-from ._sync.beside import Beside
+from ._deepagents_files import Files
 from ._sync.client import Client
 from ._sync.session import Session
 from ._threads import request_id_for, session_id_for
@@ -68,7 +66,7 @@ class ShellkeepBackend(SandboxBackendProtocol):
         self._own = f"deepagents-{uuid.uuid4().hex[:12]}"
         self._timeout = timeout
         self._max_output = max_output
-        self._files = _Files(self)
+        self._files = Files(lambda: self.session)
 
     @property
     def id(self) -> str:
@@ -138,89 +136,6 @@ class ShellkeepBackend(SandboxBackendProtocol):
     async def aclose(self) -> None:
         """Closes idle connections, those of this event loop too."""
         await self._clients.aclose()
-
-
-class _Files(BaseSandbox):
-    """File tools, in a session beside the agent's own, always in the agent's workspace."""
-
-    def __init__(self, backend: ShellkeepBackend) -> None:
-        self._backend = backend
-
-    @property
-    def id(self) -> str:
-        return self._backend.id
-
-    @property
-    def _beside(self) -> Beside:
-        return Beside(self._backend.session)
-
-    def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
-        result = self._beside.run(command) if timeout is None else self._beside.run(command, timeout=timeout)
-        # Notices of this shell are dropped: no model uses it.
-        return ExecuteResponse(output=result.output, exit_code=result.exit_code, truncated=result.truncated)
-
-    def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
-        """Edits a text through the daemon: in the workspace, the edit is recorded. What cannot be edited so, and every
-        error, is left to deepagents."""
-        edited = self._edited(file_path, old_string, new_string, replace_all)
-        if edited is None or self._upload(file_path, edited[0]) is not None:
-            return super().edit(file_path, old_string, new_string, replace_all)
-        return EditResult(path=file_path, occurrences=edited[1])
-
-    def _edited(self, path: str, old: str, new: str, replace_all: bool) -> tuple[bytes, int] | None:
-        """The file with the text replaced, and how often that was done."""
-        if not old or not _is_absolute(path):
-            return None
-        try:
-            text = self._beside.read(path).decode()
-        except (OSError, UnicodeDecodeError):
-            return None
-        # A model sees line feeds only, whatever the file has.
-        plain_old, plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-        dos = plain_old.replace("\n", "\r\n"), plain_new.replace("\n", "\r\n")
-        for wanted, other in ((old, new), dos, (plain_old, plain_new)):
-            count = text.count(wanted)
-            if count == 1 or (count > 1 and replace_all):
-                return text.replace(wanted, other).encode(), count
-            if count > 1:
-                return None
-        return None
-
-    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        return [FileUploadResponse(path=path, error=self._upload(path, content)) for path, content in files]
-
-    def _upload(self, path: str, content: bytes) -> FileOperationError | None:
-        if not _is_absolute(path):
-            return "invalid_path"
-        try:
-            self._beside.write(path, content)
-        except OSError as error:
-            return _name(error)
-        return None
-
-    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        return [self._download(path) for path in paths]
-
-    def _download(self, path: str) -> FileDownloadResponse:
-        if not _is_absolute(path):
-            return FileDownloadResponse(path=path, content=None, error="invalid_path")
-        try:
-            return FileDownloadResponse(path=path, content=self._beside.read(path), error=None)
-        except OSError as error:
-            return FileDownloadResponse(path=path, content=None, error=_name(error))
-
-
-def _is_absolute(path: str) -> bool:
-    return path.startswith("/") and "\0" not in path
-
-
-def _name(error: OSError) -> FileOperationError:
-    """What went wrong, in deepagents' words."""
-    if isinstance(error, IsADirectoryError):
-        return "is_directory"
-    if isinstance(error, PermissionError):
-        return "permission_denied"
-    return "file_not_found" if isinstance(error, FileNotFoundError) else "invalid_path"
 
 
 def _response(result: RunResult) -> ExecuteResponse:
