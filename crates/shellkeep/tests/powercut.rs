@@ -8,6 +8,7 @@ mod support;
 
 use serde_json::{Value, json};
 use shellkeep_poll::until;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,8 +26,10 @@ const SESSIONS: usize = 3;
 const ANSWERS: (usize, usize) = (12, 60);
 /// Size of the image: small, so that copying it takes a moment only.
 const IMAGE_MIB: usize = 48;
-/// A state that is kept in a file of its own.
-const LARGE_STATE: usize = 70 << 10;
+/// A state that is kept in a file of its own. Some values of the keyed store are as large.
+const LARGE: usize = 70 << 10;
+/// Keys of the keyed store that are set in turn.
+const KEYS: usize = 5;
 
 /// What was answered in one session.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +39,8 @@ struct Answered {
     events: Vec<usize>,
     /// The version and the number of the agent's state.
     state: Option<(u64, usize)>,
+    /// The keys of the keyed store, each with its number.
+    keys: BTreeMap<String, usize>,
 }
 
 /// An image that is mounted over a directory. Unmounted when it is dropped, after the daemon has gone.
@@ -75,6 +80,11 @@ fn post(daemon: &Daemon, target: &str, body: &Value) -> Option<Value> {
     good.then(|| answer.json()).filter(|answer| answer["notices"].as_array().is_none_or(Vec::is_empty))
 }
 
+fn put(daemon: &Daemon, target: &str, body: &str) -> Option<Value> {
+    let answer = Request::new("PUT", target).json(body.to_owned()).send(&daemon.door()).ok()?;
+    matches!(answer.status, 200 | 201).then(|| answer.json())
+}
+
 /// Works in a session until the daemon does not answer any more.
 fn work(daemon: &Daemon, session: &str, noted: &Mutex<Answered>, count: &AtomicUsize, over: &AtomicBool) {
     let base = format!("/v1/sessions/{session}");
@@ -91,13 +101,15 @@ fn work(daemon: &Daemon, session: &str, noted: &Mutex<Answered>, count: &AtomicU
         if post(daemon, &format!("{base}/events"), &event).is_some() {
             noted.lock().unwrap().events.push(number);
         }
-        if number % 4 == 0 {
-            let state = json!({"number": number, "fill": "f".repeat(LARGE_STATE)}).to_string();
-            let put = Request::new("PUT", &format!("{base}/agent_state")).json(state).send(&daemon.door());
-            if let Some(saved) = put.ok().filter(|saved| saved.status == 200) {
-                let version = saved.json()["version"].as_u64().expect("a version");
-                noted.lock().unwrap().state = Some((version, number));
-            }
+        let is_large = number % 4 == 0;
+        let value = json!({"number": number, "fill": "f".repeat(if is_large { LARGE } else { 0 })}).to_string();
+        let key = format!("k{}", number % KEYS);
+        if put(daemon, &format!("{base}/kv/{key}"), &value).is_some() {
+            noted.lock().unwrap().keys.insert(key, number);
+        }
+        if is_large && let Some(saved) = put(daemon, &format!("{base}/agent_state"), &value) {
+            let version = saved["version"].as_u64().expect("a version");
+            noted.lock().unwrap().state = Some((version, number));
         }
         count.fetch_add(1, Ordering::SeqCst);
     }
@@ -170,6 +182,12 @@ fn nothing_is_lost(daemon: &Daemon, session: &str, answered: &Answered) {
         assert_eq!(state.status, 200, "{session}: {}", state.text());
         let found = state.json()["number"].as_u64().expect("a number") as usize;
         assert!(found >= number, "{session}: state {found}, version {version} with {number} was answered");
+    }
+    for (key, number) in &answered.keys {
+        let value = daemon.get(&format!("{base}/kv/{key}"));
+        assert_eq!(value.status, 200, "{session} {key}: {}", value.text());
+        let found = value.json()["number"].as_u64().expect("a number") as usize;
+        assert!(found >= *number, "{session}: {key} is {found}, {number} was answered");
     }
     let verdict = daemon.post(&format!("{base}/verify"), &json!({})).json();
     assert!(verdict["intact"] == true, "{session}: {verdict}");
