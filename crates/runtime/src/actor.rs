@@ -22,6 +22,7 @@ mod phase;
 mod queue;
 mod reported;
 mod rewind;
+mod run_keys;
 mod scrub;
 mod services;
 mod session;

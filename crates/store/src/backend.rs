@@ -120,6 +120,9 @@ pub trait Backend: Send {
     /// The run that a caller's key started.
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError>;
 
+    /// The keys of at most `limit` of the session's runs, in no order.
+    fn request_ids(&mut self, session_id: &SessionId, limit: usize) -> Result<Vec<String>, BackendError>;
+
     /// The last message to the session's agent that was sent with a caller's key.
     fn resume_by_request(
         &mut self,

@@ -11,7 +11,7 @@ mod requests;
 mod scrub;
 mod stories;
 
-use crate::{AppendError, Durability, OpenError, RecordOptions, Store};
+use crate::{AppendError, Durability, OpenError, RecordOptions, RequestIndex, Store};
 use shellkeep_record::{Recording, Verdict, verify};
 use shellkeep_session::shell::{Function, Variable};
 use shellkeep_session::{

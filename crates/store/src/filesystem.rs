@@ -299,6 +299,10 @@ impl Backend for FilesystemBackend {
         if self.healthy(session_id)? { self.files(session_id).run_by_request(request_id) } else { Ok(None) }
     }
 
+    fn request_ids(&mut self, session_id: &SessionId, limit: usize) -> Result<Vec<String>> {
+        if self.healthy(session_id)? { self.files(session_id).request_ids(limit) } else { Ok(Vec::new()) }
+    }
+
     fn resume_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredResume>> {
         if self.healthy(session_id)? { StoredResumes::of(&self.files(session_id)).find(request_id) } else { Ok(None) }
     }

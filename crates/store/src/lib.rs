@@ -16,6 +16,7 @@
 //! - `reader`: readers of the journal, each with a mark; `recording_reader` writes the recordings.
 //! - `scheduler`: the thread that gives the readers their turns.
 //! - [`recordings`]: the sessions' recordings, and what happens when one cannot be written.
+//! - `request_index`: what a caller's keys started; `requests` are those that the backend may lack.
 //! - [`depth`]: JSON that is nested too deeply.
 //! - `follow`: followers of a session's new records.
 //! - [`mask`]: a session's state without a secret.
@@ -57,6 +58,7 @@ pub mod quotas;
 mod reader;
 mod recording_reader;
 pub mod recordings;
+mod request_index;
 mod requests;
 mod scheduler;
 mod sealed;
@@ -81,6 +83,7 @@ pub use mask::masked_state;
 pub use pending::{Deletion, FileChange, Pending};
 pub use quotas::QuotaFile;
 pub use recordings::RecordOptions;
+pub use request_index::RequestIndex;
 pub use sealed::Survives;
 pub use store::{Store, StoreHold};
 pub use tokens::{ReaderRole, TokenBearer, TokenFile, TokenRecord};

@@ -178,6 +178,11 @@ impl Backend for MemoryBackend {
         Ok(self.healthy(session_id)?.and_then(found).filter(is_it))
     }
 
+    fn request_ids(&mut self, session_id: &SessionId, limit: usize) -> Result<Vec<String>, BackendError> {
+        let session = self.healthy(session_id)?;
+        Ok(session.into_iter().flat_map(|session| session.keys.keys()).take(limit).cloned().collect())
+    }
+
     fn resume_by_request(
         &mut self,
         session_id: &SessionId,

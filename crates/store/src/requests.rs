@@ -88,6 +88,13 @@ impl Requests {
         inner.overflown = false;
     }
 
+    /// The keys of a session's runs that the backend may not have yet. `None` if the backend must be brought up to date first.
+    pub(crate) fn ids_of(&self, session_id: &SessionId) -> Option<Vec<String>> {
+        let inner = hold(&self.inner);
+        let mine = inner.keys.keys().filter(|(session, _)| session == session_id);
+        (inner.caught_up && !inner.overflown).then(|| mine.map(|(_, key)| key.clone()).collect())
+    }
+
     /// The run with a key.
     pub(crate) fn find(&self, session_id: &SessionId, request_id: &str) -> Found {
         let inner = hold(&self.inner);

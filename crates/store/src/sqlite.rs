@@ -249,6 +249,14 @@ impl Backend for SqliteBackend {
         self.one_run(session_id, condition, &[&session_id.as_str(), &request_id])
     }
 
+    fn request_ids(&mut self, session_id: &SessionId, limit: usize) -> Result<Vec<String>, BackendError> {
+        let sql = "SELECT request_id FROM runs WHERE session = ?1 AND request_id IS NOT NULL LIMIT ?2";
+        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![session_id.as_str(), limit], |row| row.get(0)).map_err(failed)?;
+        rows.map(|key| key.map_err(damaged)).collect()
+    }
+
     fn resume_by_request(
         &mut self,
         session_id: &SessionId,

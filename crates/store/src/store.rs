@@ -11,11 +11,11 @@ use crate::lock::hold;
 use crate::memory::MemoryBackend;
 use crate::problems::Problems;
 use crate::recordings::{RecordingSet, Recordings};
-use crate::requests::Found;
+use crate::requests::Requests;
 use crate::scheduler::{Read, Request, Scrub, Shared};
 use shellkeep_record::{PublicKey, Scrubbed, SessionKey};
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Message, Record, RunId, SessionId, SessionState, ShellState, StoredResume, StoredRun};
+use shellkeep_session::{Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ enum Kind {
 }
 
 /// When a query runs on the backend.
-enum When {
+pub(crate) enum When {
     /// At once.
     Now,
     /// When it has everything that was appended before, of some sessions or of all.
@@ -199,36 +199,6 @@ impl Store {
     pub async fn runs(&self, session_id: &SessionId, before: u64, limit: usize) -> Result<Vec<StoredRun>, ReadError> {
         let about = session_id.clone();
         self.ask_about(session_id, move |backend| backend.runs(&about, before, limit)).await
-    }
-
-    /// The run that a caller's key started, so that a retry never runs twice. It costs the same however long the session's
-    /// history is, and waits for nothing to be written.
-    pub async fn run_by_request(
-        &self,
-        session_id: &SessionId,
-        request_id: &str,
-    ) -> Result<Option<StoredRun>, ReadError> {
-        let found = match &self.inner.kind {
-            Kind::Memory { .. } => Found::Unknown,
-            Kind::Journalled { shared, .. } => shared.requests_waiting.find(session_id, request_id),
-        };
-        let (about, request_id) = (session_id.clone(), request_id.to_owned());
-        let question = move |backend: &mut dyn Backend| backend.run_by_request(&about, &request_id);
-        match found {
-            Found::Here(run) => Ok(Some(*run)),
-            Found::InBackend => self.put(When::Now, question).await,
-            Found::Unknown => self.ask_about(session_id, question).await,
-        }
-    }
-
-    /// The last message to the session's agent that was sent with a caller's key.
-    pub async fn resume_by_request(
-        &self,
-        session_id: &SessionId,
-        request_id: &str,
-    ) -> Result<Option<StoredResume>, ReadError> {
-        let (about, request_id) = (session_id.clone(), request_id.to_owned());
-        self.ask_about(session_id, move |backend| backend.resume_by_request(&about, &request_id)).await
     }
 
     /// The initial state of the session's shell, for a restart.
@@ -385,7 +355,15 @@ impl Store {
     }
 
     /// The same for a query about one session, for which only that session's records must have been applied.
-    async fn ask_about<T, F>(&self, session_id: &SessionId, question: F) -> Result<T, ReadError>
+    /// Runs with keys that the backend may not have yet. Memory has all of them.
+    pub(crate) fn requests_waiting(&self) -> Option<&Requests> {
+        match &self.inner.kind {
+            Kind::Memory { .. } => None,
+            Kind::Journalled { shared, .. } => Some(&shared.requests_waiting),
+        }
+    }
+
+    pub(crate) async fn ask_about<T, F>(&self, session_id: &SessionId, question: F) -> Result<T, ReadError>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,
@@ -393,7 +371,7 @@ impl Store {
         self.put(When::After(Some(vec![session_id.clone()])), question).await
     }
 
-    async fn put<T, F>(&self, when: When, question: F) -> Result<T, ReadError>
+    pub(crate) async fn put<T, F>(&self, when: When, question: F) -> Result<T, ReadError>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Backend) -> Result<T, BackendError> + Send + 'static,

@@ -6,6 +6,7 @@ use super::journal::{Finished, Journal, check_owned};
 use super::kv::open::Kv;
 use super::message::{Answer, Caller, Message, Started};
 use super::phase::{Phase, Run};
+use super::run_keys::RunKeys;
 use super::shell::{Acquired, Found, acquire, check_cwd, cwd_gone, resolve_cwd};
 use super::slot::{Published, Slot};
 use crate::admission::Ticket;
@@ -27,6 +28,7 @@ use shellkeep_process::{ExitStatus, RunSpec, Stderr, Stdin};
 use shellkeep_redact::Redactor;
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, SessionId};
+use shellkeep_store::RequestIndex;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,6 +50,8 @@ pub(super) struct Session {
     pub(super) remnants: Vec<PooledShell>,
     /// The timer of the last command, for the next.
     alarm: Option<Alarm>,
+    /// The keys of its runs.
+    run_keys: RunKeys,
 }
 
 impl Session {
@@ -58,6 +62,7 @@ impl Session {
             files: Files::new(Arc::clone(&ctx)),
             kv: Kv::default(),
             ctx,
+            run_keys: RunKeys::of(journal.state()),
             journal,
             phase: Phase::resting(None),
             slot,
@@ -100,7 +105,7 @@ impl Session {
 
     /// The run that an earlier call with the same request id started.
     pub(super) async fn answered_before(
-        &self,
+        &mut self,
         request_id: &str,
         command: &RunCommand,
     ) -> Result<Option<Started>, OpError> {
@@ -119,8 +124,13 @@ impl Session {
                 return Ok(self.ctx.runs.get(self.id(), run_id).map(Started::Live));
             }
         }
-        let stored = self.ctx.store.run_by_request(self.id(), request_id).await;
-        let Some(mut run) = stored.map_err(|error| read_error(self.id(), error))? else { return Ok(None) };
+        let unreadable = |error| read_error(self.journal.id(), error);
+        let state = self.journal.state();
+        if !self.run_keys.may_have(request_id, &self.ctx, state).await.map_err(unreadable)? {
+            return Ok(None);
+        }
+        let stored = RequestIndex::of(&self.ctx.store, self.id()).run(request_id).await;
+        let Some(mut run) = stored.map_err(unreadable)? else { return Ok(None) };
         same(&run.command)?;
         self.ctx.kept_files.check_run(self.id(), &mut run).await?;
         // A watcher of a run that already ended gets its output from the result, so the result must include it.
@@ -224,6 +234,9 @@ impl Session {
             None => command.command.clone(),
         };
         let run_id = RunId::from_seq(self.journal.next_seq());
+        if let Some(key) = &command.request_id {
+            self.run_keys.add(key);
+        }
         self.journal.put(Event::RunStarted {
             run_id: run_id.clone(),
             request_id: command.request_id.clone(),

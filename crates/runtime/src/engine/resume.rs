@@ -17,6 +17,7 @@ use shellkeep_process::stdio::Writer;
 use shellkeep_process::{Program, ProgramSpec};
 use shellkeep_session::agent::USER_INPUT;
 use shellkeep_session::{Author, QuotaName, SessionId, SessionState, StoredResume, id};
+use shellkeep_store::RequestIndex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,7 +101,8 @@ async fn known(
 /// The result of an earlier call with the same key. Only the records of that key are read.
 async fn earlier(inner: &Inner, id: &SessionId, request: &ResumeSession) -> Result<Earlier, OpError> {
     let Some(request_id) = &request.request_id else { return Ok(Earlier::Never) };
-    let stored = inner.ctx.store.resume_by_request(id, request_id).await.map_err(|error| read_error(id, error))?;
+    let stored =
+        RequestIndex::of(&inner.ctx.store, id).resume(request_id).await.map_err(|error| read_error(id, error))?;
     let Some(StoredResume { seq, ended_seq, .. }) = stored else { return Ok(Earlier::Never) };
     let missing = |seq: u64| {
         let (session_id, reason) = (id.to_string(), format!("record {seq} is missing; use another request_id"));

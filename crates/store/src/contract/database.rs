@@ -30,7 +30,7 @@ fn a_golden_database_is_read_and_written_on() {
     lived.assert_in(&store);
     begun.assert_in(&store);
     assert_eq!(wait(store.unfinished()).unwrap(), [id("golden")]);
-    let run = wait(store.run_by_request(&id("golden"), "req-1")).unwrap().unwrap();
+    let run = wait(RequestIndex::of(&store, &id("golden")).run("req-1")).unwrap().unwrap();
     assert_eq!(run.result, Some(result()));
     // All its variables are rows, so one that goes is a row that goes.
     let open = RunId::from_seq(6);

@@ -153,7 +153,7 @@ fn assert_read(house: &House, mut teller: Teller) {
     let store = house.open();
     teller.start(Some("req-2"));
     teller.assert_in(&store);
-    let run = wait(store.run_by_request(&id("golden"), "req-1")).unwrap().unwrap();
+    let run = wait(RequestIndex::of(&store, &id("golden")).run("req-1")).unwrap().unwrap();
     assert_eq!(run.result, Some(result()));
 }
 

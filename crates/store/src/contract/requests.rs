@@ -9,7 +9,17 @@ tell!(filesystem = "file://store", sqlite = "sqlite://store.db"; (
 ));
 
 fn run(store: &Store, name: &str, key: &str) -> Option<StoredRun> {
-    wait(store.run_by_request(&id(name), key)).unwrap()
+    wait(RequestIndex::of(store, &id(name)).run(key)).unwrap()
+}
+
+fn keys(store: &Store, name: &str, most: usize) -> Option<Vec<String>> {
+    let mut keys = wait(RequestIndex::of(store, &id(name)).run_keys(most)).unwrap();
+    // One that is on its way to the backend may be there twice.
+    keys.iter_mut().for_each(|keys| {
+        keys.sort();
+        keys.dedup();
+    });
+    keys
 }
 
 fn a_key_is_found_while_the_backend_takes_nothing(house: House) {
@@ -29,6 +39,8 @@ fn a_key_is_found_while_the_backend_takes_nothing(house: House) {
     assert_eq!((found.run_id, found.result, found.ended_seq), (second, Some(result()), Some(teller.state.seq)));
     assert_eq!(run(&store, "a", "first").unwrap().run_id, first);
     assert_eq!(run(&store, "a", "third"), None);
+    assert_eq!(keys(&store, "a", 2), Some(vec!["first".to_owned(), "second".to_owned()]));
+    assert_eq!((keys(&store, "a", 1), keys(&store, "b", 1)), (None, Some(Vec::new())));
     assert!(wait(store.load(&id("a"))).is_err(), "the backend should take nothing");
     store.faults().arm(Point::BackendApply, 0);
     wait(store.flush_backend()).unwrap();
@@ -59,6 +71,7 @@ fn a_key_is_found_after_a_restart_and_in_old_files(house: House) {
     let store = house.open();
     assert_eq!(run(&store, "a", "key-19").unwrap().seq, 40);
     assert_eq!(run(&store, "a", "key-20"), None);
+    assert_eq!((keys(&store, "a", 20).map(|keys| keys.len()), keys(&store, "a", 19)), (Some(20), None));
     let again = teller.start(Some("key-20"));
     teller.append_last(&store).unwrap();
     wait(store.flush_backend()).unwrap();

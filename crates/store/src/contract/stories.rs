@@ -50,19 +50,19 @@ fn runs_are_found_by_id_and_by_request(house: House) {
     let store = house.open();
     let mut teller = Teller::lived("a");
     teller.append_to(&store);
-    let run = wait(store.run_by_request(&id("a"), "req-1")).unwrap().unwrap();
+    let run = wait(RequestIndex::of(&store, &id("a")).run("req-1")).unwrap().unwrap();
     assert_eq!((run.seq, run.result.as_ref()), (3, Some(&result())));
     assert_eq!(wait(store.run(&id("a"), &run.run_id)).unwrap(), Some(run));
     let open = teller.start(Some("req-2"));
     teller.append_last(&store).unwrap();
-    assert_eq!(wait(store.run_by_request(&id("a"), "req-2")).unwrap().unwrap().result, None);
+    assert_eq!(wait(RequestIndex::of(&store, &id("a")).run("req-2")).unwrap().unwrap().result, None);
     // The result comes in a later batch than the start.
     teller.finish(&open, ShellDelta::default());
     teller.append_last(&store).unwrap();
     assert_eq!(wait(store.run(&id("a"), &open)).unwrap().unwrap().result, Some(result()));
-    assert_eq!(wait(store.run_by_request(&id("a"), "req-3")).unwrap(), None);
+    assert_eq!(wait(RequestIndex::of(&store, &id("a")).run("req-3")).unwrap(), None);
     assert_eq!(wait(store.run(&id("a"), &RunId::from_seq(99))).unwrap(), None);
-    assert_eq!(wait(store.run_by_request(&id("b"), "req-1")).unwrap(), None);
+    assert_eq!(wait(RequestIndex::of(&store, &id("b")).run("req-1")).unwrap(), None);
 }
 
 fn runs_are_listed_newest_first(house: House) {
@@ -101,12 +101,12 @@ fn a_destroyed_session_is_gone_and_can_begin_anew(house: House) {
     teller.append_last(&store).unwrap();
     assert_eq!(wait(store.load(&id("a"))).unwrap(), None);
     assert!(wait(store.list(None, None, 9)).unwrap().is_empty());
-    assert_eq!(wait(store.run_by_request(&id("a"), "req-1")).unwrap(), None);
+    assert_eq!(wait(RequestIndex::of(&store, &id("a")).run("req-1")).unwrap(), None);
     assert_eq!(wait(store.first_shell(&id("a"))).unwrap(), None);
     let anew = Teller::begin("a", None);
     anew.append_to(&store);
     anew.assert_in(&store);
-    assert_eq!(wait(store.run_by_request(&id("a"), "req-1")).unwrap(), None);
+    assert_eq!(wait(RequestIndex::of(&store, &id("a")).run("req-1")).unwrap(), None);
 }
 
 fn a_gap_sets_one_session_aside(house: House) {
@@ -234,7 +234,7 @@ fn a_message_to_the_agent_is_found_by_its_key(house: House) {
     say("final_output", "two.x", &host);
     teller.append_to(&store);
     let find = |store: &Store, session: &str, key: &str| {
-        let found = wait(store.resume_by_request(&id(session), key)).unwrap();
+        let found = wait(RequestIndex::of(&store, &id(session)).resume(key)).unwrap();
         found.map(|found| (found.request_id, found.seq, found.ended_seq))
     };
     assert_eq!(find(&store, "a", "one"), Some(("one".to_owned(), 2, Some(4))));

@@ -30,6 +30,16 @@ impl SessionFiles {
         }
     }
 
+    /// The keys of at most `limit` runs.
+    pub(super) fn request_ids(&self, limit: usize) -> Result<Vec<String>> {
+        self.ensure_index()?;
+        let directory = self.directory.join(REQUESTS);
+        let entries = fs::read_dir(&directory).map_err(|error| failed(&directory, &error))?;
+        let names =
+            entries.take(limit).map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+        names.collect::<io::Result<_>>().map_err(|error| failed(&directory, &error))
+    }
+
     /// Notes which run a key started.
     pub(super) fn index_run(&self, run: &StoredRun) -> Result<()> {
         let directory = self.directory.join(REQUESTS);

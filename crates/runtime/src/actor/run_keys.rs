@@ -1,0 +1,66 @@
+//! The keys of a session's runs. A caller that sends a key with every command sends a new one almost always, and a session
+//! that is awake can say so itself; only a key that it may know is looked up in the store.
+
+use crate::context::SessionContext;
+use shellkeep_session::SessionState;
+use shellkeep_store::{ReadError, RequestIndex};
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
+
+/// The most keys that a session remembers while it is awake, 8 bytes each. One with more asks the store about each.
+const MOST_KEYS: usize = 1 << 16;
+
+/// What a session that is awake knows about the keys of its runs.
+#[derive(Debug)]
+pub(super) enum RunKeys {
+    /// Nothing yet.
+    Unread,
+    /// All of them, as hashes. Two keys with the same hash cost a look-up and nothing else.
+    Read { hasher: RandomState, hashes: HashSet<u64> },
+    /// There are too many to remember.
+    TooMany,
+}
+
+impl RunKeys {
+    /// The keys of a session in this state. One that never had a shell ran nothing.
+    pub(super) fn of(state: &SessionState) -> Self {
+        if state.generation == 0 { Self::none() } else { Self::Unread }
+    }
+
+    fn none() -> Self {
+        Self::Read { hasher: RandomState::new(), hashes: HashSet::new() }
+    }
+
+    /// Whether a run with this key may exist. The first question reads the keys from the store.
+    pub(super) async fn may_have(
+        &mut self,
+        key: &str,
+        ctx: &SessionContext,
+        state: &SessionState,
+    ) -> Result<bool, ReadError> {
+        if let Self::Unread = self {
+            let index = RequestIndex::of(&ctx.store, &state.meta.session_id);
+            *self = match index.run_keys(MOST_KEYS).await? {
+                Some(keys) => {
+                    let mut known = Self::none();
+                    keys.iter().for_each(|key| known.add(key));
+                    known
+                }
+                None => Self::TooMany,
+            };
+        }
+        Ok(match self {
+            Self::Read { hasher, hashes } => hashes.contains(&hasher.hash_one(key)),
+            Self::Unread | Self::TooMany => true,
+        })
+    }
+
+    /// A run with this key starts.
+    pub(super) fn add(&mut self, key: &str) {
+        let Self::Read { hasher, hashes } = self else { return };
+        hashes.insert(hasher.hash_one(key));
+        if hashes.len() > MOST_KEYS {
+            *self = Self::TooMany;
+        }
+    }
+}
