@@ -18,6 +18,7 @@ mod message;
 mod notes;
 mod others;
 mod owed;
+mod panicked;
 mod phase;
 mod queue;
 mod reported;
@@ -51,6 +52,7 @@ use crate::stored::read_error;
 use crate::translate;
 use files::Worked;
 use journal::Journal;
+use panicked::OnPanic;
 use phase::{Change, Phase, Wait};
 use queue::{Queue, Submitted, Waiting, until};
 use session::Session;
@@ -79,6 +81,8 @@ enum Happened {
 
 /// The actor.
 pub struct Actor {
+    /// Dropped first.
+    _on_panic: OnPanic,
     mailbox: mpsc::Receiver<Message>,
     queue: Queue,
     session: Session,
@@ -94,8 +98,11 @@ impl Actor {
         mailbox: mpsc::Receiver<Message>,
         slot: Arc<Slot>,
     ) -> Self {
-        let journal = Journal::new(Arc::clone(&ctx), state);
-        Self { mailbox, queue: Queue::default(), session: Session::new(ctx, journal, slot), lingers_until: None }
+        let mut journal = Journal::new(Arc::clone(&ctx), state);
+        panicked::end_unfinished(&ctx, &mut journal);
+        let on_panic = OnPanic::new(Arc::clone(&ctx), journal.id().clone(), Arc::clone(&slot));
+        let session = Session::new(ctx, journal, slot);
+        Self { _on_panic: on_panic, mailbox, queue: Queue::default(), session, lingers_until: None }
     }
 
     /// Serves until the session holds nothing and no message can arrive.

@@ -122,7 +122,7 @@ pub(crate) fn settle(
     let mut states: HashMap<SessionId, SessionState> =
         states.into_iter().map(|state| (state.meta.session_id.clone(), state)).collect();
     for state in states.values_mut() {
-        for event in plan::after_crash(state, Timestamp::now(), was_ended) {
+        for event in plan::after_crash(state, plan::Crash::Daemon, Timestamp::now(), was_ended) {
             follow(store, state, event)?;
         }
     }

@@ -36,6 +36,7 @@ struct Sessions {
     waking: HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>,
 }
 
+#[derive(Clone)]
 struct Awake {
     mailbox: mpsc::Sender<Message>,
     slot: Arc<Slot>,
@@ -116,8 +117,13 @@ impl Registry {
         message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
     ) -> Result<T, OpError> {
         let (answer, waiting) = oneshot::channel();
-        self.post(id, message(answer)).await?;
-        waiting.await.unwrap_or_else(|_| Err(not_found(id)))
+        let slot = self.post(id, message(answer)).await?;
+        waiting.await.unwrap_or_else(|_| {
+            if slot.has_panicked.load(Ordering::Acquire) {
+                return Err(OpError::Internal { detail: format!("the task of session '{id}' panicked") });
+            }
+            Err(not_found(id))
+        })
     }
 
     /// Sends a message to a session that may be gone.
@@ -135,37 +141,39 @@ impl Registry {
         }
     }
 
-    async fn post(&self, id: &SessionId, mut message: Message) -> Result<(), OpError> {
+    /// Sends a message to a session, and returns the slot of the task that has it.
+    async fn post(&self, id: &SessionId, mut message: Message) -> Result<Arc<Slot>, OpError> {
         loop {
-            let mailbox = match self.mailbox(id) {
-                Some(mailbox) => mailbox,
+            let awake = self.sessions().awake.get(id).cloned();
+            let Awake { mailbox, slot } = match awake {
+                Some(awake) => awake,
                 None => self.wake(id).await?,
             };
             match mailbox.send(message).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(slot),
                 // The session just went to sleep; it is or will be woken again.
                 Err(mpsc::error::SendError(unsent)) => message = unsent,
             }
         }
     }
 
-    async fn wake(&self, id: &SessionId) -> Result<mpsc::Sender<Message>, OpError> {
+    async fn wake(&self, id: &SessionId) -> Result<Awake, OpError> {
         let line = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
         let waking = Waking { registry: self, id, line };
         let too_long = |_| OpError::StoreUnavailable {
             reason: format!("it did not load session '{id}' in {} s", STORE_WAIT.as_secs()),
         };
         let _mine = timeout(STORE_WAIT, waking.line.lock()).await.map_err(too_long)?;
-        if let Some(mailbox) = self.mailbox(id) {
-            return Ok(mailbox);
+        if let Some(awake) = self.sessions().awake.get(id) {
+            return Ok(awake.clone());
         }
         let state = self.stored.wake(id).await?;
         let (mailbox, messages) = mpsc::channel(MAILBOX);
         let slot = Arc::new(Slot { agent: agent_of(&state.meta), ..Slot::default() });
-        let awake = Awake { mailbox: mailbox.clone(), slot: Arc::clone(&slot) };
-        self.sessions().awake.insert(id.clone(), awake);
+        let awake = Awake { mailbox, slot: Arc::clone(&slot) };
+        self.sessions().awake.insert(id.clone(), awake.clone());
         match (self.spawn)(state, messages, slot) {
-            Ok(()) => Ok(mailbox),
+            Ok(()) => Ok(awake),
             Err(error) => {
                 self.sessions().awake.remove(id);
                 Err(error)

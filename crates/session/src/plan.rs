@@ -1,50 +1,89 @@
-//! What to do with a session after its daemon died. Nothing is ever run again: what had not ended is `lost`.
+//! What to do with a session after its daemon or its task died. Nothing is ever run again: what had not ended is `lost`.
 
 use crate::{
     Event, LeftProcess, Notice, NoticeCode, Output, RunId, RunResult, RunStatus, SessionState, ShellDelta, Timestamp,
 };
 
+/// What died under a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crash {
+    /// The daemon.
+    Daemon,
+    /// Only the session's task, by a bug.
+    Session,
+}
+
+impl Crash {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Daemon => "daemon_died",
+            Self::Session => "session_failed",
+        }
+    }
+
+    fn died(self) -> &'static str {
+        match self {
+            Self::Daemon => "The daemon died",
+            Self::Session => "shellkeep failed (a bug; the daemon's log has more)",
+        }
+    }
+
+    fn restarted(self) -> &'static str {
+        match self {
+            Self::Daemon => "the daemon was restarted",
+            Self::Session => "shellkeep failed",
+        }
+    }
+}
+
 /// The records that complete a session after a crash, in order. `was_ended` says whether a process that a finished
 /// command had left running was still alive and was killed.
-pub fn after_crash(state: &SessionState, now: Timestamp, was_ended: impl Fn(&LeftProcess) -> bool) -> Vec<Event> {
+pub fn after_crash(
+    state: &SessionState,
+    crash: Crash,
+    now: Timestamp,
+    was_ended: impl Fn(&LeftProcess) -> bool,
+) -> Vec<Event> {
     let lost = state.active_runs.iter().map(|(run_id, run)| {
         let elapsed = now.as_microsecond().saturating_sub(run.started_at.as_microsecond());
-        lost_run(state, run_id, u64::try_from(elapsed).unwrap_or(0))
+        lost_run(state, crash, run_id, u64::try_from(elapsed).unwrap_or(0))
     });
     let mut events: Vec<Event> = lost.collect();
     let mut notices = Vec::new();
     if !state.active_runs.is_empty() {
-        notices.push(replaced_notice(state));
+        notices.push(replaced_notice(state, crash));
     }
     let ended: Vec<&LeftProcess> = state.processes.iter().filter(|process| was_ended(process)).collect();
     if !ended.is_empty() {
-        notices.push(jobs_notice(&ended));
+        notices.push(jobs_notice(&ended, crash));
     }
     if !state.holds_no_shell_work() {
-        events.push(Event::ShellStopped { reason: "daemon_died".to_owned(), notices });
+        events.push(Event::ShellStopped { reason: crash.reason().to_owned(), notices });
     }
     events
 }
 
-fn jobs_notice(ended: &[&LeftProcess]) -> Notice {
+fn jobs_notice(ended: &[&LeftProcess], crash: Crash) -> Notice {
     let named: Vec<String> = ended.iter().map(|process| format!("{} `{}`", process.pid, process.command)).collect();
     Notice {
         code: NoticeCode::ShellReplaced,
         message: format!(
-            "This is a new shell: the daemon was restarted. Working directory, variables, functions, aliases, options and \
-             traps were restored; background jobs were killed: {}. Use a service for anything that must keep running.",
+            "This is a new shell: {}. Working directory, variables, functions, aliases, options and traps were restored; \
+             background jobs were killed: {}. Use a service for anything that must keep running.",
+            crash.restarted(),
             named.join(", ")
         ),
     }
 }
 
-fn lost_run(state: &SessionState, run_id: &RunId, duration_us: u64) -> Event {
+fn lost_run(state: &SessionState, crash: Crash, run_id: &RunId, duration_us: u64) -> Event {
     let notice = Notice {
         code: NoticeCode::ChangesLost,
-        message:
-            "The daemon died while this command ran. Its outcome is unknown, what it wrote is gone, and it was not run \
-                  again; check what it did before you repeat it."
-                .to_owned(),
+        message: format!(
+            "{} while this command ran. Its outcome is unknown, what it wrote is gone, and it was not run again; check \
+             what it did before you repeat it.",
+            crash.died()
+        ),
     };
     let result = RunResult {
         status: RunStatus::Lost,
@@ -61,14 +100,15 @@ fn lost_run(state: &SessionState, run_id: &RunId, duration_us: u64) -> Event {
     Event::RunFinished { run_id: run_id.clone(), result: Box::new(result), delta: Box::new(ShellDelta::default()) }
 }
 
-fn replaced_notice(state: &SessionState) -> Notice {
+fn replaced_notice(state: &SessionState, crash: Crash) -> Notice {
     let commands: Vec<String> =
         state.active_runs.values().map(|run| format!("`{}`", shorten(&run.command.to_text()))).collect();
     Notice {
         code: NoticeCode::ShellReplaced,
         message: format!(
-            "This is a new shell: the daemon was restarted while {} ran. Working directory, variables, functions, \
+            "This is a new shell: {} while {} ran. Working directory, variables, functions, \
              aliases and options are as after the last finished command; that command's outcome is unknown.",
+            crash.restarted(),
             commands.join(", ")
         ),
     }

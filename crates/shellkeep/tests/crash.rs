@@ -4,6 +4,7 @@
 mod support;
 
 use serde_json::json;
+use shellkeep_poll::until;
 use support::procs::{self, unique_sleep};
 use support::{Daemon, Request, Settings};
 
@@ -71,6 +72,31 @@ fn killed_before_anything_was_written() {
     assert!(!marker.exists());
     let after = daemon.sh("s", "echo $x $PWD");
     assert_eq!((after.out().as_str(), after.notice_codes()), ("1 /usr\n", vec![]));
+}
+
+/// A bug in the task of one session: its caller learns that it was a bug, and the session continues without a restart.
+#[test]
+fn a_panic_in_a_session_is_an_error_and_the_session_continues() {
+    for (point, status, times) in POINTS {
+        let daemon = crashing_daemon(&format!("panic:{point}"), None);
+        daemon.create("other");
+        let (marker, job) = (daemon.directory().join("marker"), unique_sleep());
+        let command = format!("echo ran >> {}; sleep {job} & y=2 # crash-here", marker.display());
+        let body = json!({"command": command, "request_id": "once"});
+        let failed = daemon.post("/v1/sessions/s/run", &body);
+        assert_eq!((failed.status, failed.json()["code"].as_str()), (500, Some("internal_error")), "{point}");
+        assert!(failed.text().contains("bug in shellkeep"), "{point}: {}", failed.text());
+        assert_eq!(daemon.sh("other", "echo fine").out(), "fine\n", "{point}");
+        let after = daemon.sh("s", "echo $x $PWD; f");
+        assert_eq!(after.out(), "1 /usr\nf\n", "{point}");
+        let again = daemon.run("s", body);
+        assert_eq!(again.status(), status, "{point}: {:?}", again.json);
+        let ran = std::fs::read_to_string(&marker).unwrap_or_default().lines().count();
+        assert!(times.contains(&ran), "{point}: ran {ran} times");
+        until(&format!("{point}: no process is left"), || procs::marked(&job).is_empty().then_some(()));
+        let runs = daemon.get("/v1/sessions/s/runs").json();
+        assert!(!runs.to_string().contains("\"running\""), "{point}: {runs}");
+    }
 }
 
 /// Kills at whatever moment it happens to be, again and again, while commands are being sent.

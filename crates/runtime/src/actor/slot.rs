@@ -22,6 +22,8 @@ pub struct Slot {
     pub over_disk: AtomicBool,
     /// Files of its agent's states from this version on are not removed: the current state, or the next one.
     pub agent_state: AtomicU64,
+    /// Whether its task panicked.
+    pub has_panicked: AtomicBool,
 }
 
 /// The status of a session.

@@ -51,7 +51,7 @@ pub(super) fn events(state: &SessionState, claim: Claim, from: Option<Former>, h
 
 /// What brings a session to rest whose node is gone: what ran is lost, services have ended.
 fn after_move(state: &SessionState, node: &str) -> Vec<Event> {
-    let mut events = plan::after_crash(state, Timestamp::now(), |_| true);
+    let mut events = plan::after_crash(state, plan::Crash::Daemon, Timestamp::now(), |_| true);
     for (service_id, service) in state.services.iter().filter(|(_, service)| service.status.is_live()) {
         let reason = format!("node {node} is gone");
         let end = ServiceEnd { exit_code: None, signal: None, at: Timestamp::now(), reason };
