@@ -28,6 +28,7 @@
 //! - [`notices`]: the sentences a model reads when something was lost or limited.
 //! - [`recover`]: what an earlier daemon left behind.
 //! - `shares`, `work`: limits per caller, and turns for work that keeps a processor busy.
+//! - `user_path`: looks at paths that callers name.
 //! - [`crash`]: named points at which a test may kill the daemon.
 
 pub mod actor;
@@ -84,6 +85,7 @@ pub mod stream;
 mod sync;
 mod thinning;
 pub mod translate;
+mod user_path;
 pub mod validate;
 mod work;
 

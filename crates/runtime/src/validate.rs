@@ -7,6 +7,7 @@ use crate::ops::{
     RunError, SessionError, StartService,
 };
 use crate::services::{Url, pattern};
+use crate::{checkpoints, user_path};
 use records::invalid;
 use shellkeep_session::{ByteString, Ready, SessionId, id};
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ pub fn new_id() -> SessionId {
 }
 
 /// Checks a request for a session.
-pub fn create(request: &CreateSession) -> Result<(), OpError> {
+pub async fn create(request: &CreateSession) -> Result<(), OpError> {
     if let Some(agent) = &request.agent {
         id::check(agent).map_err(|error| invalid(format!("agent: {error}")))?;
     }
@@ -37,18 +38,14 @@ pub fn create(request: &CreateSession) -> Result<(), OpError> {
             return Err(invalid("cwd must be an absolute path"));
         }
         no_nul("cwd", cwd)?;
-        let path = cwd.to_text().into_owned();
-        match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => return Err(OpError::Run(RunError::BadCwd { path, reason: "it is not a directory".to_owned() })),
-            Err(error) => return Err(OpError::Run(RunError::BadCwd { path, reason: error.to_string() })),
-        }
+        let refused = |reason| OpError::Run(RunError::BadCwd { path: cwd.to_text().into_owned(), reason });
+        user_path::is_directory(checkpoints::path(cwd).to_owned()).await.map_err(refused)?;
     }
     Ok(())
 }
 
 /// The directory that a session's configuration names as its workspace, if it names one.
-pub fn workspace(config: &serde_json::Value, data_dir: &Path) -> Result<Option<ByteString>, OpError> {
+pub async fn workspace(config: &serde_json::Value, data_dir: &Path) -> Result<Option<ByteString>, OpError> {
     let Some(named) = config.get("workspace").and_then(serde_json::Value::as_str) else { return Ok(None) };
     let refused = |reason: &str| {
         OpError::Session(SessionError::BadWorkspace { path: named.to_owned(), reason: reason.to_owned() })
@@ -56,11 +53,8 @@ pub fn workspace(config: &serde_json::Value, data_dir: &Path) -> Result<Option<B
     if !named.starts_with('/') || named.contains('\0') {
         return Err(refused("it must be an absolute path"));
     }
-    let real = std::fs::canonicalize(named).map_err(|error| refused(&error.to_string()))?;
-    if !real.is_dir() {
-        return Err(refused("it is not a directory"));
-    }
-    let data_dir = std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+    let real = user_path::real_directory(named.into()).await.map_err(|reason| refused(&reason))?;
+    let data_dir = user_path::real_directory(data_dir.to_owned()).await.unwrap_or_else(|_| data_dir.to_owned());
     if data_dir.starts_with(&real) || real.starts_with(&data_dir) {
         return Err(refused("it holds the daemon's own data, or is part of it"));
     }

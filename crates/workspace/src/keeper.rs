@@ -71,9 +71,10 @@ impl Keeper {
     }
 
     /// Whether nothing has changed since the last checkpoint, as far as was told. Costs a read that brings nothing.
-    /// False before [`Keeper::begin`], and always where nothing can be watched.
+    /// False before [`Keeper::begin`], where nothing can be watched, and where the answer could take a while: on a file
+    /// system of another machine or program.
     pub fn is_clean(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| live.is_clean(&self.workspace))
+        self.live.as_ref().is_some_and(|live| !live.may_hang() && live.is_clean(&self.workspace))
     }
 
     /// Whether nothing was told of since the last checkpoint. Never waits for the workspace's file system.
@@ -81,9 +82,9 @@ impl Keeper {
         self.live.as_ref().is_some_and(|live| live.heard_nothing())
     }
 
-    /// Whether the workspace's root is where it was.
+    /// Whether the workspace's root is where it was. False where the answer could take a while.
     pub fn is_in_place(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| live.is_in_place(&self.workspace))
+        self.live.as_ref().is_some_and(|live| !live.may_hang() && live.is_in_place(&self.workspace))
     }
 
     /// Whether the workspace is there and has no checkpoint yet.

@@ -26,6 +26,26 @@ pub(crate) fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     })
 }
 
+/// Whether a look at a workspace's path may wait for another machine or program: unless every directory on the way to it
+/// is on a file system of this machine's own disks or memory.
+pub(crate) fn may_hang(path: &Path) -> bool {
+    /// ext2 to ext4, XFS, Btrfs, F2FS, bcachefs, ZFS, tmpfs, ramfs, overlayfs.
+    const LOCAL: [u32; 9] = [
+        0xEF53,
+        0x5846_5342,
+        0x9123_683E,
+        0xF2F5_2010,
+        0xCA45_1A4E,
+        0x2FC1_2FC1,
+        0x0102_1994,
+        0x8584_58F6,
+        0x794C_7630,
+    ];
+    // The kernel's type of this number differs from one architecture to the next; its 32 bits are the same.
+    let is_local = |path| rustix::fs::statfs(path).is_ok_and(|about| LOCAL.contains(&(about.f_type as u32)));
+    !path.ancestors().all(is_local)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +64,13 @@ mod tests {
         assert_eq!(opened("above/workspace").unwrap_err(), LINKED);
         assert_eq!(opened("itself").unwrap_err(), LINKED);
         assert_eq!(open(&home.join("none"), OFlags::PATH).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn only_file_systems_of_this_machine_never_hang() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(!may_hang(directory.path()), "{directory:?} is not on a local file system");
+        assert!(may_hang(Path::new("/proc/self")));
+        assert!(may_hang(&directory.path().join("missing")));
     }
 }

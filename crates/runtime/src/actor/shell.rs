@@ -1,24 +1,17 @@
-//! Acquiring a shell for a session, and the directories that it needs. A directory of a user may be on a mount that
-//! hangs, so it is checked in a separate thread and not on one that serves other sessions.
+//! Acquiring a shell for a session, and the directories that it needs.
 
 use crate::checkpoints;
 use crate::context::SessionContext;
 use crate::ops::{OpError, RunError};
 use crate::pool::PooledShell;
+use crate::user_path::{apart, is_directory};
 use crate::{notices, translate};
 use shellkeep_session::{ByteString, Notice, SessionState};
-use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
 /// The driver's name for the working directory in its list of what it could not restore.
 const CWD: &str = "cwd";
-/// A directory that takes longer to check is on a mount that hangs.
-const LOOK_LIMIT: Duration = Duration::from_secs(10);
 
 /// A shell with the session's state in it.
 pub(super) struct Acquired {
@@ -85,48 +78,4 @@ pub(super) async fn make_workspace(ctx: &Arc<SessionContext>, state: &SessionSta
     created.map_err(|error| {
         OpError::Run(RunError::ShellUnavailable { reason: format!("{}: {error}", workspace.to_text()) })
     })
-}
-
-async fn is_directory(path: PathBuf) -> Result<(), String> {
-    apart(move || match fs::metadata(&path) {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err("it is not a directory".to_owned()),
-        Err(error) => Err(error.to_string()),
-    })
-    .await
-}
-
-async fn apart<T: Send + 'static>(look: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
-    match timeout(LOOK_LIMIT, spawn_blocking(look)).await {
-        Ok(Ok(looked)) => looked,
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("its file system did not answer within {} s", LOOK_LIMIT.as_secs())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn only_a_directory_can_be_entered() {
-        let home = tempfile::tempdir().unwrap();
-        let file = home.path().join("file");
-        fs::write(&file, "").unwrap();
-        assert_eq!(is_directory(home.path().to_owned()).await, Ok(()));
-        assert_eq!(is_directory(file).await.unwrap_err(), "it is not a directory");
-        assert!(is_directory(home.path().join("none")).await.is_err());
-    }
-
-    /// A stat on a mount that hangs never returns; on a worker thread it would stop all sessions that are served there.
-    #[tokio::test(start_paused = true)]
-    async fn a_file_system_that_hangs_is_given_up() {
-        let (release, hangs) = std::sync::mpsc::channel::<()>();
-        let look = tokio::spawn(apart(move || hangs.recv().map_err(|error| error.to_string())));
-        tokio::task::yield_now().await;
-        tokio::time::advance(LOOK_LIMIT).await;
-        let error = look.await.unwrap().unwrap_err();
-        drop(release);
-        assert!(error.contains("did not answer"), "{error}");
-    }
 }

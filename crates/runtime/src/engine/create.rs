@@ -39,7 +39,7 @@ impl Engine {
                 return Err(OpError::Session(SessionError::Exists { session_id: id.to_string() }));
             }
             let owner = request.agent.as_deref().map(Arc::from);
-            let (meta, shell) = first_state(inner, &id, request, self.access.scope().token())?;
+            let (meta, shell) = first_state(inner, &id, request, self.access.scope().token()).await?;
             let claim = match &inner.ctx.cluster {
                 None => None,
                 Some(cluster) => match cluster.create(&id, meta.agent.as_deref()).await? {
@@ -138,14 +138,14 @@ pub(super) fn name_for(access: &Access, given: Option<&SessionId>) -> Result<Ses
 }
 
 /// What a new session starts with.
-fn first_state(
+async fn first_state(
     inner: &Inner,
     id: &SessionId,
     request: CreateSession,
     by: Option<&str>,
 ) -> Result<(SessionMeta, ShellState), OpError> {
-    validate::create(&request)?;
-    let workspace = validate::workspace(&request.config, inner.ctx.data_dir.root())?;
+    validate::create(&request).await?;
+    let workspace = validate::workspace(&request.config, inner.ctx.data_dir.root()).await?;
     let workspace = workspace.unwrap_or_else(|| inner.ctx.workspaces.of(id));
     let cwd = request.cwd.unwrap_or_else(|| workspace.clone());
     let shell = recover::first_shell(&inner.environment, request.env, &cwd);

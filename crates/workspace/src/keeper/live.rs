@@ -45,6 +45,8 @@ pub(super) struct Live {
     wants_everything: bool,
     /// Whether the index knows more than its file.
     is_touched: bool,
+    /// Whether a look at the root may wait for another machine or program.
+    may_hang: bool,
     /// When the root was last seen to be where it was.
     seen_in_place: Mutex<Option<Instant>>,
     /// Until then a workspace with too many files is not looked at again.
@@ -77,6 +79,7 @@ impl Live {
             omissions,
             wants_everything: true,
             is_touched,
+            may_hang: true,
             seen_in_place: Mutex::default(),
             refused: None,
         })
@@ -92,6 +95,11 @@ impl Live {
         }
         self.watcher.drain();
         self.mailbox.is_empty()
+    }
+
+    /// Whether a look at the root may wait for another machine or program.
+    pub fn may_hang(&self) -> bool {
+        self.may_hang
     }
 
     /// The root may have been moved away with the directory that it is in, which is not reported. Not asked for every
@@ -170,6 +178,9 @@ impl Live {
             return Err(Trouble::Gone { path: workspace.to_owned() });
         }
         let place = root.as_ref().and_then(place);
+        if place != self.index.place || self.wants_everything {
+            self.may_hang = root::may_hang(workspace);
+        }
         if place.map(|place| place.0) != self.index.place.map(|place| place.0) {
             // On another device the same numbers mean other files.
             self.index.doubt();
