@@ -110,9 +110,9 @@ fn with_record(refusal: Refusal, error: RecordError) -> Refusal {
             refusal.with("version", version)
         }
         RecordError::FileChanged { session_id, file } => refusal.with("session_id", session_id).with("file", file),
-        RecordError::AgentStateNotFound { session_id } | RecordError::Unreadable { session_id, .. } => {
-            refusal.with("session_id", session_id)
-        }
+        RecordError::AgentStateNotFound { session_id }
+        | RecordError::ScrubIncomplete { session_id, .. }
+        | RecordError::Unreadable { session_id, .. } => refusal.with("session_id", session_id),
         RecordError::SearchSpent { place: "offset", next, .. } => refusal.with("next_offset", next),
         RecordError::SearchSpent { next, .. } => refusal.with("after", next),
         RecordError::EventsCutOff { taken, first_seq, .. } => refusal.with("taken", taken).with("first_seq", first_seq),
@@ -196,9 +196,10 @@ fn record_status(error: &RecordError) -> StatusCode {
         RecordError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
         RecordError::SearchSpent { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         RecordError::EventsCutOff { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        RecordError::AgentStateDamaged { .. } | RecordError::FileChanged { .. } | RecordError::Unreadable { .. } => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
+        RecordError::AgentStateDamaged { .. }
+        | RecordError::FileChanged { .. }
+        | RecordError::ScrubIncomplete { .. }
+        | RecordError::Unreadable { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

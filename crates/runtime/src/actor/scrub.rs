@@ -3,9 +3,8 @@
 
 use super::kv;
 use super::session::Session;
-use crate::ops::{CheckpointError, FilesReason, OpError, Scrubbed, Secret};
+use crate::ops::{CheckpointError, FilesReason, OpError, RecordError, Scrubbed, Secret};
 use crate::state_file;
-use crate::stored::read_error;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Content, Event, SessionState, Timestamp};
 use shellkeep_store::masked_state;
@@ -19,9 +18,13 @@ use std::path::Path;
 /// recorded again.
 pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Result<Scrubbed, OpError> {
     session.rest("scrubbed", "the last one knew a secret that was masked");
-    let failed = |reason: String| OpError::StoreUnavailable { reason };
-    let redactor = shellkeep_record::scrub::redactor([secret.as_str()]).map_err(|error| failed(error.to_string()))?;
+    let redactor = shellkeep_record::scrub::redactor([secret.as_str()])
+        .map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
     let checkpoints = purge_checkpoints(session, &redactor).await?;
+    // The checkpoints are purged: from here on a failure leaves some of it done.
+    let session_id = session.id().to_string();
+    let failed =
+        |reason: String| OpError::Record(RecordError::ScrubIncomplete { session_id: session_id.clone(), reason });
     let services = session.ctx.data_dir.services(session.id());
     let mask = redactor.clone();
     let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await?;
@@ -30,7 +33,7 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     files.extend(keys.iter().map(|key| format!("kv/{key}")));
     let outputs = Some(session.outputs.to_path_buf());
     let scrubbed = session.ctx.store.scrub(session.id(), &redactor, outputs).await;
-    let scrubbed = scrubbed.map_err(|error| read_error(session.id(), error))?;
+    let scrubbed = scrubbed.map_err(|error| failed(error.to_string()))?;
     files.extend(scrubbed.files);
     session.late.mask(&redactor);
     session.ctx.secrets.forget(session.id());

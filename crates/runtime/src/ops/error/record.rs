@@ -62,6 +62,11 @@ pub enum RecordError {
         /// Where to go on.
         next: u64,
     },
+    /// A secret was masked only in some places.
+    #[error(
+        "the secret was masked only in part of session '{session_id}': {reason}. Scrub again; what is masked stays masked"
+    )]
+    ScrubIncomplete { session_id: String, reason: String },
     /// A file beside the records is not the one that was recorded.
     #[error(
         "file {file} of session '{session_id}' was changed after it was recorded (its hash does not match), so it is not served"
@@ -85,6 +90,7 @@ impl RecordError {
             Self::AgentStateDamaged { .. } => "agent_state_damaged",
             Self::Unreadable { .. } => "recording_unreadable",
             Self::SearchSpent { .. } => "search_too_expensive",
+            Self::ScrubIncomplete { .. } => "scrub_incomplete",
             Self::FileChanged { .. } => "file_changed",
         }
     }

@@ -73,8 +73,8 @@ pub enum RunError {
         /// The system's reason.
         reason: String,
     },
-    /// The session was restarted while the command waited.
-    #[error("session '{session_id}' was restarted while this command waited; nothing was run, send it again")]
+    /// The session was restarted or ended while the command waited.
+    #[error("session '{session_id}' was restarted or ended while this command waited; nothing was run, send it again")]
     Restarted { session_id: String },
     /// No shell could be started.
     #[error("cannot start a shell: {reason}. Nothing was run and the session's state is unchanged; send it again")]
