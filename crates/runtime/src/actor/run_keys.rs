@@ -1,9 +1,8 @@
 //! The keys of a session's runs. A caller that sends a key with every command sends a new one almost always, and a session
 //! that is awake can say so itself; only a key that it may know is looked up in the store.
 
-use crate::context::SessionContext;
-use shellkeep_session::SessionState;
-use shellkeep_store::{ReadError, RequestIndex};
+use shellkeep_session::{SessionId, SessionState, StoredRun};
+use shellkeep_store::{ReadError, RequestIndex, Store};
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -31,15 +30,15 @@ impl RunKeys {
         Self::Read { hasher: RandomState::new(), hashes: HashSet::new() }
     }
 
-    /// Whether a run with this key may exist. The first question reads the keys from the store.
-    pub(super) async fn may_have(
+    /// The run with this key, from the store, which is asked only about a key that may be there.
+    pub(super) async fn find(
         &mut self,
         key: &str,
-        ctx: &SessionContext,
-        state: &SessionState,
-    ) -> Result<bool, ReadError> {
+        store: &Store,
+        session_id: &SessionId,
+    ) -> Result<Option<StoredRun>, ReadError> {
+        let index = RequestIndex::of(store, session_id);
         if let Self::Unread = self {
-            let index = RequestIndex::of(&ctx.store, &state.meta.session_id);
             *self = match index.run_keys(MOST_KEYS).await? {
                 Some(keys) => {
                     let mut known = Self::none();
@@ -49,10 +48,10 @@ impl RunKeys {
                 None => Self::TooMany,
             };
         }
-        Ok(match self {
-            Self::Read { hasher, hashes } => hashes.contains(&hasher.hash_one(key)),
-            Self::Unread | Self::TooMany => true,
-        })
+        match self {
+            Self::Read { hasher, hashes } if !hashes.contains(&hasher.hash_one(key)) => Ok(None),
+            _ => index.run(key).await,
+        }
     }
 
     /// A run with this key starts.

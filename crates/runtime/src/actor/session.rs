@@ -28,7 +28,6 @@ use shellkeep_process::{ExitStatus, RunSpec, Stderr, Stdin};
 use shellkeep_redact::Redactor;
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, SessionId};
-use shellkeep_store::RequestIndex;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -124,13 +123,8 @@ impl Session {
                 return Ok(self.ctx.runs.get(self.id(), run_id).map(Started::Live));
             }
         }
-        let unreadable = |error| read_error(self.journal.id(), error);
-        let state = self.journal.state();
-        if !self.run_keys.may_have(request_id, &self.ctx, state).await.map_err(unreadable)? {
-            return Ok(None);
-        }
-        let stored = RequestIndex::of(&self.ctx.store, self.id()).run(request_id).await;
-        let Some(mut run) = stored.map_err(unreadable)? else { return Ok(None) };
+        let stored = self.run_keys.find(request_id, &self.ctx.store, self.journal.id()).await;
+        let Some(mut run) = stored.map_err(|error| read_error(self.id(), error))? else { return Ok(None) };
         same(&run.command)?;
         self.ctx.kept_files.check_run(self.id(), &mut run).await?;
         // A watcher of a run that already ended gets its output from the result, so the result must include it.
@@ -327,18 +321,15 @@ impl Session {
             stopped: running.stopped(),
             timeout: running.cell.timeout,
             met_limits: running.met_process_limit().then(limits),
-            over_disk: self.disk_notice(),
+            over_disk: self.slot.over_disk.load(Ordering::Relaxed).then(|| self.disk_notice()).flatten(),
             left_running: if is_shell_gone { notices::processes(&running.pooled.shell) } else { Vec::new() },
             storage: self.journal.storage_notices(),
         };
         conclude(before, ended)
     }
 
-    /// What to say if the session used more of the disk than it may when it was last measured.
+    /// What to say if the session uses more of the disk than it may.
     fn disk_notice(&self) -> Option<Notice> {
-        if !self.slot.over_disk.load(Ordering::Relaxed) {
-            return None;
-        }
         self.ctx.disk.over_quota(self.id()).map(|(limit, used)| notices::over_disk(limit, used))
     }
 
