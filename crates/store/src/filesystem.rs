@@ -296,11 +296,13 @@ impl Backend for FilesystemBackend {
     }
 
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>> {
-        if self.healthy(session_id)? { self.files(session_id).run_by_request(request_id) } else { Ok(None) }
+        let files = self.files(session_id);
+        if self.healthy(session_id)? { files.run_index().find(request_id) } else { Ok(None) }
     }
 
     fn request_ids(&mut self, session_id: &SessionId, limit: usize) -> Result<Vec<String>> {
-        if self.healthy(session_id)? { self.files(session_id).request_ids(limit) } else { Ok(Vec::new()) }
+        let files = self.files(session_id);
+        if self.healthy(session_id)? { files.run_index().keys(limit) } else { Ok(Vec::new()) }
     }
 
     fn resume_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredResume>> {

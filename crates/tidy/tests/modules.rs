@@ -15,7 +15,6 @@ const IN_CIRCLES: &[(&str, usize)] = &[];
 const LARGE_TYPES: &[(&str, usize)] = &[
     ("crates/process/src/shell.rs LiveShell", 29),
     ("crates/runtime/src/engine/handle.rs Engine", 31),
-    ("crates/store/src/filesystem/files.rs SessionFiles", 28),
     ("crates/store/src/store.rs Store", 38),
 ];
 

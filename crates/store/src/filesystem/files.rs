@@ -1,6 +1,7 @@
 //! The files of one session, and how a file is read and replaced.
 
 use super::json::{failed, read, write};
+use super::requests::{REQUESTS, RunIndex};
 use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
@@ -12,8 +13,6 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// The directory of the index. A session without it is from before the index existed.
-pub(super) const REQUESTS: &str = "requests";
 /// The directory of the messages to its agent that were sent with a key.
 pub(super) const RESUMES: &str = "resumes";
 
@@ -323,7 +322,12 @@ impl SessionFiles {
     /// Writes one run.
     pub(super) fn write_run(&self, run: &StoredRun) -> Result<()> {
         write(&self.run_path(&run.run_id), run)?;
-        self.index_run(run)
+        self.run_index().add(run)
+    }
+
+    /// Which run each key started.
+    pub(super) fn run_index(&self) -> RunIndex<'_> {
+        RunIndex { directory: &self.directory, sealed: self.sealed }
     }
 
     /// Reads `meta.json`.

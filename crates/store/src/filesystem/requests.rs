@@ -1,7 +1,6 @@
 //! Which run a caller's key started: `requests/{request_id}` contains the run's id, so that a lookup costs the same
 //! however many runs there are.
 
-use super::files::{REQUESTS, RESUMES, SessionFiles};
 use super::json::{failed, read};
 use crate::backend::BackendError;
 use shellkeep_session::{RunId, StoredRun, id};
@@ -11,19 +10,30 @@ use std::path::{Path, PathBuf};
 
 type Result<T> = std::result::Result<T, BackendError>;
 
+/// The directory of the index. A session without it is from before the index existed.
+pub(super) const REQUESTS: &str = "requests";
 /// The temporary name of an index.
 const UNFINISHED: &str = "requests.tmp";
 
-impl SessionFiles {
+/// Which run each key started.
+pub(super) struct RunIndex<'a> {
+    /// The session's directory.
+    pub(super) directory: &'a Path,
+    /// Whether every file has a checksum.
+    pub(super) sealed: bool,
+}
+
+impl RunIndex<'_> {
     /// The run with a caller's key.
-    pub(super) fn run_by_request(&self, request_id: &str) -> Result<Option<StoredRun>> {
+    pub(super) fn find(&self, request_id: &str) -> Result<Option<StoredRun>> {
         // Doors reject other keys; they would not be valid file names.
         if id::check(request_id).is_err() {
             return self.search(request_id);
         }
         self.ensure_index()?;
         let Some(run_id) = self.indexed(&self.directory.join(REQUESTS), request_id)? else { return Ok(None) };
-        match self.run(&run_id)? {
+        let run: Option<StoredRun> = read(&self.directory.join("runs").join(format!("{run_id}.json")), self.sealed)?;
+        match run {
             Some(run) if run.request_id.as_deref() == Some(request_id) => Ok(Some(run)),
             // The files were edited. They are read as they are.
             _ => self.search(request_id),
@@ -31,7 +41,7 @@ impl SessionFiles {
     }
 
     /// The keys of at most `limit` runs.
-    pub(super) fn request_ids(&self, limit: usize) -> Result<Vec<String>> {
+    pub(super) fn keys(&self, limit: usize) -> Result<Vec<String>> {
         self.ensure_index()?;
         let directory = self.directory.join(REQUESTS);
         let entries = fs::read_dir(&directory).map_err(|error| failed(&directory, &error))?;
@@ -41,7 +51,7 @@ impl SessionFiles {
     }
 
     /// Notes which run a key started.
-    pub(super) fn index_run(&self, run: &StoredRun) -> Result<()> {
+    pub(super) fn add(&self, run: &StoredRun) -> Result<()> {
         let directory = self.directory.join(REQUESTS);
         match &run.request_id {
             Some(_) if directory.is_dir() => self.note(&directory, run),
@@ -115,16 +125,5 @@ impl SessionFiles {
             }
         }
         Ok(paths)
-    }
-
-    /// Removes the keys in which a secret is.
-    pub(super) fn scrub_requests(&self, finds: impl Fn(&[u8]) -> bool) -> Result<()> {
-        let entries = |directory| fs::read_dir(self.directory.join(directory)).into_iter().flatten().flatten();
-        for entry in [REQUESTS, RESUMES].into_iter().flat_map(entries) {
-            if finds(entry.file_name().as_encoded_bytes()) {
-                fs::remove_file(entry.path()).map_err(|error| failed(&entry.path(), &error))?;
-            }
-        }
-        Ok(())
     }
 }

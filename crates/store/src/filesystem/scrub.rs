@@ -1,7 +1,8 @@
 //! Masking a secret in the files of one session.
 
-use super::files::{SessionFiles, StateFile};
+use super::files::{RESUMES, SessionFiles, StateFile};
 use super::json::{failed, read, write};
+use super::requests::REQUESTS;
 use crate::backend::BackendError;
 use crate::mask;
 use serde_json::Value;
@@ -40,7 +41,12 @@ impl SessionFiles {
                 scrub_json(&file, self.sealed, &masker)?;
             }
         }
-        self.scrub_requests(|name| redactor.redact(name) != name)?;
+        for file in files_in(&path(REQUESTS))?.into_iter().chain(files_in(&path(RESUMES))?) {
+            let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+            if redactor.redact(name) != name {
+                fs::remove_file(&file).map_err(|error| failed(&file, &error))?;
+            }
+        }
         // A failed attempt may have left a file that is never read.
         for file in files_in(&self.directory)?.into_iter().filter(|file| file.extension().is_some_and(|e| e == "tmp")) {
             fs::remove_file(&file).map_err(|error| failed(&file, &error))?;
