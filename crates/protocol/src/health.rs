@@ -39,4 +39,6 @@ pub enum ReadinessStatus {
     Ready,
     /// It serves, but something is wrong; `problems` says what.
     Degraded,
+    /// It takes no more sessions, and other nodes take over those it has. `/readyz` answers 503.
+    Draining,
 }

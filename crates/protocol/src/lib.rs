@@ -49,7 +49,7 @@ pub use files::{
 };
 pub use health::{Live, Readiness, ReadinessStatus};
 pub use kv::{KvBatch, KvChanged, KvChangedKey, KvEntry, KvList, KvOp, KvOpKind, KvParams, KvWritten};
-pub use node::{AgentEnded, ClusterNode, Node, NodeList, RunningCommand};
+pub use node::{AgentEnded, ClusterNode, ClusterNodeStatus, DrainQuery, Node, NodeList, RunningCommand};
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
 pub use problem::Problem;
 pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};

@@ -2,7 +2,7 @@
 
 use crate::quota::QuotasResponse;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// Response of `GET /v1/node`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -80,6 +80,32 @@ pub struct AgentEnded {
 pub struct NodeList {
     /// The nodes that share a store, by name.
     pub nodes: Vec<ClusterNode>,
+    /// The name of the node that answers; absent if its store is not shared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub this: Option<String>,
+}
+
+/// Query of `POST /v1/nodes/{node}/drain`.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DrainQuery {
+    /// Seconds to wait until the node has no session.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(default = 0, minimum = 0, maximum = 300)]
+    pub wait: Option<f64>,
+}
+
+/// Whether a node takes sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClusterNodeStatus {
+    /// It takes sessions.
+    Up,
+    /// It takes no more sessions, and has some left.
+    Draining,
+    /// It takes no more sessions, and has none left.
+    Drained,
 }
 
 /// A node among those that share a store.
@@ -89,9 +115,8 @@ pub struct ClusterNode {
     pub name: String,
     /// The URL at which other nodes reach it; empty if there is none.
     pub url: String,
-    /// `up`: only nodes that are alive are listed.
-    #[schema(example = "up")]
-    pub status: String,
+    /// Whether it takes sessions. Only nodes that are alive are listed.
+    pub status: ClusterNodeStatus,
     /// When it started.
     #[schema(format = DateTime)]
     pub since: String,

@@ -2,14 +2,16 @@
 //! are in [`shellkeep_session::ownership`]; here they meet the store of this node and the one that all nodes share.
 
 mod arrive;
+mod look;
 mod told;
 
 use crate::names::{Names, not_found};
 use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
 use arrive::{Former, Here, kept};
+use look::{Look, holder, shown};
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
-use shellkeep_shared::{ClaimRequest, Down, Found, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start, Tier};
+use shellkeep_shared::{ClaimRequest, Down, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start};
 use shellkeep_store::Store;
 use shellkeep_workspace::Workspaces;
 use std::path::Path;
@@ -52,36 +54,11 @@ pub(crate) enum Creation {
 pub(crate) struct Cluster {
     ship: Ship,
     node: String,
+    entry: NodeEntry,
     data_dir: String,
     store: Store,
     names: Arc<Names>,
     workspaces: Workspaces,
-}
-
-/// What is known of a session before it is claimed.
-struct Look {
-    /// What the shared store says.
-    found: Option<Found>,
-    /// The node that has it, if that is another and alive.
-    elsewhere: Option<NodeEntry>,
-}
-
-impl Look {
-    /// Looks for a session, from a node.
-    fn at(tier: &mut dyn Tier, id: &SessionId, from: &str) -> Result<Self, Down> {
-        // One without records is only being created.
-        let found = tier.find(id)?.filter(|found| found.head.last.seq > 0);
-        let elsewhere = match found.as_ref().map(holder).filter(|holder| *holder != from) {
-            Some(holder) => tier.node(holder)?,
-            None => None,
-        };
-        Ok(Self { found, elsewhere })
-    }
-}
-
-/// The node that has a session: the one that works with it, or the one that worked with it last.
-fn holder(found: &Found) -> &str {
-    found.lease.as_ref().map_or(&found.head.owner.node, |lease| &lease.node)
 }
 
 impl Cluster {
@@ -99,10 +76,12 @@ impl Cluster {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: Timestamp::now().to_string(),
             sessions: 0,
+            draining: false,
         };
+        let entry = node.clone();
         let ship = Ship::start(ShipOptions { tier, node, news }).map_err(|error| error.to_string())?;
         let data_dir = data_dir.to_string_lossy().into_owned();
-        Ok(Self { ship, node: config.node.clone(), data_dir, store, names, workspaces })
+        Ok(Self { ship, node: config.node.clone(), entry, data_dir, store, names, workspaces })
     }
 
     /// Shares a record that this node's store has.
@@ -147,7 +126,55 @@ impl Cluster {
     /// The nodes that are alive.
     pub(crate) async fn nodes(&self) -> Result<Vec<ClusterNode>, OpError> {
         let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
+        // This node knows more of itself than it has told.
+        let shown = |node: NodeEntry| if node.name == self.node { self.own() } else { shown(node) };
         Ok(nodes.into_iter().map(shown).collect())
+    }
+
+    /// This node.
+    pub(crate) fn own(&self) -> ClusterNode {
+        let (sessions, draining) = (self.ship.count() as u64, self.ship.is_draining());
+        shown(NodeEntry { sessions, draining, ..self.entry.clone() })
+    }
+
+    /// A node that is alive.
+    pub(crate) async fn node(&self, name: &str) -> Result<ClusterNode, OpError> {
+        if name == self.node {
+            return Ok(self.own());
+        }
+        let asked = name.to_owned();
+        let found = self.ship.ask(move |tier| tier.node(&asked)).await.map_err(away)?;
+        found.map(shown).ok_or_else(|| ClusterError::NoSuchNode { node: name.to_owned() }.into())
+    }
+
+    /// From now on this node takes no more sessions. Returns whether that is new.
+    pub(crate) fn drain(&self) -> bool {
+        let is_new = !self.ship.is_draining();
+        self.ship.drain();
+        is_new
+    }
+
+    /// Whether this node takes no more sessions.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.ship.is_draining()
+    }
+
+    /// Returns when this node has no session.
+    pub(crate) async fn released(&self) {
+        self.ship.until_empty().await;
+    }
+
+    /// Where to put a session that this node no longer takes: the node with the fewest.
+    async fn another(&self) -> Result<ClusterNode, OpError> {
+        let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
+        let takes = |node: &NodeEntry| node.name != self.node && !node.draining && !node.url.is_empty();
+        let found = nodes.into_iter().filter(takes).min_by_key(|node| node.sessions);
+        found.map(shown).ok_or_else(|| ClusterError::Draining { node: self.node.clone() }.into())
+    }
+
+    /// Where a session is to be created.
+    pub(crate) async fn place(&self) -> Result<Whereabouts, OpError> {
+        if self.is_draining() { Ok(Whereabouts::There(self.another().await?)) } else { Ok(Whereabouts::Here) }
     }
 
     /// Sends what it can and leaves the cluster. Blocks meanwhile.
@@ -175,11 +202,23 @@ impl Cluster {
                 if !is_own && found.lease.is_some() {
                     return Err(self.unreachable(id, holder(&found)));
                 }
+                if self.is_draining() {
+                    return Ok((Whereabouts::There(self.another().await?), false));
+                }
                 if !self.names.contains(id) {
                     self.names.add(id, found.agent.as_deref().map(Arc::from));
                 }
                 Ok((Whereabouts::Here, !is_own))
             }
+        }
+    }
+
+    /// Whether another node still has a session, as far as is known.
+    pub(crate) async fn is_with(&self, id: &SessionId, node: &str) -> bool {
+        let (name, session_id) = (self.node.clone(), id.clone());
+        match self.ship.ask(move |tier| Look::at(tier, &session_id, &name)).await {
+            Ok(look) => look.elsewhere.is_some_and(|elsewhere| elsewhere.name == node),
+            Err(_) => true,
         }
     }
 
@@ -343,6 +382,9 @@ impl Cluster {
 
     /// Claims the name of a session that is to be created. The caller records it and its owner.
     pub(crate) async fn create(&self, id: &SessionId, agent: Option<&str>) -> Result<Creation, OpError> {
+        if self.is_draining() {
+            return Err(ClusterError::Draining { node: self.node.clone() }.into());
+        }
         let mut request = self.request(id, None, true)?;
         request.agent = agent.map(str::to_owned);
         let nonce = request.ask.nonce.clone();
@@ -387,11 +429,6 @@ pub(crate) fn moved(id: &SessionId) -> OpError {
 
 fn away(down: Down) -> OpError {
     OpError::StoreUnavailable { reason: format!("the shared store is away: {}", down.reason) }
-}
-
-fn shown(node: NodeEntry) -> ClusterNode {
-    let NodeEntry { name, url, version, since, sessions } = node;
-    ClusterNode { name, url, version, since, sessions }
 }
 
 /// Random text that makes a claim unique.

@@ -7,6 +7,7 @@ mod cluster;
 mod config;
 mod create;
 mod delete;
+mod drain;
 mod files;
 mod handle;
 mod hold;

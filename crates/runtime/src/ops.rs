@@ -409,4 +409,6 @@ pub struct Health {
     pub live_shells: usize,
     /// Shells started in advance.
     pub spare_shells: usize,
+    /// Whether this node is being drained, so that other nodes take over its sessions.
+    pub draining: bool,
 }

@@ -50,6 +50,8 @@ pub(crate) enum StopReason {
     SessionEnded,
     /// The daemon stops, and is configured to stop services too.
     DaemonStops,
+    /// Other nodes take over what this one has.
+    NodeDrained,
 }
 
 /// An order to a supervisor.

@@ -5,6 +5,7 @@
 
 use crate::connections::Way;
 use crate::metrics::RequestMetrics;
+use crate::peers::Peers;
 use crate::refusal::Refusal;
 use crate::rights;
 use crate::until::until;
@@ -14,7 +15,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use shellkeep_runtime::{Engine, Guest, Visitor};
+use shellkeep_runtime::{Engine, Guest, Scope, Visitor};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -78,6 +79,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Scoped {
 pub(crate) struct Gate {
     pub(crate) engine: Engine,
     pub(crate) auth: Auth,
+    /// The nodes that share the store, if any do.
+    pub(crate) peers: Option<Peers>,
     pub(crate) counts: Arc<RequestMetrics>,
 }
 
@@ -95,7 +98,18 @@ enum Caller<T> {
 /// Middleware for every route: authenticates, and counts responses.
 pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
     let known = |secret: &[u8]| gate.engine.identities().authenticate(secret);
-    let caller = admit(&gate.auth, request.uri(), request.headers(), known);
+    let sent_on = match &gate.peers {
+        Some(peers) => {
+            let (same, sent_on) = peers.accept(request).await;
+            request = same;
+            sent_on
+        }
+        None => None,
+    };
+    let caller = match sent_on {
+        Some(scope) => scope.map(|scope| on_behalf(&gate, scope)),
+        None => admit(&gate.auth, request.uri(), request.headers(), known),
+    };
     let shows_token = request.headers().contains_key(header::AUTHORIZATION);
     let visitor = request.extensions_mut().remove::<Visitor>();
     let response = match caller.and_then(|caller| place(&gate, caller, visitor.as_ref(), shows_token)) {
@@ -128,6 +142,14 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
     };
     gate.counts.answered(response.status());
     response
+}
+
+/// The caller for whom another node sent a request on.
+fn on_behalf(gate: &Gate, scope: Scope) -> Caller<Guest> {
+    match scope {
+        Scope::Host => Caller::Host,
+        scope => Caller::Agent(gate.engine.identities().on_behalf(scope)),
+    }
 }
 
 /// Counts the connection for the caller.

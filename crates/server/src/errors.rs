@@ -4,8 +4,8 @@ use crate::refusal::{RETRY_AFTER, Refusal};
 use crate::translate;
 use axum::http::StatusCode;
 use shellkeep_runtime::{
-    CheckpointError, FileError, KvError, OpError, QuotaMet, RecordError, RunError, ServiceError, SessionError,
-    TokenError, whole_seconds,
+    CheckpointError, ClusterError, FileError, KvError, OpError, QuotaMet, RecordError, RunError, ServiceError,
+    SessionError, TokenError, whole_seconds,
 };
 use std::time::Duration;
 
@@ -39,9 +39,7 @@ impl From<OpError> for Refusal {
             | OpError::NotAllowed { .. }
             | OpError::StoreUnavailable { .. }
             | OpError::Internal { .. } => refusal,
-            OpError::Cluster(error) => {
-                refusal.with("session_id", error.session_id()).with(RETRY_AFTER, error.retry_after().as_secs())
-            }
+            OpError::Cluster(error) => with_cluster(refusal, &error),
         }
     }
 }
@@ -103,6 +101,17 @@ fn with_checkpoint(refusal: Refusal, error: CheckpointError) -> Refusal {
     }
 }
 
+fn with_cluster(refusal: Refusal, error: &ClusterError) -> Refusal {
+    let refusal = match error.session_id() {
+        Some(session_id) => refusal.with("session_id", session_id),
+        None => refusal,
+    };
+    match error.retry_after() {
+        Some(after) => refusal.with(RETRY_AFTER, after.as_secs()),
+        None => refusal,
+    }
+}
+
 fn with_record(refusal: Refusal, error: RecordError) -> Refusal {
     match error {
         RecordError::VersionConflict { current } => refusal.with("version", current),
@@ -125,9 +134,9 @@ fn status(error: &OpError) -> StatusCode {
     match error {
         OpError::Invalid { .. } => StatusCode::BAD_REQUEST,
         OpError::NotAllowed { .. } => StatusCode::FORBIDDEN,
-        OpError::Service(ServiceError::NotFound { .. }) | OpError::Token(TokenError::NotFound { .. }) => {
-            StatusCode::NOT_FOUND
-        }
+        OpError::Service(ServiceError::NotFound { .. })
+        | OpError::Token(TokenError::NotFound { .. })
+        | OpError::Cluster(ClusterError::NoSuchNode { .. }) => StatusCode::NOT_FOUND,
         OpError::Service(ServiceError::NameTaken { .. }) => StatusCode::CONFLICT,
         OpError::Session(error) => session_status(error),
         OpError::Run(error) => run_status(error),

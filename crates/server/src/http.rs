@@ -7,6 +7,7 @@ mod daemon;
 mod door;
 mod events;
 mod files;
+mod forward;
 mod health;
 mod hold;
 mod index;
@@ -31,9 +32,9 @@ mod workspace_files;
 
 use crate::auth::{self, Auth, Gate};
 use crate::control::Control;
-use crate::forward::{self, HostToken};
 use crate::mcp;
 use crate::metrics::RequestMetrics;
+use crate::peers::Peers;
 use crate::refusal::Refusal;
 use axum::Router;
 use axum::http::StatusCode;
@@ -45,16 +46,16 @@ use shellkeep_runtime::Engine;
 use std::sync::Arc;
 
 /// All routes over one engine. `auth` authenticates the callers of this door, `control` is the program that runs it.
-/// `token` is what this node shows to others.
+/// `peers` are the nodes that share its store, if any do.
 pub fn router(
     engine: Engine,
     auth: Auth,
-    token: HostToken,
+    peers: Option<Peers>,
     metrics: PrometheusHandle,
     control: Arc<dyn Control>,
 ) -> Router {
     let counts = Arc::new(RequestMetrics::new());
-    let gate = Arc::new(Gate { engine, auth, counts: Arc::clone(&counts) });
+    let gate = Arc::new(Gate { engine, auth, peers: peers.clone(), counts: Arc::clone(&counts) });
     Router::new()
         .route("/", get(index::page))
         .route("/healthz", get(health::live))
@@ -106,6 +107,8 @@ pub fn router(
         .route("/v1/quotas", get(quotas::get).put(quotas::set))
         .route("/v1/node", get(node::get))
         .route("/v1/nodes", get(node::nodes))
+        .route("/v1/nodes/{node}", get(node::one))
+        .route("/v1/nodes/{node}/drain", post(node::drain))
         .route("/v1/daemon", get(daemon::get))
         .route("/v1/daemon/settings", get(daemon::settings))
         .route("/v1/daemon/reload", post(daemon::reload))
@@ -118,7 +121,7 @@ pub fn router(
         .merge(mcp::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(from_fn_with_state(token, forward::pass_on))
+        .layer(from_fn_with_state(peers, forward::pass_on))
         .layer(from_fn_with_state(gate, auth::gate))
         .with_state(Door { metrics, counts, control })
 }

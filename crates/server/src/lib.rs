@@ -5,7 +5,7 @@
 //!   that do not read.
 //! - `auth`: authentication and rights. `params`, `body`: the parts of a request.
 //! - `translate`: from wire types to the runtime's vocabulary and back. `refusal`, `errors`: why a request was refused.
-//! - `forward`: requests about a session that another node has.
+//! - `peers`: how nodes that share a store recognise each other.
 //! - [`Control`]: the program that runs the doors.
 //! - [`http`]: one file per resource, and [`router`] that joins them.
 //! - `mcp`: tools for models, on stdio and over HTTP.
@@ -16,13 +16,13 @@ mod connections;
 mod control;
 mod detached;
 mod errors;
-mod forward;
 mod guarded;
 pub mod http;
 pub mod listen;
 mod mcp;
 mod metrics;
 mod params;
+mod peers;
 mod refusal;
 mod repoll;
 mod rights;
@@ -31,9 +31,9 @@ mod until;
 
 pub use auth::{Auth, Scoped, Token};
 pub use control::{Control, DaemonFacts, Reloading, StopOrder};
-pub use forward::HostToken;
 pub use http::openapi::document as openapi;
 pub use http::router;
 pub use listen::{BindError, bind_tcp, bind_unix, serve_tcp, serve_unix};
 pub use metrics::{install_metrics, keep_metrics};
 pub use metrics_exporter_prometheus::PrometheusHandle;
+pub use peers::Peers;

@@ -48,7 +48,9 @@ mod tools;
 use axum::Router;
 use axum::routing::{any, get};
 use hub::Hub;
+pub(crate) use seat::named_session;
 use streamable::Streamable;
+pub(crate) use streamable::{SESSION_ID, UNKNOWN};
 
 /// The routes of MCP.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {

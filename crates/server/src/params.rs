@@ -25,6 +25,9 @@ pub struct KeyPath(pub SessionId, pub String);
 /// `{agent}` of a path.
 pub struct AgentPath(pub String);
 
+/// `{node}` of a path.
+pub struct NodePath(pub String);
+
 /// `{token_id}` of a path.
 pub struct TokenPath(pub String);
 
@@ -86,6 +89,14 @@ impl<S: Send + Sync> FromRequestParts<S> for AgentPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         checked(&path_params(parts, state).await?, "agent").map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for NodePath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        checked(&path_params(parts, state).await?, "node").map(Self)
     }
 }
 

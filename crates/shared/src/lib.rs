@@ -6,7 +6,7 @@
 //! - [`memory`]: one in memory, the reference for the contract that all tiers keep.
 //! - [`redis`]: one in Redis or Valkey, with scripts in Lua.
 //! - [`ship`]: the thread that brings a node's records to the tier, and those who wait for it.
-//! - `lane`: what the ship knows of one session.
+//! - `worker`: that thread; `lanes`: what it and the ship share; `lane`: what they know of one session.
 
 pub mod memory;
 pub mod redis;
@@ -14,6 +14,8 @@ pub mod ship;
 pub mod tier;
 
 mod lane;
+mod lanes;
+mod worker;
 
 pub use ship::{Moved, Settled, Ship, ShipOptions, Start};
 pub use tier::{Append, Appended, ClaimRequest, Down, Found, Loaded, NodeEntry, OpenError, Tier};

@@ -99,6 +99,9 @@ pub struct NodeEntry {
     pub since: String,
     /// How many sessions are awake there.
     pub sessions: u64,
+    /// Whether it takes no more sessions. A node of an older version does not say.
+    #[serde(default)]
+    pub draining: bool,
 }
 
 /// A shared tier.

@@ -86,6 +86,8 @@ pub enum Command {
     Audit(commands::audit::AuditArgs),
     /// Create, list and revoke agent tokens
     Tokens(commands::tokens::TokensArgs),
+    /// List the nodes that share a store, and drain one
+    Nodes(commands::nodes::NodesArgs),
     /// Show whether a daemon is running, and its health
     Status(commands::status::StatusArgs),
     /// Stop the daemon

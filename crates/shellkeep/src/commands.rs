@@ -17,6 +17,7 @@ pub mod kv;
 pub mod log;
 pub mod man;
 pub mod mcp;
+pub mod nodes;
 pub mod quotas;
 pub mod reload;
 pub mod replay;

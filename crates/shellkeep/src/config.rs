@@ -10,6 +10,7 @@ mod setting;
 mod values;
 
 pub use checkpoints::CheckpointSettings;
+pub use cluster::secret as cluster_secret;
 pub use layer::Layer;
 pub use paths::{DaemonPaths, keeps_projects};
 pub use record::RecordSettings;
@@ -68,6 +69,8 @@ pub struct Settings {
     pub node: Setting<String>,
     /// The URL at which others reach it; empty for that of its TCP listener.
     pub advertise: Setting<String>,
+    /// Where the secret of the cluster is.
+    pub cluster_secret_file: Setting<Option<PathBuf>>,
     /// Shells started in advance.
     pub spare_shells: Setting<usize>,
     /// The quotas, in the order of [`QuotaName::ALL`].
@@ -165,6 +168,11 @@ impl Settings {
             store: layers.pick("SHELLKEEP_STORE", |layer| layer.store.clone(), || Ok(default_store(&data.value)))?,
             node: layers.pick("SHELLKEEP_NODE", |layer| layer.node.clone(), || Ok(cluster::host_name()))?,
             advertise: layers.or("SHELLKEEP_ADVERTISE", |layer| layer.advertise.clone(), String::new())?,
+            cluster_secret_file: layers.or(
+                "SHELLKEEP_CLUSTER_SECRET_FILE",
+                |layer| layer.cluster_secret_file.clone().map(Some),
+                None,
+            )?,
             spare_shells: layers.pick(
                 "SHELLKEEP_SPARE_SHELLS",
                 |layer| layer.spare_shells,
@@ -219,6 +227,9 @@ impl Settings {
             show("store", &self.store, |url| cluster::without_login(url)),
             show("node", &self.node, String::clone),
             show("advertise", &self.advertise, String::clone),
+            show("cluster_secret_file", &self.cluster_secret_file, |path| {
+                path.as_deref().map_or_else(String::new, shown_path)
+            }),
             show("spare_shells", &self.spare_shells, ToString::to_string),
             show("env_pass", &self.env_pass, |names| names.join(",")),
             show("bash", &self.bash, |path| shown_path(path)),

@@ -1,5 +1,6 @@
 //! The daemon: connects settings, store, engine and doors, and shuts them down in order.
 
+mod cluster;
 mod control;
 mod log;
 mod private;
@@ -14,8 +15,8 @@ use log::LogFilter;
 use shellkeep_process::{CageMode, own};
 use shellkeep_runtime::{AdmissionConfig, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig};
 use shellkeep_server::{
-    Auth, Control as _, DaemonFacts, HostToken, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics,
-    router, serve_tcp, serve_unix,
+    Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
+    serve_tcp, serve_unix,
 };
 use shellkeep_session::Timestamp;
 use shellkeep_store::{Arrival, RecordOptions, Store};
@@ -31,7 +32,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Variables that may hold secrets. They are read before the daemon starts, then removed.
-const SECRET_VARIABLES: [&str; 3] = ["SHELLKEEP_TOKEN", "SHELLKEEP_RECORD_SECRETS", "SHELLKEEP_STORE"];
+const SECRET_VARIABLES: [&str; 4] =
+    ["SHELLKEEP_TOKEN", "SHELLKEEP_RECORD_SECRETS", "SHELLKEEP_STORE", "SHELLKEEP_CLUSTER_SECRET"];
 /// Minimum time between two checks for orphaned children: many may exit at once.
 const REAP_PAUSE: Duration = Duration::from_millis(10);
 
@@ -129,7 +131,8 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let doors = Doors::open(&settings).await?;
     let token = token::find(sources.variables.get("SHELLKEEP_TOKEN").cloned(), &settings.data.value)?;
     let mut signals = Signals::listen()?;
-    let cluster = cluster(&settings, &doors)?;
+    let cluster = cluster::config(&settings, doors.tcp.as_ref())?;
+    let peers = cluster::peers(&settings, &sources, cluster.as_ref(), &token)?;
     let engine = start_engine(&settings, store, record, cluster).await?;
 
     let facts = facts(&settings, &doors)?;
@@ -139,15 +142,15 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let mut orders = running.orders();
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
-    let (host_token, token) = (HostToken::new(&token), Token::new(token));
+    let token = Token::new(token);
     let auth = Auth::SocketOwner { token: token.clone() };
-    let socket = router(engine.at_door("socket"), auth, host_token.clone(), metrics.clone(), running.clone());
+    let socket = router(engine.at_door("socket"), auth, peers.clone(), metrics.clone(), running.clone());
     serving.spawn(serve_unix(doors.unix, socket, engine.clone(), stopped.clone()));
     serving.spawn(reap_strays(signal(SignalKind::child()).map_err(Failure::start)?, stopped.clone()));
     if let Some(listener) = doors.tcp {
         let loopback = listener.local_addr().map_err(Failure::start)?.ip().is_loopback();
         let auth = Auth::Bearer { token, loopback };
-        let tcp = router(engine.at_door("tcp"), auth, host_token, metrics.clone(), running.clone());
+        let tcp = router(engine.at_door("tcp"), auth, peers, metrics.clone(), running.clone());
         serving.spawn(serve_tcp(listener, tcp, stopped));
     }
     let upkeep = tokio::spawn(keep_metrics(metrics));
@@ -202,8 +205,17 @@ async fn drain(
     tracing::info!(grace = grace.as_secs(), "stopping: no new commands; sessions are being saved");
     let node = engine.node();
     let mut is_signalled = false;
+    // Other nodes take over; a daemon that is back at once keeps its sessions.
+    let cluster = node.cluster().filter(|_| !order.restart);
+    let hand_over = async {
+        if let Some(cluster) = &cluster
+            && let Err(error) = cluster.drain(grace).await
+        {
+            tracing::warn!(%error, "this node could not be drained");
+        }
+    };
     let left = tokio::select! {
-        left = node.drain(grace) => left,
+        (left, ()) = async { tokio::join!(node.drain(grace), hand_over) } => left,
         () = signals.end() => {
             is_signalled = true;
             node.drain(Duration::ZERO).await
@@ -374,23 +386,6 @@ fn tell_place(store: &Store, take_workspaces: bool) -> Result<(), Failure> {
         );
     }
     Ok(())
-}
-
-/// How this node takes part in a cluster, if its store is shared.
-fn cluster(settings: &Settings, doors: &Doors) -> Result<Option<ClusterConfig>, Failure> {
-    let url = &settings.store.value;
-    if !shellkeep_shared::is_shared(url) {
-        return Ok(None);
-    }
-    let given = &settings.advertise.value;
-    let advertise = match &doors.tcp {
-        Some(listener) if given.is_empty() => {
-            format!("http://{}", listener.local_addr().map_err(Failure::start)?)
-        }
-        _ => given.clone(),
-    };
-    let node = settings.node.value.clone();
-    Ok(Some(ClusterConfig { url: url.clone(), node, advertise }))
 }
 
 async fn start_engine(

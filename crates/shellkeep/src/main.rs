@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Top(args) => commands::top::execute(args),
         Command::Audit(args) => commands::audit::execute(args),
         Command::Tokens(args) => commands::tokens::execute(args),
+        Command::Nodes(args) => commands::nodes::execute(args),
         Command::Status(args) => commands::status::execute(args),
         Command::Stop(args) => commands::stop::execute(args),
         Command::Restart(args) => commands::restart::execute(args),

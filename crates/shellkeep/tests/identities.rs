@@ -187,6 +187,8 @@ const OTHER_ROUTES: &[(&str, &str, &str, u16)] = &[
     ("put", "/v1/quotas", "{\"services_per_agent\": 1000}", 403),
     ("get", "/v1/node", "", 403),
     ("get", "/v1/nodes", "", 403),
+    ("get", "/v1/nodes/{node}", "", 403),
+    ("post", "/v1/nodes/{node}/drain", "", 403),
     ("get", "/v1/daemon", "", 403),
     ("get", "/v1/daemon/settings", "", 403),
     ("post", "/v1/daemon/reload", "", 403),
@@ -304,7 +306,7 @@ fn routes_about_no_session_tell_an_agent_nothing_of_others() {
     let daemon = daemon();
     let (ann, bob) = (Agent::named(&daemon, "ann"), Agent::named(&daemon, "bob"));
     for (method, path, body, status) in OTHER_ROUTES {
-        let target = path.replace("{token_id}", &ann.id).replace("{agent}", "ann");
+        let target = path.replace("{token_id}", &ann.id).replace("{agent}", "ann").replace("{node}", "n1");
         let answer = bob.send(Request::new(&method.to_uppercase(), &target).json(*body));
         assert_eq!(answer.status, *status, "{method} {path}: {}", answer.text());
         if *status == 403 {

@@ -23,7 +23,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/shellkeep/tests/door/", "processes of other users, and a daemon that is about to stop"),
     ("crates/shellkeep/tests/hangs.rs", "a job that the answer does not wait for"),
     ("crates/shellkeep/tests/mcp/", "processes of commands, and a client's name that becomes free"),
-    ("crates/shellkeep/tests/place/", "a backup that another process writes"),
+    ("crates/shellkeep/tests/place/", "a backup that another process writes, other nodes, Redis"),
     ("crates/shellkeep/tests/powercut.rs", "the mount that is released"),
     ("crates/shellkeep/tests/records/", "recordings, which are written behind the answer"),
     ("crates/shellkeep/tests/replay/", "processes of a command that runs again"),

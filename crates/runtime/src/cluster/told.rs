@@ -11,10 +11,10 @@ pub(super) fn kept_here_only(reason: &str) -> Notice {
     Notice { code: NoticeCode::KeptHereOnly, message }
 }
 
-/// The session came from a node that is gone.
+/// The session came from another node.
 pub(super) fn arrived(from: &str, here: &str) -> Notice {
     let message = format!(
-        "This session moved from node {from}, which is gone, to node {here}. Working directory, variables, functions, \
+        "This session moved from node {from} to node {here}. Working directory, variables, functions, \
          aliases, options and traps came along; files of its workspace, background jobs and open descriptors did not. \
          Check the files that you need before you go on."
     );

@@ -1,6 +1,7 @@
 //! This node among others: where a session is, and which nodes there are.
 
 use super::access::Access;
+use super::drain;
 use super::inner::Inner;
 use super::node::NodeOps;
 use crate::actor::Message;
@@ -47,6 +48,67 @@ impl ClusterOps<'_> {
                 }
             }
             Ok(Whereabouts::Here)
+        })
+    }
+
+    /// Whether a node still has a session. While the shared store is away, nothing says otherwise.
+    pub fn is_with<'a>(&'a self, id: &'a SessionId, node: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
+            for id in std::iter::once(id).chain(&bound) {
+                if self.cluster.is_with(id, node).await {
+                    return true;
+                }
+            }
+            false
+        })
+    }
+
+    /// Where a session is to be created.
+    pub fn place(&self) -> BoxFuture<'_, Result<Whereabouts, OpError>> {
+        Box::pin(self.cluster.place())
+    }
+
+    /// This node.
+    pub fn own(&self) -> ClusterNode {
+        self.cluster.own()
+    }
+
+    /// A node by its name. The host's right.
+    pub fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<ClusterNode, OpError>> {
+        Box::pin(async move {
+            self.access.as_reader()?;
+            self.cluster.node(name).await
+        })
+    }
+
+    /// A node that a caller's own request leads to; `None` if it is not alive.
+    pub fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ClusterNode>, OpError>> {
+        Box::pin(async move {
+            match self.cluster.node(name).await {
+                Ok(node) => Ok(Some(node)),
+                Err(OpError::Cluster(_)) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Whether a node is alive, as far as is known.
+    pub fn is_alive<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(async move { !matches!(self.find(name).await, Ok(None)) })
+    }
+
+    /// Drains this node: it takes no more sessions, and lets go of those it has when their commands have ended. Waits for
+    /// that, at most for `wait`. Host only.
+    pub fn drain(&self, wait: Duration) -> BoxFuture<'_, Result<ClusterNode, OpError>> {
+        Box::pin(async move {
+            let inner = self.access.as_host()?;
+            if self.cluster.drain() {
+                self.access.audit("drain_node", &self.cluster.own().name);
+                tokio::spawn(drain::release(Arc::clone(inner)));
+            }
+            let _ = tokio::time::timeout(wait, self.cluster.released()).await;
+            Ok(self.cluster.own())
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use super::handle::Engine;
-use crate::identities::Revocation;
+use crate::identities::{Revocation, Scope};
 use crate::ops::{BoxFuture, IssuedToken, NewToken, OpError, TokenView};
 use std::sync::Arc;
 
@@ -31,6 +31,12 @@ impl IdentityOps<'_> {
     pub fn authenticate(&self, secret: &[u8]) -> Option<Guest> {
         let bearer = self.access.at_large().identities.authenticate(secret)?;
         Some(Guest { engine: Engine { access: self.access.scoped(bearer.scope) }, revocation: bearer.revocation })
+    }
+
+    /// A caller whom another node of the cluster has authenticated. That node ends the request with the token.
+    pub fn on_behalf(&self, scope: Scope) -> Guest {
+        let access = self.access.scoped(Arc::new(scope));
+        Guest { engine: Engine { access }, revocation: Revocation::never() }
     }
 
     /// Creates a token. Host only.

@@ -45,6 +45,12 @@ impl NodeOps<'_> {
             problems.extend(inner.ctx.data_dir.look());
             problems.extend(inner.ctx.cluster.as_ref().and_then(|cluster| cluster.problem()));
             problems.extend(inner.ctx.lifetime.is_draining().then(|| STOPPING.to_owned()));
+            let draining =
+                inner.ctx.cluster.as_ref().filter(|cluster| cluster.is_draining()).map(|cluster| cluster.own());
+            problems.extend(draining.as_ref().map(|node| {
+                format!("This node is being drained: it takes no more sessions, and has {} left.", node.sessions)
+            }));
+            let draining = draining.is_some();
             if let Some(agent) = self.access.scope().agent() {
                 let detail = "the daemon's store has a problem; the host can see the details";
                 let problems = match problems.as_slice() {
@@ -52,10 +58,11 @@ impl NodeOps<'_> {
                     [only] if only == STOPPING => problems,
                     _ => vec![detail.to_owned()],
                 };
-                return Health { problems, live_shells: live_shells_of(inner, agent), spare_shells: 0 };
+                return Health { problems, live_shells: live_shells_of(inner, agent), spare_shells: 0, draining };
             }
             let spare_shells = inner.ctx.pool.spare_count();
-            Health { problems, live_shells: inner.ctx.pool.live_count().saturating_sub(spare_shells), spare_shells }
+            let live_shells = inner.ctx.pool.live_count().saturating_sub(spare_shells);
+            Health { problems, live_shells, spare_shells, draining }
         })
     }
 

@@ -1,5 +1,6 @@
 //! Where sessions are, if nodes share a store.
 
+use super::Hint;
 use std::time::Duration;
 
 /// How long a caller should wait before it tries again: a lease ends within this time, and somebody takes the session over.
@@ -18,6 +19,36 @@ pub enum ClusterError {
         /// The node.
         node: String,
     },
+    /// The node that owns the session stopped answering after it was sent the request.
+    #[error(
+        "session '{session_id}' is on node '{node}', which stopped answering while this was under way; it may have run. If that node is gone, another takes the session over within seconds. Repeat the request; with the same request_id a command runs only once"
+    )]
+    OwnerLost {
+        /// The session.
+        session_id: String,
+        /// The node.
+        node: String,
+    },
+    /// This node takes no more sessions, and there is no other that does.
+    #[error(
+        "node '{node}' is being drained and takes no more sessions, and no other node accepts them; nothing was run. Start another node, or try again later"
+    )]
+    Draining {
+        /// This node.
+        node: String,
+    },
+    /// Another node does not answer.
+    #[error("node '{node}' cannot be reached; it may have received the request. Try again")]
+    NodeUnreachable {
+        /// The node.
+        node: String,
+    },
+    /// No node has this name.
+    #[error("there is no node '{node}' among those that are alive")]
+    NoSuchNode {
+        /// What was asked for.
+        node: String,
+    },
     /// Another node took the session over.
     #[error(
         "session '{session_id}' moved to another node while this was under way; what this node did since is not part of it. Repeat the request; with the same request_id a command runs only once"
@@ -32,20 +63,37 @@ impl ClusterError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::OwnerUnreachable { .. } => "owner_unreachable",
+            Self::OwnerUnreachable { .. } | Self::OwnerLost { .. } => "owner_unreachable",
             Self::Moved { .. } => "session_moved",
+            Self::Draining { .. } => "node_draining",
+            Self::NodeUnreachable { .. } => "node_unreachable",
+            Self::NoSuchNode { .. } => "node_not_found",
         }
     }
 
-    /// When to try again.
-    pub fn retry_after(&self) -> Duration {
-        TRY_AGAIN
+    /// When to try again, if that can help.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::NoSuchNode { .. } => None,
+            _ => Some(TRY_AGAIN),
+        }
     }
 
-    /// Which session.
-    pub fn session_id(&self) -> &str {
+    /// What to do next.
+    pub fn hint(&self) -> Option<Hint> {
         match self {
-            Self::OwnerUnreachable { session_id, .. } | Self::Moved { session_id } => session_id,
+            Self::NoSuchNode { .. } => Some(Hint::ListNodes),
+            _ => None,
+        }
+    }
+
+    /// Which session, if it is about one.
+    pub fn session_id(&self) -> Option<&str> {
+        match self {
+            Self::OwnerUnreachable { session_id, .. }
+            | Self::OwnerLost { session_id, .. }
+            | Self::Moved { session_id } => Some(session_id),
+            Self::Draining { .. } | Self::NodeUnreachable { .. } | Self::NoSuchNode { .. } => None,
         }
     }
 }
@@ -63,6 +111,8 @@ pub struct ClusterNode {
     pub since: String,
     /// How many sessions are awake there.
     pub sessions: u64,
+    /// Whether it takes no more sessions.
+    pub draining: bool,
 }
 
 /// Where a session is.

@@ -141,10 +141,10 @@ impl OpError {
             Self::Record(error) => error.hint(),
             Self::Token(error) => error.hint(),
             Self::Resume(error) => error.hint(),
+            Self::Cluster(error) => error.hint(),
             Self::Invalid { .. }
             | Self::NotAllowed { .. }
             | Self::NoShare(_)
-            | Self::Cluster(_)
             | Self::StoreUnavailable { .. }
             | Self::Internal { .. }
             | Self::ShuttingDown => None,

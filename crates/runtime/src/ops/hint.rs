@@ -51,10 +51,12 @@ pub enum Hint {
     NameAgent,
     /// Ask for a token that belongs to no agent.
     NameNoAgent,
+    /// Use a node that is alive.
+    ListNodes,
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 24] = [
+    const NAMES: [(Self, &'static str); 25] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),
@@ -79,6 +81,7 @@ impl Hint {
         (Self::ReadInParts, "read_in_parts"),
         (Self::NameAgent, "name_agent"),
         (Self::NameNoAgent, "name_no_agent"),
+        (Self::ListNodes, "list_nodes"),
     ];
 
     /// Its stable name, for a door in another process.

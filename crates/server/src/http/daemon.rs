@@ -19,9 +19,14 @@ use std::sync::Arc;
 )]
 pub(crate) async fn get(State(door): State<Door>, Scoped(engine): Scoped) -> Result<Response, Refusal> {
     let node = engine.node().view().await?;
+    let is_draining = engine.node().cluster().is_some_and(|cluster| cluster.own().draining);
     let facts = door.control.facts();
     let status = DaemonStatus {
-        status: if node.problems.is_empty() { ReadinessStatus::Ready } else { ReadinessStatus::Degraded },
+        status: match node.problems.is_empty() {
+            _ if is_draining => ReadinessStatus::Draining,
+            true => ReadinessStatus::Ready,
+            false => ReadinessStatus::Degraded,
+        },
         problems: node.problems,
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -15,14 +15,22 @@ pub async fn live() -> Response {
     json(StatusCode::OK, &Live { status: "ok".to_owned(), version: version() })
 }
 
-/// Whether the daemon works. A `degraded` daemon still serves; `problems` says what is wrong.
+/// Whether the daemon works. A `degraded` daemon still serves; `problems` says what is wrong. One that is drained passes
+/// requests on to other nodes, and answers 503 here, so that a load balancer no longer sends it any.
 #[utoipa::path(
     get, path = "/readyz", tag = "daemon", operation_id = "readyz",
-    responses((status = 200, description = "Ready or degraded", body = Readiness))
+    responses(
+        (status = 200, description = "Ready or degraded", body = Readiness),
+        (status = 503, description = "Draining", body = Readiness)
+    )
 )]
 pub async fn ready(Scoped(engine): Scoped) -> Response {
     let health = engine.node().health().await;
-    let status = if health.problems.is_empty() { ReadinessStatus::Ready } else { ReadinessStatus::Degraded };
+    let (status, code) = match (health.draining, health.problems.is_empty()) {
+        (true, _) => (ReadinessStatus::Draining, StatusCode::SERVICE_UNAVAILABLE),
+        (false, true) => (ReadinessStatus::Ready, StatusCode::OK),
+        (false, false) => (ReadinessStatus::Degraded, StatusCode::OK),
+    };
     let readiness = Readiness {
         status,
         reasons: health.problems.clone(),
@@ -32,7 +40,7 @@ pub async fn ready(Scoped(engine): Scoped) -> Response {
         version: version(),
         pid: std::process::id(),
     };
-    json(StatusCode::OK, &readiness)
+    json(code, &readiness)
 }
 
 fn version() -> String {

@@ -76,6 +76,8 @@ use utoipa::{Modify, OpenApi};
         super::quotas::set,
         super::node::get,
         super::node::nodes,
+        super::node::one,
+        super::node::drain,
         super::daemon::get,
         super::daemon::settings,
         super::daemon::reload,
@@ -133,7 +135,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let document = document();
         let text = document.to_string();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 57);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 59);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

@@ -47,6 +47,7 @@ fn words(hint: Hint) -> &'static str {
         Hint::RemoveTree => "pass recursive=true to remove everything in it",
         Hint::ReadInParts => "read it in parts with offset and limit",
         Hint::NameAgent => "set agent to the name of the sessions' agent",
+        Hint::ListNodes => "list nodes with GET /v1/nodes",
         Hint::NameNoAgent => "omit agent and may_restart",
         Hint::ListFiles => "list its files with GET …/files?path=",
         Hint::ListCheckpoints => "list checkpoints with GET …/checkpoints",

@@ -27,6 +27,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
+/// The type of an event stream.
+pub const CONTENT_TYPE: &str = "text/event-stream";
 /// How often a silent stream sends a comment. Proxies close it after 30 to 60 seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Pieces waiting to be written. The next one is read only when this one has been sent, so that a client that does not
@@ -72,10 +74,17 @@ pub fn resume(permit: StreamPermit, stream: ResumeStream) -> Response {
     response(permit, resume::Watch(stream))
 }
 
+/// What a stream ends with if it failed.
+pub fn error_event(refusal: &Refusal) -> Vec<u8> {
+    let mut events = Vec::new();
+    event(&mut events, "error", &problem(refusal));
+    events
+}
+
 fn response(permit: StreamPermit, source: impl Source) -> Response {
     let (sender, receiver) = mpsc::channel(BACKLOG);
     tokio::spawn(pump(permit, source, sender));
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    let headers = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];
     (headers, Body::new(Events(receiver))).into_response()
 }
 
@@ -102,9 +111,7 @@ async fn pump(permit: StreamPermit, mut source: impl Source, sender: mpsc::Sende
         match counted(&permit.engine, events) {
             Ok(piece) => room.send(piece),
             Err(error) => {
-                let mut events = Vec::new();
-                event(&mut events, "error", &problem(&Refusal::from(error)));
-                room.send(events.into());
+                room.send(error_event(&Refusal::from(error)).into());
                 return;
             }
         }

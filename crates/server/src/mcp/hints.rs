@@ -71,6 +71,7 @@ fn fixed(hint: Hint) -> Option<&'static str> {
         | Hint::RemoveTree
         | Hint::NameAgent
         | Hint::NameNoAgent
+        | Hint::ListNodes
         | Hint::ResolveConflicts
         | Hint::WaitForAgent => return None,
     })

@@ -9,9 +9,9 @@ use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use serde_json::json;
 use shellkeep_runtime::{
-    CreateSession, Engine, OpError, RunCommand, RunStream, ServiceView, SessionError, StartService,
+    CreateSession, Engine, OpError, RunCommand, RunStream, Scope, ServiceView, SessionError, StartService,
 };
-use shellkeep_session::{ByteString, SessionId};
+use shellkeep_session::{ByteString, IdError, SessionId};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -150,14 +150,28 @@ impl Pipe {
     }
 }
 
-/// The seat of an HTTP request: by header, or else by the agent's token, or else by the MCP session.
+/// The session that an HTTP request names: by header, or else by the agent's token.
+fn named(scope: &Scope, headers: &HeaderMap) -> Option<Result<SessionId, IdError>> {
+    match (text(headers, SESSION_HEADER), scope.agent()) {
+        (Some(name), _) => Some(SessionId::parse(name)),
+        (None, Some(agent)) => Some(SessionId::parse(&names::bound(Some(agent), AGENT_DEFAULT))),
+        (None, None) => None,
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"))
+}
+
+/// The session that an HTTP request names, if it is one.
+pub fn named_session(scope: &Scope, headers: &HeaderMap) -> Option<SessionId> {
+    named(scope, headers).and_then(Result::ok)
+}
+
+/// The seat of an HTTP request: the session that it names, or else one for the MCP session.
 pub fn of_request(engine: Engine, headers: &HeaderMap, client: &str) -> Result<Seat, Refusal> {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"));
-    let session = match (text(SESSION_HEADER), engine.scope().agent()) {
-        (Some(name), _) => SessionId::parse(name),
-        (None, Some(agent)) => SessionId::parse(&names::bound(Some(agent), AGENT_DEFAULT)),
-        (None, None) => SessionId::parse(&names::of_http(client, text(MCP_SESSION_HEADER))),
-    };
+    let of_client = || SessionId::parse(&names::of_http(client, text(headers, MCP_SESSION_HEADER)));
+    let session = named(engine.scope(), headers).unwrap_or_else(of_client);
     let session = session.map_err(|error| Refusal::bad_id("the header Shellkeep-Session", &error))?;
     Ok(Seat { engine, session, cwd: None, workspace: None })
 }

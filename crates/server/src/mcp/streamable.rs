@@ -19,9 +19,9 @@ use std::time::Duration;
 /// initialises again. The shell sessions behind it do not expire.
 const KEEP_ALIVE: Duration = Duration::from_secs(60 * 60);
 /// The header with the id of an MCP session.
-const SESSION_ID: &str = "mcp-session-id";
+pub const SESSION_ID: &str = "mcp-session-id";
 /// The SDK's text for an unknown id. Also used for another caller's id, so that the two cannot be distinguished.
-const UNKNOWN: (StatusCode, &str) = (StatusCode::NOT_FOUND, "Not Found: Session not found");
+pub const UNKNOWN: (StatusCode, &str) = (StatusCode::NOT_FOUND, "Not Found: Session not found");
 
 type Service = StreamableHttpService<Handler, LocalSessionManager>;
 

@@ -39,8 +39,13 @@ fn limit_change(view: LimitChangeView) -> wire::LimitChange {
 
 /// A node among others.
 pub fn cluster_node(node: ClusterNode) -> wire::ClusterNode {
-    let ClusterNode { name, url, version, since, sessions } = node;
-    wire::ClusterNode { name, url, status: "up".to_owned(), since, sessions, version }
+    let ClusterNode { name, url, version, since, sessions, draining } = node;
+    let status = match (draining, sessions) {
+        (false, _) => wire::ClusterNodeStatus::Up,
+        (true, 0) => wire::ClusterNodeStatus::Drained,
+        (true, _) => wire::ClusterNodeStatus::Draining,
+    };
+    wire::ClusterNode { name, url, status, since, sessions, version }
 }
 
 /// The node, for the host.

@@ -152,6 +152,7 @@ fn nodes_come_and_go(tier: &mut dyn Tier) {
         version: "1".to_owned(),
         since: "2026-01-01T00:00:00Z".to_owned(),
         sessions: 3,
+        draining: name == "n2",
     };
     assert!(tier.nodes().unwrap().is_empty());
     for name in ["n2", "n1"] {

@@ -22,7 +22,7 @@ impl Fixture {
         let tier = MemoryTier::default();
         let (sender, news) = mpsc::unbounded_channel();
         let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
-        let node = NodeEntry { name, url, version, since, sessions: 0 };
+        let node = NodeEntry { name, url, version, since, sessions: 0, draining: false };
         let ship = Ship::start(ShipOptions { tier: Box::new(tier.clone()), node, news: sender }).unwrap();
         Self { tier, ship, news, id: SessionId::parse("s").unwrap() }
     }

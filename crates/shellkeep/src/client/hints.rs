@@ -57,6 +57,7 @@ impl Refused {
                      {session}{flags}`"
                 ),
             },
+            Hint::ListNodes => format!("list nodes with `shellkeep nodes ls{flags}`"),
             Hint::ListTokens => format!("list tokens with `shellkeep tokens ls{flags}`"),
             Hint::ListRuns => format!("list its runs with `shellkeep runs ls {session}{flags}`"),
             Hint::Verify => format!("check the rest of the recording with `shellkeep verify {session}{flags}`"),

@@ -14,6 +14,8 @@ use std::process::ExitCode;
 const NOT_RUNNING: u8 = 3;
 /// Exit code when the daemon runs, but something is wrong.
 const DEGRADED: u8 = 4;
+/// Exit code when the daemon takes no more sessions, because its node is drained.
+const DRAINING: u8 = 5;
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
@@ -22,7 +24,8 @@ const DEGRADED: u8 = 4;
   shellkeep status --json | jq -r .pid
   shellkeep status --data /var/lib/shellkeep
 
-Exit codes: 0 ready, 1 the daemon did not respond, 2 wrong usage, 3 no daemon is running, 4 degraded.")]
+Exit codes: 0 ready, 1 the daemon did not respond, 2 wrong usage, 3 no daemon is running, 4 degraded,
+5 the node is being drained.")]
 pub struct StatusArgs {
     #[command(flatten)]
     daemon: DaemonArgs,
@@ -43,6 +46,7 @@ pub fn execute(args: StatusArgs) -> Result<ExitCode, Failure> {
         Ok(match status.status {
             ReadinessStatus::Ready => ExitCode::SUCCESS,
             ReadinessStatus::Degraded => ExitCode::from(DEGRADED),
+            ReadinessStatus::Draining => ExitCode::from(DRAINING),
         })
     })
 }
@@ -63,6 +67,7 @@ fn print(status: &DaemonStatus) {
     let word = match status.status {
         ReadinessStatus::Ready => terminal::coloured("ready", terminal::Colour::Green),
         ReadinessStatus::Degraded => terminal::coloured("degraded", terminal::Colour::Yellow),
+        ReadinessStatus::Draining => terminal::coloured("draining", terminal::Colour::Yellow),
     };
     terminal::line(format!("{word}, up {}", span(status.uptime)));
     for problem in &status.problems {

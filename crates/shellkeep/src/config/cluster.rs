@@ -1,6 +1,7 @@
 //! The settings of a node among others, and what the URL of a shared store means.
 
 use crate::failure::Failure;
+use std::path::Path;
 
 /// Longest name of a node: it is part of every claim and of keys.
 const MOST_NAME: usize = 64;
@@ -17,6 +18,29 @@ pub(super) fn check(name: &str, advertise: &str) -> Result<(), Failure> {
         return Err(Failure::start(message));
     }
     Ok(())
+}
+
+/// The shortest secret of a cluster: shorter ones can be guessed.
+const LEAST_SECRET: usize = 16;
+
+/// The secret that all nodes of a cluster have: from the environment or a file. Without either it is the host token, which
+/// all nodes have as well.
+pub fn secret(variable: Option<&String>, file: Option<&Path>, token: &str) -> Result<String, Failure> {
+    let (secret, whose) = match (variable, file) {
+        (Some(secret), _) => (secret.clone(), "SHELLKEEP_CLUSTER_SECRET".to_owned()),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                Failure::start(format!("cannot read {} (cluster_secret_file): {error}", path.display()))
+            })?;
+            (text.trim().to_owned(), format!("the cluster secret in {}", path.display()))
+        }
+        (None, None) => return Ok(token.to_owned()),
+    };
+    if secret.len() < LEAST_SECRET {
+        let advice = "use a longer one, for example from `openssl rand -hex 32`, the same on all nodes";
+        return Err(Failure::start(format!("{whose} has fewer than {LEAST_SECRET} characters; {advice}")));
+    }
+    Ok(secret)
 }
 
 /// A store's URL without its password.
@@ -49,5 +73,18 @@ mod tests {
         assert!(check(&host_name(), "").is_ok());
         assert_eq!(without_login("redis://u:secret@h:1/2"), "redis://h:1/2");
         assert_eq!(without_login("file://a@b"), "file://a@b");
+    }
+
+    #[test]
+    fn the_secret_comes_from_the_environment_a_file_or_the_token() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("secret");
+        std::fs::write(&file, "from-a-file-of-enough-length\n").unwrap();
+        let given = "from-the-environment".to_owned();
+        assert_eq!(secret(Some(&given), Some(&file), "token").unwrap(), given);
+        assert_eq!(secret(None, Some(&file), "token").unwrap(), "from-a-file-of-enough-length");
+        assert_eq!(secret(None, None, "token").unwrap(), "token");
+        assert!(secret(Some(&"short".to_owned()), None, "token").is_err());
+        assert!(secret(None, Some(&directory.path().join("none")), "token").is_err());
     }
 }

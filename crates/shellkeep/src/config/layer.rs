@@ -33,6 +33,9 @@ pub struct Layer {
     /// The URL at which other nodes reach this one [default: that of its TCP listener]
     #[arg(long, value_name = "URL")]
     pub advertise: Option<String>,
+    /// File with the secret that all nodes share; SHELLKEEP_CLUSTER_SECRET holds the secret itself [default: the host token]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub cluster_secret_file: Option<PathBuf>,
     /// Maximum number of live shells; beyond it, idle ones are dropped [default: 200]
     #[arg(long, value_name = "N")]
     pub max_shells: Option<usize>,
@@ -161,6 +164,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         store: env("SHELLKEEP_STORE"),
         node: env("SHELLKEEP_NODE"),
         advertise: env("SHELLKEEP_ADVERTISE"),
+        cluster_secret_file: env("SHELLKEEP_CLUSTER_SECRET_FILE").map(PathBuf::from),
         max_shells: parsed(env, "SHELLKEEP_MAX_SHELLS")?,
         spare_shells: parsed(env, "SHELLKEEP_SPARE_SHELLS")?,
         session_processes: parsed(env, "SHELLKEEP_SESSION_PROCESSES")?,
@@ -229,6 +233,7 @@ impl Layer {
             &mut self.data,
             &mut self.bash,
             &mut self.log_file,
+            &mut self.cluster_secret_file,
             &mut self.record.secrets_file,
             &mut self.record.signing_key,
         ];

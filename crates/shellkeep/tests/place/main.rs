@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 mod backup;
+mod deploy;
 mod forks;
 mod gone;
 mod moved;
 mod nodes;
+mod promoted;
+mod redis;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../checkpoints/tools.rs"]

@@ -1,79 +1,15 @@
 //! Two nodes that share a store in a real Redis: a session is on one of them, and goes on elsewhere when that one is gone.
 
-use crate::support::daemon::{free_port, signal};
-use crate::support::{Daemon, Request, Settings, procs};
+use crate::redis::{Redis, TOKEN};
+use crate::support::daemon::signal;
+use crate::support::{Agent, Daemon, Request, Settings, procs};
 use serde_json::{Value, json};
 use shellkeep_poll::{until, until_within};
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// Within this time another node answers for a session whose node is gone: the lease and 2 s.
 const TAKEN_OVER: Duration = Duration::from_secs(7);
-
-/// The host's token, the same on all nodes.
-const TOKEN: &str = "the-same-on-all-nodes";
-
-/// A server with its data in a temporary directory.
-struct Redis {
-    child: Child,
-    address: SocketAddr,
-    directory: TempDir,
-}
-
-impl Redis {
-    fn start() -> Self {
-        let (directory, address) = (TempDir::new().expect("a temporary directory"), free_port());
-        let child = Self::spawn(address, &directory);
-        let redis = Self { child, address, directory };
-        redis.wait();
-        redis
-    }
-
-    fn spawn(address: SocketAddr, directory: &TempDir) -> Child {
-        Command::new("redis-server")
-            .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
-            .arg(directory.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed (Debian: redis-server)")
-    }
-
-    fn wait(&self) {
-        until("redis-server answers", || (self.cli(&["PING"]).trim() == "PONG").then_some(()));
-    }
-
-    fn cli(&self, words: &[&str]) -> String {
-        let port = self.address.port().to_string();
-        let answer =
-            Command::new("redis-cli").args(["-p", &port]).args(words).output().expect("redis-cli is installed");
-        String::from_utf8_lossy(&answer.stdout).into_owned()
-    }
-
-    fn stop(&mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
-    }
-
-    /// Starts it again, empty.
-    fn restart(&mut self) {
-        self.child = Self::spawn(self.address, &self.directory);
-        self.wait();
-    }
-
-    fn node(&self, name: &str) -> Daemon {
-        let settings = Settings::default().tcp().store(&format!("redis://{}", self.address));
-        Daemon::with(settings.env("SHELLKEEP_NODE", name).env("SHELLKEEP_TOKEN", TOKEN))
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Runs a command until a node answers for the session, and says what was answered before.
 fn run_when_taken_over(daemon: &Daemon, session: &str, body: &Value) -> (Value, Vec<String>) {
@@ -144,6 +80,57 @@ fn a_session_goes_on_elsewhere_when_its_node_is_killed() {
     assert_eq!((back.json()["stdout"].as_str(), back.header("shellkeep-node")), (Some("4\n"), Some("n2")));
 }
 
+/// A stream through another node used to hang for ever when the owner stopped without closing its connection.
+#[test]
+fn a_stream_through_another_node_ends_when_the_owner_stops() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    for (session, is_killed) in [("stopped", false), ("killed", true)] {
+        first.create(session);
+        let (mut live, _) = second.stream_from_start(session, &json!({"command": "echo first; sleep 60; echo late"}));
+        assert!(live.next_event().expect("its first line").data.contains("first"));
+        if is_killed {
+            first.kill()
+        } else {
+            signal(first.pid(), "STOP")
+        }
+        let last = live.next_event().expect("the end is told");
+        let problem: Value = serde_json::from_str(&last.data).expect("a problem");
+        assert_eq!((last.event.as_str(), problem["code"].as_str()), ("error", Some("owner_unreachable")), "{problem}");
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("it may have run")), "{problem}");
+        assert!(live.next_event().is_none());
+        if !is_killed {
+            signal(first.pid(), "CONT");
+        }
+    }
+}
+
+/// What nodes send to each other used to carry the host token.
+#[test]
+fn a_node_with_another_secret_is_not_trusted() {
+    let redis = Redis::start();
+    let with = |name: &str, secret: &str| {
+        let settings = Settings::default().tcp().store(&format!("redis://{}", redis.address));
+        let settings = settings.env("SHELLKEEP_NODE", name).env("SHELLKEEP_CLUSTER_SECRET", secret);
+        Daemon::with(settings.env("SHELLKEEP_TOKEN", &format!("{TOKEN}-{name}")))
+    };
+    let secret = "the-secret-of-this-cluster";
+    let (first, second, third) = (with("n1", secret), with("n2", secret), with("n3", "the-secret-of-another"));
+    first.create("s");
+    // Each node has a host token of its own, and agents are known to the node that they ask.
+    assert_eq!(second.sh("s", "echo $((40+2))").out(), "42\n");
+    first.create_with(json!({"session_id": "thread_ann_1", "agent": "ann"}));
+    let ann = Agent::named(&second, "ann");
+    assert_eq!(ann.sh("thread_ann_1", "echo mine")["stdout"], "mine\n");
+    assert_eq!(ann.get("/v1/sessions/s").status, 404);
+    let refused = third.post("/v1/sessions/s/run", &json!({"command": "echo no"}));
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (502, Some("node_not_trusted")));
+    // Without the secret the header opens nothing.
+    let forged = Request::new("GET", "/v1/sessions/s").header("shellkeep-forwarded", "v1 n2 1 1 - 00 host");
+    let refused = forged.send(&first.tcp_door()).expect("an answer");
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (401, Some("node_not_trusted")));
+}
+
 #[test]
 fn a_node_that_was_asleep_begins_nothing_after_it_lost_its_session() {
     let redis = Redis::start();
@@ -211,4 +198,121 @@ fn one_name_is_created_once_and_removed_for_all() {
     assert_eq!(first.get("/v1/sessions/s0").status, 404);
     assert_eq!(second.get("/v1/sessions/s0").status, 404);
     first.create("s0");
+}
+
+#[test]
+fn a_drained_node_gives_its_sessions_to_others() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("idle");
+    first.sh("idle", "v='one two'; cd /usr");
+    first.create("busy");
+    let gate = first.directory().join("go");
+    let waits = format!("n=1; echo begun; until [ -e {} ]; do sleep 0.02; done; n=2", gate.display());
+    let (mut live, _) = first.stream_from_start("busy", &json!({"command": waits}));
+    assert!(live.next_event().expect("its first line").data.contains("begun"));
+
+    // Asked for at the other node. What runs may finish, so one session is left.
+    let drained = second.post("/v1/nodes/n1/drain?wait=0", &json!({}));
+    assert_eq!((drained.status, drained.header("shellkeep-node")), (200, Some("n1")), "{}", drained.text());
+    assert_eq!(drained.json()["status"], "draining");
+    let ready = first.get("/readyz");
+    assert_eq!((ready.status, ready.json()["status"].as_str()), (503, Some("draining")), "{}", ready.text());
+    let moved = until("the idle session is on the other node", || {
+        let answer = first.post("/v1/sessions/idle/run", &json!({"command": "echo $v; pwd"}));
+        (answer.header("shellkeep-node") == Some("n2")).then_some(answer)
+    });
+    assert_eq!(moved.json()["stdout"], "one two\n/usr\n");
+    let made = first.post("/v1/sessions", &json!({"session_id": "new"}));
+    assert_eq!((made.status, made.header("shellkeep-node")), (201, Some("n2")), "{}", made.text());
+
+    // Its command ends: nothing of it is lost.
+    std::fs::write(gate, "").expect("a file");
+    let mut last = live.next_event().expect("more output");
+    while last.event != "result" {
+        last = live.next_event().expect("a result");
+    }
+    assert!(last.data.contains("\"exit_code\":0"), "{}", last.data);
+    let cli = nodes(&second, &["drain", "n1"]);
+    assert_eq!((cli.0, cli.1.as_str()), (Some(0), "n1 is drained\n"), "{}", cli.2);
+    assert_eq!(second.sh("busy", "echo $n").out(), "2\n");
+
+    let (_, table, _) = nodes(&first, &["ls"]);
+    assert!(table.lines().all(|line| line.len() <= 80), "{table}");
+    assert!(table.contains("n1\tdrained\t0\t") && table.contains("n2\tup\t"), "{table}");
+    let (code, shown, _) = nodes(&second, &["show", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!((code, shown["name"].as_str()), (Some(0), Some("n2")));
+    let (code, _, error) = nodes(&second, &["show", "n9"]);
+    assert!(code == Some(1) && error.contains("no node 'n9'") && error.contains("shellkeep nodes ls"), "{error}");
+}
+
+/// An MCP client may ask any node: its requests go to the node that has its session.
+#[test]
+fn mcp_over_http_goes_to_the_node_of_its_session() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    first.sh("s", "v=7");
+    let ask = |mcp_session: Option<&str>, message: Value| {
+        let request = Request::new("POST", "/mcp").header("shellkeep-session", "s");
+        let request = request.header("accept", "application/json, text/event-stream");
+        let request = match mcp_session {
+            Some(id) => request.header("mcp-session-id", id).header("mcp-protocol-version", "2025-06-18"),
+            None => request,
+        };
+        second.send(&request.json(message.to_string()))
+    };
+    let initialize = || {
+        let client = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+        let answer = ask(None, json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}));
+        assert!(answer.status == 200 || answer.status == 503, "{}", answer.text());
+        answer.header("mcp-session-id").map(|id| (id.to_owned(), answer.header("shellkeep-node").map(str::to_owned)))
+    };
+    let call = |id: &str, command: &str| {
+        let params = json!({"name": "run_command", "arguments": {"command": command}});
+        ask(Some(id), json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}))
+    };
+    let (id, node) = initialize().expect("a session");
+    assert!(id.starts_with("n1.") && node.as_deref() == Some("n1"), "{id} {node:?}");
+    ask(Some(&id), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let called = call(&id, "echo $v; v=8");
+    assert!(called.text().contains("7\\n") || called.text().contains("\"7"), "{}", called.text());
+    assert_eq!(first.sh("s", "echo $v").out(), "8\n");
+
+    first.kill();
+    let (id, _) = until_within(TAKEN_OVER, "the client can begin again elsewhere", || {
+        let gone = call(&id, "echo");
+        assert!(matches!(gone.status, 404 | 503), "{}", gone.text());
+        initialize()
+    });
+    assert!(id.starts_with("n2."), "{id}");
+    ask(Some(&id), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    assert!(call(&id, "echo v is $v").text().contains("v is 8"));
+}
+
+/// A node that is stopped hands over at once: nobody waits for its lease to end.
+#[test]
+fn a_node_that_is_stopped_hands_its_sessions_over() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    first.sh("s", "v=7");
+    assert_eq!(first.stop(), Some(0));
+    assert_eq!(second.sh("s", "echo $v").out(), "7\n");
+}
+
+/// Runs `shellkeep nodes` at a daemon: exit code, output, errors.
+fn nodes(daemon: &Daemon, words: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    let output = command
+        .arg("nodes")
+        .args(words)
+        .arg("--socket")
+        .arg(daemon.directory().join("s.sock"))
+        .output()
+        .expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }

@@ -448,8 +448,8 @@ class ClusterNode:
     sessions: int
     #: When it started.
     since: str
-    #: `up`.
-    status: str
+    #: Whether it takes sessions.
+    status: Literal["up", "draining", "drained"]
     #: The URL at which other nodes reach it.
     url: str
     #: Version of its program.
@@ -494,7 +494,7 @@ class DaemonStatus:
     #: When it was started.
     started_at: str
     #: Its status.
-    status: Literal["ready", "degraded"]
+    status: Literal["ready", "degraded", "draining"]
     #: Seconds that running commands get to finish when it stops.
     stop_grace: float
     #: The kind of its store, as in `sqlite`.
@@ -1538,12 +1538,15 @@ class NodeList:
 
     #: The nodes that share a store, by name.
     nodes: list[ClusterNode]
+    #: The name of the node that answers.
+    this: str | None = None
 
     @classmethod
     def from_json(cls: type[_NodeList], data: Mapping[str, Any]) -> _NodeList:
         """Reads an answer; fields that a newer daemon added are left out."""
         return cls(
             nodes=[ClusterNode.from_json(x) for x in data["nodes"]],
+            this=data.get("this"),
         )
 
 
@@ -1739,7 +1742,7 @@ class Readiness:
     #: Shells started in advance.
     spare_shells: int
     #: The status.
-    status: Literal["ready", "degraded"]
+    status: Literal["ready", "degraded", "draining"]
     #: The daemon's version.
     version: str
 

@@ -1,0 +1,43 @@
+//! Draining: this node takes no more sessions and lets go of those it has, each when its commands have ended, so that other
+//! nodes go on with them.
+
+use super::inner::Inner;
+use crate::actor::Message;
+use crate::ops::STOP_GRACE;
+use crate::services::StopReason;
+use shellkeep_session::SessionId;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// After how long a session that was used again, or still saves files, is put to sleep once more.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Lets go of all sessions. Their services end: they cannot move, and the next owner must not find them running here.
+pub(super) async fn release(inner: Arc<Inner>) {
+    inner.agents.stop("the node is drained", |_| true).await;
+    let services = inner.ctx.services.stop(STOP_GRACE, StopReason::NodeDrained, |_| true).await;
+    tracing::info!(services, "draining: services are stopped; sessions follow when their commands have ended");
+    loop {
+        let awake = inner.ctx.registry.ids();
+        if awake.is_empty() {
+            break;
+        }
+        let mut falling_asleep = JoinSet::new();
+        for id in awake {
+            falling_asleep.spawn(put_to_sleep(Arc::clone(&inner), id));
+        }
+        while falling_asleep.join_next().await.is_some() {}
+    }
+    tracing::info!("drained: this node has no session");
+}
+
+/// Ends a session's shell with its state kept, after the commands that it has begun or queued.
+async fn put_to_sleep(inner: Arc<Inner>, id: SessionId) {
+    while inner.ctx.registry.is_awake(&id) {
+        if let Some(Err(error)) = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await {
+            tracing::debug!(session = %id, %error, "not hibernated yet");
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}

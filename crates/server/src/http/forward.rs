@@ -1,0 +1,236 @@
+//! Requests about something that another node has: they are sent there, and the answer is streamed back. A redirect would not
+//! do: clients drop their token on the way to another port, and those of a socket cannot follow at all.
+
+mod mcp;
+mod relay;
+
+use super::sse;
+use crate::auth::Scoped;
+use crate::peers::{FORWARDED, Peers};
+use crate::refusal::Refusal;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use relay::relay;
+use shellkeep_runtime::{ClusterError, ClusterNode, ClusterOps, Engine, OpError, Whereabouts};
+use shellkeep_session::SessionId;
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// Names the node that answered.
+const NODE: HeaderName = HeaderName::from_static("shellkeep-node");
+
+/// How long another node may take to accept a connection.
+const CONNECT_WAIT: Duration = Duration::from_secs(1);
+
+/// How often a node that does not answer is looked for among those that are alive.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a request is about, if another node may have it.
+#[derive(Debug, PartialEq)]
+enum About {
+    /// A session.
+    Session(SessionId),
+    /// A session that is to be created.
+    NewSession,
+    /// A node itself.
+    Node(String),
+}
+
+impl About {
+    fn of(method: &Method, path: &str) -> Option<Self> {
+        if method == Method::POST && path == "/v1/sessions" {
+            return Some(Self::NewSession);
+        }
+        if let Some(node) = path.strip_prefix("/v1/nodes/").and_then(|rest| rest.strip_suffix("/drain")) {
+            return Some(Self::Node(node.to_owned()));
+        }
+        let rest = path.strip_prefix("/v1/sessions/")?;
+        SessionId::parse(rest.split('/').next()?).ok().map(Self::Session)
+    }
+
+    async fn locate(&self, cluster: &ClusterOps<'_>) -> Result<Whereabouts, OpError> {
+        match self {
+            Self::Session(id) => cluster.locate(id).await,
+            Self::NewSession => cluster.place().await,
+            Self::Node(name) if *name == cluster.own().name => Ok(Whereabouts::Here),
+            Self::Node(name) => cluster.node(name).await.map(Whereabouts::There),
+        }
+    }
+}
+
+/// Where a request goes.
+#[derive(Clone)]
+struct Target {
+    node: ClusterNode,
+    session: Option<SessionId>,
+}
+
+impl Target {
+    /// The node cannot be reached, and has not seen the request.
+    fn unreachable(&self) -> Refusal {
+        self.refusal(|session_id, node| ClusterError::OwnerUnreachable { session_id, node })
+    }
+
+    /// The node stopped after it was sent the request.
+    fn lost(&self) -> Refusal {
+        self.refusal(|session_id, node| ClusterError::OwnerLost { session_id, node })
+    }
+
+    fn refusal(&self, of_session: impl FnOnce(String, String) -> ClusterError) -> Refusal {
+        let node = self.node.name.clone();
+        OpError::from(match &self.session {
+            Some(id) => of_session(id.to_string(), node),
+            None => ClusterError::NodeUnreachable { node },
+        })
+        .into()
+    }
+
+    /// Returns when the node no longer has what the request is about: it may have stopped with the request before it.
+    async fn gone(self, engine: Engine) {
+        let ops = engine.node();
+        let Some(cluster) = ops.cluster() else { return };
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let is_there = match &self.session {
+                Some(id) => cluster.is_with(id, &self.node.name).await,
+                None => cluster.is_alive(&self.node.name).await,
+            };
+            if !is_there {
+                return;
+            }
+        }
+    }
+}
+
+/// Serves a request here, or sends it to the node that has what it is about.
+pub(crate) async fn pass_on(State(peers): State<Option<Peers>>, request: Request, next: Next) -> Response {
+    let Some(Scoped(engine)) = request.extensions().get::<Scoped>().cloned() else { return next.run(request).await };
+    let node = engine.node();
+    let (Some(peers), Some(cluster)) = (peers, node.cluster()) else { return next.run(request).await };
+    if request.uri().path() == mcp::PATH {
+        return pass_on_mcp(&engine, &cluster, &peers, request, next).await;
+    }
+    let Some(about) = About::of(request.method(), request.uri().path()) else { return next.run(request).await };
+    let target = match about.locate(&cluster).await {
+        Ok(Whereabouts::Here) => return next.run(request).await,
+        Ok(Whereabouts::There(node)) => {
+            let session = if let About::Session(id) = about { Some(id) } else { None };
+            Target { node, session }
+        }
+        Err(error) => return Refusal::from(error).into_response(),
+    };
+    send_once(&engine, &peers, request, target).await
+}
+
+/// The same for MCP over HTTP.
+async fn pass_on_mcp(
+    engine: &Engine,
+    cluster: &ClusterOps<'_>,
+    peers: &Peers,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match mcp::locate(cluster, engine.scope(), request.headers()).await {
+        Ok(mcp::Spot::Here) => {
+            mcp::take_node(request.headers_mut());
+            let mut response = next.run(request).await;
+            mcp::put_node(&mut response, &cluster.own().name);
+            response
+        }
+        Ok(mcp::Spot::There(node)) => send_once(engine, peers, request, Target { node, session: None }).await,
+        Ok(mcp::Spot::Unknown) => mcp::unknown(),
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+/// Sends a request to another node, unless it comes from one: two nodes that disagree would send it to and fro.
+async fn send_once(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Response {
+    if request.headers().contains_key(FORWARDED) {
+        return target.unreachable().into_response();
+    }
+    send(engine, peers, request, target).await.unwrap_or_else(|refusal| refusal.into_response())
+}
+
+/// Sends a request to another node. The answer is not gathered: its bytes come as the node sends them, until it ends or
+/// the node is gone.
+async fn send(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Result<Response, Refusal> {
+    let node = &target.node;
+    let failed = |error: Failed, refusal: Refusal| {
+        tracing::warn!(node = node.name, %error, "a request could not be sent to another node");
+        refusal
+    };
+    let mut request = peers.sign(request, engine.scope(), &node.name).await?;
+    let mut sender = connect(node, &mut request).await.map_err(|error| failed(error, target.unreachable()))?;
+    let mut response = tokio::select! {
+        sent = sender.send_request(request) => sent.map_err(|error| failed(error.into(), target.lost()))?,
+        () = target.clone().gone(engine.clone()) => return Err(target.lost()),
+    };
+    if response.status() == StatusCode::UNAUTHORIZED {
+        return Err(not_trusted(node));
+    }
+    response.headers_mut().remove(header::CONNECTION);
+    if let Ok(name) = HeaderValue::from_str(&node.name) {
+        response.headers_mut().insert(NODE, name);
+    }
+    let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == sse::CONTENT_TYPE);
+    let last_event = is_stream.then(|| sse::error_event(&target.lost()));
+    Ok(relay(response.map(Body::new), target.gone(engine.clone()), last_event))
+}
+
+/// The other node does not believe this one. Its own answer would tell the client to send a token, which it did.
+fn not_trusted(node: &ClusterNode) -> Refusal {
+    let detail = format!(
+        "node '{}' refused a request that this node sent on. Set the same SHELLKEEP_CLUSTER_SECRET (or, without one, the same \
+         SHELLKEEP_TOKEN) on all nodes, and keep their clocks within 30 s; the log of that node has the reason",
+        node.name
+    );
+    Refusal::new(StatusCode::BAD_GATEWAY, "node_not_trusted", detail)
+}
+
+/// Connects to another node, and makes a request one for it.
+async fn connect(node: &ClusterNode, request: &mut Request) -> Result<SendRequest<Body>, Failed> {
+    let url: Uri = node.url.parse()?;
+    let authority = url.authority().ok_or("its URL has no host")?;
+    let address = (authority.host().trim_matches(['[', ']']), authority.port_u16().unwrap_or(80));
+    let stream = tokio::time::timeout(CONNECT_WAIT, TcpStream::connect(address)).await??;
+    stream.set_nodelay(true)?;
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // It ends with the answer, or with the client that no longer reads it.
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to another node ended");
+        }
+    });
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    *request.uri_mut() = path.parse()?;
+    let headers = request.headers_mut();
+    headers.insert(header::HOST, HeaderValue::from_str(authority.as_str())?);
+    headers.remove(header::CONNECTION);
+    headers.remove(header::ORIGIN);
+    Ok(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_says_what_it_is_about() {
+        let of = |method: Method, path: &str| About::of(&method, path);
+        let session = |name: &str| Some(About::Session(SessionId::parse(name).unwrap()));
+        assert_eq!(of(Method::POST, "/v1/sessions/demo/run"), session("demo"));
+        assert_eq!(of(Method::GET, "/v1/sessions/a:b"), session("a:b"));
+        assert_eq!(of(Method::POST, "/v1/sessions"), Some(About::NewSession));
+        assert_eq!(of(Method::POST, "/v1/nodes/n1/drain"), Some(About::Node("n1".to_owned())));
+        for path in ["/v1/sessions", "/v1/sessions/", "/v1/sessions/.x/run", "/v1/services", "/mcp", "/v1/nodes/n1"] {
+            assert_eq!(of(Method::GET, path), None, "{path}");
+        }
+    }
+}

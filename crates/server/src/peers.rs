@@ -1,0 +1,298 @@
+//! How the nodes of a cluster recognise each other. A request that one node sends on to another says for whom, and carries
+//! a keyed hash of everything that decides what it does. The key never leaves a node, so neither a listener on the network
+//! nor a false address in the shared store learns anything that opens a door.
+
+use crate::refusal::Refusal;
+use axum::body::{Body, HttpBody as _};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use shellkeep_runtime::Scope;
+use shellkeep_session::SessionId;
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Says for whom a node sends a request on, with the proof.
+pub(crate) const FORWARDED: HeaderName = HeaderName::from_static("shellkeep-forwarded");
+
+/// How far the clocks of two nodes may differ. For twice this time a node remembers what it accepted.
+const WINDOW: Duration = Duration::from_secs(30);
+
+/// The longest body that is hashed as a whole. Of a longer one only the length is signed, so that it can be streamed.
+const MOST_HASHED: u64 = 1 << 20;
+
+/// Makes the key unusable for anything else that is made from the same secret.
+const PURPOSE: &str = "shellkeep 2026-11-16 requests between nodes";
+
+/// The form of the header.
+const VERSION: &str = "v1";
+
+/// This node among those that have the same secret.
+#[derive(Clone)]
+pub struct Peers(Arc<Inner>);
+
+struct Inner {
+    node: String,
+    key: [u8; blake3::KEY_LEN],
+    /// Milliseconds since the epoch. What was signed earlier may have been accepted before a restart.
+    started: u64,
+    sent: AtomicU64,
+    accepted: Mutex<Accepted>,
+}
+
+/// Requests that must not be accepted again.
+#[derive(Default)]
+struct Accepted {
+    macs: HashSet<blake3::Hash>,
+    /// When each was accepted, oldest first.
+    order: VecDeque<(u64, blake3::Hash)>,
+}
+
+impl Accepted {
+    /// Whether a request is new. It is remembered.
+    fn is_new(&mut self, mac: blake3::Hash, now: u64) -> bool {
+        let window = millis(2 * WINDOW);
+        while self.order.front().is_some_and(|(at, _)| at + window < now)
+            && let Some((_, old)) = self.order.pop_front()
+        {
+            self.macs.remove(&old);
+        }
+        let is_new = self.macs.insert(mac);
+        if is_new {
+            self.order.push_back((now, mac));
+        }
+        is_new
+    }
+}
+
+/// What is signed of a request.
+struct Signed<'a> {
+    from: &'a str,
+    to: &'a str,
+    at: u64,
+    /// Unique among the requests of a node.
+    number: &'a str,
+    scope: &'a str,
+    method: &'a Method,
+    path: &'a str,
+    body: &'a str,
+}
+
+impl Signed<'_> {
+    fn mac(&self, key: &[u8; blake3::KEY_LEN]) -> blake3::Hash {
+        let Self { from, to, at, number, scope, method, path, body } = self;
+        // None of them can contain a line break.
+        let text = format!("{VERSION}\n{from}\n{to}\n{at}\n{number}\n{scope}\n{method}\n{path}\n{body}");
+        blake3::keyed_hash(key, text.as_bytes())
+    }
+}
+
+impl Peers {
+    /// This node, with the secret that all nodes of its cluster have.
+    pub fn new(node: &str, secret: &str) -> Self {
+        let key = blake3::derive_key(PURPOSE, secret.as_bytes());
+        let (sent, accepted) = (AtomicU64::new(0), Mutex::default());
+        Self(Arc::new(Inner { node: node.to_owned(), key, started: now(), sent, accepted }))
+    }
+
+    /// Signs a request for another node. The caller's own token is removed: the other node believes this one.
+    pub(crate) async fn sign(&self, request: Request, scope: &Scope, to: &str) -> Result<Request, Refusal> {
+        let Inner { node, key, started, sent, .. } = &*self.0;
+        let (mut parts, body) = request.into_parts();
+        let (body, hash) = hashed(body).await?;
+        let number = format!("{started:x}.{:x}", sent.fetch_add(1, Ordering::Relaxed));
+        let (scope, at) = (written(scope), now());
+        let path = path_of(&parts.uri);
+        let method = &parts.method;
+        let signed = Signed { from: node, to, at, number: &number, scope: &scope, method, path, body: &hash };
+        let mac = signed.mac(key).to_hex();
+        let value = HeaderValue::from_str(&format!("{VERSION} {node} {at} {number} {hash} {mac} {scope}"));
+        let value = value.map_err(|error| Refusal::internal(error.to_string()))?;
+        parts.headers.remove(header::AUTHORIZATION);
+        parts.headers.insert(FORWARDED, value);
+        Ok(Request::from_parts(parts, body))
+    }
+
+    /// On whose behalf another node sent a request on. `None` if none did.
+    pub(crate) async fn accept(&self, request: Request) -> (Request, Option<Result<Scope, Refusal>>) {
+        if !request.headers().contains_key(FORWARDED) {
+            return (request, None);
+        }
+        let (parts, body) = request.into_parts();
+        let (body, hash) = match hashed(body).await {
+            Ok(hashed) => hashed,
+            Err(refusal) => return (Request::from_parts(parts, Body::empty()), Some(Err(refusal))),
+        };
+        let scope = self.check(&parts.headers, &parts.method, &parts.uri, &hash);
+        (Request::from_parts(parts, body), Some(scope))
+    }
+
+    fn check(&self, headers: &HeaderMap, method: &Method, uri: &Uri, body: &str) -> Result<Scope, Refusal> {
+        let mut given = headers.get_all(FORWARDED).iter();
+        let (Some(value), None) = (given.next(), given.next()) else { return Err(refused("it has several proofs")) };
+        let value = value.to_str().map_err(|_| refused("its proof cannot be read"))?;
+        let mut words = value.splitn(7, ' ');
+        let mut word = || words.next().unwrap_or_default();
+        let (version, from, at, number, _, mac, scope) = (word(), word(), word(), word(), word(), word(), word());
+        if version != VERSION {
+            return Err(refused("its proof has another version; run the same version on all nodes"));
+        }
+        let at: u64 = at.parse().map_err(|_| refused("its time cannot be read"))?;
+        let given = blake3::Hash::from_hex(mac).map_err(|_| refused("its hash cannot be read"))?;
+        let signed = Signed { from, to: &self.0.node, at, number, scope, method, path: path_of(uri), body };
+        // Hashes are compared in constant time.
+        if signed.mac(&self.0.key) != given {
+            return Err(refused("its hash is wrong: set the same SHELLKEEP_CLUSTER_SECRET on all nodes"));
+        }
+        let now = now();
+        if at.abs_diff(now) > millis(WINDOW) {
+            return Err(refused("it was signed at another time: the clocks of the nodes differ"));
+        }
+        if at < self.0.started {
+            return Err(refused("it was signed before this node started"));
+        }
+        if !self.0.accepted.lock().unwrap_or_else(PoisonError::into_inner).is_new(given, now) {
+            return Err(refused("it was accepted before"));
+        }
+        read(scope).ok_or_else(|| refused("its caller cannot be read"))
+    }
+}
+
+impl std::fmt::Debug for Peers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Peers({}, …)", self.0.node)
+    }
+}
+
+fn refused(why: &str) -> Refusal {
+    let detail = format!("a request that another node sent on was refused: {why}");
+    Refusal::new(StatusCode::UNAUTHORIZED, "node_not_trusted", detail)
+}
+
+/// A body and what is signed of it: its hash, or its length if it is long or unknown.
+async fn hashed(body: Body) -> Result<(Body, String), Refusal> {
+    match body.size_hint().exact() {
+        Some(length) if length <= MOST_HASHED => {
+            let bytes = axum::body::to_bytes(body, MOST_HASHED as usize).await;
+            let bytes = bytes.map_err(|error| Refusal::invalid(format!("the body could not be read: {error}")))?;
+            let hash = blake3::hash(&bytes).to_hex().to_string();
+            Ok((Body::from(bytes), hash))
+        }
+        Some(length) => Ok((body, length.to_string())),
+        None => Ok((body, "-".to_owned())),
+    }
+}
+
+fn path_of(uri: &Uri) -> &str {
+    uri.path_and_query().map_or("/", |path| path.as_str())
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A caller, in words. Names and ids have no spaces.
+fn written(scope: &Scope) -> String {
+    match scope {
+        Scope::Host => "host".to_owned(),
+        Scope::Agent { agent, may_restart, token } => {
+            format!("agent {agent} {token} {}", if *may_restart { "may_restart" } else { "-" })
+        }
+        Scope::Auditor { token } => format!("auditor {token}"),
+        Scope::Metrics { token } => format!("metrics {token}"),
+        Scope::Session { session_id } => format!("session {session_id}"),
+    }
+}
+
+fn read(text: &str) -> Option<Scope> {
+    let words: Vec<&str> = text.split(' ').collect();
+    match words.as_slice() {
+        ["host"] => Some(Scope::Host),
+        ["agent", agent, token, restart] => Some(Scope::Agent {
+            agent: (*agent).to_owned(),
+            token: (*token).to_owned(),
+            may_restart: *restart == "may_restart",
+        }),
+        ["auditor", token] => Some(Scope::Auditor { token: (*token).to_owned() }),
+        ["metrics", token] => Some(Scope::Metrics { token: (*token).to_owned() }),
+        ["session", id] => SessionId::parse(id).ok().map(|session_id| Scope::Session { session_id }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(path: &str, body: &'static str) -> Request {
+        let request = Request::builder().method("POST").uri(path).header(header::AUTHORIZATION, "Bearer sk_1");
+        request.body(Body::from(body)).unwrap()
+    }
+
+    async fn accepted(peers: &Peers, request: Request) -> Result<Scope, String> {
+        let scope = peers.accept(request).await.1.expect("it has the header");
+        scope.map_err(|refusal| refusal.problem().detail.clone())
+    }
+
+    /// A request as a listener could send it again.
+    fn copy(request: &Request, path: &str, body: &'static str) -> Request {
+        let mut copy = Request::builder().method(request.method()).uri(path).body(Body::from(body)).unwrap();
+        *copy.headers_mut() = request.headers().clone();
+        copy
+    }
+
+    #[tokio::test]
+    async fn a_request_is_accepted_once_where_it_was_meant_to_go_and_as_it_was() {
+        let (first, second) = (Peers::new("n1", "secret"), Peers::new("n2", "secret"));
+        let (third, stranger) = (Peers::new("n3", "secret"), Peers::new("n2", "other"));
+        let signed = first.sign(request("/v1/x?a=1", "body"), &Scope::Host, "n2").await.unwrap();
+        assert!(!signed.headers().contains_key(header::AUTHORIZATION));
+        assert!(!format!("{:?}", signed.headers()).contains("secret"));
+        let (path, body) = ("/v1/x?a=1", "body");
+        for (peers, path, body) in
+            [(&third, path, body), (&stranger, path, body), (&second, "/v1/x?a=2", body), (&second, path, "another")]
+        {
+            let error = accepted(peers, copy(&signed, path, body)).await.unwrap_err();
+            assert!(error.contains("its hash is wrong"), "{error}");
+        }
+        let again = copy(&signed, path, body);
+        assert_eq!(accepted(&second, signed).await, Ok(Scope::Host));
+        assert!(accepted(&second, again).await.unwrap_err().contains("accepted before"));
+        assert!(second.accept(request(path, body)).await.1.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_request_from_another_time_is_refused() {
+        let first = Peers::new("n1", "secret");
+        let signed = first.sign(request("/", ""), &Scope::Host, "n2").await.unwrap();
+        let mut restarted = Peers::new("n2", "secret");
+        Arc::get_mut(&mut restarted.0).unwrap().started = now() + 10;
+        let error = accepted(&restarted, copy(&signed, "/", "")).await.unwrap_err();
+        assert!(error.contains("before this node started"), "{error}");
+        let mut accepted = Accepted::default();
+        let mac = blake3::hash(b"one");
+        assert!(accepted.is_new(mac, 0) && !accepted.is_new(mac, 59_000));
+        assert!(accepted.is_new(mac, 61_000) && accepted.order.len() == 1);
+    }
+
+    #[test]
+    fn every_caller_can_be_written_and_read() {
+        let token = || "tok_1".to_owned();
+        for scope in [
+            Scope::Host,
+            Scope::Agent { agent: "ann".to_owned(), may_restart: true, token: token() },
+            Scope::Agent { agent: "a:b".to_owned(), may_restart: false, token: token() },
+            Scope::Auditor { token: token() },
+            Scope::Metrics { token: token() },
+            Scope::Session { session_id: SessionId::parse("s").unwrap() },
+        ] {
+            assert_eq!(read(&written(&scope)), Some(scope));
+        }
+        assert_eq!(read("root"), None);
+    }
+}

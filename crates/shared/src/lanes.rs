@@ -1,0 +1,114 @@
+//! All lanes of a node, and what waits for the thread that serves them.
+
+use crate::lane::{Lane, Line, Rewind, Settled};
+use crate::tier::{Append, Appended, Down, Tier};
+use shellkeep_session::SessionId;
+use shellkeep_session::ownership::{Claim, Refusal};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// What the node must do for a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Moved {
+    /// Another node owns it: end everything of it here.
+    Away(SessionId),
+    /// The tier lacks records that are no longer at hand: claim it again and give its state.
+    Reclaim(SessionId),
+}
+
+pub(crate) type Ask = Box<dyn FnOnce(Result<&mut dyn Tier, Down>) + Send>;
+
+/// All lanes, and what the thread is asked to do.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    pub(crate) all: HashMap<SessionId, Lane>,
+    /// Sessions whose lanes have something to do.
+    pub(crate) dirty: HashSet<SessionId>,
+    /// Records of sessions that are not claimed yet.
+    pub(crate) unclaimed: HashMap<SessionId, Vec<Line>>,
+    pub(crate) queued_bytes: usize,
+    pub(crate) asks: Vec<Ask>,
+    pub(crate) down: Option<Down>,
+    /// The node takes no more sessions, and tells others so.
+    pub(crate) is_draining: bool,
+    /// What the node tells of itself has changed.
+    pub(crate) has_news: bool,
+    pub(crate) is_closing: bool,
+}
+
+/// What the thread and its users share.
+pub(crate) struct Shared {
+    lanes: Mutex<Lanes>,
+    pub(crate) work: Condvar,
+    /// How many lanes there are, for those who wait until there are none.
+    pub(crate) count: watch::Sender<usize>,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        Self { lanes: Mutex::default(), work: Condvar::new(), count: watch::Sender::new(0) }
+    }
+
+    pub(crate) fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lanes {
+    /// What follows from the answer to an append.
+    pub(crate) fn appended(&mut self, append: &Append, answer: Appended) -> Option<Moved> {
+        let session_id = &append.session_id;
+        // The lane may have been replaced while the append was on its way.
+        let lane = self.all.get_mut(session_id).filter(|lane| lane.claim == append.claim)?;
+        match answer {
+            Ok(()) => {
+                self.queued_bytes -= lane.appended(append);
+                None
+            }
+            Err(Refusal::Apart(head)) => {
+                let (rewind, change) = lane.meet(&head);
+                self.queued_bytes = self.queued_bytes.saturating_add_signed(change);
+                self.dirty.insert(session_id.clone());
+                match rewind {
+                    Rewind::Done => None,
+                    Rewind::NeedsState => {
+                        self.queued_bytes -= lane.drop_queue();
+                        Some(Moved::Reclaim(session_id.clone()))
+                    }
+                    Rewind::Apart => self.lose(session_id),
+                }
+            }
+            // The tier has lost the session: it came back empty.
+            Err(Refusal::Fenced(None)) => {
+                self.queued_bytes -= lane.drop_queue();
+                Some(Moved::Reclaim(session_id.clone()))
+            }
+            Err(Refusal::Fenced(Some(_))) => self.lose(session_id),
+        }
+    }
+
+    /// Another node owns the session.
+    fn lose(&mut self, session_id: &SessionId) -> Option<Moved> {
+        let mut lane = self.all.remove(session_id)?;
+        self.queued_bytes -= lane.drop_queue();
+        lane.answer_all(&Settled::Moved);
+        Some(Moved::Away(session_id.clone()))
+    }
+
+    pub(crate) fn drop_lane(&mut self, session_id: &SessionId, claim: &Claim) {
+        if self.all.get(session_id).is_some_and(|lane| lane.claim == *claim)
+            && let Some(mut lane) = self.all.remove(session_id)
+        {
+            self.queued_bytes -= lane.drop_queue();
+            lane.answer_all(&Settled::Kept);
+        }
+    }
+
+    /// Ends a lane whose lease was given up, unless its session was used again meanwhile.
+    pub(crate) fn end_lane(&mut self, session_id: &SessionId) {
+        if self.all.get(session_id).is_some_and(|lane| lane.is_closing && lane.is_empty()) {
+            self.all.remove(session_id);
+        }
+    }
+}

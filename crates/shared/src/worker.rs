@@ -1,0 +1,211 @@
+//! The thread that uses the tier: it renews leases, sends what lanes have queued, and tries again when the tier was away.
+
+use crate::LEASE;
+use crate::lane::{Lane, Settled};
+use crate::lanes::{Ask, Lanes, Moved, Shared};
+use crate::tier::{Append, Down, NodeEntry, Tier};
+use shellkeep_session::SessionId;
+use shellkeep_session::ownership::Claim;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// How often leases are renewed: twice before they end, whatever happens to one of them.
+const BEAT: Duration = Duration::from_millis(1500);
+
+/// Pauses between attempts to reach a tier that is away.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The thread.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    tier: Box<dyn Tier>,
+    node: NodeEntry,
+    news: mpsc::UnboundedSender<Moved>,
+    beat_at: Instant,
+    /// When to try a tier again that is away.
+    retry_at: Option<Instant>,
+    pause: Duration,
+}
+
+impl Worker {
+    /// A thread that has not begun.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        tier: Box<dyn Tier>,
+        node: NodeEntry,
+        news: mpsc::UnboundedSender<Moved>,
+    ) -> Self {
+        Self { shared, tier, node, news, beat_at: Instant::now(), retry_at: None, pause: FIRST_PAUSE }
+    }
+
+    /// Serves the lanes until they are closed.
+    pub(crate) fn run(mut self) {
+        loop {
+            let (asks, is_closing) = self.wait();
+            self.look_again();
+            self.answer(asks);
+            if self.retry_at.is_none() {
+                let worked = self.beat().and_then(|()| self.send()).and_then(|()| self.tidy());
+                if let Err(down) = worked {
+                    self.went_down(down);
+                }
+            }
+            let left = self.shared.lanes().all.len();
+            self.shared.count.send_if_modified(|count| std::mem::replace(count, left) != left);
+            if is_closing {
+                return self.finish();
+            }
+        }
+    }
+
+    /// Returns when there is something to do, with what the tier is asked.
+    fn wait(&mut self) -> (Vec<Ask>, bool) {
+        let mut lanes = self.shared.lanes();
+        loop {
+            let until = self.retry_at.unwrap_or(self.beat_at);
+            let left = until.saturating_duration_since(Instant::now());
+            let can_send = self.retry_at.is_none() && (lanes.has_news || !lanes.dirty.is_empty());
+            if left.is_zero() || can_send || lanes.is_closing || !lanes.asks.is_empty() {
+                return (std::mem::take(&mut lanes.asks), lanes.is_closing);
+            }
+            lanes = self.shared.work.wait_timeout(lanes, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Tries a tier that was away, if it is time.
+    fn look_again(&mut self) {
+        if self.retry_at.is_none_or(|at| at > Instant::now()) {
+            return;
+        }
+        match self.tier.ping() {
+            Err(down) => self.went_down(down),
+            Ok(()) => {
+                (self.retry_at, self.pause, self.beat_at) = (None, FIRST_PAUSE, Instant::now());
+                tracing::info!("the shared store answers again; what it lacks is sent");
+                let mut lanes = self.shared.lanes();
+                lanes.down = None;
+                lanes.dirty = lanes.all.keys().cloned().collect();
+                for (session_id, _) in lanes.all.iter().filter(|(_, lane)| !lane.is_known()) {
+                    let _ = self.news.send(Moved::Reclaim(session_id.clone()));
+                }
+            }
+        }
+    }
+
+    fn went_down(&mut self, down: Down) {
+        let mut lanes = self.shared.lanes();
+        if lanes.down.is_none() {
+            tracing::warn!(reason = down.reason, "the shared store is away; this node goes on by itself");
+        }
+        metrics::counter!("shellkeep_shared_failures_total").increment(1);
+        let answer = Settled::HereOnly { reason: down.reason.clone() };
+        lanes.all.values_mut().for_each(|lane| lane.answer_all(&answer));
+        lanes.down = Some(down);
+        self.retry_at = Some(Instant::now() + self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    fn answer(&mut self, asks: Vec<Ask>) {
+        for ask in asks {
+            let down = self.shared.lanes().down.clone();
+            match down {
+                Some(down) => ask(Err(down)),
+                None => ask(Ok(&mut *self.tier)),
+            }
+        }
+    }
+
+    /// Tells that this node is alive, and renews the leases of sessions that have nothing to send.
+    fn beat(&mut self) -> Result<(), Down> {
+        if self.beat_at > Instant::now() && !self.shared.lanes().has_news {
+            return Ok(());
+        }
+        let renewals: Vec<Append> = {
+            let mut lanes = self.shared.lanes();
+            lanes.has_news = false;
+            (self.node.sessions, self.node.draining) = (lanes.all.len() as u64, lanes.is_draining);
+            let idle = lanes.all.iter().filter(|(_, lane)| lane.is_empty() && !lane.is_closing);
+            idle.filter_map(|(session_id, lane)| lane.next_append(session_id)).collect()
+        };
+        self.tier.beat(&self.node, LEASE)?;
+        self.append(&renewals)?;
+        self.beat_at = Instant::now() + BEAT;
+        Ok(())
+    }
+
+    /// Sends what is queued, in as few round trips as possible.
+    fn send(&mut self) -> Result<(), Down> {
+        loop {
+            let appends: Vec<Append> = {
+                let lanes = self.shared.lanes();
+                let dirty = lanes.dirty.iter().filter_map(|id| Some((id, lanes.all.get(id)?)));
+                dirty.filter(|(_, lane)| lane.is_ready()).filter_map(|(id, lane)| lane.next_append(id)).collect()
+            };
+            if appends.is_empty() {
+                return Ok(());
+            }
+            self.append(&appends)?;
+        }
+    }
+
+    fn append(&mut self, appends: &[Append]) -> Result<(), Down> {
+        if appends.is_empty() {
+            return Ok(());
+        }
+        let answers = self.tier.append(appends, LEASE)?;
+        let mut lanes = self.shared.lanes();
+        for (append, answer) in appends.iter().zip(answers) {
+            if let Some(news) = lanes.appended(append, answer) {
+                let _ = self.news.send(news);
+            }
+        }
+        Ok(())
+    }
+
+    /// Shortens what the tier has, gives up leases, removes sessions.
+    fn tidy(&mut self) -> Result<(), Down> {
+        let dirty: Vec<SessionId> = {
+            let Lanes { dirty, all, .. } = &mut *self.shared.lanes();
+            // What was queued since the last append stays for the next round.
+            dirty.extract_if(|id| !all.get(id).is_some_and(Lane::is_ready)).collect()
+        };
+        for session_id in dirty {
+            let (claim, rest, is_removed, is_closing) = {
+                let mut lanes = self.shared.lanes();
+                let Some(lane) = lanes.all.get_mut(&session_id) else { continue };
+                let is_closing = lane.is_closing && lane.is_empty();
+                (lane.claim.clone(), lane.take_rest(), lane.is_removed, is_closing)
+            };
+            if is_removed {
+                self.tier.remove(&session_id, &claim)?;
+                self.shared.lanes().drop_lane(&session_id, &claim);
+                continue;
+            }
+            if let Some(rest) = rest {
+                self.tier.rest(&session_id, &claim, &rest.json)?;
+            }
+            if is_closing {
+                self.tier.release(&session_id, &claim)?;
+                self.shared.lanes().end_lane(&session_id);
+            }
+        }
+        Ok(())
+    }
+
+    /// The last act. What could not be sent is in this node's journal and is sent after its next start.
+    fn finish(mut self) {
+        let claims: Vec<(SessionId, Claim)> = {
+            let mut lanes = self.shared.lanes();
+            lanes.all.values_mut().for_each(|lane| lane.answer_all(&Settled::Moved));
+            lanes.all.iter().map(|(id, lane)| (id.clone(), lane.claim.clone())).collect()
+        };
+        for (session_id, claim) in claims {
+            if self.retry_at.is_some() || self.tier.release(&session_id, &claim).is_err() {
+                return;
+            }
+        }
+        let _ = self.tier.leave(&self.node.name);
+    }
+}

@@ -1,0 +1,37 @@
+//! What a daemon needs to be a node among others.
+
+use crate::config::{Settings, Sources, cluster_secret};
+use crate::failure::Failure;
+use shellkeep_runtime::ClusterConfig;
+use shellkeep_server::Peers;
+use tokio::net::TcpListener;
+
+/// How this node takes part in a cluster, if its store is shared.
+pub(super) fn config(settings: &Settings, tcp: Option<&TcpListener>) -> Result<Option<ClusterConfig>, Failure> {
+    let url = &settings.store.value;
+    if !shellkeep_shared::is_shared(url) {
+        return Ok(None);
+    }
+    let given = &settings.advertise.value;
+    let advertise = match tcp {
+        Some(listener) if given.is_empty() => {
+            format!("http://{}", listener.local_addr().map_err(Failure::start)?)
+        }
+        _ => given.clone(),
+    };
+    let node = settings.node.value.clone();
+    Ok(Some(ClusterConfig { url: url.clone(), node, advertise }))
+}
+
+/// How this node shows others that it is one of them.
+pub(super) fn peers(
+    settings: &Settings,
+    sources: &Sources,
+    cluster: Option<&ClusterConfig>,
+    token: &str,
+) -> Result<Option<Peers>, Failure> {
+    let Some(cluster) = cluster else { return Ok(None) };
+    let variable = sources.variables.get("SHELLKEEP_CLUSTER_SECRET");
+    let secret = cluster_secret(variable, settings.cluster_secret_file.value.as_deref(), token)?;
+    Ok(Some(Peers::new(&cluster.node, &secret)))
+}
