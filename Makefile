@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build install screens dist fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript npm python python-models wheel bench clean
+.PHONY: help run cluster test build install screens dist fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript npm python python-models wheel bench clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -36,6 +36,9 @@ run: build ## build and start the daemon in the foreground, its data in target/r
 	@echo "In another terminal:  target/release/shellkeep run --socket $(DATA)/shellkeep.sock -s demo -- 'cd /tmp; export X=1'"
 	@echo "and then:             target/release/shellkeep run --socket $(DATA)/shellkeep.sock -s demo -- 'pwd; echo \$$X'"
 	target/release/shellkeep serve --data "$(DATA)" --socket "$(DATA)/shellkeep.sock"
+
+cluster: build ## start Redis and three nodes that share it, print what to try, and end everything at Ctrl-C
+	@deploy/cluster.sh target/release/shellkeep
 
 # The cheap checks come first, so that a typo does not wait for the end-to-end tests. What has to be fetched is
 # fetched beside them.

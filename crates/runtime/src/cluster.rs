@@ -3,12 +3,14 @@
 
 mod arrive;
 mod look;
+mod members;
 mod told;
 
 use crate::names::{Names, not_found};
-use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
+use crate::ops::{ClusterError, OpError, Whereabouts};
 use arrive::{Former, Here, kept};
-use look::{Look, holder, shown};
+use look::{Look, away, holder, shown};
+pub(crate) use members::Members;
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
 use shellkeep_shared::{ClaimRequest, Down, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start};
@@ -52,9 +54,9 @@ pub(crate) enum Creation {
 
 /// This node among others.
 pub(crate) struct Cluster {
-    ship: Ship,
+    ship: Arc<Ship>,
     node: String,
-    entry: NodeEntry,
+    members: Members,
     data_dir: String,
     store: Store,
     names: Arc<Names>,
@@ -80,8 +82,10 @@ impl Cluster {
         };
         let entry = node.clone();
         let ship = Ship::start(ShipOptions { tier, node, news }).map_err(|error| error.to_string())?;
+        let ship = Arc::new(ship);
+        let members = Members::new(Arc::clone(&ship), entry);
         let data_dir = data_dir.to_string_lossy().into_owned();
-        Ok(Self { ship, node: config.node.clone(), entry, data_dir, store, names, workspaces })
+        Ok(Self { ship, node: config.node.clone(), members, data_dir, store, names, workspaces })
     }
 
     /// Shares a record that this node's store has.
@@ -123,58 +127,9 @@ impl Cluster {
         })
     }
 
-    /// The nodes that are alive.
-    pub(crate) async fn nodes(&self) -> Result<Vec<ClusterNode>, OpError> {
-        let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
-        // This node knows more of itself than it has told.
-        let shown = |node: NodeEntry| if node.name == self.node { self.own() } else { shown(node) };
-        Ok(nodes.into_iter().map(shown).collect())
-    }
-
-    /// This node.
-    pub(crate) fn own(&self) -> ClusterNode {
-        let (sessions, draining) = (self.ship.count() as u64, self.ship.is_draining());
-        shown(NodeEntry { sessions, draining, ..self.entry.clone() })
-    }
-
-    /// A node that is alive.
-    pub(crate) async fn node(&self, name: &str) -> Result<ClusterNode, OpError> {
-        if name == self.node {
-            return Ok(self.own());
-        }
-        let asked = name.to_owned();
-        let found = self.ship.ask(move |tier| tier.node(&asked)).await.map_err(away)?;
-        found.map(shown).ok_or_else(|| ClusterError::NoSuchNode { node: name.to_owned() }.into())
-    }
-
-    /// From now on this node takes no more sessions. Returns whether that is new.
-    pub(crate) fn drain(&self) -> bool {
-        let is_new = !self.ship.is_draining();
-        self.ship.drain();
-        is_new
-    }
-
-    /// Whether this node takes no more sessions.
-    pub(crate) fn is_draining(&self) -> bool {
-        self.ship.is_draining()
-    }
-
-    /// Returns when this node has no session.
-    pub(crate) async fn released(&self) {
-        self.ship.until_empty().await;
-    }
-
-    /// Where to put a session that this node no longer takes: the node with the fewest.
-    async fn another(&self) -> Result<ClusterNode, OpError> {
-        let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
-        let takes = |node: &NodeEntry| node.name != self.node && !node.draining && !node.url.is_empty();
-        let found = nodes.into_iter().filter(takes).min_by_key(|node| node.sessions);
-        found.map(shown).ok_or_else(|| ClusterError::Draining { node: self.node.clone() }.into())
-    }
-
-    /// Where a session is to be created.
-    pub(crate) async fn place(&self) -> Result<Whereabouts, OpError> {
-        if self.is_draining() { Ok(Whereabouts::There(self.another().await?)) } else { Ok(Whereabouts::Here) }
+    /// The nodes, this one among them.
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
     }
 
     /// Sends what it can and leaves the cluster. Blocks meanwhile.
@@ -202,8 +157,8 @@ impl Cluster {
                 if !is_own && found.lease.is_some() {
                     return Err(self.unreachable(id, holder(&found)));
                 }
-                if self.is_draining() {
-                    return Ok((Whereabouts::There(self.another().await?), false));
+                if self.ship.is_draining() {
+                    return Ok((Whereabouts::There(self.members.another().await?), false));
                 }
                 if !self.names.contains(id) {
                     self.names.add(id, found.agent.as_deref().map(Arc::from));
@@ -382,7 +337,7 @@ impl Cluster {
 
     /// Claims the name of a session that is to be created. The caller records it and its owner.
     pub(crate) async fn create(&self, id: &SessionId, agent: Option<&str>) -> Result<Creation, OpError> {
-        if self.is_draining() {
+        if self.ship.is_draining() {
             return Err(ClusterError::Draining { node: self.node.clone() }.into());
         }
         let mut request = self.request(id, None, true)?;
@@ -425,10 +380,6 @@ fn stands_for(state: &SessionState, from: u64, reason: &str) -> Record {
 /// The session is another node's.
 pub(crate) fn moved(id: &SessionId) -> OpError {
     ClusterError::Moved { session_id: id.to_string() }.into()
-}
-
-fn away(down: Down) -> OpError {
-    OpError::StoreUnavailable { reason: format!("the shared store is away: {}", down.reason) }
 }
 
 /// Random text that makes a claim unique.

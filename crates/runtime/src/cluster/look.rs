@@ -1,6 +1,6 @@
 //! Which node has a session, as the shared store tells.
 
-use crate::ops::ClusterNode;
+use crate::ops::{ClusterNode, OpError};
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Down, Found, NodeEntry, Tier};
 
@@ -35,4 +35,9 @@ pub(super) fn holder(found: &Found) -> &str {
 pub(super) fn shown(node: NodeEntry) -> ClusterNode {
     let NodeEntry { name, url, version, since, sessions, draining } = node;
     ClusterNode { name, url, version, since, sessions, draining }
+}
+
+/// The shared store does not answer.
+pub(super) fn away(down: Down) -> OpError {
+    OpError::StoreUnavailable { reason: format!("the shared store is away: {}", down.reason) }
 }

@@ -66,26 +66,26 @@ impl ClusterOps<'_> {
 
     /// Where a session is to be created.
     pub fn place(&self) -> BoxFuture<'_, Result<Whereabouts, OpError>> {
-        Box::pin(self.cluster.place())
+        Box::pin(self.cluster.members().place())
     }
 
     /// This node.
     pub fn own(&self) -> ClusterNode {
-        self.cluster.own()
+        self.cluster.members().own()
     }
 
     /// A node by its name. The host's right.
     pub fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<ClusterNode, OpError>> {
         Box::pin(async move {
             self.access.as_reader()?;
-            self.cluster.node(name).await
+            self.cluster.members().node(name).await
         })
     }
 
     /// A node that a caller's own request leads to; `None` if it is not alive.
     pub fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ClusterNode>, OpError>> {
         Box::pin(async move {
-            match self.cluster.node(name).await {
+            match self.cluster.members().node(name).await {
                 Ok(node) => Ok(Some(node)),
                 Err(OpError::Cluster(_)) => Ok(None),
                 Err(error) => Err(error),
@@ -103,12 +103,12 @@ impl ClusterOps<'_> {
     pub fn drain(&self, wait: Duration) -> BoxFuture<'_, Result<ClusterNode, OpError>> {
         Box::pin(async move {
             let inner = self.access.as_host()?;
-            if self.cluster.drain() {
-                self.access.audit("drain_node", &self.cluster.own().name);
+            if self.cluster.members().drain() {
+                self.access.audit("drain_node", &self.cluster.members().own().name);
                 tokio::spawn(drain::release(Arc::clone(inner)));
             }
-            let _ = tokio::time::timeout(wait, self.cluster.released()).await;
-            Ok(self.cluster.own())
+            let _ = tokio::time::timeout(wait, self.cluster.members().released()).await;
+            Ok(self.cluster.members().own())
         })
     }
 
@@ -116,7 +116,7 @@ impl ClusterOps<'_> {
     pub fn nodes(&self) -> BoxFuture<'_, Result<Vec<ClusterNode>, OpError>> {
         Box::pin(async move {
             self.access.as_reader()?;
-            self.cluster.nodes().await
+            self.cluster.members().nodes().await
         })
     }
 }

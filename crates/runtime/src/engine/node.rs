@@ -45,8 +45,7 @@ impl NodeOps<'_> {
             problems.extend(inner.ctx.data_dir.look());
             problems.extend(inner.ctx.cluster.as_ref().and_then(|cluster| cluster.problem()));
             problems.extend(inner.ctx.lifetime.is_draining().then(|| STOPPING.to_owned()));
-            let draining =
-                inner.ctx.cluster.as_ref().filter(|cluster| cluster.is_draining()).map(|cluster| cluster.own());
+            let draining = inner.ctx.cluster.as_ref().map(|cluster| cluster.members().own()).filter(|own| own.draining);
             problems.extend(draining.as_ref().map(|node| {
                 format!("This node is being drained: it takes no more sessions, and has {} left.", node.sessions)
             }));

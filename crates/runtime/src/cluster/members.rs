@@ -1,0 +1,74 @@
+//! The nodes of a cluster: which are alive, which take sessions, and whether this one does.
+
+use super::look::{away, shown};
+use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
+use shellkeep_shared::{NodeEntry, Ship};
+use std::sync::Arc;
+
+/// The nodes, as this one knows them.
+pub(crate) struct Members {
+    ship: Arc<Ship>,
+    /// This node, as it was when it started.
+    entry: NodeEntry,
+}
+
+impl Members {
+    /// The nodes that share a store with this one.
+    pub(super) fn new(ship: Arc<Ship>, entry: NodeEntry) -> Self {
+        Self { ship, entry }
+    }
+
+    /// The nodes that are alive.
+    pub(crate) async fn nodes(&self) -> Result<Vec<ClusterNode>, OpError> {
+        let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
+        // This node knows more of itself than it has told.
+        let shown = |node: NodeEntry| if node.name == self.entry.name { self.own() } else { shown(node) };
+        Ok(nodes.into_iter().map(shown).collect())
+    }
+
+    /// This node.
+    pub(crate) fn own(&self) -> ClusterNode {
+        let (sessions, draining) = (self.ship.count() as u64, self.ship.is_draining());
+        shown(NodeEntry { sessions, draining, ..self.entry.clone() })
+    }
+
+    /// A node that is alive.
+    pub(crate) async fn node(&self, name: &str) -> Result<ClusterNode, OpError> {
+        if name == self.entry.name {
+            return Ok(self.own());
+        }
+        let asked = name.to_owned();
+        let found = self.ship.ask(move |tier| tier.node(&asked)).await.map_err(away)?;
+        found.map(shown).ok_or_else(|| ClusterError::NoSuchNode { node: name.to_owned() }.into())
+    }
+
+    /// From now on this node takes no more sessions. Returns whether that is new.
+    pub(crate) fn drain(&self) -> bool {
+        let is_new = !self.ship.is_draining();
+        self.ship.drain();
+        is_new
+    }
+
+    /// Whether this node takes no more sessions.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.ship.is_draining()
+    }
+
+    /// Returns when this node has no session.
+    pub(crate) async fn released(&self) {
+        self.ship.until_empty().await;
+    }
+
+    /// Where to put a session that this node no longer takes: the node with the fewest.
+    pub(super) async fn another(&self) -> Result<ClusterNode, OpError> {
+        let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
+        let takes = |node: &NodeEntry| node.name != self.entry.name && !node.draining && !node.url.is_empty();
+        let found = nodes.into_iter().filter(takes).min_by_key(|node| node.sessions);
+        found.map(shown).ok_or_else(|| ClusterError::Draining { node: self.entry.name.clone() }.into())
+    }
+
+    /// Where a session is to be created.
+    pub(crate) async fn place(&self) -> Result<Whereabouts, OpError> {
+        if self.is_draining() { Ok(Whereabouts::There(self.another().await?)) } else { Ok(Whereabouts::Here) }
+    }
+}
