@@ -18,7 +18,7 @@ mod lanes;
 mod worker;
 
 pub use ship::{Moved, Settled, Ship, ShipOptions, Start};
-pub use tier::{Append, Appended, ClaimRequest, Down, Found, Loaded, NodeEntry, OpenError, Tier};
+pub use tier::{Append, Appended, ClaimRequest, Down, Found, KeptFiles, Loaded, NodeEntry, OpenError, Tier};
 
 /// How long a node keeps a session without a word: others take it over afterwards.
 pub const LEASE: std::time::Duration = std::time::Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! A shared tier in memory: the reference. It calls the decisions themselves, which the scripts of other tiers mirror. It
 //! can be cut off, and it can fall back to an older copy of itself, as a database does when a replica takes over.
 
-use crate::tier::{Append, Appended, ClaimRequest, Down, Found, Loaded, NodeEntry, Tier};
+use crate::tier::{Append, Appended, ClaimRequest, Down, Found, KeptFiles, Loaded, NodeEntry, Tier};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{self, Claim, Claimed, Head};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,6 +14,7 @@ struct Kept {
     head: Head,
     data_dir: String,
     agent: Option<String>,
+    files: Option<KeptFiles>,
     base: Option<Vec<u8>>,
     next: Option<(Vec<u8>, usize)>,
     log: Vec<Vec<u8>>,
@@ -103,8 +104,15 @@ impl Tier for MemoryTier {
         };
         contents.removed.remove(session_id);
         contents.leases.insert(session_id.clone(), (head.owner.clone(), Instant::now() + lease));
-        let empty =
-            Kept { head: head.clone(), data_dir: String::new(), agent: None, base: None, next: None, log: Vec::new() };
+        let empty = Kept {
+            head: head.clone(),
+            data_dir: String::new(),
+            agent: None,
+            files: None,
+            base: None,
+            next: None,
+            log: Vec::new(),
+        };
         let kept = contents.sessions.entry(session_id.clone()).or_insert(empty);
         (kept.head, kept.data_dir) = (head, data_dir.clone());
         kept.agent = agent.clone().or(kept.agent.take());
@@ -138,6 +146,12 @@ impl Tier for MemoryTier {
         Ok(())
     }
 
+    fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down> {
+        let mut contents = self.up()?;
+        let owned = contents.owned(session_id, claim);
+        Ok(owned.map(|kept| kept.files = Some(files.clone())).is_some())
+    }
+
     fn release(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
         let mut contents = self.up()?;
         if contents.leases.get(session_id).is_some_and(|(holder, _)| holder == claim) {
@@ -163,6 +177,7 @@ impl Tier for MemoryTier {
             lease: contents.lease(session_id).cloned(),
             data_dir: kept.data_dir.clone(),
             agent: kept.agent.clone(),
+            files: kept.files.clone(),
         });
         Ok(found)
     }

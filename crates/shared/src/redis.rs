@@ -3,7 +3,8 @@
 //! The keys of a session S share a hash slot, and a person can read all of them with `redis-cli`:
 //!
 //! - `sk:{S}:head`: hash with `owner` (the claim that may write), `seq` and `at` (the last record and its claim), `claims`
-//!   (who wrote from which number on), `home`, `data`, `agent`; `removed` if the session was removed.
+//!   (who wrote from which number on), `home`, `data`, `agent`, `files` (the newest checkpoint that all nodes can read);
+//!   `removed` if the session was removed.
 //! - `sk:{S}:lease`: the claim of the node that works with it, with an expiry.
 //! - `sk:{S}:log`: list of records, oldest first; `sk:{S}:base`: the record that stands for those before them;
 //!   `sk:{S}:next`: the one that will replace it.
@@ -11,7 +12,9 @@
 
 mod address;
 
-use crate::tier::{Append, Appended, ClaimRequest, Down, Found, Loaded, NodeEntry, OpenError, REMEMBERED, Tier};
+use crate::tier::{
+    Append, Appended, ClaimRequest, Down, Found, KeptFiles, Loaded, NodeEntry, OpenError, REMEMBERED, Tier,
+};
 use ::redis::{
     Cmd, Connection, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind, cmd, pipe,
 };
@@ -31,14 +34,16 @@ enum Script {
     Rest,
     Release,
     Remove,
+    Files,
 }
 
-const SCRIPTS: [&str; 5] = [
+const SCRIPTS: [&str; 6] = [
     include_str!("redis/claim.lua"),
     include_str!("redis/append.lua"),
     include_str!("redis/rest.lua"),
     include_str!("redis/release.lua"),
     include_str!("redis/remove.lua"),
+    include_str!("redis/files.lua"),
 ];
 
 /// A connection to a server that knows the scripts.
@@ -220,6 +225,14 @@ impl Tier for RedisTier {
         self.run::<i64>(Script::Rest, &keys, arguments).map(|_| ())
     }
 
+    fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down> {
+        let files = serde_json::to_string(files).map_err(|error| Down { reason: error.to_string() })?;
+        let arguments = |call: &mut Cmd| {
+            call.arg(claim.to_string()).arg(&files);
+        };
+        self.run::<i64>(Script::Files, &keys(session_id, ["head"]), arguments).map(|noted| noted == 1)
+    }
+
     fn release(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
         let keys = keys(session_id, ["lease"]);
         let arguments = |call: &mut Cmd| {
@@ -239,15 +252,17 @@ impl Tier for RedisTier {
     fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down> {
         let [head_key, lease] = keys(session_id, ["head", "lease"]);
         let mut both = pipe();
-        let fields = ["owner", "seq", "at", "claims", "data", "agent", "removed"];
+        let fields = ["owner", "seq", "at", "claims", "data", "agent", "removed", "files"];
         both.cmd("HMGET").arg(&head_key).arg(&fields).cmd("GET").arg(&lease);
         let (fields, lease): (Vec<Option<String>>, Option<String>) = self.query_all(&both)?;
-        let [owner, seq, at, claims, data, agent, removed] = fields.try_into().unwrap_or_default();
+        let [owner, seq, at, claims, data, agent, removed, files] = fields.try_into().unwrap_or_default();
         let (Some(owner), Some(seq), None) = (owner, seq, removed) else { return Ok(None) };
         let found = || {
             let head = head(&owner, &seq, at.as_deref().unwrap_or_default(), claims.as_deref().unwrap_or_default())?;
             let lease = lease.map(|lease| lease.parse()).transpose()?;
-            Ok(Some(Found { head, lease, data_dir: data.unwrap_or_default(), agent }))
+            // A note of a later version that cannot be read is as good as none.
+            let files = files.and_then(|files| serde_json::from_str(&files).ok());
+            Ok(Some(Found { head, lease, data_dir: data.unwrap_or_default(), agent, files }))
         };
         found().map_err(|what| not_ours(&self.address, &what))
     }

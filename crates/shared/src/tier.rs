@@ -77,6 +77,19 @@ pub struct Found {
     pub data_dir: String,
     /// Whose session it is.
     pub agent: Option<String>,
+    /// Its newest checkpoint that is complete outside of its node.
+    pub files: Option<KeptFiles>,
+}
+
+/// A checkpoint that is complete where all nodes can read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptFiles {
+    /// The folder with it, below that of the session.
+    pub folder: String,
+    /// Its name.
+    pub name: String,
+    /// Its commit, in hexadecimal.
+    pub commit: String,
 }
 
 /// What a node needs to go on with a session.
@@ -122,6 +135,9 @@ pub trait Tier: Send {
     /// was given before are removed, so that those since then are still there for retries. Refused, silently, if another
     /// node owns the session.
     fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down>;
+
+    /// Notes the newest checkpoint that all nodes can read, if the claim owns the session. Returns whether it does.
+    fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down>;
 
     /// Gives up the lease, if the claim has it.
     fn release(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;

@@ -4,7 +4,7 @@ use shellkeep_poll::until;
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Point, Refusal};
 use shellkeep_shared::memory::MemoryTier;
-use shellkeep_shared::{Append, ClaimRequest, NodeEntry, Tier, open};
+use shellkeep_shared::{Append, ClaimRequest, KeptFiles, NodeEntry, Tier, open};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -55,6 +55,7 @@ fn contract(tier: &mut dyn Tier) {
     a_lost_answer_is_recognised(tier);
     creation_has_one_winner(tier);
     records_are_shortened(tier);
+    files_are_noted_by_the_owner(tier);
     removal_is_remembered(tier);
     nodes_come_and_go(tier);
 }
@@ -130,6 +131,22 @@ fn records_are_shortened(tier: &mut dyn Tier) {
     let head = send(tier, "d", &head, 1, &["4"]).unwrap();
     tier.rest(&id("d"), &head.owner, b"all to 4").unwrap();
     assert_eq!(lines(tier, "d"), ["all to 3", "4"]);
+}
+
+fn files_are_noted_by_the_owner(tier: &mut dyn Tier) {
+    let first = claimed(tier, &request("f", "n1", "x", None), SHORT);
+    send(tier, "f", &first, 2, &["one"]).unwrap();
+    let files = |name: &str| KeptFiles { folder: "1-1".to_owned(), name: name.to_owned(), commit: "ab".to_owned() };
+    assert!(tier.note_files(&id("f"), &first.owner, &files("c1")).unwrap());
+    tier.release(&id("f"), &first.owner).unwrap();
+    let second = claimed(tier, &request("f", "n2", "y", None), LEASE);
+    // The next owner finds it, and the former one no longer changes it.
+    assert!(!tier.note_files(&id("f"), &first.owner, &files("late")).unwrap());
+    assert_eq!(tier.find(&id("f")).unwrap().unwrap().files, Some(files("c1")));
+    assert!(tier.note_files(&id("f"), &second.owner, &files("c2")).unwrap());
+    assert_eq!(tier.find(&id("f")).unwrap().unwrap().files, Some(files("c2")));
+    tier.remove(&id("f"), &second.owner).unwrap();
+    assert!(!tier.note_files(&id("f"), &second.owner, &files("gone")).unwrap());
 }
 
 fn removal_is_remembered(tier: &mut dyn Tier) {
