@@ -1,6 +1,7 @@
 //! Keeps a session's files: knows cheaply whether something changed in its workspace, and saves it as a checkpoint.
 //! While a session rests, nothing of this is held but two files.
 
+mod adopt;
 mod align;
 mod copied;
 mod later;
@@ -12,6 +13,7 @@ mod write;
 pub use crate::index::Counts;
 pub use crate::limits::Limits;
 pub use crate::scan::{LeftOut, Reason};
+pub use adopt::{AdoptError, Adopted};
 pub use later::{Due, Later};
 pub use saved::{Label, Saved};
 pub use trouble::Trouble;

@@ -1,6 +1,7 @@
 //! A session's files. Each session has a directory of its own, made when a shell first needs it and removed with the
 //! session; a directory that the host named is used and never removed.
 
+pub mod blobs;
 pub mod copy;
 pub mod diff;
 pub mod fault;

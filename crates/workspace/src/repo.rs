@@ -10,6 +10,7 @@ mod deflate;
 mod delta;
 mod error;
 mod gathered;
+mod mirror;
 mod names;
 mod objects;
 mod pack;
@@ -23,6 +24,7 @@ mod walk;
 pub use database::{Database, hash_blob};
 pub use error::{RepoError, Result};
 pub use gix_hash::ObjectId;
+pub use mirror::Mirrored;
 pub use types::{Author, Commit, Entry, Kind, Reclaimed};
 
 use crate::fault::{Faults, Point};

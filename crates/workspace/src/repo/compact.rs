@@ -7,7 +7,7 @@ use super::objects::{InPack, Objects};
 use super::pack::{PackWriter, UNFINISHED};
 use super::walk::{self, Wanted};
 use super::{ObjectId, Reclaimed, Repo, RepoError, Result, delta};
-use crate::fault::Point;
+use crate::fault::{Faults, Point};
 use gix_pack::Bundle;
 use gix_pack::data::entry::Header;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -137,28 +137,9 @@ impl<'a> Compaction<'a> {
         self.repo.faults.check(Point::Compacting).map_err(at(&self.repo.directory))
     }
 
-    /// Writes these objects into one pack, and makes sure that they are all in it.
     fn write_all(&self, wanted: &[Wanted]) -> Result<Option<PathBuf>> {
-        if wanted.is_empty() {
-            return Ok(None);
-        }
-        let writer = PackWriter::begin(&self.repo.objects.stored.pack_directory(), wanted.len(), &self.repo.faults)?;
-        let mut copier = Copier {
-            objects: &self.repo.objects.stored,
-            writer,
-            deflate: Deflate::new(),
-            places: HashMap::new(),
-            layouts: HashMap::new(),
-        };
-        for wanted in wanted {
-            copier.copy(*wanted)?;
-        }
-        let path = copier.writer.finish(true)?;
-        let pack = Bundle::at(&path, gix_hash::Kind::Sha1).map_err(super::damaged)?;
-        match wanted.iter().find(|wanted| pack.index.lookup(wanted.id).is_none()) {
-            Some(lost) => Err(super::damaged(format_args!("object {} was not packed", lost.id))),
-            None => Ok(Some(path)),
-        }
+        let stored = &self.repo.objects.stored;
+        write_pack(stored, &stored.pack_directory(), wanted, &self.repo.faults)
     }
 
     /// Removes packs and loose objects that are in the pack `kept` now, or in nothing that is kept.
@@ -199,6 +180,30 @@ impl<'a> Compaction<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Writes these objects into one pack in `directory`, and makes sure that they are all in it, on the disk.
+pub(super) fn write_pack(
+    objects: &Objects,
+    directory: &Path,
+    wanted: &[Wanted],
+    faults: &Faults,
+) -> Result<Option<PathBuf>> {
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let writer = PackWriter::begin(directory, wanted.len(), faults)?;
+    let (places, layouts) = (HashMap::new(), HashMap::new());
+    let mut copier = Copier { objects, writer, deflate: Deflate::new(), places, layouts };
+    for wanted in wanted {
+        copier.copy(*wanted)?;
+    }
+    let path = copier.writer.finish(true)?;
+    let pack = Bundle::at(&path, gix_hash::Kind::Sha1).map_err(super::damaged)?;
+    match wanted.iter().find(|wanted| pack.index.lookup(wanted.id).is_none()) {
+        Some(lost) => Err(super::damaged(format_args!("object {} was not packed", lost.id))),
+        None => Ok(Some(path)),
     }
 }
 

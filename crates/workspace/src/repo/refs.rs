@@ -67,6 +67,14 @@ impl Refs {
         Err(super::error::damaged("there is no free name for a tag"))
     }
 
+    /// Adds tags, all at once and on the disk when it returns. One of the same name is replaced.
+    pub(super) fn add_all(&self, tags: &BTreeMap<String, ObjectId>) -> Result<()> {
+        let mut refs = self.packed()?;
+        refs.extend(tags.iter().map(|(name, id)| (format!("{TAGS}{name}"), *id)));
+        replace(&self.directory.join("packed-refs"), packed_text(&refs).as_bytes(), true)?;
+        fs::File::open(&self.directory).and_then(|directory| directory.sync_all()).map_err(at(&self.directory))
+    }
+
     /// Puts the refs that `keep` wants into one file and removes the loose ones; the others are gone.
     pub(super) fn pack(&self, keep: impl Fn(&str, ObjectId) -> bool) -> Result<u64> {
         let all = self.all()?;

@@ -1,6 +1,8 @@
-//! Everything that some commits hold, newest first, each object with the newer one it most likely resembles.
+//! Everything that some commits hold, newest first, each object with the newer one it most likely resembles. What another
+//! repository has already can be passed over.
 
 use super::error::damaged;
+use super::objects::Objects;
 use super::{Kind, ObjectId, Repo, Result};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -13,18 +15,29 @@ pub(super) struct Wanted {
 }
 
 /// What commits hold.
-#[derive(Debug, Default)]
-pub(super) struct Held {
+#[derive(Default)]
+pub(super) struct Held<'a> {
     /// In the order in which they are best written.
     pub(super) wanted: Vec<Wanted>,
     /// Commits with a parent that is not among them.
     pub(super) shallow: BTreeSet<ObjectId>,
     seen: HashSet<ObjectId>,
+    /// Where what is there already is passed over, with everything that it holds.
+    there: Option<&'a Objects>,
 }
 
 /// Looks through everything that these commits and annotated tags hold; parents only if they are among them.
-pub(super) fn everything(repo: &Repo, roots: &BTreeSet<ObjectId>) -> Result<Held> {
-    let mut held = Held::default();
+pub(super) fn everything(repo: &Repo, roots: &BTreeSet<ObjectId>) -> Result<Held<'static>> {
+    look_through(repo, roots, Held::default())
+}
+
+/// The same without what `there` has. An object that is there is there with everything it holds, because packs are put in
+/// place whole.
+pub(super) fn lacking<'a>(repo: &Repo, roots: &BTreeSet<ObjectId>, there: &'a Objects) -> Result<Held<'a>> {
+    look_through(repo, roots, Held { there: Some(there), ..Held::default() })
+}
+
+fn look_through<'a>(repo: &Repo, roots: &BTreeSet<ObjectId>, mut held: Held<'a>) -> Result<Held<'a>> {
     let mut commits = Vec::new();
     for root in roots {
         let mut id = *root;
@@ -58,10 +71,10 @@ pub(super) fn everything(repo: &Repo, roots: &BTreeSet<ObjectId>) -> Result<Held
     Ok(held)
 }
 
-impl Held {
+impl Held<'_> {
     /// False if it was there before.
     fn add(&mut self, id: ObjectId, like: Option<ObjectId>) -> bool {
-        let new = self.seen.insert(id);
+        let new = self.seen.insert(id) && !self.there.is_some_and(|there| there.contains(id));
         if new {
             self.wanted.push(Wanted { id, like: like.filter(|like| *like != id) });
         }

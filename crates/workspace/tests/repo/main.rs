@@ -4,5 +4,6 @@
 mod crash;
 mod fixture;
 mod format;
+mod mirror;
 mod patches;
 mod space;

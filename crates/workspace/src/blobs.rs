@@ -1,0 +1,176 @@
+//! Checkpoints where all nodes of a cluster can read them: a directory on a shared file system.
+//!
+//! `ROOT/SESSION/CREATED/CLAIM-N` is a bare git repository with packs and one file of tags. Everything in it has the sum of
+//! its bytes for a name, is written under another name first, and is on the disk before the file of tags names it; so what
+//! has a tag is complete, and writing it twice is harmless. CREATED keeps a session apart from an earlier one of its name.
+//! Each CLAIM has folders of its own: a node that lost the session without knowing it changes nothing that its next owner
+//! wrote. N counts on when checkpoints were pruned or purged: what is left is written anew, and the old folder removed.
+
+use crate::fault::Faults;
+use crate::repo::{ObjectId, Repo, RepoError};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// In the directory itself. Where it is missing, the shared file system is not mounted.
+const MARKER: &str = "shellkeep-blobs";
+
+/// Why checkpoints could not be put there or read.
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    /// The directory is not the one that was there at the start.
+    #[error("{} has no file {MARKER}; is the shared file system mounted?", root.display())]
+    NotThere {
+        /// The directory.
+        root: PathBuf,
+    },
+    /// The file system failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A repository failed.
+    #[error(transparent)]
+    Repo(#[from] RepoError),
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> BlobError {
+    move |source| BlobError::Io { path: path.to_owned(), source }
+}
+
+/// The directory that all nodes can read.
+#[derive(Debug, Clone)]
+pub struct Blobs {
+    root: PathBuf,
+}
+
+impl Blobs {
+    /// The directory `root`, made if need be.
+    pub fn open(root: PathBuf) -> Result<Self, BlobError> {
+        fs::create_dir_all(&root).map_err(at(&root))?;
+        let marker = root.join(MARKER);
+        if !marker.exists() {
+            fs::write(&marker, "Checkpoints of shellkeep sessions, for all nodes of a cluster.\n")
+                .map_err(at(&marker))?;
+        }
+        Ok(Self { root })
+    }
+
+    /// The part of one session; `created` tells it from others of its name.
+    pub fn of(&self, session_id: &str, created: &str) -> SessionBlobs {
+        let home = self.root.join(session_id).join(created);
+        SessionBlobs { root: self.root.clone(), home }
+    }
+}
+
+/// What is there of one session.
+#[derive(Debug, Clone)]
+pub struct SessionBlobs {
+    root: PathBuf,
+    home: PathBuf,
+}
+
+impl SessionBlobs {
+    fn check(&self) -> Result<(), BlobError> {
+        match self.root.join(MARKER).exists() {
+            true => Ok(()),
+            false => Err(BlobError::NotThere { root: self.root.clone() }),
+        }
+    }
+
+    /// Gives a claim's folder everything that a node's repository has and it lacks. Returns the folder's name, when all of it
+    /// is on the disk.
+    pub fn put(&self, local: &Repo, claim: &str, faults: &Arc<Faults>) -> Result<String, BlobError> {
+        self.check()?;
+        let mut number = self.folders()?.iter().filter_map(|name| number_of(name, claim)).max().unwrap_or(1);
+        let mut there = self.open_or_create(&folder(claim, number), faults)?;
+        if local.lacks_tags_of(&there)? {
+            number += 1;
+            there = self.open_or_create(&folder(claim, number), faults)?;
+        }
+        local.mirror_into(&mut there)?;
+        if there.needs_compaction() {
+            there.gather()?;
+        }
+        for directory in [there.directory(), &self.home, self.home.parent().unwrap_or(&self.root), &self.root] {
+            File::open(directory).and_then(|directory| directory.sync_all()).map_err(at(directory))?;
+        }
+        Ok(folder(claim, number))
+    }
+
+    fn open_or_create(&self, folder: &str, faults: &Arc<Faults>) -> Result<Repo, BlobError> {
+        let path = self.home.join(folder);
+        if let Some(repo) = Repo::open(&path, faults)? {
+            return Ok(repo);
+        }
+        fs::create_dir_all(&self.home).map_err(at(&self.home))?;
+        Ok(Repo::create(&path, faults)?)
+    }
+
+    /// Removes the folders that `current` replaces: earlier ones of its claim, and those of other claims whose checkpoints it
+    /// all has.
+    pub fn tidy(&self, current: &str, faults: &Arc<Faults>) -> Result<(), BlobError> {
+        let Some(repo) = Repo::open(&self.home.join(current), faults)? else { return Ok(()) };
+        let claim = current.rsplit_once('-').map_or(current, |(claim, _)| claim);
+        for name in self.folders()?.into_iter().filter(|name| name != current) {
+            let path = self.home.join(&name);
+            let is_replaced = number_of(&name, claim).is_some()
+                || Repo::open(&path, faults)?.is_some_and(|other| matches!(repo.lacks_tags_of(&other), Ok(false)));
+            if is_replaced {
+                fs::remove_dir_all(&path).map_err(at(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder with a commit: the one that was noted, or the newest other one.
+    pub fn find(&self, commit: ObjectId, noted: Option<&str>, faults: &Arc<Faults>) -> Result<Option<Repo>, BlobError> {
+        self.check()?;
+        let mut others = self.folders()?;
+        // The number of the claim comes first in its name.
+        others.sort_by_key(|name| name.split_once('.').and_then(|(epoch, _)| epoch.parse::<u64>().ok()));
+        let names = noted.map(str::to_owned).into_iter().chain(others.into_iter().rev());
+        for name in names {
+            if let Some(repo) = Repo::open(&self.home.join(name), faults)?.filter(|repo| repo.objects.contains(commit))
+            {
+                return Ok(Some(repo));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes everything of the session.
+    pub fn remove(&self) -> Result<(), BlobError> {
+        self.check()?;
+        match fs::remove_dir_all(&self.home) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&self.home)(error)),
+            _ => {}
+        }
+        // Another session of its name may have a part there.
+        let _ = self.home.parent().map(fs::remove_dir);
+        Ok(())
+    }
+
+    fn folders(&self) -> Result<Vec<String>, BlobError> {
+        let entries = match fs::read_dir(&self.home) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(at(&self.home)(error)),
+        };
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+        names.collect::<io::Result<_>>().map_err(at(&self.home))
+    }
+}
+
+fn folder(claim: &str, number: u32) -> String {
+    format!("{claim}-{number}")
+}
+
+/// The number of a claim's folder; none if it is another's, or not complete.
+fn number_of(name: &str, claim: &str) -> Option<u32> {
+    name.strip_prefix(claim)?.strip_prefix('-')?.parse().ok()
+}
