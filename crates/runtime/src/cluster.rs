@@ -2,21 +2,26 @@
 //! are in [`shellkeep_session::ownership`]; here they meet the store of this node and the one that all nodes share.
 
 mod arrive;
+mod files;
 mod look;
 mod members;
 mod told;
 
+use crate::checkpoints::Checkpoints;
 use crate::names::{Names, not_found};
 use crate::ops::{ClusterError, OpError, Whereabouts};
-use arrive::{Former, Here, kept};
+use arrive::{Former, kept};
+use files::{Brought, SharedFiles};
 use look::{Look, away, holder, shown};
 pub(crate) use members::Members;
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
-use shellkeep_shared::{ClaimRequest, Down, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start};
+use shellkeep_shared::{
+    ClaimRequest, Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start,
+};
 use shellkeep_store::Store;
 use shellkeep_workspace::Workspaces;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -42,6 +47,16 @@ pub struct ClusterConfig {
     pub node: String,
     /// The URL at which other nodes reach it; empty if there is none.
     pub advertise: String,
+    /// A directory that all nodes can read, for checkpoints.
+    pub blobs: Option<PathBuf>,
+}
+
+/// What this node has of its own.
+pub(crate) struct Own {
+    pub(crate) store: Store,
+    pub(crate) names: Arc<Names>,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) checkpoints: Arc<Checkpoints>,
 }
 
 /// A session that this node was asked to create.
@@ -55,6 +70,8 @@ pub(crate) enum Creation {
 /// This node among others.
 pub(crate) struct Cluster {
     ship: Arc<Ship>,
+    /// Checkpoints where all nodes can read them, if there is a directory for them.
+    files: Option<Arc<SharedFiles>>,
     node: String,
     members: Members,
     data_dir: String,
@@ -68,7 +85,7 @@ impl Cluster {
     pub(crate) fn start(
         config: &ClusterConfig,
         data_dir: &Path,
-        (store, names, workspaces): (Store, Arc<Names>, Workspaces),
+        own: Own,
         news: mpsc::UnboundedSender<Moved>,
     ) -> Result<Self, String> {
         let tier = shellkeep_shared::open(&config.url).map_err(|error| error.to_string())?;
@@ -81,11 +98,13 @@ impl Cluster {
             draining: false,
         };
         let entry = node.clone();
-        let ship = Ship::start(ShipOptions { tier, node, news }).map_err(|error| error.to_string())?;
-        let ship = Arc::new(ship);
+        let ship = Arc::new(Ship::start(ShipOptions { tier, node, news }).map_err(|error| error.to_string())?);
         let members = Members::new(Arc::clone(&ship), entry);
         let data_dir = data_dir.to_string_lossy().into_owned();
-        Ok(Self { ship, node: config.node.clone(), members, data_dir, store, names, workspaces })
+        let Own { store, names, workspaces, checkpoints } = own;
+        let open = |root: &PathBuf| SharedFiles::open(root.clone(), checkpoints, Arc::clone(&ship)).map(Arc::new);
+        let files = config.blobs.as_ref().map(open).transpose().map_err(|error| format!("blobs: {error}"))?;
+        Ok(Self { ship, files, node: config.node.clone(), members, data_dir, store, names, workspaces })
     }
 
     /// Shares a record that this node's store has.
@@ -118,13 +137,36 @@ impl Cluster {
         self.ship.end(id);
     }
 
-    /// What is wrong, in a sentence.
-    pub(crate) fn problem(&self) -> Option<String> {
-        self.ship.problem().map(|reason| {
+    /// A session's checkpoints changed.
+    pub(crate) fn offer_files(&self, state: &SessionState) {
+        if let Some(files) = &self.files {
+            files.offer(state);
+        }
+    }
+
+    /// Waits until the checkpoints of all sessions are where other nodes can read them, for a while.
+    pub(crate) async fn finish_files(&self) {
+        if let Some(files) = &self.files {
+            files.finish().await;
+        }
+    }
+
+    /// Removes what other nodes could read of a session's files.
+    pub(crate) async fn remove_files(&self, id: &SessionId, created_at: Timestamp) -> Result<(), String> {
+        match &self.files {
+            Some(files) => files.remove(id, created_at).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What is wrong, each in a sentence.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let away = self.ship.problem().map(|reason| {
             format!(
                 "The shared store is away ({reason}). This node goes on with the sessions that it owns, and sends what the shared store lacks when it is back."
             )
-        })
+        });
+        away.into_iter().chain(self.files.as_ref().and_then(|files| files.problem())).collect()
     }
 
     /// The nodes, this one among them.
@@ -215,7 +257,7 @@ impl Cluster {
             }
             Some(Claimed::Held(by)) => Err(self.unreachable(id, &by.node)),
             Some(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => {
-                self.join(id, local, head, look.found.map(|found| found.data_dir)).await
+                self.join(id, local, head, look.found).await
             }
         }
     }
@@ -226,7 +268,7 @@ impl Cluster {
         id: &SessionId,
         local: Option<SessionState>,
         head: Head,
-        data_dir: Option<String>,
+        found: Option<Found>,
     ) -> Result<SessionState, OpError> {
         let meeting = match &local {
             Some(state) => meet(&state.claims, state.seq, &head),
@@ -250,10 +292,46 @@ impl Cluster {
         self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
         if is_first {
             let before = state.claims.last().map(|claim| claim.node.clone()).filter(|node| *node != self.node);
-            let former = before.zip(data_dir).map(|(node, data_dir)| Former { node, data_dir });
-            self.arrive(&mut state, head.owner, former)?;
+            let events = match before.zip(found) {
+                Some((node, Found { data_dir, files, .. })) => {
+                    self.moved_here(&state, head.owner, Former { node, data_dir }, files).await
+                }
+                None => arrive::joined(head.owner),
+            };
+            self.arrive(&mut state, events)?;
+            self.offer_files(&state);
         }
         Ok(state)
+    }
+
+    /// What is recorded of a session that comes from another node, after its files were brought.
+    async fn moved_here(
+        &self,
+        state: &SessionState,
+        claim: Claim,
+        former: Former,
+        noted: Option<KeptFiles>,
+    ) -> Vec<Event> {
+        let mut arrived = arrive::relocated(state, &former, &self.data_dir);
+        let is_own = self.workspaces.owns(&arrived.meta.workspace);
+        if let Err(error) = self.workspaces.ensure(&arrived.meta.workspace) {
+            // Its first command tries again and reports the failure.
+            tracing::warn!(session = %state.meta.session_id, %error, "a session's workspace could not be created here");
+        }
+        let brought = match &self.files {
+            Some(files) => files.bring(&arrived, noted.as_ref(), is_own).await,
+            None => Brought::NotConfigured,
+        };
+        if let Brought::Failed { reason } = &brought {
+            tracing::error!(session = %state.meta.session_id, reason, "the files of a session that moved here could not be brought");
+        }
+        arrived.files = brought.at().cloned();
+        let cwd = arrive::make_cwd(&arrived, is_own);
+        let id = state.meta.session_id.clone();
+        let lines = self.ship.ask(move |tier| tier.load(&id)).await.map(|loaded| loaded.lines).unwrap_or_default();
+        let since = arrive::runs_since(&lines, arrived.files.as_ref());
+        arrived.pending_notices.push(told::arrived(&former.node, &self.node, &brought, &since, cwd));
+        arrive::events(arrived, claim, &former.node)
     }
 
     /// Brings this node's store to where the shared one is. Gives the state.
@@ -265,18 +343,13 @@ impl Cluster {
     }
 
     /// Records that this node owns the session from now on.
-    fn arrive(&self, state: &mut SessionState, claim: Claim, from: Option<Former>) -> Result<(), OpError> {
-        let here = Here { node: &self.node, data_dir: &self.data_dir };
-        for event in arrive::events(state, claim, from, &here) {
+    fn arrive(&self, state: &mut SessionState, events: Vec<Event>) -> Result<(), OpError> {
+        for event in events {
             let session_id = state.meta.session_id.clone();
             let record = Record { session_id, seq: state.seq + 1, at: Timestamp::now(), event };
             kept(self.store.append(&record))?;
             self.offer(&record);
             state.apply(&record).map_err(|error| OpError::Internal { detail: error.to_string() })?;
-        }
-        if let Err(error) = self.workspaces.ensure(&state.meta.workspace) {
-            // Its first command tries again and reports the failure.
-            tracing::warn!(session = %state.meta.session_id, %error, "a session's workspace could not be created here");
         }
         Ok(())
     }
@@ -301,7 +374,7 @@ impl Cluster {
                 let claim = Claim { epoch: 1, node: self.node.clone(), nonce };
                 let start = Start { claim: claim.clone(), from: state.seq + 1, known: None, seq: state.seq };
                 self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
-                self.arrive(&mut state, claim, None)?;
+                self.arrive(&mut state, arrive::joined(claim))?;
             }
         }
         Ok(state)
@@ -329,6 +402,8 @@ impl Cluster {
                 let from = state.claims.last_from().unwrap_or(state.seq);
                 let start = Start { claim: mine, from, known: Some(head.last), seq: state.seq };
                 self.ship.begin(id, start, |after| Some(stands_for(state, after + 1, NOT_SHARED)));
+                // A store that came back empty does not know where the files are.
+                self.offer_files(state);
                 true
             }
             Ok(_) => false,

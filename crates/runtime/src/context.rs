@@ -23,7 +23,7 @@ use crate::secrets::Secrets;
 use crate::services::{Services, Supervision};
 use crate::shells::Shells;
 use crate::thinning::Thinning;
-use shellkeep_session::{Notice, Record, SessionId};
+use shellkeep_session::{Notice, Record, SessionId, SessionState};
 use shellkeep_store::{AppendError, Store};
 use shellkeep_workspace::Workspaces;
 use std::fs::File;
@@ -89,6 +89,13 @@ impl SessionContext {
             cluster.offer(record);
         }
         appended
+    }
+
+    /// A session's checkpoints changed: they are copied to where other nodes can read them, if there is such a place.
+    pub(crate) fn share_files(&self, state: &SessionState) {
+        if let Some(cluster) = &self.cluster {
+            cluster.offer_files(state);
+        }
     }
 
     /// Waits until everything of a session up to a record is as safe as the host asked for. Returns what to say if it is

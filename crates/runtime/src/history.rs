@@ -196,7 +196,7 @@ impl History {
             OpError::Checkpoint(CheckpointError::NotFound {
                 session_id: id.to_string(),
                 checkpoint: name.to_owned(),
-                was_kept: false,
+                gone: None,
             })
         };
         let (marks, wanted) = (self.marks(id), name.to_owned());

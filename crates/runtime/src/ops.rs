@@ -15,7 +15,7 @@ mod workspace_file;
 
 pub use cluster::*;
 pub use error::{
-    CheckpointError, OpError, RecordError, RunError, ServiceError, SessionError, TokenError, whole_seconds,
+    CheckpointError, Gone, OpError, RecordError, RunError, ServiceError, SessionError, TokenError, whole_seconds,
 };
 pub use files::*;
 pub use files_reason::FilesReason;

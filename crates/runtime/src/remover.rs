@@ -2,6 +2,7 @@
 //! next start completes it before the name can be used again.
 
 use crate::checkpoints::Checkpoints;
+use crate::cluster::Cluster;
 use crate::data_dir::DataDir;
 use crate::disk::Disk;
 use crate::live_runs::LiveRuns;
@@ -28,6 +29,7 @@ pub(crate) struct Remover {
     pub(crate) disk: Arc<Disk>,
     pub(crate) thinning: Arc<Thinning>,
     pub(crate) secrets: Arc<Secrets>,
+    pub(crate) cluster: Option<Arc<Cluster>>,
 }
 
 impl Remover {
@@ -49,6 +51,11 @@ impl Remover {
         if deletion.kept.is_some() {
             // Until then lines may be written for which outputs are looked at.
             let _ = self.store.flush_about(&id).await;
+        }
+        if let Some(cluster) = &self.cluster
+            && let Err(reason) = cluster.remove_files(&id, deletion.created_at).await
+        {
+            tracing::warn!(session = %id, reason, "the checkpoints of a removed session stay where other nodes can read them");
         }
         let (data_dir, workspaces) = (self.data_dir.root().to_owned(), self.workspaces.clone());
         let checkpoints = self.checkpoints.home(&id);

@@ -6,7 +6,7 @@ use crate::checkpoints::Checkpoints;
 use crate::history::History;
 use crate::lifetime::Lifetime;
 use crate::names::Names;
-use crate::ops::{CheckpointError, OpError};
+use crate::ops::{CheckpointError, Gone, OpError};
 use crate::registry::Registry;
 use crate::thinning::Thinning;
 use crate::work::Work;
@@ -92,20 +92,19 @@ impl SessionFiles {
             })
         };
         match looking {
-            Err(RepoError::Missing { id: commit }) => Err(OpError::Checkpoint(CheckpointError::NotFound {
-                session_id: id.to_string(),
-                checkpoint: self.name_of_commit(id, &commit.to_string()).await,
-                was_kept: true,
-            })),
+            Err(RepoError::Missing { id: commit }) => Err(self.missing(id, &commit.to_string()).await),
             other => other.map_err(|error| failed(&error)),
         }
     }
 
-    /// The name of the checkpoint with this commit; the commit if there is none.
-    async fn name_of_commit(&self, id: &SessionId, commit: &str) -> String {
+    /// A checkpoint is not there, by its name if it is known.
+    async fn missing(&self, id: &SessionId, commit: &str) -> OpError {
         let all = self.history.checkpoints_after(id, 0, usize::MAX).await.unwrap_or_default();
         let found = all.into_iter().find(|view| view.checkpoint.at.commit == commit);
-        found.map_or_else(|| commit.to_owned(), |view| view.checkpoint.at.name)
+        let state = self.registry.snapshot(id).await.ok();
+        let gone = state.zip(found.as_ref()).map_or(Gone::Pruned, |(state, view)| Gone::of(&state, view.seq));
+        let checkpoint = found.map_or_else(|| commit.to_owned(), |view| view.checkpoint.at.name);
+        CheckpointError::NotFound { session_id: id.to_string(), checkpoint, gone: Some(gone) }.into()
     }
 
     /// Prunes old checkpoints of idle sessions with new ones.

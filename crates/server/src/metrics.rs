@@ -16,8 +16,10 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Counters of rare events, which other crates create at the first event. They exist from the first scrape on, because
 /// Prometheus sees no increase in a counter that appears.
-const RARE: [(&str, &str); 12] = [
+const RARE: [(&str, &str); 14] = [
     ("shellkeep_agent_bad_lines_total", "Rejected lines of agents"),
+    ("shellkeep_blob_failures_total", "Failed copies of checkpoints for other nodes"),
+    ("shellkeep_blob_puts_total", "Copies of checkpoints for other nodes"),
     ("shellkeep_checkpoint_failures_total", "Checkpoints that could not be taken, or not completely"),
     ("shellkeep_checkpoints_total", "Checkpoints of sessions' files that were taken"),
     ("shellkeep_evictions_total", "Shells stopped because another session needed one"),

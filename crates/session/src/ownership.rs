@@ -99,6 +99,12 @@ impl Claims {
         self.0.last().map(|last| last.from)
     }
 
+    /// The node that made a record, if it is not the last owner.
+    pub fn elsewhere(&self, seq: u64) -> Option<&str> {
+        let maker = self.0.iter().rev().find(|entry| entry.from <= seq).or(self.0.first())?;
+        Some(maker.claim.node.as_str()).filter(|node| self.last().is_some_and(|last| last.node != *node))
+    }
+
     /// Notes who writes from a record on. Records from that number on are no longer those of earlier owners.
     pub fn begin(&mut self, from: u64, claim: &Claim) {
         if self.last() == Some(claim) {

@@ -71,6 +71,8 @@ pub struct Settings {
     pub advertise: Setting<String>,
     /// Where the secret of the cluster is.
     pub cluster_secret_file: Setting<Option<PathBuf>>,
+    /// Where checkpoints are copied for all nodes; empty for nowhere.
+    pub blobs: Setting<String>,
     /// Shells started in advance.
     pub spare_shells: Setting<usize>,
     /// The quotas, in the order of [`QuotaName::ALL`].
@@ -173,6 +175,7 @@ impl Settings {
                 |layer| layer.cluster_secret_file.clone().map(Some),
                 None,
             )?,
+            blobs: layers.or("SHELLKEEP_BLOBS", |layer| layer.blobs.clone(), String::new())?,
             spare_shells: layers.pick(
                 "SHELLKEEP_SPARE_SHELLS",
                 |layer| layer.spare_shells,
@@ -230,6 +233,7 @@ impl Settings {
             show("cluster_secret_file", &self.cluster_secret_file, |path| {
                 path.as_deref().map_or_else(String::new, shown_path)
             }),
+            show("blobs", &self.blobs, String::clone),
             show("spare_shells", &self.spare_shells, ToString::to_string),
             show("env_pass", &self.env_pass, |names| names.join(",")),
             show("bash", &self.bash, |path| shown_path(path)),
@@ -251,6 +255,11 @@ impl Settings {
         shown.extend(self.checkpoints.shown());
         shown.extend(self.quotas.iter().map(|(name, setting)| show(setting_of(*name), setting, ToString::to_string)));
         shown
+    }
+
+    /// The directory for checkpoints that all nodes can read.
+    pub fn blobs_directory(&self) -> Result<Option<PathBuf>, Failure> {
+        cluster::blobs(&self.blobs.value, &self.store.value)
     }
 
     fn check(self) -> Result<Self, Failure> {
@@ -278,6 +287,7 @@ impl Settings {
             return Err(Failure::start(message));
         }
         cluster::check(&self.node.value, &self.advertise.value)?;
+        cluster::blobs(&self.blobs.value, &self.store.value)?;
         self.log.check()?;
         self.record.check()?;
         self.checkpoints.check()?;

@@ -152,5 +152,6 @@ async fn thin_to(session: &mut Session, most: usize) -> Result<u64, OpError> {
             None => Ok(0),
         })
         .await?;
+    session.ctx.share_files(session.journal.state());
     thinned.map_err(|error| files_failed(&session.journal, "in old checkpoints could not be pruned", &error))
 }

@@ -383,6 +383,7 @@ impl Files {
         metrics::counter!("shellkeep_checkpoints_total").increment(1);
         metrics::histogram!("shellkeep_checkpoint_seconds").record(took);
         journal.record(Event::Checkpointed { checkpoint: Box::new(checkpoint.clone()) });
+        self.ctx.share_files(journal.state());
         self.kept_to.kept(covers);
         Some(CheckpointView { checkpoint, seq: journal.state().seq, at: Timestamp::now(), kept: true, command: None })
     }

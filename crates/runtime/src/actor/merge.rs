@@ -44,7 +44,7 @@ pub(super) async fn merge(
         RepoError::Missing { id } => OpError::Checkpoint(CheckpointError::NotFound {
             session_id: fork.to_string(),
             checkpoint: id.to_string(),
-            was_kept: true,
+            gone: Some(Gone::Pruned),
         }),
         error => files_failed(&session.journal, "could not be merged", &error),
     })?;

@@ -69,7 +69,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     };
     let target = Target { step, ..target(session, past).await? };
     let now = commit_now(session).await?;
-    let (plan, kept) = plan(session, now, target.past.files.clone()).await?;
+    let (plan, kept) = plan(session, now, (target.past.files.clone(), target.past.seq)).await?;
     let uncertain = uncertain(session, &target.past, now).await;
     let mut rewound = rewound(session, &target, &plan, &kept);
     (rewound.uncertain, rewound.uncertain_total) = (uncertain.first.clone(), uncertain.total);
@@ -133,7 +133,7 @@ fn knows(session: &Session, files: &Option<FilesAt>) -> bool {
 async fn plan(
     session: &mut Session,
     now: Option<ObjectId>,
-    files: Option<FilesAt>,
+    (files, moment): (Option<FilesAt>, u64),
 ) -> Result<(Plan, Vec<KeptBack>), OpError> {
     let known = knows(session, &files);
     let target = files.as_ref().and_then(commit_of);
@@ -153,7 +153,7 @@ async fn plan(
             OpError::Checkpoint(CheckpointError::NotFound {
                 session_id: session.id().to_string(),
                 checkpoint: files.name,
-                was_kept: true,
+                gone: Some(Gone::of(session.journal.state(), moment)),
             })
         }
         (error, _) => files_failed(&session.journal, "could not be compared", &error),

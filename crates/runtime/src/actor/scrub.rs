@@ -83,6 +83,7 @@ async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result
     let (home, faults, redactor) = (checkpoints.home(session.id()), checkpoints.faults().clone(), redactor.clone());
     let purge = move || keeper::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
     let purged = tokio::task::spawn_blocking(purge).await?;
+    session.ctx.share_files(session.journal.state());
     purged.map_err(|trouble| {
         OpError::Checkpoint(CheckpointError::Failed {
             session_id: session.id().to_string(),

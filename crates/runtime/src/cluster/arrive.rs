@@ -1,11 +1,13 @@
 //! A session that comes to this node: its records into this node's store, and what of it could not come along.
 
-use super::told;
+use super::told::Cwd;
+use crate::checkpoints::path;
 use crate::notices;
 use crate::ops::{OpError, SessionError};
 use shellkeep_session::relocate::Relocation;
 use shellkeep_session::{
-    ByteString, Claim, Event, Record, ServiceEnd, ServiceStatus, SessionId, SessionState, Timestamp, plan,
+    ByteString, Claim, Event, FilesAt, Record, RunId, ServiceEnd, ServiceStatus, SessionId, SessionState, Timestamp,
+    plan,
 };
 use shellkeep_store::{AppendError, DeletedSession, Deletion, Store};
 
@@ -13,12 +15,6 @@ use shellkeep_store::{AppendError, DeletedSession, Deletion, Store};
 pub(super) struct Former {
     pub(super) node: String,
     pub(super) data_dir: String,
-}
-
-/// This node.
-pub(super) struct Here<'a> {
-    pub(super) node: &'a str,
-    pub(super) data_dir: &'a str,
 }
 
 /// Keeps this node's copy of a session as that of a removed one, with its recording, and frees its name.
@@ -32,21 +28,53 @@ pub(super) async fn set_aside(store: &Store, state: &SessionState) -> Result<(),
     Ok(())
 }
 
-/// What is recorded when this node begins to own a session. If the session comes from another node, its state as it is here
-/// is part of that, and what did not come along follows.
-pub(super) fn events(state: &SessionState, claim: Claim, from: Option<Former>, here: &Here<'_>) -> Vec<Event> {
-    let Some(Former { node, data_dir }) = from else {
-        return vec![Event::Owned { claim, because: "joined".to_owned(), state: None }];
-    };
+/// What is recorded when this node begins to own a session that no other node had.
+pub(super) fn joined(claim: Claim) -> Vec<Event> {
+    vec![Event::Owned { claim, because: "joined".to_owned(), state: None }]
+}
+
+/// A session's state with the paths that it has on this node.
+pub(super) fn relocated(state: &SessionState, from: &Former, data_dir: &str) -> SessionState {
     let mut arrived = state.clone();
-    let relocation = Relocation::new(&[ByteString::from(data_dir.as_str())], &ByteString::from(here.data_dir));
-    relocation.state(&mut arrived);
-    // Checkpoints are on the node that took them.
-    arrived.files = None;
-    arrived.pending_notices.push(told::arrived(&node, here.node));
-    let after = after_move(&arrived, &node);
+    let former = ByteString::from(from.data_dir.as_str());
+    Relocation::new(&[former], &ByteString::from(data_dir)).state(&mut arrived);
+    arrived
+}
+
+/// What is recorded when this node takes a session over: its state as it is here, and what did not come along.
+pub(super) fn events(arrived: SessionState, claim: Claim, from: &str) -> Vec<Event> {
+    let after = after_move(&arrived, from);
     let owned = Event::Owned { claim, because: "owner_gone".to_owned(), state: Some(Box::new(arrived)) };
     std::iter::once(owned).chain(after).collect()
+}
+
+/// Makes the working directory of a session again if it is in a workspace of our own and did not come along. A command that
+/// expects files there finds none, which is better than no command at all.
+pub(super) fn make_cwd(state: &SessionState, is_own: bool) -> Cwd {
+    let (cwd, workspace) = (path(&state.shell.cwd), path(&state.meta.workspace));
+    if cwd.is_dir() {
+        return Cwd::There;
+    }
+    match is_own && cwd.starts_with(workspace) && std::fs::create_dir_all(cwd).is_ok() {
+        true => Cwd::MadeEmpty,
+        false => Cwd::Missing,
+    }
+}
+
+/// The runs that ended, or were running, after a checkpoint was taken, oldest first. All that are known if there is none.
+pub(super) fn runs_since(lines: &[Vec<u8>], files: Option<&FilesAt>) -> Vec<RunId> {
+    let mut runs: Vec<(u64, RunId)> = Vec::new();
+    for record in lines.iter().filter_map(|line| serde_json::from_slice::<Record>(line).ok()) {
+        match record.event {
+            Event::RunStarted { run_id, .. } => runs.push((record.seq, run_id)),
+            Event::Checkpointed { checkpoint } if Some(&checkpoint.at) == files => {
+                runs.retain(|(seq, _)| *seq > checkpoint.covers);
+            }
+            Event::Rewound { files: Some(at), .. } if Some(&at) == files => runs.clear(),
+            _ => {}
+        }
+    }
+    runs.into_iter().map(|(_, run_id)| run_id).collect()
 }
 
 /// What brings a session to rest whose node is gone: what ran is lost, services have ended.

@@ -1,6 +1,8 @@
 //! The sentences that a caller reads when a session moved, or when only one node has what it did.
 
-use shellkeep_session::{Notice, NoticeCode};
+use super::files::Brought;
+use shellkeep_session::{Notice, NoticeCode, RunId};
+use shellkeep_workspace::keeper::Adopted;
 
 /// The shared store is away.
 pub(super) fn kept_here_only(reason: &str) -> Notice {
@@ -11,12 +13,67 @@ pub(super) fn kept_here_only(reason: &str) -> Notice {
     Notice { code: NoticeCode::KeptHereOnly, message }
 }
 
+/// The working directory of a session that came from another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cwd {
+    There,
+    /// It was made again, with nothing in it.
+    MadeEmpty,
+    Missing,
+}
+
 /// The session came from another node.
-pub(super) fn arrived(from: &str, here: &str) -> Notice {
-    let message = format!(
-        "This session moved from node {from} to node {here}. Working directory, variables, functions, \
-         aliases, options and traps came along; files of its workspace, background jobs and open descriptors did not. \
-         Check the files that you need before you go on."
+pub(super) fn arrived(from: &str, here: &str, files: &Brought, since: &[RunId], cwd: Cwd) -> Notice {
+    let mut message = format!(
+        "This session moved from node {from} to node {here}. Variables, functions, aliases, options, traps \
+         and the path of the working directory came along. {}",
+        files_sentence(files, since)
     );
+    message.push_str(match cwd {
+        Cwd::There => "",
+        Cwd::MadeEmpty => " The working directory did not come along and was made again, empty.",
+        Cwd::Missing => " The working directory does not exist on this node.",
+    });
+    message.push_str(&format!(
+        " Files outside of the workspace, outputs above 64 KiB, values of the keyed store, background jobs and open \
+         descriptors stayed on node {from}. Check the files that you need before you go on."
+    ));
     Notice { code: NoticeCode::SessionMoved, message }
+}
+
+/// Which files came along, and which did not.
+fn files_sentence(files: &Brought, since: &[RunId]) -> String {
+    match files {
+        Brought::NotConfigured => {
+            "The files of its workspace did not: nodes share no directory for them (--blobs).".to_owned()
+        }
+        Brought::NoCheckpoint => {
+            "No checkpoint of its workspace was shared, so none of its files came along.".to_owned()
+        }
+        Brought::Failed { reason } => {
+            format!("The files of its workspace could not be brought: {reason}. Their checkpoints are kept.")
+        }
+        Brought::Files { at, restored } => {
+            let mut text = match restored {
+                Some(_) => format!("The files of its workspace are those of checkpoint {}.", at.name),
+                None => format!(
+                    "Its workspace is a directory of the host and is as it is on this node; its checkpoints up to {} came \
+                     along, and a rewind restores their files.",
+                    at.name
+                ),
+            };
+            if let [.., last] = since {
+                let first = &since[0];
+                let runs = if first == last { format!("Run {last}") } else { format!("Runs {first} to {last}") };
+                text.push_str(&format!(" {runs} came after it: what they changed, if anything, is missing."));
+            }
+            if let Some(Adopted { set_aside: Some(tag), .. }) = restored {
+                text.push_str(&format!(" What was in the workspace on this node before is kept under the tag {tag}."));
+            }
+            if let Some(kept) = restored.as_ref().map(|restored| restored.kept_back).filter(|kept| *kept > 0) {
+                text.push_str(&format!(" {kept} paths could not be restored."));
+            }
+            text
+        }
+    }
 }

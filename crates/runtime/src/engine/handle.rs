@@ -75,6 +75,9 @@ impl Engine {
             for id in ids {
                 let _ = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await;
             }
+            if let Some(cluster) = &inner.ctx.cluster {
+                cluster.finish_files().await;
+            }
             close_pool(inner).await;
             let _ = inner.ctx.store.flush_backend().await;
         })

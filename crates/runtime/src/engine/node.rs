@@ -43,7 +43,7 @@ impl NodeOps<'_> {
             let inner = self.access.at_large();
             let mut problems = inner.ctx.store.problems();
             problems.extend(inner.ctx.data_dir.look());
-            problems.extend(inner.ctx.cluster.as_ref().and_then(|cluster| cluster.problem()));
+            problems.extend(inner.ctx.cluster.iter().flat_map(|cluster| cluster.problems()));
             problems.extend(inner.ctx.lifetime.is_draining().then(|| STOPPING.to_owned()));
             let draining = inner.ctx.cluster.as_ref().map(|cluster| cluster.members().own()).filter(|own| own.draining);
             problems.extend(draining.as_ref().map(|node| {

@@ -12,7 +12,7 @@ use crate::admission::Admission;
 use crate::adopt::{self, Left};
 use crate::background::Background;
 use crate::checkpoints::Checkpoints;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Own};
 use crate::context::SessionContext;
 use crate::counts::Counts;
 use crate::data_dir::DataDir;
@@ -99,7 +99,7 @@ impl Engine {
                 CageFactory::detect(&recover::instance(&config.data_dir), config.cages, process_limits(&quotas));
             let factory = Arc::new(factory);
             let boot_id = shellkeep_process::proc::boot_id();
-            let checkpoints = Checkpoints::new(&config.data_dir, config.checkpoints.clone());
+            let checkpoints = Arc::new(Checkpoints::new(&config.data_dir, config.checkpoints.clone()));
             let settler = Settler {
                 data_dir: &config.data_dir,
                 store: &store,
@@ -118,22 +118,20 @@ impl Engine {
             let (news, moved) = mpsc::unbounded_channel();
             let cluster = match &config.cluster {
                 None => None,
-                Some(cluster) => Some(Arc::new(
-                    Cluster::start(
-                        cluster,
-                        &config.data_dir,
-                        (store.clone(), Arc::clone(&names), workspaces.clone()),
-                        news,
-                    )
-                    .map_err(StartError::Cluster)?,
-                )),
+                Some(cluster) => {
+                    let (store, workspaces) = (store.clone(), workspaces.clone());
+                    let (names, checkpoints) = (Arc::clone(&names), Arc::clone(&checkpoints));
+                    let own = Own { store, names, workspaces, checkpoints };
+                    let started = Cluster::start(cluster, &config.data_dir, own, news);
+                    Some(Arc::new(started.map_err(StartError::Cluster)?))
+                }
             };
             let parts = Parts {
                 config,
                 store,
                 cluster,
                 workspaces,
-                checkpoints: Arc::new(checkpoints),
+                checkpoints,
                 quotas: Arc::new(quotas),
                 factory,
                 names,
@@ -274,6 +272,7 @@ impl Parts {
             disk: Arc::clone(&disk),
             thinning: Arc::clone(&thinning),
             secrets: Arc::clone(&secrets),
+            cluster: self.cluster.clone(),
         };
         SessionContext {
             store: store.clone(),

@@ -112,7 +112,7 @@ pub(super) async fn find(
         return Ok(engine.files().checkpoint_at(id, at).await?);
     }
     let (session_id, checkpoint) = (id.to_string(), name.to_owned());
-    Err(OpError::Checkpoint(CheckpointError::NotFound { session_id, checkpoint, was_kept: false }).into())
+    Err(OpError::Checkpoint(CheckpointError::NotFound { session_id, checkpoint, gone: None }).into())
 }
 
 fn wanted_patch(headers: &HeaderMap) -> Option<&'static str> {

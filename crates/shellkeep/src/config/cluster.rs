@@ -1,7 +1,7 @@
 //! The settings of a node among others, and what the URL of a shared store means.
 
 use crate::failure::Failure;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Longest name of a node: it is part of every claim and of keys.
 const MOST_NAME: usize = 64;
@@ -43,6 +43,25 @@ pub fn secret(variable: Option<&String>, file: Option<&Path>, token: &str) -> Re
     Ok(secret)
 }
 
+/// The directory that the URL of blobs names; none if there is none. It must be absolute, and other nodes must exist.
+pub(super) fn blobs(url: &str, store: &str) -> Result<Option<PathBuf>, Failure> {
+    if url.is_empty() {
+        return Ok(None);
+    }
+    let directory = url.strip_prefix("file://").filter(|path| path.starts_with('/') && path.len() > 1);
+    let Some(directory) = directory else {
+        let message = format!(
+            "blobs is '{url}'; it must be a directory on a file system that all nodes share, such as file:///mnt/shellkeep"
+        );
+        return Err(Failure::start(message));
+    };
+    if !shellkeep_shared::is_shared(store) {
+        let message = "blobs is for nodes that share a store; use --store redis://HOST:PORT, or remove blobs";
+        return Err(Failure::start(message));
+    }
+    Ok(Some(PathBuf::from(directory)))
+}
+
 /// A store's URL without its password.
 pub(super) fn without_login(url: &str) -> String {
     match url.split_once("://") {
@@ -71,6 +90,12 @@ mod tests {
         assert!(check("", "").is_err() && check("a b", "").is_err() && check(&"x".repeat(65), "").is_err());
         assert!(check("n", "10.0.0.5:7433").is_err() && check("n", "http://").is_err());
         assert!(check(&host_name(), "").is_ok());
+        let redis = "redis://h:1";
+        assert!(matches!(blobs("", "memory://"), Ok(None)));
+        assert_eq!(blobs("file:///mnt/x", redis).ok().flatten(), Some(PathBuf::from("/mnt/x")));
+        for (url, store) in [("s3://b", redis), ("file://x", redis), ("file:///", redis), ("file:///x", "memory://")] {
+            assert!(blobs(url, store).is_err(), "{url} {store}");
+        }
         assert_eq!(without_login("redis://u:secret@h:1/2"), "redis://h:1/2");
         assert_eq!(without_login("file://a@b"), "file://a@b");
     }

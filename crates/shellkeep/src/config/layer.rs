@@ -36,6 +36,9 @@ pub struct Layer {
     /// File with the secret that all nodes share; SHELLKEEP_CLUSTER_SECRET holds the secret itself [default: the host token]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub cluster_secret_file: Option<PathBuf>,
+    /// Copy checkpoints to a directory that all nodes can read, file:///DIR, so that files move with their session
+    #[arg(long, value_name = "URL")]
+    pub blobs: Option<String>,
     /// Maximum number of live shells; beyond it, idle ones are dropped [default: 200]
     #[arg(long, value_name = "N")]
     pub max_shells: Option<usize>,
@@ -165,6 +168,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         node: env("SHELLKEEP_NODE"),
         advertise: env("SHELLKEEP_ADVERTISE"),
         cluster_secret_file: env("SHELLKEEP_CLUSTER_SECRET_FILE").map(PathBuf::from),
+        blobs: env("SHELLKEEP_BLOBS"),
         max_shells: parsed(env, "SHELLKEEP_MAX_SHELLS")?,
         spare_shells: parsed(env, "SHELLKEEP_SPARE_SHELLS")?,
         session_processes: parsed(env, "SHELLKEEP_SESSION_PROCESSES")?,

@@ -20,7 +20,7 @@ pub(super) fn config(settings: &Settings, tcp: Option<&TcpListener>) -> Result<O
         _ => given.clone(),
     };
     let node = settings.node.value.clone();
-    Ok(Some(ClusterConfig { url: url.clone(), node, advertise }))
+    Ok(Some(ClusterConfig { url: url.clone(), node, advertise, blobs: settings.blobs_directory()? }))
 }
 
 /// How this node shows others that it is one of them.

@@ -6,6 +6,7 @@ mod deploy;
 mod forks;
 mod gone;
 mod moved;
+mod node_files;
 mod nodes;
 mod promoted;
 mod redis;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const TAKEN_OVER: Duration = Duration::from_secs(7);
 
 /// Runs a command until a node answers for the session, and says what was answered before.
-fn run_when_taken_over(daemon: &Daemon, session: &str, body: &Value) -> (Value, Vec<String>) {
+pub fn run_when_taken_over(daemon: &Daemon, session: &str, body: &Value) -> (Value, Vec<String>) {
     let mut refusals = Vec::new();
     let answer = until_within(TAKEN_OVER, "another node answers for the session", || {
         let request = Request::new("POST", &format!("/v1/sessions/{session}/run")).json(body.to_string());

@@ -66,6 +66,10 @@ impl Redis {
     pub fn node(&self, name: &str) -> Daemon {
         node(name, &format!("redis://{}", self.address))
     }
+
+    pub fn settings(&self, name: &str) -> Settings {
+        settings(name, &format!("redis://{}", self.address))
+    }
 }
 
 impl Drop for Redis {
@@ -77,8 +81,11 @@ impl Drop for Redis {
 
 /// A node that shares a store.
 pub fn node(name: &str, store: &str) -> Daemon {
-    let settings = Settings::default().tcp().store(store);
-    Daemon::with(settings.env("SHELLKEEP_NODE", name).env("SHELLKEEP_TOKEN", TOKEN))
+    Daemon::with(settings(name, store))
+}
+
+fn settings(name: &str, store: &str) -> Settings {
+    Settings::default().tcp().store(store).env("SHELLKEEP_NODE", name).env("SHELLKEEP_TOKEN", TOKEN)
 }
 
 fn cli(address: SocketAddr, words: &[&str]) -> String {

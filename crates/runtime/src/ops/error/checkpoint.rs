@@ -2,6 +2,32 @@
 
 use crate::ops::FilesReason;
 use crate::ops::Hint;
+use shellkeep_session::SessionState;
+
+/// What became of a checkpoint that is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gone {
+    /// It was pruned or purged.
+    Pruned,
+    /// The session moved here from a node that has it.
+    OnNode(String),
+}
+
+impl Gone {
+    /// Of a checkpoint that was recorded up to a record.
+    pub(crate) fn of(state: &SessionState, seq: u64) -> Self {
+        state.claims.elsewhere(seq).map_or(Self::Pruned, |node| Self::OnNode(node.to_owned()))
+    }
+
+    fn sentence(&self, session_id: &str) -> String {
+        match self {
+            Self::Pruned => format!("of session '{session_id}' was pruned"),
+            Self::OnNode(node) => {
+                format!("of session '{session_id}' did not come along from node {node}, or was pruned there")
+            }
+        }
+    }
+}
 
 /// Why files were not saved, compared, restored, copied or merged.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -9,15 +35,15 @@ pub enum CheckpointError {
     /// No such checkpoint, or it was pruned.
     #[error(
         "{} '{checkpoint}' {}",
-        if *was_kept { "checkpoint" } else { "there is no checkpoint" },
-        if *was_kept { format!("of session '{session_id}' was pruned") } else { format!("in session '{session_id}'") }
+        if gone.is_some() { "checkpoint" } else { "there is no checkpoint" },
+        gone.as_ref().map_or_else(|| format!("in session '{session_id}'"), |gone| gone.sentence(session_id))
     )]
     NotFound {
         session_id: String,
         /// What was asked for.
         checkpoint: String,
-        /// Whether there was one.
-        was_kept: bool,
+        /// What became of it, if there was one.
+        gone: Option<Gone>,
     },
     /// There is no such record, or what the session was then is not known.
     #[error("{detail}; nothing was changed")]

@@ -1,0 +1,250 @@
+//! A session's checkpoints where all nodes can read them: put there after each checkpoint, behind the answer, and brought
+//! back by the node that takes the session over.
+
+use crate::checkpoints::{Checkpoints, Wanted, commit_of, path};
+use crate::sync::lock;
+use shellkeep_session::{Cause, Claim, FilesAt, SessionId, SessionState, Timestamp};
+use shellkeep_shared::{KeptFiles, Ship};
+use shellkeep_workspace::blobs::{BlobError, Blobs, SessionBlobs};
+use shellkeep_workspace::keeper::Adopted;
+use shellkeep_workspace::repo::Repo;
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+
+/// How many sessions are put at a time. Each reads and writes whole packs; more would only compete for the disk.
+const AT_ONCE: usize = 4;
+/// How long to wait after a failure, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long a stop, or the removal of a session, waits for what is on its way.
+const LAST_WAIT: Duration = Duration::from_secs(10);
+
+/// The checkpoint that a session's files are at, on its way.
+#[derive(Debug, Clone)]
+struct Order {
+    claim: Claim,
+    created_at: Timestamp,
+    files: FilesAt,
+}
+
+/// A session whose checkpoints are being put.
+#[derive(Debug, Default)]
+struct Busy {
+    /// What to put next.
+    next: Option<Order>,
+    /// Whether it was removed meanwhile.
+    is_removed: bool,
+}
+
+/// What became of the files of a session that this node took over.
+#[derive(Debug)]
+pub(super) enum Brought {
+    /// No directory for them is configured here.
+    NotConfigured,
+    /// None of its checkpoints is there.
+    NoCheckpoint,
+    /// This checkpoint and those before it.
+    Files {
+        at: FilesAt,
+        /// What became of the workspace; none if it is a directory of the host, which is left as it is.
+        restored: Option<Adopted>,
+    },
+    /// They are there and could not be brought.
+    Failed { reason: String },
+}
+
+impl Brought {
+    /// The checkpoint that the files are at.
+    pub(super) fn at(&self) -> Option<&FilesAt> {
+        match self {
+            Self::Files { at, .. } => Some(at),
+            Self::NotConfigured | Self::NoCheckpoint | Self::Failed { .. } => None,
+        }
+    }
+}
+
+/// Checkpoints where all nodes can read them.
+pub(super) struct SharedFiles {
+    blobs: Blobs,
+    checkpoints: Arc<Checkpoints>,
+    ship: Arc<Ship>,
+    /// Sessions with a task that puts their checkpoints.
+    busy: Mutex<HashMap<SessionId, Busy>>,
+    /// Changes whenever a session is no longer busy, and when nothing is tried again.
+    changed: watch::Sender<bool>,
+    turns: Semaphore,
+    problem: Mutex<Option<String>>,
+}
+
+impl SharedFiles {
+    /// Those below `root`.
+    pub(super) fn open(root: PathBuf, checkpoints: Arc<Checkpoints>, ship: Arc<Ship>) -> Result<Self, BlobError> {
+        let (blobs, busy, problem) = (Blobs::open(root)?, Mutex::default(), Mutex::default());
+        let (changed, turns) = (watch::Sender::new(false), Semaphore::new(AT_ONCE));
+        Ok(Self { blobs, checkpoints, ship, busy, changed, turns, problem })
+    }
+
+    /// Why checkpoints do not get there, if they do not.
+    pub(super) fn problem(&self) -> Option<String> {
+        lock(&self.problem).as_ref().map(|reason| {
+            format!("Checkpoints are not copied for other nodes ({reason}). They are kept on this node, and copied when that works again.")
+        })
+    }
+
+    /// A session's checkpoints changed. Returns at once; a task puts them in their place.
+    pub(super) fn offer(self: &Arc<Self>, state: &SessionState) {
+        let (Some(files), Some(claim)) = (&state.files, state.claims.last()) else { return };
+        let id = &state.meta.session_id;
+        let order = Order { claim: claim.clone(), created_at: state.meta.created_at, files: files.clone() };
+        let busy = Busy { next: Some(order), is_removed: false };
+        // What is put next has everything of those before it, so one that waits is replaced.
+        if lock(&self.busy).insert(id.clone(), busy).is_none() {
+            tokio::spawn(Arc::clone(self).work(id.clone()));
+        }
+    }
+
+    /// Puts what is to be put of a session, until there is nothing more.
+    async fn work(self: Arc<Self>, id: SessionId) {
+        let mut pause = FIRST_PAUSE;
+        while let Some(order) = self.next(&id) {
+            match self.put(&id, &order).await {
+                Ok(()) => {
+                    pause = FIRST_PAUSE;
+                    *lock(&self.problem) = None;
+                }
+                Err(reason) => {
+                    tracing::warn!(session = %id, reason, "checkpoints could not be copied for other nodes");
+                    metrics::counter!("shellkeep_blob_failures_total").increment(1);
+                    *lock(&self.problem) = Some(reason);
+                    let mut changed = self.changed.subscribe();
+                    let closed = changed.wait_for(|is_closing| *is_closing);
+                    if tokio::time::timeout(pause, closed).await.is_ok() {
+                        lock(&self.busy).remove(&id);
+                        break;
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    if let Some(busy) = lock(&self.busy).get_mut(&id).filter(|busy| !busy.is_removed) {
+                        busy.next.get_or_insert(order);
+                    }
+                }
+            }
+        }
+        self.changed.send_modify(|_| {});
+    }
+
+    /// Takes what is to be put next. If there is nothing, the session is no longer busy.
+    fn next(&self, id: &SessionId) -> Option<Order> {
+        let mut busy = lock(&self.busy);
+        let order = busy.get_mut(id).and_then(|busy| busy.next.take());
+        if order.is_none() {
+            busy.remove(id);
+        }
+        order
+    }
+
+    fn of(&self, id: &SessionId, created_at: Timestamp) -> SessionBlobs {
+        self.blobs.of(id.as_str(), &created_at.as_nanosecond().to_string())
+    }
+
+    async fn put(&self, id: &SessionId, order: &Order) -> Result<(), String> {
+        let Ok(_turn) = self.turns.acquire().await else { return Ok(()) };
+        let (place, faults) = (self.of(id, order.created_at), Arc::clone(self.checkpoints.faults()));
+        let (directory, claim, files) = (self.checkpoints.repository(id), order.claim.clone(), order.files.clone());
+        let putting = move || match Repo::open(&directory, &faults)? {
+            // One that was pruned or purged since has a newer one behind it.
+            Some(local) if commit_of(&files).is_some_and(|commit| local.objects.contains(commit)) => {
+                place.put(&local, &claim.to_string(), &faults).map(Some)
+            }
+            _ => Ok::<_, BlobError>(None),
+        };
+        let Some(folder) = blocking(putting).await? else { return Ok(()) };
+        let FilesAt { name, commit } = order.files.clone();
+        let (session_id, claim, note) = (id.clone(), order.claim.clone(), KeptFiles { folder, name, commit });
+        let folder = note.folder.clone();
+        let noting = self.ship.ask(move |tier| tier.note_files(&session_id, &claim, &note)).await;
+        if !noting.map_err(|down| down.reason)? {
+            // It is another node's by now, which has what it found.
+            return Ok(());
+        }
+        metrics::counter!("shellkeep_blob_puts_total").increment(1);
+        let (place, faults) = (self.of(id, order.created_at), Arc::clone(self.checkpoints.faults()));
+        blocking(move || place.tidy(&folder, &faults)).await
+    }
+
+    /// Waits until everything is put, for a while; nothing is tried again after that.
+    pub(super) async fn finish(&self) {
+        let mut changed = self.changed.subscribe();
+        let done = changed.wait_for(|_| lock(&self.busy).is_empty());
+        if tokio::time::timeout(LAST_WAIT, done).await.is_err() {
+            tracing::warn!("the last checkpoints of some sessions are not copied for other nodes");
+        }
+        let _ = self.changed.send_replace(true);
+    }
+
+    /// Removes everything of a session.
+    pub(super) async fn remove(&self, id: &SessionId, created_at: Timestamp) -> Result<(), String> {
+        if let Some(busy) = lock(&self.busy).get_mut(id) {
+            *busy = Busy { next: None, is_removed: true };
+        }
+        let mut changed = self.changed.subscribe();
+        let _ = tokio::time::timeout(LAST_WAIT, changed.wait_for(|_| !lock(&self.busy).contains_key(id))).await;
+        let place = self.of(id, created_at);
+        blocking(move || place.remove()).await
+    }
+
+    /// Brings the checkpoints of a session that this node takes over, and puts its files into its workspace if that is one
+    /// of our own. `state` has its paths on this node.
+    pub(super) async fn bring(&self, state: &SessionState, noted: Option<&KeptFiles>, is_own: bool) -> Brought {
+        let noted_at = noted.map(|noted| FilesAt { name: noted.name.clone(), commit: noted.commit.clone() });
+        // The checkpoint that the files are at may not be the newest: the session was perhaps rewound to it.
+        let wanted: Vec<FilesAt> = state.files.iter().cloned().chain(noted_at).collect();
+        let place = self.of(&state.meta.session_id, state.meta.created_at);
+        let (faults, folder) = (Arc::clone(self.checkpoints.faults()), noted.map(|noted| noted.folder.clone()));
+        let mut keeper = self.checkpoints.keeper(&state.meta.session_id, &state.meta.workspace);
+        let workspace = path(&state.meta.workspace).to_owned();
+        let label = Wanted::for_other(Cause::Outside, state.seq).label(&state.meta.session_id, None);
+        let bringing = move || {
+            let mut found = None;
+            for at in wanted {
+                let Some(commit) = commit_of(&at) else { continue };
+                if let Some(repo) = place.find(commit, folder.as_deref(), &faults).map_err(reason)? {
+                    found = Some((at, commit, repo));
+                    break;
+                }
+            }
+            let Some((at, commit, repo)) = found else { return Ok(Brought::NoCheckpoint) };
+            keeper.fetch(&repo).map_err(reason)?;
+            let restored = match is_own {
+                true => {
+                    let made = std::fs::create_dir_all(&workspace).map_err(reason);
+                    Some(made.and_then(|()| keeper.adopt(commit, &label).map_err(reason))?)
+                }
+                false => None,
+            };
+            keeper.rest();
+            Ok(Brought::Files { at, restored })
+        };
+        match tokio::task::spawn_blocking(bringing).await {
+            Ok(Ok(brought)) => brought,
+            Ok(Err(reason)) => Brought::Failed { reason },
+            Err(error) => Brought::Failed { reason: error.to_string() },
+        }
+    }
+}
+
+fn reason(error: impl Display) -> String {
+    error.to_string()
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
+) -> Result<T, String> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(reason),
+        Err(error) => Err(error.to_string()),
+    }
+}

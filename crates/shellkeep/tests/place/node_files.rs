@@ -1,0 +1,170 @@
+//! The files of a session whose node was killed: another node has them from a directory that both can read, and says what
+//! it does not have.
+
+use crate::nodes::run_when_taken_over;
+use crate::redis::Redis;
+use crate::support::{Daemon, soak};
+use serde_json::{Value, json};
+use shellkeep_poll::until;
+use std::path::Path;
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// Two nodes and the directory that both can read.
+struct Cluster {
+    redis: Redis,
+    blobs: TempDir,
+    first: Daemon,
+    second: Daemon,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let (redis, blobs) = (Redis::start(), TempDir::new().expect("a temporary directory"));
+        let url = format!("file://{}", blobs.path().display());
+        let node = |name: &str| Daemon::with(redis.settings(name).env("SHELLKEEP_BLOBS", &url));
+        let (first, second) = (node("n1"), node("n2"));
+        Self { redis, blobs, first, second }
+    }
+
+    /// What Redis says of the session's files.
+    fn noted(&self, session: &str) -> Value {
+        serde_json::from_str(&self.redis.cli(&["HGET", &format!("sk:{{{session}}}:head"), "files"])).unwrap_or_default()
+    }
+
+    /// Waits until the last checkpoint of a session is where both nodes can read it. Gives its name.
+    fn shared(&self, daemon: &Daemon, session: &str) -> String {
+        let last = checkpoints(daemon, session).last().expect("there is a checkpoint")["checkpoint_id"].clone();
+        until("the checkpoint is copied", || (self.noted(session)["name"] == last).then_some(()));
+        last.as_str().expect("a name").to_owned()
+    }
+}
+
+fn checkpoints(daemon: &Daemon, session: &str) -> Vec<Value> {
+    let answer = daemon.get(&format!("/v1/sessions/{session}/checkpoints"));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["checkpoints"].as_array().expect("a list").clone()
+}
+
+/// The notice that the session moved.
+fn moved(answer: &Value) -> String {
+    let notices = answer["notices"].as_array().expect("a list");
+    let found = notices.iter().find(|notice| notice["code"] == "session_moved");
+    found.expect("it says so")["message"].as_str().expect("a sentence").to_owned()
+}
+
+fn folders(blobs: &Path, session: &str) -> Vec<String> {
+    let below = |path: &Path| -> Vec<std::path::PathBuf> {
+        std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
+    };
+    let found = below(&blobs.join(session)).into_iter().flat_map(|created| below(&created));
+    found.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
+}
+
+#[test]
+fn a_killed_node_s_files_are_on_the_next_owner() {
+    let mut cluster = Cluster::start();
+    let files = if soak() > 1 { 10_000 } else { 1000 };
+    cluster.first.create("s");
+    let script = format!(
+        "mkdir -p sub/deep/empty; for i in $(seq {files}); do echo $i > sub/f$i; done; chmod 700 sub/f1; ln -s sub link; cd sub/deep"
+    );
+    assert_eq!(cluster.first.sh("s", &script).exit_code(), Some(0));
+    let one = cluster.shared(&cluster.first, "s");
+    cluster.first.sh("s", "echo two > ../f2; rm ../f3; echo new > here");
+    let two = cluster.shared(&cluster.first, "s");
+    let last = cluster.first.sh("s", "echo nothing is changed").run_id().to_owned();
+
+    cluster.first.kill();
+    let killed = Instant::now();
+    let look = "pwd; cat here ../f2; ls .. | wc -l; stat -c %a ../f1; readlink ../../link; ls -A empty; ls ../f3";
+    let (answer, _) = run_when_taken_over(&cluster.second, "s", &json!({"command": look}));
+    println!("{files} files and an answer {:?} after the kill", killed.elapsed());
+    let workspace = cluster.second.data().join("workspaces/s");
+    // The files, less one, and the directory beside them.
+    let expected = format!("{}/sub/deep\nnew\ntwo\n{files}\n700\nsub\n", workspace.display());
+    assert_eq!(answer["stdout"], expected, "{answer}");
+    let told = moved(&answer);
+    assert!(told.contains(&format!("those of checkpoint {two}. Run {last} came after it")), "{told}");
+
+    // Both checkpoints are there, and the session goes on from them.
+    let kept: Vec<Value> = checkpoints(&cluster.second, "s").iter().map(|one| one["kept"].clone()).collect();
+    assert_eq!(kept, [true, true]);
+    let difference = cluster.second.get(&format!("/v1/sessions/s/checkpoints/{two}/diff")).json();
+    let paths: Vec<&str> =
+        difference["files"].as_array().expect("a list").iter().filter_map(|file| file["path"].as_str()).collect();
+    assert_eq!(paths, ["sub/deep/here", "sub/f2", "sub/f3"]);
+    let rewound = cluster.second.post("/v1/sessions/s/rewind", &json!({"to": one}));
+    assert_eq!(rewound.status, 200, "{}", rewound.text());
+    assert_eq!(cluster.second.sh("s", "cat ../f2 ../f3; ls here 2>/dev/null").out(), "2\n3\n");
+    cluster.second.sh("s", "echo of n2 > ../f4");
+    cluster.shared(&cluster.second, "s");
+    until("the folder of the former owner is gone", || {
+        let left = folders(cluster.blobs.path(), "s");
+        (left.len() == 1 && left[0].starts_with("2.n2.")).then_some(())
+    });
+
+    // Back on the first node, which has older files of the session.
+    cluster.first.restart();
+    cluster.second.kill();
+    let back = json!({"command": "cat ../f2 ../f3 ../f4; ls here 2>/dev/null"});
+    let (answer, _) = run_when_taken_over(&cluster.first, "s", &back);
+    assert_eq!(answer["stdout"], "2\n3\nof n2\n", "{answer}");
+    cluster.first.destroy("s");
+    until("nothing of the session is left there", || (!cluster.blobs.path().join("s").exists()).then_some(()));
+}
+
+#[test]
+fn what_no_checkpoint_brought_is_named_and_the_directory_is_made() {
+    let mut cluster = Cluster::start();
+    cluster.first.create("s");
+    cluster.first.sh("s", "echo kept > kept");
+    let name = cluster.shared(&cluster.first, "s");
+    // The file system with the copies is away.
+    let marker = cluster.blobs.path().join("shellkeep-blobs");
+    std::fs::rename(&marker, cluster.blobs.path().join("aside")).expect("it is there");
+    let run = cluster.first.sh("s", "mkdir later; cd later; echo lost > lost").run_id().to_owned();
+    until("the node says that it cannot copy", || {
+        let ready = cluster.first.get("/readyz").json();
+        let reason =
+            ready["reasons"][0].as_str().is_some_and(|reason| reason.contains("is the shared file system mounted"));
+        (ready["status"] == "degraded" && reason).then_some(())
+    });
+    assert_eq!(cluster.noted("s")["name"], name);
+    cluster.first.kill();
+    std::fs::rename(cluster.blobs.path().join("aside"), &marker).expect("it is there");
+    let (answer, _) = run_when_taken_over(&cluster.second, "s", &json!({"command": "ls -A; cat ../kept; pwd"}));
+    let cwd = cluster.second.data().join("workspaces/s/later");
+    assert_eq!(answer["stdout"], format!("kept\n{}\n", cwd.display()), "{answer}");
+    let told = moved(&answer);
+    assert!(told.contains(&format!("those of checkpoint {name}. Run {run} came after it")), "{told}");
+    assert!(told.contains("was made again, empty"), "{told}");
+    // The checkpoint that stayed behind is listed, and said not to be here.
+    let views: Vec<Value> = checkpoints(&cluster.second, "s");
+    assert_eq!(views.iter().take(2).map(|view| view["kept"].clone()).collect::<Vec<_>>(), [true, false]);
+    let missing = views[1]["checkpoint_id"].as_str().expect("a name");
+    let rewound = cluster.second.post("/v1/sessions/s/rewind", &json!({"to": missing}));
+    assert_eq!(
+        (rewound.status, rewound.json()["code"].as_str()),
+        (404, Some("checkpoint_not_found")),
+        "{}",
+        rewound.text()
+    );
+    assert!(rewound.text().contains("node n1"), "{}", rewound.text());
+}
+
+#[test]
+fn without_a_shared_directory_the_session_goes_on_in_an_empty_one() {
+    let redis = Redis::start();
+    let (mut first, second) = (Daemon::with(redis.settings("n1")), Daemon::with(redis.settings("n2")));
+    first.create("s");
+    first.sh("s", "mkdir sub; cd sub; echo x > x");
+    first.kill();
+    let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "ls -A; basename $PWD"}));
+    assert_eq!(answer["stdout"], "sub\n", "{answer}");
+    let told = moved(&answer);
+    assert!(
+        told.contains("nodes share no directory for them (--blobs)") && told.contains("made again, empty"),
+        "{told}"
+    );
+}
