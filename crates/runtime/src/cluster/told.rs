@@ -65,7 +65,7 @@ fn files_sentence(files: &Brought, since: &[RunId]) -> String {
             if let [.., last] = since {
                 let first = &since[0];
                 let runs = if first == last { format!("Run {last}") } else { format!("Runs {first} to {last}") };
-                text.push_str(&format!(" {runs} came after it: what they changed, if anything, is missing."));
+                text.push_str(&format!(" {runs} came after it; changes of files since then, if any, are missing."));
             }
             if let Some(Adopted { set_aside: Some(tag), .. }) = restored {
                 text.push_str(&format!(" What was in the workspace on this node before is kept under the tag {tag}."));
