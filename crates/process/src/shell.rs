@@ -400,7 +400,7 @@ impl Drop for LiveShell {
 /// What a bash that did not greet us is.
 pub(crate) fn unsupported(bash: &Path, ended: Option<ExitStatus>) -> StartError {
     let detail = match ended {
-        Some(ExitStatus::Exited(UNSUPPORTED)) => "its inside does not look like any bash we know".to_owned(),
+        Some(ExitStatus::Exited(UNSUPPORTED)) => "unsupported bash build (symbols not found)".to_owned(),
         Some(ended) => format!("it ended at once: {ended:?}"),
         None => "it answered something else".to_owned(),
     };

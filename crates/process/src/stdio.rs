@@ -63,7 +63,7 @@ pub enum Read {
     Bytes,
     /// Nothing yet.
     Empty,
-    /// No input can be sent to it.
+    /// Everything was read, and the writer has closed.
     End,
 }
 

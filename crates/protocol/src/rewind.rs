@@ -41,8 +41,8 @@ pub struct RewindRequest {
     /// What happens to running services.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<ServicesChoice>,
-    /// Take back also what other sessions in the same directory have changed since. Without it, such a rewind is refused
-    /// with `files_of_others`.
+    /// Also undo changes that other sessions made in the same directory. Without it, such a rewind fails with
+    /// `files_of_others`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = false)]
     pub force: Option<bool>,

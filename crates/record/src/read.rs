@@ -32,7 +32,7 @@ pub enum ReadError {
         reason: String,
     },
     /// A line is not one of a recording.
-    #[error("line {line_number} of {} cannot be read: {reason}; verify tells what else is wrong", path.display())]
+    #[error("line {line_number} of {} cannot be read: {reason}; run verify for the full list", path.display())]
     BadLine {
         path: PathBuf,
         /// Which line of the file, from 1; 0 if it was not counted.
@@ -41,10 +41,10 @@ pub enum ReadError {
         reason: String,
     },
     /// Searching one line took all the time that a search has.
-    #[error("searching event {seq} took longer than a search may")]
+    #[error("the search timed out at event {seq}")]
     SearchSpent { seq: u64 },
     /// The caller is gone.
-    #[error("the reader went away")]
+    #[error("the reader disconnected")]
     Cancelled,
 }
 

@@ -170,7 +170,7 @@ impl<'a> Check<'a> {
         match line.hole() {
             Some(hole) if hole.declared && hole.from == self.next => Ok(()),
             Some(hole) if !hole.declared && hole.through < line.seq => {
-                Err(wrong(line.seq, "its hole ends before it begins"))
+                Err(wrong(line.seq, "the gap's end is before its start"))
             }
             _ if line.seq == self.next => Ok(()),
             _ if line.seq < self.next => Err(wrong(line.seq, format!("line {} should be here", self.next))),

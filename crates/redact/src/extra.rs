@@ -37,17 +37,16 @@ fn compile_one(pattern: &Pattern) -> Result<Compiled, ConfigError> {
     let hir = regex_syntax::parse(&pattern.regex).map_err(|error| wrong(error.to_string()))?;
     let properties = hir.properties();
     if properties.minimum_len().is_none_or(|least| least == 0) {
-        return Err(wrong("it matches the empty text, or nothing; ask for at least one character".to_owned()));
+        return Err(wrong("it matches the empty string, or nothing; require at least one character".to_owned()));
     }
     if properties.maximum_len().is_none_or(|most| most > LONGEST) {
         return Err(wrong(format!(
-            "it can match more than {LONGEST} bytes; give every repetition an upper end, as in [a-z]{{1,40}} for [a-z]+"
+            "it can match more than {LONGEST} bytes; give every repetition an upper bound, as in [a-z]{{1,40}} for [a-z]+"
         )));
     }
     if !properties.look_set().is_empty() {
         return Err(wrong(
-            "it has ^, $ or \\b; leave them out: a pattern is found only where a word begins, and the mask goes on to the end \
-             of the word"
+            "it must not contain ^, $ or \\b: patterns match at the start of a word and mask to its end"
                 .to_owned(),
         ));
     }

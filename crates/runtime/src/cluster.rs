@@ -36,7 +36,7 @@ const CREATE_PAUSE: Duration = Duration::from_millis(20);
 const REST_EVERY: u64 = 256;
 
 /// Why records are only on the node that made them.
-const NOT_SHARED: &str = "they were not shared in time, and are on the node that made them";
+const NOT_SHARED: &str = "they were not synced and exist only on the node that wrote them";
 
 /// How this node takes part in a cluster.
 #[derive(Debug, Clone)]
@@ -121,7 +121,7 @@ impl Cluster {
             Ok(Settled::Kept) => Ok(None),
             Ok(Settled::HereOnly { reason }) => Ok(Some(told::kept_here_only(&reason))),
             Ok(Settled::Moved) => Err(moved(id)),
-            Err(_) => Ok(Some(told::kept_here_only("it did not confirm the record in time"))),
+            Err(_) => Ok(Some(told::kept_here_only(&format!("no confirmation within {} s", SETTLE_WAIT.as_secs())))),
         }
     }
 
@@ -163,7 +163,7 @@ impl Cluster {
     pub(crate) fn problems(&self) -> Vec<String> {
         let away = self.ship.problem().map(|reason| {
             format!(
-                "The shared store is away ({reason}). This node goes on with the sessions that it owns, and sends what the shared store lacks when it is back."
+                "The shared store is unreachable ({reason}). This node keeps serving its own sessions and will sync when the store is back."
             )
         });
         away.into_iter().chain(self.files.as_ref().and_then(|files| files.problem())).collect()
@@ -354,7 +354,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The shared store is away: this node goes on with what is its own, or nobody's.
+    /// The shared store is unreachable: this node keeps serving the sessions that are its own or have no owner.
     fn alone(
         &self,
         id: &SessionId,

@@ -218,8 +218,7 @@ impl Identities {
         forget_the_oldest(&mut records);
         self.file.save(&records).map_err(|error| {
             unwritten(format!(
-                "the token is rejected from now on, but would be accepted again after a restart: \
-                {error}"
+                "the token is revoked only until the daemon restarts, because the change could not be saved: {error}"
             ))
         })
     }

@@ -16,13 +16,17 @@ fn notice(code: NoticeCode, message: String) -> Notice {
     Notice { code, message }
 }
 
-fn enumerate(items: Vec<String>) -> String {
-    let more = items.len().saturating_sub(NAMED);
-    let mut text = items.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        text.push_str(&format!(" and {more} more"));
+/// The first items by name, and how many more there are.
+fn list<T>(first: &[T], total: u64, name: impl Fn(&T) -> String) -> String {
+    let named: Vec<String> = first.iter().take(NAMED).map(name).collect();
+    match total.saturating_sub(named.len() as u64) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
     }
-    text
+}
+
+fn enumerate(items: &[String]) -> String {
+    list(items, items.len() as u64, String::clone)
 }
 
 /// The processes that a shell has started and that are alive.
@@ -50,10 +54,10 @@ pub fn given_up(shell: &LiveShell, why: &str) -> Vec<Notice> {
     let mut lost = Vec::new();
     let (processes, descriptors) = (processes(shell), descriptors(shell));
     if !processes.is_empty() {
-        lost.push(format!("background jobs were killed: {}", enumerate(processes)));
+        lost.push(format!("background jobs were killed: {}", enumerate(&processes)));
     }
     if !descriptors.is_empty() {
-        lost.push(format!("open descriptors were closed: {}", enumerate(descriptors)));
+        lost.push(format!("open descriptors were closed: {}", enumerate(&descriptors)));
     }
     if lost.is_empty() {
         return Vec::new();
@@ -91,7 +95,7 @@ pub fn left_running(processes: Vec<String>) -> Notice {
         format!(
             "The shell ended with this command and the session continues in a new one. These background processes \
              keep running but are no longer jobs of the shell: {}.",
-            enumerate(processes)
+            enumerate(&processes)
         ),
     )
 }
@@ -211,7 +215,7 @@ pub fn too_large(facts: &[Fact]) -> Vec<Notice> {
         NoticeCode::NotKept,
         format!(
             "These variables are too large to keep and last only as long as this shell: {}. Put large data into a file.",
-            enumerate(names)
+            enumerate(&names)
         ),
     )]
 }
@@ -224,7 +228,7 @@ pub fn state_full(names: Vec<String>, most: usize) -> Notice {
             "A session keeps at most {} MiB of variables and functions in total. These did not fit and last only as long as \
              this shell: {}. Unset what is not needed, or put large data into a file.",
             most >> 20,
-            enumerate(names)
+            enumerate(&names)
         ),
     )
 }
@@ -329,32 +333,22 @@ pub fn over_disk(limit: u64, used: u64) -> Notice {
 
 /// Some files are not in the last checkpoint.
 pub fn files_left_out(first: &[LeftOut], total: u64) -> Notice {
-    const NAMED: usize = 3;
-    let named: Vec<String> =
-        first.iter().take(NAMED).map(|left| format!("{} ({})", left.path.to_text(), left.reason)).collect();
-    let others = total.saturating_sub(named.len() as u64);
-    let others = if others == 0 { String::new() } else { format!(" and {others} more") };
+    let named = list(first, total, |left| format!("{} ({})", left.path.to_text(), left.reason));
     notice(
         NoticeCode::CheckpointIncomplete,
-        format!(
-            "The checkpoint does not contain {}{others}. A rewind neither restores nor changes these.",
-            named.join(", ")
-        ),
+        format!("The checkpoint does not contain {named}. A rewind neither restores nor changes these."),
     )
 }
 
 /// Some ignore rules are not applied.
 pub fn rules_not_read<R>(first: &[(Vec<u8>, R)], total: u64) -> Notice {
-    const NAMED: usize = 3;
-    let named: Vec<_> = first.iter().take(NAMED).map(|(path, _)| String::from_utf8_lossy(path)).collect();
-    let more = if total > named.len() as u64 { ", …" } else { "" };
+    let named = list(first, total, |(path, _)| String::from_utf8_lossy(path).into_owned());
     notice(
         NoticeCode::CheckpointIncomplete,
         format!(
-            "{total} file(s) with ignore rules were not read, because this workspace has too many rules or the file is too \
-             large: {}{more}. What they would ignore is saved in checkpoints and restored by a rewind. Remove rules that you \
-             do not need.",
-            named.join(", ")
+            "The rules of {} are not applied, because this workspace has too many rules or a file is too large: {named}. \
+             What they would ignore is saved in checkpoints and restored by a rewind. Remove rules that you do not need.",
+            counted(total, "ignore file")
         ),
     )
 }
@@ -387,11 +381,13 @@ pub fn rewound(moment: &str, has_files: bool, kept_back: usize, uncertain: u64, 
         );
     }
     if kept_back > 0 {
-        message.push_str(&format!(" {kept_back} path(s) were not changed; the response to the rewind lists them."));
+        let paths = counted(kept_back as u64, "path");
+        message.push_str(&format!(" The rewind skipped {paths}; its response lists them."));
     }
     if secrets > 0 {
         message.push_str(&format!(
-            " {secrets} secret variable(s) keep their current value, because the recording masks them."
+            " The current value of {} was kept, because the recording masks secrets.",
+            counted(secrets as u64, "secret variable")
         ));
     }
     notice(NoticeCode::Rewound, message)
@@ -399,16 +395,14 @@ pub fn rewound(moment: &str, has_files: bool, kept_back: usize, uncertain: u64, 
 
 /// Files that may differ from the moment that was rewound to.
 pub fn files_uncertain(first: &[LeftOut], total: u64) -> Option<Notice> {
-    const NAMED: usize = 5;
-    let names: Vec<_> = first.iter().take(NAMED).map(|left| left.path.to_text().into_owned()).collect();
-    let more = if total > names.len() as u64 { ", …" } else { "" };
-    let names = names.join(", ");
+    let names = list(first, total, |left| left.path.to_text().into_owned());
     (total > 0).then(|| {
         notice(
             NoticeCode::FilesUncertain,
             format!(
-                "{total} path(s) may differ from that moment: {names}{more}. There is no checkpoint of exactly that moment. \
-                 Check them before you rely on them."
+                "{} may differ from that moment: {names}. There is no checkpoint of exactly that moment. Check them \
+                 before you rely on them.",
+                counted(total, "path")
             ),
         )
     })
@@ -469,14 +463,16 @@ pub fn not_compared(fork: &SessionId, cwd: &str, workspace: &str) -> Notice {
 
 /// Files of a session that its copy lacks.
 pub fn not_copied(left_out: &[(Vec<u8>, String)], total: u64) -> Notice {
-    const NAMED: usize = 5;
-    let name = |(path, reason): &(Vec<u8>, String)| format!("{} ({reason})", String::from_utf8_lossy(path));
-    let named: Vec<String> = left_out.iter().take(NAMED).map(name).collect();
-    let more = if total > named.len() as u64 { ", …" } else { "" };
+    let named = list(left_out, total, |(path, reason)| format!("{} ({reason})", String::from_utf8_lossy(path)));
     notice(
         NoticeCode::CheckpointIncomplete,
-        format!("{total} path(s) are missing in this copy or differ: {}{more}", named.join(", ")),
+        format!("This copy lacks, or differs in, {}: {named}", counted(total, "path")),
     )
+}
+
+/// A number of things, as text.
+pub fn counted(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A duration as text.

@@ -118,7 +118,7 @@ pub enum NoticeCode {
     FilesUncertain,
     /// The daemon stopped before the command ended.
     DaemonStopped,
-    /// The shared store is away; only this node has the result.
+    /// The shared store is unreachable; only this node has the result.
     KeptHereOnly,
     /// The session moved to another node.
     SessionMoved,

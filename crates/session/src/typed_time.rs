@@ -11,7 +11,7 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// Examples of what [`parse`] understands, for an error.
 pub const EXAMPLES: &str = "10m, 2h ago, 16:36, yesterday, 2026-11-16 16:36 (UTC)";
 
-/// The time that somebody calls so; `None` if it is no time. A time of day without a date is the last one that has passed.
+/// Parses a time as people write it. A time of day without a date is the last one that has passed.
 pub fn parse(text: &str, now: Timestamp) -> Option<Timestamp> {
     let text = text.trim().to_ascii_lowercase();
     let today = now.to_zoned(TimeZone::UTC).date();

@@ -138,7 +138,7 @@ fn down(address: &Address, error: &RedisError) -> Down {
 }
 
 fn not_ours(address: &Address, what: &NotAClaim) -> Down {
-    Down { reason: format!("{address}: its keys were written by something else: {what}") }
+    Down { reason: format!("{address}: the keys in this database are not shellkeep's: {what}") }
 }
 
 fn keys<const N: usize>(session_id: &SessionId, names: [&str; N]) -> [String; N] {

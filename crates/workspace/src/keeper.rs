@@ -72,7 +72,7 @@ impl Keeper {
         live.look(&self.workspace, &self.limits)
     }
 
-    /// Whether nothing has changed since the last checkpoint, as far as was told. Costs a read that brings nothing.
+    /// Whether nothing has changed since the last checkpoint, according to inotify. Costs one empty read.
     /// False before [`Keeper::begin`], where nothing can be watched, and where the answer could take a while: on a file
     /// system of another machine or program.
     pub fn is_clean(&self) -> bool {

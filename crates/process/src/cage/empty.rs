@@ -6,7 +6,7 @@ use crate::handle;
 use rustix::process::Signal;
 use std::time::Duration;
 
-/// How long killed processes may take to leave their group: so many looks, one each millisecond.
+/// How long killed processes may take to leave their group: number of polls, one per millisecond.
 const LOOKS: usize = 200;
 
 pub(super) fn kill_members(group: &Group) {

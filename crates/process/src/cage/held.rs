@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub const MARK: &str = "SHELLKEEP_CAGE";
 /// The variable by which the keeper of a service is known; what it starts does not have it.
 pub const KEEPER_MARK: &str = "SHELLKEEP_KEEPS";
-/// A process may fork while we look for it; we look again so many times at most.
+/// Maximum number of scans: processes may fork while one is under way.
 pub(super) const PASSES: usize = 20;
 /// Handles held while we signal many; fewer than any limit of open files.
 const HANDLES_AT_ONCE: usize = 256;
@@ -155,7 +155,7 @@ impl Held {
         if self.unified.as_ref().is_some_and(|group| group.kill().is_ok()) {
             return;
         }
-        // Many may be becoming more, faster than one by one can be ended.
+        // A fork bomb grows faster than processes can be killed one at a time.
         let members = self.members();
         if self.unified.is_none() && members.len() > MANY {
             signal_process_groups(&members, Signal::STOP);

@@ -86,7 +86,7 @@ impl Beside {
     }
 }
 
-/// Where a file is. A name that is no plain name is looked for where nothing is.
+/// Where a file is. A name with path separators resolves to a file that does not exist.
 fn place(name: &str, own: &Path, outputs: &Path) -> PathBuf {
     if name == snapshot::NAME {
         return own.join(name);

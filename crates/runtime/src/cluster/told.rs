@@ -4,11 +4,11 @@ use super::files::Brought;
 use shellkeep_session::{Notice, NoticeCode, RunId};
 use shellkeep_workspace::keeper::Adopted;
 
-/// The shared store is away.
+/// The shared store does not answer.
 pub(super) fn kept_here_only(reason: &str) -> Notice {
     let message = format!(
-        "The shared store is away ({reason}). This result is kept on this node only, and is shared when the store is \
-         back; until then the loss of this node would lose it."
+        "The shared store is unreachable ({reason}). This result is stored on this node only until the shared store is \
+         back; if the node is lost before that, so is the result."
     );
     Notice { code: NoticeCode::KeptHereOnly, message }
 }

@@ -60,7 +60,7 @@ impl IdentityOps<'_> {
         })
     }
 
-    /// Revokes a token: every request with it is rejected from now on, and open ones are ended. What it started keeps
+    /// Revokes a token: every request with it is rejected, and open ones are ended. What it started keeps
     /// running, except for agents, which would start more. Host only.
     pub fn revoke_token<'a>(&'a self, token_id: &'a str) -> BoxFuture<'a, Result<(), OpError>> {
         Box::pin(async move {

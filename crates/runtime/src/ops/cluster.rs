@@ -51,7 +51,7 @@ pub enum ClusterError {
     },
     /// Another node took the session over.
     #[error(
-        "session '{session_id}' moved to another node while this was under way; what this node did since is not part of it. Repeat the request; with the same request_id a command runs only once"
+        "session '{session_id}' moved to another node during this request; work done here since then was discarded. Repeat the request; with the same request_id a command runs only once"
     )]
     Moved {
         /// The session.

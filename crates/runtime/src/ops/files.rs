@@ -178,7 +178,7 @@ pub struct Rewind {
     pub dry_run: bool,
     /// What happens to running services.
     pub services: ServicesAfter,
-    /// Whether to take back also what other sessions in the same directory have changed since.
+    /// Whether to also undo changes that other sessions made in the same directory.
     pub force: bool,
     /// Cancels it when its caller hangs up before it has begun.
     pub hang_up: Option<HangUp>,

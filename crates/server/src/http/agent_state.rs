@@ -30,7 +30,7 @@ const UNSAID: &str = "application/octet-stream";
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The state"),
     responses(
-        (status = 200, description = "It survives a crash from now on", body = AgentStateSaved),
+        (status = 200, description = "Stored durably", body = AgentStateSaved),
         (status = 201, description = "The first one", body = AgentStateSaved),
         Conflict, Common
     )

@@ -26,7 +26,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
     post, path = "/v1/sessions/{session_id}/events", tag = "records", operation_id = "post_events",
     params(("session_id" = String, Path, description = "The session")),
     request_body = EventRequest,
-    responses((status = 201, description = "They survive a crash from now on", body = PostedEvents), EventTypes, Common)
+    responses((status = 201, description = "Stored durably", body = PostedEvents), EventTypes, Common)
 )]
 pub async fn post(
     Scoped(engine): Scoped,

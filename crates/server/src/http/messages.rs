@@ -17,7 +17,7 @@ use shellkeep_protocol::{MessageAdded, MessageList, MessageParams, MessageReques
     post, path = "/v1/sessions/{session_id}/messages", tag = "records", operation_id = "add_message",
     params(("session_id" = String, Path, description = "The session")),
     request_body = MessageRequest,
-    responses((status = 201, description = "It survives a crash from now on", body = MessageAdded), Common)
+    responses((status = 201, description = "Stored durably", body = MessageAdded), Common)
 )]
 pub async fn add(
     Scoped(engine): Scoped,

@@ -55,7 +55,7 @@ fn words(hint: Hint) -> &'static str {
             "to give forks their own files, create a session with config.workspace set to that directory, or `cd` into \
              the workspace first; to share the files, fork with share_files"
         }
-        Hint::ForceRewind => "dry_run shows what would change; to take back their changes too, rewind with force",
+        Hint::ForceRewind => "dry_run shows what would change; use force to undo their changes as well",
         Hint::ResolveConflicts => {
             "resolve them in either session, or choose a side with prefer=fork or prefer=origin; dry_run shows them"
         }

@@ -17,9 +17,9 @@ use shellkeep_runtime::{Rewind, attached};
 
 /// Rewinds a session to an earlier moment: its files, its shell and its agent's state.
 ///
-/// What is replaced goes to a checkpoint first; rewind to `undo` to take it back. Nothing is taken out of the recording. With
-/// `dry_run` it is only said what would change. Files that no checkpoint holds are never touched. A session that runs a
-/// command for two more seconds is refused with `session_busy`.
+/// Files that will be replaced are saved in a checkpoint first; rewind to `undo` to revert. The recording is never changed.
+/// `dry_run` only reports what would change. Files that are in no checkpoint are never touched. Fails with `session_busy` if
+/// a command is still running after 2 s.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/rewind", tag = "files", operation_id = "rewind",
     params(("session_id" = String, Path, description = "The session")),

@@ -39,7 +39,7 @@ pub async fn list(Scoped(engine): Scoped) -> Result<Response, Refusal> {
 #[utoipa::path(
     delete, path = "/v1/tokens/{token_id}", tag = "tokens", operation_id = "revoke_token",
     params(("token_id" = String, Path, description = "The token's id, not its secret")),
-    responses((status = 204, description = "It is rejected from now on"), Common)
+    responses((status = 204, description = "Revoked"), Common)
 )]
 pub async fn revoke(Scoped(engine): Scoped, TokenPath(id): TokenPath, _: Nothing) -> Result<Response, Refusal> {
     engine.identities().revoke_token(&id).await?;

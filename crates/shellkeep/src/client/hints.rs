@@ -90,9 +90,7 @@ impl Refused {
                 "to give forks their own files, use `shellkeep sessions new NAME --workspace DIR{flags}`, or `cd` into the \
                  workspace first; to share the files, use `shellkeep fork {session} NAME --share-files{flags}`"
             ),
-            Hint::ForceRewind => {
-                "--dry-run shows what would change; --force takes back their changes too".to_owned()
-            }
+            Hint::ForceRewind => "--dry-run shows what would change; --force undoes their changes as well".to_owned(),
             Hint::ResolveConflicts => {
                 "resolve them in either session, or choose a side with --prefer fork or --prefer origin; --dry-run shows \
                  them"

@@ -53,7 +53,7 @@ struct StepArgs {
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
-    /// Take back also what other sessions in the same directory have changed since
+    /// Also undo changes that other sessions made in the same directory
     #[arg(long)]
     force: bool,
     /// Print JSON

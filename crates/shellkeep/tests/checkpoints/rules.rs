@@ -31,7 +31,7 @@ fn many_rules_in_many_directories_take_little_memory_and_are_told() {
     daemon.checkpoints("s");
     let told = daemon.sh("s", "echo two > a");
     let notices = told.json["notices"].to_string();
-    assert!(notices.contains("ignore rules were not read") && notices.contains("d0020/.gitignore"), "{notices}");
+    assert!(notices.contains("ignore files are not applied") && notices.contains("d0020/.gitignore"), "{notices}");
     // The first ones are applied; what others name is kept.
     let of = |path: &str| daemon.at("s", &format!("checkpoints/latest/file?path={path}")).status;
     daemon.checkpoints("s");

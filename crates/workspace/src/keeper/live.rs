@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// A workspace with too many files is scanned again after this many times the duration of the last scan.
 const PATIENCE: u32 = 20;
-/// So long a root that was where it should be is taken to be there.
+/// How long a check of the workspace root stays valid.
 const SEEN: Duration = Duration::from_millis(100);
 
 /// Why a checkpoint is made.

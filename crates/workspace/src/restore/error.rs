@@ -13,7 +13,7 @@ pub enum RestoreError {
     #[error("the files could not be prepared, nothing was changed: {0}")]
     Stage(#[source] io::Error),
     /// The files are partly changed; doing it again completes it.
-    #[error("the rewind stopped half way and is completed as soon as it is tried again: {0}")]
+    #[error("the rewind was interrupted, run it again to complete it: {0}")]
     Apply(#[source] io::Error),
     /// The intent file cannot be read.
     #[error("the note of an unfinished rewind cannot be read: {reason}")]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
 
-/// So many are named in a checkpoint; of the rest there is the number.
+/// How many paths a checkpoint names; the others are only counted.
 const NAMED: usize = 20;
 
 /// Why something is not in a checkpoint, or not as it is now.
@@ -33,7 +33,7 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable => f.write_str("cannot be read; what was kept before stays"),
+            Self::Unreadable => f.write_str("unreadable; the previously saved version is kept"),
             Self::TooBig { bytes } => write!(f, "too big to be kept ({bytes} bytes)"),
             Self::Special => f.write_str("a socket, pipe or device"),
             Self::ChangedWhileRead => f.write_str("changed while it was read"),

@@ -1,5 +1,6 @@
 //! Why files were not saved, compared, restored, copied or merged.
 
+use crate::notices::counted;
 use crate::ops::FilesReason;
 use crate::ops::Hint;
 use shellkeep_session::SessionState;
@@ -79,7 +80,7 @@ pub enum CheckpointError {
     /// A rewind would take back what other sessions have changed.
     #[error(
         "going back would also undo changes of other sessions in the same directory: {} ({first}); nothing was changed",
-        files(of_others.len())
+        counted(of_others.len() as u64, "file")
     )]
     OfOthers {
         /// The first of them, and who changed it.
@@ -94,7 +95,7 @@ pub enum CheckpointError {
         detail: String,
     },
     /// Both sides of a merge changed the same.
-    #[error("merge conflict in {} ({first}); nothing was changed", files(conflicts.len()))]
+    #[error("merge conflict in {} ({first}); nothing was changed", counted(conflicts.len() as u64, "file"))]
     MergeConflict {
         /// The first of them.
         first: String,
@@ -128,8 +129,4 @@ impl CheckpointError {
             _ => None,
         }
     }
-}
-
-fn files(count: usize) -> String {
-    format!("{count} file{}", if count == 1 { "" } else { "s" })
 }
