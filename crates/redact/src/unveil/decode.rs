@@ -57,7 +57,8 @@ const ESCAPE: u8 = 0x1b;
 /// Longest escape sequence.
 const LONGEST_ESCAPE: usize = 24;
 
-/// The length of the escape sequence that begins here: `ESC [ 31 m` and its kin, or two bytes.
+/// The length of the escape sequence that begins here: `ESC [ 31 m` and the like. Not by `vte`: masks are placed by byte
+/// offsets in the original text, which its parser does not report.
 fn escape(text: &[u8]) -> usize {
     let Some((&ESCAPE, rest)) = text.split_first() else { return 0 };
     let Some((b'[', rest)) = rest.split_first() else { return 0 };
@@ -137,7 +138,7 @@ pub(super) fn next_run(text: &[u8], from: usize, most: usize, before: Option<u8>
     None
 }
 
-/// Where the run at the end of the text begins, with the signs that may fill it up: it may go on.
+/// Where the run at the end of the text begins, with the signs that may fill it up: it may continue.
 pub(super) fn open_run(text: &[u8]) -> usize {
     let filled = text.iter().rev().take(2).take_while(|byte| **byte == b'=').count();
     let run = text[..text.len() - filled].iter().rev().take_while(|byte| BASE64.has(**byte)).count();

@@ -1,50 +1,51 @@
 //! Output for a model: text without terminal control.
 
+use vte::{Parser, Perform};
+
 /// Text without escape sequences and other control characters. Of a line that was overwritten, as by progress bars, the
 /// final text is kept.
 pub fn plain(text: &str) -> String {
     if !text.contains(|c: char| c.is_control() && c != '\n' && c != '\t') {
         return text.to_owned();
     }
-    let text = without_escapes(text);
-    let mut plain = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
-        let last = line.split('\r').rfind(|part| !part.is_empty()).unwrap_or_default();
-        plain.extend(last.chars().filter(|c| !c.is_control() || *c == '\t'));
-        plain.push_str(end);
-    }
-    plain
+    let mut plain = Plain { text: String::with_capacity(text.len()), line: 0, is_returned: false };
+    Parser::new().advance(&mut plain, text.as_bytes());
+    plain.text
 }
 
-/// Drops escape sequences (ECMA-48): `ESC [` up to a final byte, strings such as titles up to their end, and the short ones.
-fn without_escapes(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        if c != '\u{1b}' {
-            kept.push(c);
-            continue;
-        }
-        match chars.next() {
-            Some('[') => drop(chars.find(|c| ('\u{40}'..='\u{7e}').contains(c))),
-            Some(']' | 'P' | 'X' | '^' | '_') => skip_string(&mut chars),
-            // With an intermediate byte one more follows.
-            Some('\u{20}'..='\u{2f}') => drop(chars.next()),
-            _ => {}
-        }
-    }
-    kept
+struct Plain {
+    text: String,
+    /// Where the last line begins.
+    line: usize,
+    /// Whether the next character overwrites the line.
+    is_returned: bool,
 }
 
-/// A string ends with BEL or with ESC and a backslash.
-fn skip_string(chars: &mut std::str::Chars<'_>) {
-    while let Some(c) = chars.next() {
-        if c == '\u{7}' || (c == '\u{1b}' && chars.clone().next() == Some('\\')) {
-            if c == '\u{1b}' {
-                chars.next();
+impl Plain {
+    fn write(&mut self, c: char) {
+        if std::mem::take(&mut self.is_returned) {
+            self.text.truncate(self.line);
+        }
+        self.text.push(c);
+    }
+}
+
+impl Perform for Plain {
+    fn print(&mut self, c: char) {
+        if !c.is_control() {
+            self.write(c);
+        }
+    }
+
+    fn execute(&mut self, byte: u8) {
+        match byte {
+            b'\n' => {
+                self.text.push('\n');
+                (self.line, self.is_returned) = (self.text.len(), false);
             }
-            return;
+            b'\r' => self.is_returned = true,
+            b'\t' => self.write('\t'),
+            _ => {}
         }
     }
 }
@@ -63,6 +64,9 @@ mod tests {
             ("\u{1b}(Ba\u{1b}Mb\u{8}c\u{0}", "abc"),
             ("cut \u{1b}[3", "cut "),
             ("\r\n\n", "\n\n"),
+            ("\u{1b}[31mgrün\u{1b}[0m ✓\u{7f}\u{9b}x\n", "grün ✓x\n"),
+            ("\u{1b}P1;2|secret\u{1b}\\end", "end"),
+            ("long\r\u{1b}[Kok\r\r\n", "ok\n"),
         ] {
             assert_eq!(plain(written), read, "{written:?}");
         }
