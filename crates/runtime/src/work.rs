@@ -44,7 +44,7 @@ pub(crate) struct Turn {
 pub(crate) struct Caller(Budget);
 
 impl Caller {
-    /// Who waits for a job within this budget.
+    /// The caller of a job within this budget.
     pub(crate) fn of(budget: &Budget) -> Self {
         Self(budget.clone())
     }
@@ -141,21 +141,17 @@ impl Lanes {
 mod tests {
     use super::*;
     use std::sync::mpsc;
-
-    /// A job that says when it begins and goes on until it is let go.
-    fn held() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
-        mpsc::channel()
-    }
+    use tokio::sync::oneshot;
 
     #[tokio::test]
     async fn an_agent_waits_for_its_own_and_not_for_others() {
         let work = Arc::new(Work { shares: Arc::default(), short: Lanes::new(2, 1), long: Lanes::new(1, 1) });
-        let (let_go, waits) = held();
+        let (let_go, waits) = mpsc::channel();
+        let (begins, begun) = oneshot::channel();
         let busy = Arc::clone(&work);
-        let first = tokio::spawn(async move { busy.short(Some("a"), None, move |_| waits.recv().is_ok()).await });
-        while work.short.node.available_permits() == 2 {
-            tokio::task::yield_now().await;
-        }
+        let job = move |_: &Budget| begins.send(()).is_ok() && waits.recv().is_ok();
+        let first = tokio::spawn(async move { busy.short(Some("a"), None, job).await });
+        begun.await.unwrap();
         let mut second = Box::pin(work.short(Some("a"), None, |_| ()));
         assert!(futures_pending(&mut second).await, "its own turn is taken");
         work.short(Some("b"), None, |_| ()).await.unwrap();
@@ -167,16 +163,16 @@ mod tests {
     #[tokio::test]
     async fn a_job_learns_that_its_caller_is_gone() {
         let work = Work::new(Arc::default());
-        let (sender, receiver) = mpsc::channel();
+        let (let_go, waits) = mpsc::channel();
+        let (learns, learned) = oneshot::channel();
         let mut calling = Box::pin(work.short(None, None, move |budget: &Budget| {
-            while !budget.is_cancelled() {
-                std::thread::yield_now();
-            }
-            let _ = sender.send(());
+            waits.recv().unwrap();
+            learns.send(budget.is_cancelled()).unwrap();
         }));
         assert!(futures_pending(&mut calling).await);
         drop(calling);
-        tokio::task::spawn_blocking(move || receiver.recv().unwrap()).await.unwrap();
+        let_go.send(()).unwrap();
+        assert!(learned.await.unwrap());
     }
 
     /// Whether a future is not done after it was polled once.

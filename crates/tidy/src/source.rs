@@ -43,6 +43,16 @@ pub fn without_tests(text: &str) -> &str {
     tests.map_or(text, |(at, _)| &text[..at])
 }
 
+/// The line of the `#[cfg(test)]` before a file's own `mod tests {`.
+fn inline_tests(text: &str) -> Option<usize> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let is_module = |at: usize| {
+        let item = lines[at..].iter().find(|line| !line.starts_with("#["));
+        item.is_some_and(|line| line.contains("mod ") && line.ends_with('{'))
+    };
+    (0..lines.len()).find(|at| lines[*at] == "#[cfg(test)]" && is_module(*at)).map(|at| at + 1)
+}
+
 /// Every file opens with a `//!` sentence: what is in here.
 pub fn missing_docs(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with("#!"));
@@ -68,6 +78,12 @@ pub fn polling_lines(text: &str) -> Vec<usize> {
 pub fn sleeping_lines(text: &str) -> Vec<usize> {
     let calls = ["thread::sleep(", "time::sleep(", "sleep_until(", "park_timeout(", "thread::yield_now("];
     code_lines(text).filter(|(_, line)| calls.iter().any(|call| line.contains(call))).map(|(n, _)| n).collect()
+}
+
+/// The lines of these in a file's own module of tests, which is the last item of the file.
+pub fn sleeping_test_lines(text: &str) -> Vec<usize> {
+    let tests = inline_tests(text);
+    sleeping_lines(text).into_iter().filter(|line| tests.is_some_and(|tests| *line > tests)).collect()
 }
 
 /// Lines that derive serialisation.
@@ -103,6 +119,10 @@ mod tests {
     fn each_rule_finds_its_line() {
         assert_eq!(sleeping_lines("a\nstd::thread::sleep(d);\ntokio::time::sleep(d).await;\n"), [2, 3]);
         assert_eq!(sleeping_lines("std::thread::park_timeout(d);\nstd::thread::yield_now();\n"), [1, 2]);
+        let inline =
+            "time::sleep(d);\n#[cfg(test)]\nuse a::b;\n#[cfg(test)]\n#[allow(x)]\nmod tests {\ntime::sleep(d);\n}\n";
+        assert_eq!(sleeping_test_lines(inline), [7]);
+        assert_eq!(sleeping_test_lines("time::sleep(d);\n"), [0; 0]);
         assert_eq!(polling_lines("use shellkeep_poll::until;\nuntil(x);\n"), [1]);
         assert_eq!(serialising_lines("#[derive(Clone, Serialize)]\n#[derive(Clone)]"), [1]);
         assert_eq!(machine_paths("x\n/somewhere/y", &["/somewhere/"]), [2]);
