@@ -9,16 +9,17 @@ const LEAST_LINE: usize = 12;
 /// Every form of a value, without those that are the same.
 pub(crate) fn all(value: &[u8]) -> Vec<Vec<u8>> {
     let json = json(value, false);
+    let upper = |byte: u8| format!("%{byte:02X}");
     let mut forms = vec![
         value.to_vec(),
         json.clone(),
         json_with_slashes(&json),
         self::json(value, true),
         self::json(&json, false),
-        url(value, b"-._~", true, false),
-        url(value, b"-._~", false, false),
-        url(value, b"-._*", true, true),
-        url(value, b"-._~!$'()*,;:@/", true, false),
+        url(value, b"-._~", upper),
+        url(value, b"-._~", |byte| format!("%{byte:02x}")),
+        url(value, b"-._*", |byte| if byte == b' ' { "+".to_owned() } else { upper(byte) }),
+        url(value, b"-._~!$'()*,;:@/", upper),
         shell(value),
         with_backslashes(value, SHELL_SIGNS),
         with_backslashes(value, b"$`\"\\!"),
@@ -65,11 +66,9 @@ fn json_with_slashes(json: &[u8]) -> Vec<u8> {
     json.iter().flat_map(|byte| if *byte == b'/' { vec![b'\\', b'/'] } else { vec![*byte] }).collect()
 }
 
-/// As in a URL: every byte is escaped but letters, digits and those in `plain`. With `form`, a space is a plus.
-fn url(value: &[u8], plain: &[u8], upper: bool, form: bool) -> Vec<u8> {
-    let escaped = |byte: u8| if upper { format!("%{byte:02X}") } else { format!("%{byte:02x}") };
+/// As in a URL: `escaped` writes every byte but letters, digits and those in `plain`.
+fn url(value: &[u8], plain: &[u8], escaped: impl Fn(u8) -> String) -> Vec<u8> {
     let one = |byte: &u8| match byte {
-        b' ' if form => vec![b'+'],
         byte if byte.is_ascii_alphanumeric() || plain.contains(byte) => vec![*byte],
         byte => escaped(*byte).into_bytes(),
     };

@@ -23,6 +23,14 @@ pub(crate) struct Disk {
     used: Mutex<HashMap<SessionId, u64>>,
 }
 
+/// A session's use of the disk, compared with its quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DiskUse {
+    Within,
+    Over,
+    OverAndGrowing,
+}
+
 impl Disk {
     /// The disk that `data_dir` is on.
     pub(crate) fn new(data_dir: &DataDir, quotas: Arc<NodeQuotas>) -> Self {
@@ -33,11 +41,14 @@ impl Disk {
         lock(&self.used)
     }
 
-    /// A session uses `bytes`. Returns whether it is over its quota, and whether it still grows.
-    pub(crate) fn measured(&self, id: &SessionId, bytes: u64) -> (bool, bool) {
+    /// A session uses `bytes`.
+    pub(crate) fn measured(&self, id: &SessionId, bytes: u64) -> DiskUse {
         let before = self.used().insert(id.clone(), bytes).unwrap_or(0);
-        let is_over = bytes > self.quotas.get(QuotaName::DiskBytesPerSession);
-        (is_over, is_over && bytes > before + GROWTH)
+        match bytes > self.quotas.get(QuotaName::DiskBytesPerSession) {
+            true if bytes > before + GROWTH => DiskUse::OverAndGrowing,
+            true => DiskUse::Over,
+            false => DiskUse::Within,
+        }
     }
 
     /// The quota and the usage of a session, if it is over the quota.
@@ -207,6 +218,6 @@ mod tests {
             [home.path().join("agent_state.9"), home.path().join("r1.stdout")]
         );
         let of_outputs = [home.path().join("r1.stdout")];
-        assert_eq!(excess_outputs(home.path(), 0, 0), of_outputs, "an owner that has not said what is in force");
+        assert_eq!(excess_outputs(home.path(), 0, 0), of_outputs, "a session that has not reported what is in force");
     }
 }

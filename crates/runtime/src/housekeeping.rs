@@ -2,9 +2,8 @@
 
 use crate::actor::{Message, Slot};
 use crate::adaptive::Senses;
-use crate::checkpoints;
 use crate::context::SessionContext;
-use crate::disk::{self, Candidate, Reclaim};
+use crate::disk::{self, Candidate, DiskUse, Reclaim};
 use crate::node_limits::NodeLimits;
 use crate::ops::NewEvent;
 use crate::services;
@@ -226,17 +225,17 @@ impl Housekeeping {
 
 /// Measures the disk usage of a session. Returns whether it is over its quota and still growing.
 fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
-    let (is_over, is_growing) = ctx.disk.measured(id, disk::measure(&directories_of(ctx, id)));
+    let used = ctx.disk.measured(id, disk::measure(&directories_of(ctx, id)));
     if let Some(slot) = ctx.registry.slot(id) {
         slot.measured_at.store(ctx.lifetime.now_ms(), Ordering::Relaxed);
-        slot.over_disk.store(is_over, Ordering::Relaxed);
+        slot.over_disk.store(used != DiskUse::Within, Ordering::Relaxed);
     }
-    is_growing
+    used == DiskUse::OverAndGrowing
 }
 
 /// The directories that belong to a session.
 fn directories_of(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
-    let workspace = checkpoints::path(&ctx.workspaces.of(id)).to_owned();
+    let workspace = ctx.workspaces.of(id).as_path().to_owned();
     let outputs = ctx.data_dir.outputs(id).to_path_buf();
     let values = keyed::directory(ctx.data_dir.root(), id.as_str());
     vec![workspace, outputs, values, ctx.data_dir.services(id), ctx.checkpoints.home(id)]

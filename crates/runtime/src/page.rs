@@ -3,7 +3,7 @@
 //! A stream that exceeded its quota has a gap: what follows the kept bytes is gone, except for the last ones. Offsets
 //! count what the command wrote, so a reader that reaches the gap continues at its end, which the page's offset shows.
 
-use crate::ops::{MAX_OUTPUT_PAGE, OpError, OutputPage, OutputQuery, RecordError, Tail};
+use crate::ops::{MAX_OUTPUT_PAGE, OpError, OutputPage, OutputQuery, RecordError, SearchNext, Tail};
 use crate::output;
 use crate::work::SEARCH_TIME;
 use shellkeep_record::{Budget, Pattern, PatternError, Spent};
@@ -36,8 +36,7 @@ impl PageError {
             Self::Pattern(error) => OpError::Invalid { detail: format!("grep is {error}") },
             Self::Spent { next_offset } => OpError::Record(RecordError::SearchSpent {
                 limit: SEARCH_TIME.as_secs(),
-                place: "offset",
-                next: next_offset,
+                next: SearchNext::Offset(next_offset),
             }),
             Self::Io(error) => unreadable(error),
         }

@@ -3,7 +3,7 @@
 
 use crate::data_dir::DataDir;
 use crate::names::Names;
-use crate::ops::{OpError, RecordError};
+use crate::ops::{OpError, RecordError, SearchNext};
 use crate::stored::read_error;
 use crate::work::{SEARCH_TIME, Work};
 use shellkeep_record::{Budget, ReadError, Recording, SessionKey};
@@ -105,7 +105,7 @@ impl Recordings {
 pub(crate) fn unreadable(id: &SessionId, error: ReadError) -> OpError {
     match error {
         ReadError::SearchSpent { seq } => {
-            OpError::Record(RecordError::SearchSpent { limit: SEARCH_TIME.as_secs(), place: "after", next: seq })
+            OpError::Record(RecordError::SearchSpent { limit: SEARCH_TIME.as_secs(), next: SearchNext::After(seq) })
         }
         error => OpError::Record(RecordError::Unreadable { session_id: id.to_string(), reason: error.to_string() }),
     }

@@ -62,16 +62,25 @@ impl Lent {
         }
     }
 
-    /// Its name, and what to do when it is used up.
-    pub fn words(self) -> (&'static str, &'static str) {
+    /// Its name.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::BodyBytes => {
-                ("bytes of request bodies", "send large bodies one after the other, or put the data into a file")
-            }
-            Self::Followers => ("streams", "close one that is not read, or read pages instead"),
-            Self::McpClients => ("MCP clients", "close one that is not used"),
-            Self::Connections => ("connections", "close some, or send several requests over one"),
-            Self::Searches => ("searches", "wait for some to finish"),
+            Self::BodyBytes => "bytes of request bodies",
+            Self::Followers => "streams",
+            Self::McpClients => "MCP clients",
+            Self::Connections => "connections",
+            Self::Searches => "searches",
+        }
+    }
+
+    /// What to do when it is used up.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::BodyBytes => "send large bodies one after the other, or put the data into a file",
+            Self::Followers => "close one that is not read, or read pages instead",
+            Self::McpClients => "close one that is not used",
+            Self::Connections => "close some, or send several requests over one",
+            Self::Searches => "wait for some to finish",
         }
     }
 }

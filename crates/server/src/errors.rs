@@ -4,7 +4,7 @@ use crate::refusal::{RETRY_AFTER, Refusal};
 use crate::translate;
 use axum::http::StatusCode;
 use shellkeep_runtime::{
-    CheckpointError, ClusterError, FileError, KvError, OpError, QuotaMet, RecordError, RunError, ServiceError,
+    CheckpointError, ClusterError, FileError, KvError, OpError, QuotaMet, RecordError, RunError, SearchNext, ServiceError,
     SessionError, TokenError, whole_seconds,
 };
 use std::time::Duration;
@@ -122,8 +122,8 @@ fn with_record(refusal: Refusal, error: RecordError) -> Refusal {
         RecordError::AgentStateNotFound { session_id }
         | RecordError::ScrubIncomplete { session_id, .. }
         | RecordError::Unreadable { session_id, .. } => refusal.with("session_id", session_id),
-        RecordError::SearchSpent { place: "offset", next, .. } => refusal.with("next_offset", next),
-        RecordError::SearchSpent { next, .. } => refusal.with("after", next),
+        RecordError::SearchSpent { next: SearchNext::Offset(offset), .. } => refusal.with("next_offset", offset),
+        RecordError::SearchSpent { next: SearchNext::After(seq), .. } => refusal.with("after", seq),
         RecordError::EventsCutOff { taken, first_seq, .. } => refusal.with("taken", taken).with("first_seq", first_seq),
         RecordError::InvalidEventType { .. } => refusal,
     }

@@ -32,8 +32,12 @@ enum Earlier {
     Never,
     /// It ended.
     Ended(Box<ResumeView>),
-    /// The daemon died in between: id, and number of the message's event.
-    CutOff(String, u64),
+    /// The daemon died in between.
+    CutOff {
+        resume_id: String,
+        /// Number of the message's event.
+        seq: u64,
+    },
 }
 
 impl Engine {
@@ -94,7 +98,7 @@ async fn known(
     }
     match earlier(inner, id, request).await? {
         Earlier::Ended(view) => Ok(Some(ResumeStream::ended(*view))),
-        Earlier::Never | Earlier::CutOff(..) => Ok(None),
+        Earlier::Never | Earlier::CutOff { .. } => Ok(None),
     }
 }
 
@@ -115,7 +119,9 @@ async fn earlier(inner: &Inner, id: &SessionId, request: &ResumeSession) -> Resu
     if !inner.ctx.masking.is_on() {
         same(request_id, &text("message"), &request.message)?;
     }
-    let Some(seq) = ended_seq else { return Ok(Earlier::CutOff(text("resume_id"), input.seq)) };
+    let Some(seq) = ended_seq else {
+        return Ok(Earlier::CutOff { resume_id: text("resume_id"), seq: input.seq });
+    };
     let end = inner.recordings.read(id, move |recording| recording.line(seq)).await?;
     let end = end.ok_or_else(|| missing(seq))?;
     Ok(Earlier::Ended(Box::new(recorded(&end.data, end.seq))))
@@ -136,16 +142,17 @@ async fn begin_resume(
     let kept = kept_state(access, &id, &state).await?;
     let (program, stdin) = start_program(&inner, &state, agent.spec(&state.shell)).await?;
     let log = SessionLog::new(&inner.ctx.registry, &id);
-    let (resume_id, seq_from, last_seq) = match earlier {
-        Earlier::CutOff(resume_id, seq) => {
+    let recorded = match earlier {
+        Earlier::CutOff { resume_id, seq } => {
             let last = told_again(access, &inner, &id, &request, seq).await?;
-            (resume_id, seq, last.unwrap_or(state.seq))
+            RecordedInput { resume_id, first_seq: seq, last_seq: last.unwrap_or(state.seq) }
         }
         _ => record_message(&log, &request, access.scope().token()).await?,
     };
     let after = inner.ctx.registry.snapshot(&id).await?.messages.saturating_sub(MESSAGES_TOLD);
     let messages = newest(RecordOps::new(access).messages(&id, after, MESSAGES_TOLD as usize).await?.messages);
-    let (work, watch) = Work::new(resume_id, seq_from, request, access.scope().token().map(str::to_owned));
+    let token = access.scope().token().map(str::to_owned);
+    let (work, watch) = Work::new(recorded.resume_id, recorded.first_seq, request, token);
     turn.begin(&work);
     let stream = ResumeStream::live(access, &id, &work, watch);
     let start = Start {
@@ -159,14 +166,13 @@ async fn begin_resume(
         timeout,
         step: state.agent_step,
         version: kept.as_ref().map(|kept| kept.version),
-        last_seq,
+        last_seq: recorded.last_seq,
         turn,
     };
     let drive = Drive::new(start);
     tokio::spawn(async move {
-        let state = kept.as_ref().map(|kept| (kept.version, kept.media_type.as_str(), kept.bytes.as_slice()));
         let (session_id, resume_id, message) = (id.as_str(), work.resume_id.as_str(), work.message.as_str());
-        drive.run(Opening { session_id, resume_id, message, state, messages: &messages }).await;
+        drive.run(Opening { session_id, resume_id, message, state: kept.as_ref(), messages: &messages }).await;
     });
     Ok(stream)
 }
@@ -226,12 +232,14 @@ async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -
     })
 }
 
-/// Records the message. Returns the name of the work, and the numbers of its first and its last event.
-async fn record_message(
-    log: &SessionLog,
-    request: &ResumeSession,
-    by: Option<&str>,
-) -> Result<(String, u64, u64), OpError> {
+/// A message that is recorded.
+struct RecordedInput {
+    resume_id: String,
+    first_seq: u64,
+    last_seq: u64,
+}
+
+async fn record_message(log: &SessionLog, request: &ResumeSession, by: Option<&str>) -> Result<RecordedInput, OpError> {
     let name = uuid::Uuid::new_v4().simple().to_string();
     let resume_id = format!("a{}", &name[..12]);
     let mut data = json!({"message": request.message, "resume_id": resume_id});
@@ -242,10 +250,11 @@ async fn record_message(
         data["by"] = by.into();
     }
     let event = NewEvent { event_type: USER_INPUT.to_owned(), data };
-    let first = log.event(event, Author::caller(by)).await?.first_seq;
+    let first_seq = log.event(event, Author::caller(by)).await?.first_seq;
     crash::point(Point::InputRecorded, request.message.as_bytes());
     let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
-    Ok((resume_id, first, log.message(said, Author::caller(by)).await?.seq))
+    let last_seq = log.message(said, Author::caller(by)).await?.seq;
+    Ok(RecordedInput { resume_id, first_seq, last_seq })
 }
 
 fn check(request: &ResumeSession) -> Result<(), OpError> {

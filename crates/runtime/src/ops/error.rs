@@ -8,7 +8,7 @@ mod session;
 mod token;
 
 pub use checkpoint::{CheckpointError, Gone};
-pub use record::RecordError;
+pub use record::{RecordError, SearchNext};
 pub use run::{RunError, whole_seconds};
 pub use service::ServiceError;
 pub use session::SessionError;
@@ -67,7 +67,7 @@ pub enum OpError {
     /// The caller's share, or that of all callers together, is used up.
     #[error(
         "{} the limit of {} {}; {}",
-        if .0.by_all { "all agents together are at" } else { "you are at" }, .0.limit, .0.what.words().0, .0.what.words().1
+        if .0.by_all { "all agents together are at" } else { "you are at" }, .0.limit, .0.what.name(), .0.what.advice()
     )]
     NoShare(Full),
     /// The store is unavailable.
@@ -105,7 +105,6 @@ impl From<Full> for OpError {
 }
 
 impl OpError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => "invalid_request",

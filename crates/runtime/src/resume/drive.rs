@@ -62,7 +62,7 @@ enum End {
 enum Next {
     End(End),
     Line(Cut),
-    Called(String, Box<Result<RunView, OpError>>),
+    Called { id: String, outcome: Box<Result<RunView, OpError>> },
 }
 
 /// What a driver needs to begin.
@@ -151,7 +151,7 @@ impl Drive {
             end = match self.next().await {
                 Next::End(end) => Some(end),
                 Next::Line(cut) => self.on_line(cut).await.err(),
-                Next::Called(id, outcome) => self.tell(talk::tool_result(&id, &outcome)).await.err(),
+                Next::Called { id, outcome } => self.tell(talk::tool_result(&id, &outcome)).await.err(),
             };
         }
         let end = end.unwrap_or(End::TimedOut);
@@ -184,7 +184,7 @@ impl Drive {
         tokio::select! {
             biased;
             end = over(work, *deadline) => Next::End(end),
-            (id, outcome) = tools.ended() => Next::Called(id, Box::new(outcome)),
+            (id, outcome) = tools.ended() => Next::Called { id, outcome: Box::new(outcome) },
             next = line => next,
         }
     }
@@ -326,7 +326,7 @@ impl Drive {
             error,
         };
         metrics::counter!("shellkeep_resumes_total", "status" => status.as_str()).increment(1);
-        if let Err(error) = self.write_down(&mut view).await {
+        if let Err(error) = self.record_result(&mut view).await {
             tracing::warn!(session = %self.id, %error, "the end of an agent's work is not recorded");
         }
         // A caller that gets the result may send the next message at once.
@@ -407,7 +407,7 @@ impl Drive {
         text
     }
 
-    async fn write_down(&mut self, view: &mut ResumeView) -> Result<(), OpError> {
+    async fn record_result(&mut self, view: &mut ResumeView) -> Result<(), OpError> {
         let mut data = json!({
             "output": view.output,
             "stream": self.streamed,

@@ -1,6 +1,8 @@
 //! The protocol between the daemon and an agent, one JSON object per line. `docs/agents.md` documents it.
 
-use crate::ops::{DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, OnTimeout, OpError, RunCommand, RunView, StreamView};
+use crate::ops::{
+    AgentStateView, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, IfBusy, OnTimeout, OpError, RunCommand, RunView, StreamView,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
@@ -228,8 +230,8 @@ pub struct Opening<'a> {
     /// The name of this work in the recording.
     pub resume_id: &'a str,
     pub message: &'a str,
-    /// The state that it saved last: version, type, bytes.
-    pub state: Option<(u64, &'a str, &'a [u8])>,
+    /// The state that it saved last.
+    pub state: Option<&'a AgentStateView>,
     /// The end of the conversation, the message included.
     pub messages: &'a [Message],
 }
@@ -243,15 +245,15 @@ impl Opening<'_> {
             "resume_id": self.resume_id,
             "message": self.message,
             "state": null,
-            "state_version": self.state.map_or(0, |(version, ..)| version),
+            "state_version": self.state.map_or(0, |state| state.version),
             "messages": self.messages.iter().map(message).collect::<Vec<_>>(),
         });
-        if let Some((_, media_type, bytes)) = self.state {
+        if let Some(AgentStateView { media_type, bytes, .. }) = self.state {
             match serde_json::from_slice::<Value>(bytes).ok().filter(|_| media_type == JSON) {
                 Some(state) => told["state"] = state,
                 None => {
                     told["state_base64"] = BASE64.encode(bytes).into();
-                    told["media_type"] = media_type.into();
+                    told["media_type"] = media_type.as_str().into();
                 }
             }
         }

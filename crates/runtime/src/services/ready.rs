@@ -59,10 +59,18 @@ struct LogProbe {
 /// The result of a check.
 struct Looked {
     found: bool,
-    /// Up to where a log was searched, and whether that was all of it.
-    searched: Option<(u64, bool)>,
+    /// How far a log was searched.
+    searched: Option<Searched>,
     /// How long it took.
     took: Duration,
+}
+
+/// How far a log was searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Searched {
+    offset: u64,
+    /// Whether that was all of it.
+    is_all: bool,
 }
 
 /// A URL on this machine.
@@ -170,7 +178,7 @@ impl Probe {
 
     fn take(&mut self, looked: Looked) {
         self.found = looked.found;
-        if let (Kind::Log(log), Some((offset, is_all))) = (&mut self.kind, looked.searched) {
+        if let (Kind::Log(log), Some(Searched { offset, is_all })) = (&mut self.kind, looked.searched) {
             (log.offset, log.is_behind) = (offset, !is_all);
             let pause = if log.watch.is_none() { WAITS.1 } else { looked.took * SEARCH.1 };
             self.next = Instant::now() + pause;
@@ -231,35 +239,37 @@ impl LogProbe {
             };
             let looked: Result<Looked, OpError> = work.short(agent.as_deref(), Some(SEARCH.0), searching).await;
             // Too many searches of this agent are waiting: try later.
-            looked.unwrap_or(Looked { found: false, searched: Some((offset, false)), took: SEARCH.0 })
+            let searched = Some(Searched { offset, is_all: false });
+            looked.unwrap_or(Looked { found: false, searched, took: SEARCH.0 })
         }
     }
 }
 
 /// Searches what was written since `offset`, line by line; an incomplete line is searched too, and again when it grew.
-/// Returns whether it was found, up to where was searched, and whether that was all.
-fn search(log: &ServiceLog, pattern: &Pattern, mut offset: u64, budget: &Budget) -> (bool, (u64, bool)) {
+/// Returns whether it was found.
+fn search(log: &ServiceLog, pattern: &Pattern, mut offset: u64, budget: &Budget) -> (bool, Searched) {
+    let all = |offset: u64| Searched { offset, is_all: true };
     loop {
-        let Ok((start, bytes)) = log.read(offset, BLOCK) else { return (false, (offset, true)) };
+        let Ok((start, bytes)) = log.read(offset, BLOCK) else { return (false, all(offset)) };
         if bytes.is_empty() {
-            return (false, (offset, true));
+            return (false, all(offset));
         }
         offset = start;
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             let ends = line.last() == Some(&b'\n');
             match pattern.is_in(line.strip_suffix(b"\n").unwrap_or(line), budget) {
-                Ok(true) => return (true, (offset, true)),
-                Ok(false) if !ends && bytes.len() < BLOCK => return (false, (offset, true)),
+                Ok(true) => return (true, all(offset)),
+                Ok(false) if !ends && bytes.len() < BLOCK => return (false, all(offset)),
                 // An unfinished line at the end of a block is read again with its rest, unless it is all there is.
                 Ok(false) if !ends && line.len() < bytes.len() => break,
                 _ => offset += line.len() as u64,
             }
             if budget.is_spent() {
-                return (false, (offset, false));
+                return (false, Searched { offset, is_all: false });
             }
         }
         if bytes.len() < BLOCK {
-            return (false, (offset, true));
+            return (false, all(offset));
         }
     }
 }

@@ -67,7 +67,7 @@ enum LifeEnd {
     /// On its own.
     Own(ServiceEnd),
     /// By order.
-    Ordered(ServiceEnd, StopReason),
+    Ordered { end: ServiceEnd, reason: StopReason },
     /// It keeps running without us.
     Left,
 }
@@ -107,7 +107,7 @@ impl Supervisor {
         while let Some(process) = next {
             next = match self.live(process).await {
                 LifeEnd::Own(end) => self.after_own_end(end).await,
-                LifeEnd::Ordered(end, reason) => {
+                LifeEnd::Ordered { end, reason } => {
                     let notices = self.notices_of_stop(&end, &reason);
                     self.ended(ServiceStatus::Stopped, end, notices).await;
                     None
@@ -221,7 +221,7 @@ impl Supervisor {
             }
         };
         let end = ServiceEnd { reason: stop_sentence(&reason, killed), ..end_of(exit) };
-        LifeEnd::Ordered(end, reason)
+        LifeEnd::Ordered { end, reason }
     }
 
     /// What follows when it exited on its own: it stays stopped, or it restarts after a delay.

@@ -1,6 +1,7 @@
 //! Why a recording, or the agent's state, was not read or written.
 
 use crate::ops::Hint;
+use std::fmt;
 
 /// Why a recording, or the agent's state, was not read or written.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -52,15 +53,13 @@ pub enum RecordError {
     Unreadable { session_id: String, reason: String },
     /// A search took longer than it may.
     #[error(
-        "the search reached its limit of {limit} s and found nothing before {place}={next}; continue from {place}={next}, or use plain text or a simpler pattern"
+        "the search reached its limit of {limit} s and found nothing before {next}; continue from {next}, or use plain text or a simpler pattern"
     )]
     SearchSpent {
         /// Seconds that a search may take.
         limit: u64,
-        /// The parameter that says where to go on.
-        place: &'static str,
-        /// Where to go on.
-        next: u64,
+        /// Where to continue.
+        next: SearchNext,
     },
     /// A secret was masked only in some places.
     #[error(
@@ -71,15 +70,28 @@ pub enum RecordError {
     #[error(
         "file {file} of session '{session_id}' was changed after it was recorded (its hash does not match), so it is not served"
     )]
-    FileChanged {
-        session_id: String,
-        /// Its name.
-        file: String,
-    },
+    FileChanged { session_id: String, file: String },
+}
+
+/// Where a search continues: the parameter of the next request, and its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchNext {
+    /// An offset in a run's output or a service's log.
+    Offset(u64),
+    /// After this record.
+    After(u64),
+}
+
+impl fmt::Display for SearchNext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Offset(offset) => write!(f, "offset={offset}"),
+            Self::After(seq) => write!(f, "after={seq}"),
+        }
+    }
 }
 
 impl RecordError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::InvalidEventType { .. } => "invalid_event_type",

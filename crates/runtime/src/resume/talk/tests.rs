@@ -112,13 +112,19 @@ fn a_call_has_one_key_for_each_step() {
 fn an_agent_gets_its_state_back_as_it_gave_it() {
     let at: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
     let said = [Message { seq_id: 1, role: "user".to_owned(), content: json!("hi"), at }];
+    let state = |version, media_type: &str, bytes: &[u8]| AgentStateView {
+        version,
+        media_type: media_type.to_owned(),
+        bytes: bytes.to_vec(),
+    };
+    let (json, pickle) = (state(2, JSON, br#"{"n":1}"#), state(3, "application/x-pickle", b"\xff"));
     let opening = |state| Opening { session_id: "s", resume_id: "a2", message: "hi\nyou", state, messages: &said };
     let first = parsed(opening(None).line());
     assert_eq!((&first["state"], &first["state_version"]), (&Value::Null, &json!(0)));
     assert_eq!(first["message"], "hi\nyou");
     assert_eq!(first["messages"][0]["seq_id"], 1);
-    let second = parsed(opening(Some((2, JSON, br#"{"n":1}"#))).line());
+    let second = parsed(opening(Some(&json)).line());
     assert_eq!((&second["state"]["n"], &second["state_version"]), (&json!(1), &json!(2)));
-    let third = parsed(opening(Some((3, "application/x-pickle", b"\xff"))).line());
+    let third = parsed(opening(Some(&pickle)).line());
     assert_eq!((&third["state"], &third["state_base64"]), (&Value::Null, &json!("/w==")));
 }
