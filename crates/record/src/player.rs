@@ -1,7 +1,7 @@
 //! Steps through a recording: forward, back, to a number, to the next event of a type, to a match, with secrets shown
 //! or hidden; or only from one key event to the next.
 //!
-//! The player holds one event at a time. Events come from a [`Source`]: files on this machine, or pages of a daemon. So
+//! The player holds one event at a time. Events come from a [`EventSource`]: files on this machine, or pages of a daemon. So
 //! a recording of a million events is played in the memory of one.
 
 mod clock;
@@ -12,7 +12,7 @@ pub(crate) mod totals;
 
 pub use clock::Pace;
 pub use files::{Files, FilesError};
-pub use source::{Page, Source, Wanted};
+pub use source::{EventSource, Page, Wanted};
 pub use summary::{Kind, Summary, kind};
 pub use totals::Totals;
 
@@ -32,7 +32,7 @@ pub struct Player<S> {
     hidden: bool,
 }
 
-impl<S: Source> Player<S> {
+impl<S: EventSource> Player<S> {
     /// Opens a recording at its first event, with secrets hidden or shown.
     pub fn open(source: S, hidden: bool) -> Result<Self, S::Error> {
         let mut player = Self { source, current: None, hidden };
@@ -226,7 +226,7 @@ impl<S> Rest<'_, S> {
     }
 }
 
-impl<S: Source> Iterator for Rest<'_, S> {
+impl<S: EventSource> Iterator for Rest<'_, S> {
     type Item = Result<Line, S::Error>;
 
     fn next(&mut self) -> Option<Self::Item> {

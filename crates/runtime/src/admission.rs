@@ -3,18 +3,18 @@
 //! A command needs a [`Ticket`] to run. There are two limits. One is on *running* commands, because of memory. The
 //! other is on *young* commands, which have run for less than [`YOUNG`]: a flood of short commands keeps the processors
 //! busy and no more, while hundreds of commands that wait for something else run at the same time, because they are
-//! young only for a moment. One agent does not get all the places for young commands while others are active. If no
+//! young only briefly. One agent does not get all the places for young commands while others are active. If no
 //! command waits, a ticket costs a lock and a push. Only while one waits is there a timer, one for all, for the moment
 //! when the oldest young command is no longer young; it also ends waits that were too long.
 
 mod capacity;
 mod counts;
 mod fair_notify;
-mod line;
+mod fair_queue;
 
 pub use capacity::{ABOUT, YOUNG};
 pub use fair_notify::{FairNotify, Notified};
-pub use line::Line;
+pub use fair_queue::FairQueue;
 
 use crate::ops::{OpError, RunError};
 use crate::sync::lock;
@@ -104,7 +104,7 @@ pub struct Admission {
 
 struct State {
     capacity: Capacity,
-    line: Line<Entry>,
+    queue: FairQueue<Entry>,
     /// When those in the queue expire.
     deadlines: BTreeMap<(Instant, u64), Arc<str>>,
     next_number: u64,
@@ -182,7 +182,7 @@ impl Admission {
     pub fn new(config: AdmissionConfig, running_limit: usize) -> Arc<Self> {
         let state = State {
             capacity: Capacity::new(running_limit, config.young, config.young_of_one),
-            line: Line::default(),
+            queue: FairQueue::default(),
             deadlines: BTreeMap::new(),
             next_number: 0,
             is_timed: false,
@@ -202,9 +202,9 @@ impl Admission {
             self.tell(state, verdicts);
             return Ok(Asked::Granted(ticket));
         }
-        if state.line.len() >= self.config.queue_length {
+        if state.queue.len() >= self.config.queue_length {
             self.counts.refused.increment(1);
-            let Some(entry) = state.line.give_way(agent) else {
+            let Some(entry) = state.queue.give_way(agent) else {
                 let refusal = state.overloaded(&self.config, now, now);
                 self.tell(state, verdicts);
                 return Err(refusal);
@@ -255,21 +255,20 @@ impl Admission {
         let mut state = self.lock();
         state.is_closed = true;
         state.deadlines.clear();
-        while let Some(Entry { answer, .. }) = state.line.pop() {
+        while let Some(Entry { answer, .. }) = state.queue.pop() {
             verdicts.push(Verdict { answer, verdict: Err(OpError::ShuttingDown) });
         }
         self.tell(state, verdicts);
     }
 
-    /// Its state.
     pub fn figures(&self) -> AdmissionFigures {
         let mut state = self.lock();
         AdmissionFigures {
             running: state.capacity.running(),
             young: state.capacity.young(Instant::now()),
-            waiting: state.line.len(),
+            waiting: state.queue.len(),
             running_limit: state.capacity.running_limit(),
-            agents_waiting: state.line.agents(),
+            agents_waiting: state.queue.agents(),
             commands_total: self.begun.load(Ordering::Relaxed),
         }
     }
@@ -292,7 +291,7 @@ impl Admission {
         }
         state.capacity.sees(agent, now);
         self.admit(state, now, verdicts);
-        let is_free = !state.line.has(agent) && state.capacity.is_open_for(agent, now);
+        let is_free = !state.queue.has(agent) && state.capacity.is_open_for(agent, now);
         Ok(is_free.then(|| self.ticket(state, agent, now)))
     }
 
@@ -304,21 +303,21 @@ impl Admission {
     }
 
     fn queue(self: &Arc<Self>, state: &mut State, agent: &Arc<str>, now: Instant, expires: Instant) -> Waiter {
-        if state.line.is_empty() {
+        if state.queue.is_empty() {
             state.pace.begins(now);
         }
         let (answer, receiver) = oneshot::channel();
         let number = state.take_number();
         let deadline = (now.checked_add(self.config.queue_wait).map_or(expires, |limit| limit.min(expires)), number);
         state.deadlines.insert(deadline, Arc::clone(agent));
-        state.line.push(agent, number, Entry { agent: Arc::clone(agent), answer, since: now, deadline });
+        state.queue.push(agent, number, Entry { agent: Arc::clone(agent), answer, since: now, deadline });
         Waiter { gate: Arc::clone(self), agent: Arc::clone(agent), number, since: now, answer: receiver }
     }
 
     /// Gives tickets in turn, as long as there is room.
     fn admit(self: &Arc<Self>, state: &mut State, now: Instant, verdicts: &mut Vec<Verdict>) {
-        while !state.line.is_empty() && state.capacity.is_open(now) {
-            let next = state.line.pop_if(|agent| state.capacity.is_open_for(agent, now));
+        while !state.queue.is_empty() && state.capacity.is_open(now) {
+            let next = state.queue.pop_if(|agent| state.capacity.is_open_for(agent, now));
             let Some(Entry { agent, answer, since, deadline }) = next else { return };
             state.deadlines.remove(&deadline);
             state.pace.turn(now);
@@ -329,7 +328,7 @@ impl Admission {
     }
 
     fn tell(&self, mut state: MutexGuard<'_, State>, verdicts: Vec<Verdict>) {
-        let waiting = state.line.len();
+        let waiting = state.queue.len();
         if std::mem::replace(&mut state.published, waiting) != waiting {
             self.counts.waiting.set(waiting as f64);
         }
@@ -344,7 +343,7 @@ impl Admission {
         self.counts.running.decrement(1.0);
         let mut state = self.lock();
         state.capacity.leave(number);
-        if state.line.is_empty() {
+        if state.queue.is_empty() {
             return;
         }
         let mut verdicts = Vec::new();
@@ -354,7 +353,7 @@ impl Admission {
 
     fn leave(&self, agent: &Arc<str>, number: u64) {
         let mut state = self.lock();
-        if let Some(entry) = state.line.remove(agent, number) {
+        if let Some(entry) = state.queue.remove(agent, number) {
             state.deadlines.remove(&entry.deadline);
             self.tell(state, Vec::new());
         }
@@ -364,7 +363,7 @@ impl Admission {
     fn expire(&self, state: &mut State, now: Instant, verdicts: &mut Vec<Verdict>) {
         while let Some(first) = state.deadlines.first_entry().filter(|first| first.key().0 <= now) {
             let ((_, number), agent) = first.remove_entry();
-            let Some(entry) = state.line.remove(&agent, number) else { continue };
+            let Some(entry) = state.queue.remove(&agent, number) else { continue };
             self.counts.refused.increment(1);
             self.counts.waited(now - entry.since);
             verdicts.push(state.refusal(entry, &self.config, now));
@@ -386,7 +385,7 @@ impl Admission {
         let mut state = self.lock();
         self.admit(&mut state, now, &mut verdicts);
         self.expire(&mut state, now, &mut verdicts);
-        let next = (!state.line.is_empty()).then(|| state.capacity.next_of_age().unwrap_or(now + YOUNG));
+        let next = (!state.queue.is_empty()).then(|| state.capacity.next_of_age().unwrap_or(now + YOUNG));
         state.is_timed = next.is_some();
         self.tell(state, verdicts);
         next
@@ -407,7 +406,7 @@ impl State {
     }
 
     fn overloaded(&self, config: &AdmissionConfig, since: Instant, now: Instant) -> OpError {
-        let waiting = self.line.len();
+        let waiting = self.queue.len();
         OpError::Run(RunError::Overloaded {
             waiting,
             limit: config.queue_length,

@@ -4,12 +4,10 @@
 use crate::cell::RunCell;
 use crate::ops::{CheckpointConfig, DEFAULT_TOOL};
 use shellkeep_session::{ByteString, Cause, FilesAt, SessionId, Timestamp};
+use shellkeep_workspace::checkpointer::{Checkpointer, Label, Limits};
 use shellkeep_workspace::fault::Faults;
-use shellkeep_workspace::keeper::{Keeper, Label, Limits};
 use shellkeep_workspace::repo::ObjectId;
 use shellkeep_workspace::watch::Watcher;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
@@ -22,7 +20,7 @@ pub(crate) struct Checkpoints {
     /// The settings.
     pub(crate) config: CheckpointConfig,
     home: PathBuf,
-    /// All work with files goes through it; a backup closes it for a moment.
+    /// All work with files goes through it; a backup closes it briefly.
     pub(crate) gate: Arc<RwLock<()>>,
     watcher: Arc<Watcher>,
     faults: Arc<Faults>,
@@ -119,7 +117,7 @@ impl Checkpoints {
 
     /// Where its repository is.
     pub(crate) fn repository(&self, id: &SessionId) -> PathBuf {
-        self.home(id).join(shellkeep_workspace::keeper::REPOSITORY)
+        self.home(id).join(shellkeep_workspace::checkpointer::REPOSITORY)
     }
 
     /// Switches for tests.
@@ -127,15 +125,15 @@ impl Checkpoints {
         &self.faults
     }
 
-    /// The keeper of a session's files. Nothing is scanned yet.
-    pub(crate) fn keeper(&self, id: &SessionId, workspace: &ByteString) -> Keeper {
+    /// The checkpointer of a session's files. Nothing is scanned yet.
+    pub(crate) fn checkpointer(&self, id: &SessionId, workspace: &ByteString) -> Checkpointer {
         let limits = Limits {
             max_file_bytes: self.config.max_file_bytes,
             repo_bytes: self.config.bytes_per_session,
             files: self.config.max_files,
             time: self.config.time,
         };
-        Keeper::with_faults(&self.watcher, path(workspace).to_owned(), self.home(id), limits, &self.faults)
+        Checkpointer::with_faults(&self.watcher, path(workspace).to_owned(), self.home(id), limits, &self.faults)
     }
 }
 
@@ -144,7 +142,6 @@ pub(crate) fn commit_of(files: &FilesAt) -> Option<ObjectId> {
     ObjectId::from_hex(files.commit.as_bytes()).ok()
 }
 
-/// A session's path as an `OsStr`.
 pub(crate) fn path(bytes: &ByteString) -> &Path {
-    Path::new(OsStr::from_bytes(bytes.as_bytes()))
+    bytes.as_path()
 }

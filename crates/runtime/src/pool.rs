@@ -202,7 +202,7 @@ impl Pool {
 
     /// Keeps spares ready for as long as the pool lives. After a failed start it pauses, and then lets one waiter try
     /// before it tries itself.
-    pub async fn keep_ahead(pool: Weak<Self>) {
+    pub async fn keep_spares(pool: Weak<Self>) {
         let Some(places) = pool.upgrade().map(|pool| Arc::clone(&pool.places)) else { return };
         loop {
             while let Some(pause) = places.trouble.pause() {

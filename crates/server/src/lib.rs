@@ -26,6 +26,7 @@ mod peers;
 mod refusal;
 mod repoll;
 mod rights;
+mod sync;
 mod translate;
 mod until;
 

@@ -7,7 +7,10 @@ use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Borrow;
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// Bytes as bash holds them: anything but NUL, usually but not always UTF-8.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -16,6 +19,10 @@ pub struct ByteString(pub Vec<u8>);
 impl ByteString {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    pub fn as_path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.0))
     }
 
     /// The text if the bytes are UTF-8.

@@ -399,7 +399,7 @@ fn default_bash(env: Environment) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::checkpoints::layer::CheckpointLayer;
-    use super::setting::Source;
+    use super::setting::SetBy;
     use super::*;
 
     fn load(flags: Layer, variables: &[(&str, &str)], file: Option<&str>) -> Result<Settings, Failure> {
@@ -421,12 +421,12 @@ mod tests {
         let variables = [("SHELLKEEP_MAX_SHELLS", "8"), ("SHELLKEEP_LISTEN", "127.0.0.1:1")];
         let file = "max_shells = 9\nlisten = \"127.0.0.1:2\"\nspare_shells = 1\n";
         let settings = load(flags, &variables, Some(file)).unwrap();
-        assert_eq!(settings.quotas[QuotaName::LiveShells as usize].1, Setting { value: 7, source: Source::Flag });
+        assert_eq!(settings.quotas[QuotaName::LiveShells as usize].1, Setting { value: 7, source: SetBy::Flag });
         assert_eq!(settings.listen.value, "127.0.0.1:1");
         assert_eq!(settings.listen.source.to_string(), "env SHELLKEEP_LISTEN");
-        assert!(matches!(settings.spare_shells, Setting { value: 1, source: Source::File(_) }));
+        assert!(matches!(settings.spare_shells, Setting { value: 1, source: SetBy::File(_) }));
         let processes = &settings.quotas[QuotaName::SessionProcesses as usize].1;
-        assert_eq!(*processes, Setting { value: 256, source: Source::Default });
+        assert_eq!(*processes, Setting { value: 256, source: SetBy::Default });
     }
 
     #[test]

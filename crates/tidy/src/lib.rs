@@ -2,9 +2,10 @@
 //! so each rule is tested with a table; `tests/house.rs` runs them over this workspace.
 
 pub mod edges;
+pub mod lexemes;
 pub mod modules;
 pub mod sbom;
 pub mod source;
 pub mod supply;
-pub mod tokens;
+pub mod terms;
 pub mod tree;

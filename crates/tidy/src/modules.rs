@@ -1,7 +1,7 @@
-//! The modules of a crate: which file uses which, and how many methods a type has. Read from the tokens of the source,
+//! The modules of a crate: which file uses which, and how many methods a type has. Read from the lexemes of the source,
 //! so that `use`, `crate::…`, `super::…` and re-exports are followed to the file that defines a name.
 
-use crate::tokens::{self, Token};
+use crate::lexemes::{self, Lexeme};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One file of a crate, read.
@@ -10,6 +10,8 @@ struct Module {
     path: String,
     /// Names that the file defines, outside of blocks.
     defined: BTreeSet<String>,
+    /// Types among them that are `pub`.
+    public_types: BTreeSet<String>,
     /// Modules that it declares.
     children: BTreeSet<String>,
     /// Names that it imports, and from where.
@@ -71,6 +73,13 @@ impl Crate {
         counts.into_iter().filter(|(_, count)| *count > most).map(|((path, name), count)| (path, name, count)).collect()
     }
 
+    /// The types that are `pub`, each as the file that defines it and its name.
+    pub fn public_types(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.modules
+            .values()
+            .flat_map(|module| module.public_types.iter().map(|name| (module.path.as_str(), name.as_str())))
+    }
+
     /// The modules that a module uses.
     fn uses(&self, name: &[String]) -> BTreeSet<Vec<String>> {
         let Some(module) = self.modules.get(name) else { return BTreeSet::new() };
@@ -130,51 +139,55 @@ fn module_name(path: &str) -> Option<Vec<String>> {
 }
 
 fn read_module(path: &str, name: &[String], text: &str) -> Module {
-    let tokens = tokens::without_tests(&tokens::read(text));
+    let lexemes = lexemes::without_tests(&lexemes::read(text));
     let mut module = Module { path: path.to_owned(), ..Module::default() };
     let (mut at, mut depth) = (0, 0_usize);
-    while let Some(token) = tokens.get(at) {
-        let next = tokens.get(at + 1);
-        match token {
-            Token::Mark('{') => depth += 1,
-            Token::Mark('}') => depth = depth.saturating_sub(1),
-            Token::Word(_) | Token::Path | Token::Mark(_) => {}
+    while let Some(lexeme) = lexemes.get(at) {
+        let next = lexemes.get(at + 1);
+        match lexeme {
+            Lexeme::Mark('{') => depth += 1,
+            Lexeme::Mark('}') => depth = depth.saturating_sub(1),
+            Lexeme::Word(_) | Lexeme::Path | Lexeme::Mark(_) => {}
         }
-        match (token.word(), next) {
+        match (lexeme.word(), next) {
             (Some("use"), _) => {
                 let mut paths = Vec::new();
-                at = read_use(&tokens, at + 1, &mut Vec::new(), &mut paths);
+                at = read_use(&lexemes, at + 1, &mut Vec::new(), &mut paths);
                 for (path, alias) in paths {
                     add_import(&mut module, name, path, alias);
                 }
                 continue;
             }
-            (Some("mod"), Some(Token::Word(child))) if tokens.get(at + 2) == Some(&Token::Mark(';')) => {
+            (Some("mod"), Some(Lexeme::Word(child))) if lexemes.get(at + 2) == Some(&Lexeme::Mark(';')) => {
                 module.children.insert(child.clone());
                 at += 3;
                 continue;
             }
-            (Some("struct" | "enum" | "trait" | "type" | "const" | "static" | "fn"), Some(Token::Word(word)))
+            (Some("struct" | "enum" | "trait" | "type" | "const" | "static" | "fn"), Some(Lexeme::Word(word)))
                 if depth == 0 =>
             {
                 module.defined.insert(word.clone());
+                let is_type = lexeme.word().is_some_and(|kind| matches!(kind, "struct" | "enum" | "trait"));
+                if is_type && at.checked_sub(1).and_then(|before| lexemes[before].word()) == Some("pub") {
+                    module.public_types.insert(word.clone());
+                }
             }
             (Some("impl"), _) => {
-                if let Some((owner, count)) = tokens::methods_of(&tokens[at + 1..]) {
+                if let Some((owner, count)) = lexemes::methods_of(&lexemes[at + 1..]) {
                     *module.methods.entry(owner).or_default() += count;
                 }
             }
-            (Some(word), Some(Token::Path))
-                if !matches!(at.checked_sub(1).map(|before| &tokens[before]), Some(Token::Path)) =>
+            (Some(word), Some(Lexeme::Path))
+                if !matches!(at.checked_sub(1).map(|before| &lexemes[before]), Some(Lexeme::Path)) =>
             {
-                let path = tokens::path_at(&tokens, at);
+                let path = lexemes::path_at(&lexemes, at);
                 if matches!(word, "crate" | "super" | "self") || module.children.contains(word) {
                     module.paths.extend(absolute(name, &path, &module.children));
                 }
             }
             _ => {}
         }
-        if let Token::Word(word) = token {
+        if let Lexeme::Word(word) = lexeme {
             module.words.insert(word.clone());
         }
         at += 1;
@@ -220,7 +233,7 @@ fn absolute(module: &[String], path: &[String], children: &BTreeSet<String>) -> 
 
 /// Reads the tree of a `use`, from behind the word to behind its `;`. Adds the paths in it, each with its alias.
 fn read_use(
-    tokens: &[Token],
+    lexemes: &[Lexeme],
     mut at: usize,
     prefix: &mut Vec<String>,
     paths: &mut Vec<(Vec<String>, Option<String>)>,
@@ -228,31 +241,31 @@ fn read_use(
     let depth = prefix.len();
     let mut alias = None;
     let mut is_group = false;
-    while let Some(token) = tokens.get(at) {
+    while let Some(lexeme) = lexemes.get(at) {
         at += 1;
-        match token {
-            Token::Word(word) if word == "as" => {
-                alias = tokens.get(at).and_then(Token::word).map(str::to_owned);
+        match lexeme {
+            Lexeme::Word(word) if word == "as" => {
+                alias = lexemes.get(at).and_then(Lexeme::word).map(str::to_owned);
                 at += 1;
             }
             // `a::{self}` and `a::self` are `a`.
-            Token::Word(word) if word == "self" && !prefix.is_empty() => {}
-            Token::Word(word) => prefix.push(word.clone()),
-            Token::Mark('*') => prefix.push("*".to_owned()),
-            Token::Mark('{') => {
+            Lexeme::Word(word) if word == "self" && !prefix.is_empty() => {}
+            Lexeme::Word(word) => prefix.push(word.clone()),
+            Lexeme::Mark('*') => prefix.push("*".to_owned()),
+            Lexeme::Mark('{') => {
                 is_group = true;
-                at = read_use(tokens, at, prefix, paths);
+                at = read_use(lexemes, at, prefix, paths);
             }
-            Token::Mark(',' | '}' | ';') => {
+            Lexeme::Mark(',' | '}' | ';') => {
                 if !std::mem::take(&mut is_group) && (prefix.len() > depth || depth > 0) {
                     paths.push((prefix.clone(), alias.take()));
                 }
                 prefix.truncate(depth);
-                if *token != Token::Mark(',') {
+                if *lexeme != Lexeme::Mark(',') {
                     return at;
                 }
             }
-            Token::Path | Token::Mark(_) => {}
+            Lexeme::Path | Lexeme::Mark(_) => {}
         }
     }
     at

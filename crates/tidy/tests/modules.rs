@@ -3,7 +3,9 @@
 #![allow(clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 use shellkeep_tidy::modules::Crate;
+use shellkeep_tidy::terms;
 use shellkeep_tidy::tree::{self, TextFile};
+use std::collections::BTreeMap;
 
 /// Most functions in the `impl` blocks of one type, traits left out. A type with more of them is several.
 const MOST_METHODS: usize = 25;
@@ -17,6 +19,9 @@ const LARGE_TYPES: &[(&str, usize)] = &[
     ("crates/runtime/src/engine/handle.rs Engine", 31),
     ("crates/store/src/store.rs Store", 38),
 ];
+
+/// Crates that may use a defined word for a type of their own: the JSON form of a thing has the name of the thing.
+const REPEATS_TERMS: &[&str] = &["crates/protocol"];
 
 /// The crates of this workspace: folder and files.
 fn crates() -> Vec<(String, Vec<TextFile>)> {
@@ -69,4 +74,21 @@ fn no_type_has_too_many_methods() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_defined_word_is_one_public_type() {
+    let table = std::fs::read_to_string(tree::root().join("docs/TERMINOLOGY.md")).expect("the terms can be read");
+    let terms = terms::terms(&table);
+    assert!(terms.len() > 40, "found only {} terms", terms.len());
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (folder, files) in crates().iter().filter(|(folder, _)| !REPEATS_TERMS.contains(&folder.as_str())) {
+        for (path, name) in read(files).public_types() {
+            found.entry(name.to_owned()).or_default().push(format!("{folder}/src/{path}"));
+        }
+    }
+    let twice =
+        |term: &String| found.get(term).filter(|homes| homes.len() > 1).map(|homes| format!("{term}: {homes:?}"));
+    let wrong: Vec<String> = terms.iter().filter_map(twice).collect();
+    assert!(wrong.is_empty(), "one word is one thing (docs/TERMINOLOGY.md); rename all but one:\n{}", wrong.join("\n"));
 }

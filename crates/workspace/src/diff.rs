@@ -72,7 +72,7 @@ pub struct FilePatch {
     pub insertions: u64,
     /// Lines that went.
     pub deletions: u64,
-    /// It is no text; no lines are counted.
+    /// It is not text; no lines are counted.
     pub binary: bool,
 }
 

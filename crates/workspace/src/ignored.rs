@@ -38,7 +38,7 @@ pub(crate) const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886
 pub const ENVIRONMENT_MARK: &str = "pyvenv.cfg";
 /// The workspace's own rules, in any directory.
 pub const RULES_FILE: &str = ".gitignore";
-/// What we make ourselves in a workspace, for a moment, begins like this.
+/// Names of our own temporary files in a workspace begin with this.
 pub const OURS: &str = ".shellkeep-";
 /// A user's repository. Never looked into, never touched, and no rule brings it back.
 pub const REPOSITORY: &str = ".git";
@@ -131,7 +131,7 @@ pub(crate) fn decides(name: &[u8]) -> bool {
     [RULES_FILE, CACHE_MARK, ENVIRONMENT_MARK].iter().any(|file| file.as_bytes() == name)
 }
 
-/// The rules in a file's text. A line that is no rule is passed over, as git does.
+/// The rules in a file's text. A line that is not a rule is skipped, as git does.
 pub(crate) fn parse(text: &[u8]) -> Option<Arc<Gitignore>> {
     // "." stands for: paths are given relative to the file's directory, nothing is cut off.
     let mut builder = GitignoreBuilder::new(".");

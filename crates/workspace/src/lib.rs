@@ -2,12 +2,12 @@
 //! session; a directory that the host named is used and never removed.
 
 pub mod blobs;
+pub mod checkpointer;
 pub mod copy;
 pub mod diff;
 pub mod fault;
 pub mod ignored;
 mod index;
-pub mod keeper;
 mod limits;
 pub mod merge;
 pub mod meta;
@@ -15,6 +15,7 @@ pub mod repo;
 pub mod restore;
 mod root;
 mod scan;
+mod sync;
 pub mod tree;
 mod usage;
 pub mod watch;
@@ -23,8 +24,8 @@ pub use usage::usage;
 
 use shellkeep_session::{ByteString, SessionId};
 use std::io;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 
 /// Where the sessions' own directories are.
 #[derive(Debug, Clone)]
@@ -46,7 +47,7 @@ impl Workspaces {
 
     /// Makes the directory if it is one of ours; another is the host's business.
     pub fn ensure(&self, workspace: &ByteString) -> io::Result<()> {
-        if self.owns(workspace) { std::fs::create_dir_all(path(workspace)) } else { Ok(()) }
+        if self.owns(workspace) { std::fs::create_dir_all(workspace.as_path()) } else { Ok(()) }
     }
 
     /// Removes the directory and everything in it, if it is one of ours.
@@ -54,7 +55,7 @@ impl Workspaces {
         if !self.owns(workspace) {
             return Ok(());
         }
-        match std::fs::remove_dir_all(path(workspace)) {
+        match std::fs::remove_dir_all(workspace.as_path()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
@@ -62,12 +63,8 @@ impl Workspaces {
 
     /// Whether a directory is one of ours.
     pub fn owns(&self, workspace: &ByteString) -> bool {
-        path(workspace).parent() == Some(&self.root)
+        workspace.as_path().parent() == Some(&self.root)
     }
-}
-
-fn path(bytes: &ByteString) -> &Path {
-    Path::new(std::ffi::OsStr::from_bytes(bytes.as_bytes()))
 }
 
 #[cfg(test)]
@@ -80,17 +77,17 @@ mod tests {
         let workspaces = Workspaces::open(home.path().join("workspaces")).unwrap();
         let own = workspaces.of(&SessionId::parse("a").unwrap());
         workspaces.ensure(&own).unwrap();
-        std::fs::write(path(&own).join("file"), "x").unwrap();
+        std::fs::write(own.as_path().join("file"), "x").unwrap();
         workspaces.remove(&own).unwrap();
         workspaces.remove(&own).unwrap();
-        assert!(!path(&own).exists());
+        assert!(!own.as_path().exists());
 
         let named = ByteString(home.path().join("project").into_os_string().into_vec());
         workspaces.ensure(&named).unwrap();
-        assert!(!path(&named).exists());
-        std::fs::create_dir(path(&named)).unwrap();
+        assert!(!named.as_path().exists());
+        std::fs::create_dir(named.as_path()).unwrap();
         workspaces.remove(&named).unwrap();
-        assert!(path(&named).exists());
+        assert!(named.as_path().exists());
         workspaces.remove(&ByteString(home.path().join("workspaces").into_os_string().into_vec())).unwrap();
         assert!(home.path().join("workspaces").exists());
     }

@@ -124,7 +124,7 @@ impl Repo {
     }
 
     /// Puts what gathered on the disk without a tag, so that work cut short by a limit is not done again. It lasts until
-    /// space is reclaimed: [`Database::contains`] tells.
+    /// space is reclaimed; see [`Database::contains`].
     pub fn flush(&mut self) -> Result<()> {
         self.objects.write()?;
         self.objects.gathered.loose_ends = false;
@@ -143,7 +143,7 @@ impl Repo {
         let name = self.refs.add_tag(tag, commit)?;
         self.objects.gathered.loose_ends = false;
         self.space.add_tag();
-        // The tag is what counts; `HEAD` only tells people where they are.
+        // The tag is what counts; `HEAD` only shows people where they are.
         let _ = self.refs.set_head(Some(commit));
         Ok(name)
     }
@@ -199,7 +199,7 @@ impl Repo {
         self.used().map_or(0, |used| used.bytes)
     }
 
-    /// Whether so many files have gathered that [`Repo::gather`] would help.
+    /// Whether enough files have gathered for [`Repo::gather`] to help.
     pub fn needs_compaction(&self) -> bool {
         self.used().is_ok_and(|used| used.has_many_files())
     }

@@ -1,5 +1,5 @@
 //! Opening a workspace: the directory itself, never what a symbolic link on the way to it points to. A workspace is known
-//! by its real path, so a link there was put in its place later, and what it points to is somebody else's.
+//! by its real path, so a link there was put in its place later, and what it points to is someone else's.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open as open_plain, openat2};
@@ -14,7 +14,7 @@ const LINKED: &str = "its directory, or one above it, was replaced by a symbolic
 pub(crate) fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // Kernels before 5.6 and some sandboxes: at least the last name is no link.
+        // Kernels before 5.6 and some sandboxes: at least the last name is not a link.
         Err(Errno::NOSYS | Errno::PERM) => open_plain(path, flags | OFlags::NOFOLLOW, Mode::empty()),
         other => other,
     };

@@ -7,9 +7,9 @@ mod list;
 pub(crate) use left_out::Omissions;
 pub use left_out::{LeftOut, Reason};
 
+use crate::checkpointer::Trouble;
 use crate::ignored::{self, Rules, RulesUse, Verdict};
 use crate::index::{Changes, Directory, Leaf, Node, Stamp, note};
-use crate::keeper::Trouble;
 use crate::limits::Limits;
 use crate::meta::MODE_BITS;
 use crate::watch::{Depth, Mail, ROOT_ITSELF, Watches};
@@ -25,7 +25,7 @@ pub(crate) const MAX_DEPTH: usize = 128;
 /// One look. Lives as long as the look takes.
 pub(crate) struct Look<'a> {
     pub limits: &'a Limits,
-    /// None: nobody tells us anything, so every look is at everything.
+    /// None: there are no events, so every scan reads everything.
     pub watches: Option<&'a mut Watches>,
     pub changes: &'a mut Changes,
     pub omissions: &'a mut Omissions,
@@ -140,7 +140,7 @@ impl<'a> Look<'a> {
         result
     }
 
-    /// Looks at all that is in a directory and below. It is watched first, so that nothing falls between.
+    /// Scans a directory and everything below. It is watched first, so that no change is missed.
     fn enter(&mut self, directory: &mut Directory, place: &OwnedFd) -> Result<(), Trouble> {
         self.watch(place);
         self.permissions(directory, place)?;

@@ -1,6 +1,6 @@
 //! Single files of a workspace, for callers who name them by path: looked at, read, written and removed beside whatever
 //! runs there. The workspace's directory is held open and every path is resolved below it by the kernel, so neither `..`
-//! nor a symbolic link leads out, also if somebody swaps a directory for a link at that very moment.
+//! nor a symbolic link leads out, also if someone swaps a directory for a link at that very moment.
 
 mod put;
 

@@ -6,6 +6,7 @@ mod mail;
 
 pub(crate) use mail::{Depth, Mail, Mailbox};
 
+use crate::sync::lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 /// Room for the kernel's news.
@@ -46,7 +47,7 @@ fn wanted() -> WatchFlags {
         | WatchFlags::ONLYDIR
 }
 
-/// The one watcher of a process, shared by all keepers.
+/// The one watcher of a process, shared by all checkpointers.
 #[derive(Debug)]
 pub struct Watcher {
     /// None where the system gives us no inotify; then nothing is reported, and every look is a scan.
@@ -55,7 +56,7 @@ pub struct Watcher {
     most: usize,
 }
 
-/// One who wants to know about a directory, and what the directory is called there.
+/// A subscriber to a directory, and the directory's name there.
 #[derive(Debug)]
 struct Interest {
     mailbox: Arc<Mailbox>,
@@ -74,14 +75,14 @@ impl Watcher {
         Self::with_limit(allowed.map_or(WATCHES_UNSAID, |all| all / OUR_SHARE.1 * OUR_SHARE.0))
     }
 
-    /// A watcher of at most so many directories; with 0 it is as if there were no inotify.
+    /// A watcher of at most this many directories; 0 is as if there were no inotify.
     pub fn with_limit(most: usize) -> Arc<Self> {
         let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
         let inotify = if most == 0 { None } else { inotify::init(flags).ok() };
         Arc::new(Self { inotify, watched: Mutex::default(), most })
     }
 
-    /// Starts a thread that reads what is queued while nobody looks, so that a long command does not fill the queue. It
+    /// Starts a thread that reads what is queued while no one looks, so that a long command does not fill the queue. It
     /// ends with the watcher.
     pub fn listen(self: &Arc<Self>) -> io::Result<()> {
         let watcher = Arc::downgrade(self);
@@ -93,7 +94,7 @@ impl Watcher {
     /// also what another thread was just reading.
     pub fn drain(&self) {
         let Some(inotify) = &self.inotify else { return };
-        // Locked over reading and telling: nobody may see an empty queue while its news are still in our hands.
+        // Locked over reading and telling: no one may see an empty queue while its news are still in our hands.
         let mut watched = self.watched();
         let mut room = [MaybeUninit::uninit(); NEWS_BYTES];
         let mut reader = Reader::new(inotify.as_fd(), &mut room);
@@ -118,7 +119,7 @@ impl Watcher {
     }
 
     fn watched(&self) -> MutexGuard<'_, HashMap<i32, Vec<Interest>>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.watched)
     }
 }
 
@@ -144,7 +145,7 @@ fn tell(watched: &mut HashMap<i32, Vec<Interest>>, event: &inotify::Event<'_>) {
         return;
     }
     if flags.contains(ReadFlags::IGNORED) {
-        // The directory is gone, and the kernel's watch with it. Its parent tells who must know, except for a root.
+        // The directory is gone, and the kernel's watch with it. Its parent notifies the subscribers, except for a root.
         for interest in watched.remove(&event.wd()).into_iter().flatten().filter(|one| one.path.is_empty()) {
             interest.mailbox.everything();
         }
@@ -170,7 +171,7 @@ fn tell(watched: &mut HashMap<i32, Vec<Interest>>, event: &inotify::Event<'_>) {
     }
 }
 
-/// The watches of one keeper. Dropped, they are given back.
+/// The watches of one checkpointer. Dropped, they are given back.
 #[derive(Debug)]
 pub(crate) struct Watches {
     watcher: Arc<Watcher>,
@@ -185,7 +186,7 @@ impl Watches {
         Self { watcher: Arc::clone(watcher), mailbox: Arc::clone(mailbox), numbers: BTreeMap::new() }
     }
 
-    /// Watches this very directory from now on, under this path; look into it after this, so that nothing falls between.
+    /// Starts to watch this directory under this path. Read it afterwards, so that no change is missed.
     pub fn watch(&mut self, path: &[u8], directory: BorrowedFd<'_>) -> Result<(), Exhausted> {
         let Some(inotify) = &self.watcher.inotify else { return Err(Exhausted) };
         let mut watched = self.watcher.watched();

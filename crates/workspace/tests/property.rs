@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
 
 use proptest::prelude::*;
+use shellkeep_workspace::checkpointer::{Checkpointer, Label, Limits};
 use shellkeep_workspace::fault::{Blow, Faults, Point};
-use shellkeep_workspace::keeper::{Keeper, Label, Limits};
 use shellkeep_workspace::repo::{Author, ObjectId};
 use shellkeep_workspace::restore::{self, RestoreError};
 use shellkeep_workspace::watch::Watcher;
@@ -138,7 +138,7 @@ struct World {
     workspace: PathBuf,
     home: PathBuf,
     faults: Arc<Faults>,
-    keeper: Keeper,
+    checkpointer: Checkpointer,
     model: Model,
     saved: Vec<(Option<ObjectId>, Nodes)>,
     now: Option<ObjectId>,
@@ -152,11 +152,12 @@ impl World {
         fs::create_dir(&workspace).unwrap();
         let faults = Arc::new(Faults::default());
         let watcher = Watcher::new();
-        let keeper = Keeper::with_faults(&watcher, workspace.clone(), home.clone(), Limits::default(), &faults);
+        let checkpointer =
+            Checkpointer::with_faults(&watcher, workspace.clone(), home.clone(), Limits::default(), &faults);
         let saved = vec![(None, Nodes::new())];
         let model = Model::default();
         let mut world =
-            Self { _temporary: temporary, workspace, home, faults, keeper, model, saved, now: None, count: 0 };
+            Self { _temporary: temporary, workspace, home, faults, checkpointer, model, saved, now: None, count: 0 };
         world.hide(Path::new(".git/config"));
         world.hide(Path::new("node_modules/package/index.js"));
         world
@@ -218,7 +219,7 @@ impl World {
             author: Author { name: "t".to_owned(), email: "t@localhost".to_owned() },
             seconds: 1_800_000_000 + self.count,
         };
-        if let Some(saved) = self.keeper.save(&label, self.now).unwrap() {
+        if let Some(saved) = self.checkpointer.save(&label, self.now).unwrap() {
             assert_eq!(saved.left_out.total, 0, "{:?}", saved.left_out);
             self.now = Some(saved.commit);
         }
@@ -228,7 +229,7 @@ impl World {
     fn rewind(&mut self, to: usize, fault: Option<u64>) {
         self.save();
         let (target, nodes) = self.saved[to % self.saved.len()].clone();
-        if let Some(repo) = self.keeper.repo() {
+        if let Some(repo) = self.checkpointer.repo() {
             let plan = restore::plan(repo, self.now, target).unwrap();
             let staged = restore::stage(repo, &self.workspace, &self.home, &plan, &self.faults).unwrap();
             if let Some(nth) = fault {
@@ -246,7 +247,7 @@ impl World {
             applied.finish().unwrap();
         }
         self.now = target;
-        self.keeper.took(target).unwrap();
+        self.checkpointer.took(target).unwrap();
     }
 
     fn act(&mut self, step: &Step) {
@@ -294,7 +295,7 @@ impl World {
             Step::Ignored { at } if self.model.is_directory(at) => self.hide(&at.join("x.pyc")),
             Step::Repository { at } if self.model.is_directory(at) => self.hide(&at.join(".git/HEAD")),
             Step::Save => self.save(),
-            Step::Rest => self.keeper.rest(),
+            Step::Rest => self.checkpointer.rest(),
             Step::Rewind { to, fault } => self.rewind(*to, *fault),
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! A recording in files on this machine: a session's directory, or an export.
 
-use super::source::{Page, Source, Wanted};
+use super::source::{EventSource, Page, Wanted};
 use crate::mask::{Masker, secret_values};
 use crate::read::{Filter, ReadError, Recording, Search};
 use shellkeep_redact::{Config, ConfigError, Redactor};
@@ -74,7 +74,7 @@ impl Files {
     }
 }
 
-impl Source for Files {
+impl EventSource for Files {
     type Error = FilesError;
 
     fn page(&mut self, after: u64, limit: usize, wanted: &Wanted, hidden: bool) -> Result<Page, FilesError> {

@@ -34,7 +34,7 @@ pub struct Page {
 }
 
 /// A recording somewhere.
-pub trait Source {
+pub trait EventSource {
     /// Why it cannot be read.
     type Error: fmt::Display;
 

@@ -34,7 +34,7 @@ fn shelf(seqs: &[u64], most: usize) -> Shelf {
     Shelf { lines: seqs.iter().map(|seq| line(*seq, of_type(*seq))).collect(), most }
 }
 
-impl Source for Shelf {
+impl EventSource for Shelf {
     type Error = Infallible;
 
     fn page(&mut self, after: u64, limit: usize, wanted: &Wanted, hidden: bool) -> Result<Page, Infallible> {

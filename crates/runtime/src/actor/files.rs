@@ -13,7 +13,7 @@ use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::{CheckpointError, CheckpointView, OpError};
 use shellkeep_session::{Cause, Event, Timestamp};
-use shellkeep_workspace::keeper::{Keeper, Label, Saved, Trouble};
+use shellkeep_workspace::checkpointer::{Checkpointer, Label, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;
 use std::error::Error;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ enum Keeping {
     #[default]
     Off,
     /// They are watched.
-    Idle(Box<Keeper>),
+    Idle(Box<Checkpointer>),
     /// They are being read or written.
     Busy(JoinHandle<Worked>),
 }
@@ -68,7 +68,7 @@ impl Keeping {
 
 /// The result of work with the files.
 pub(super) struct Worked {
-    keeper: Box<Keeper>,
+    keeper: Box<Checkpointer>,
     outcome: Outcome,
 }
 
@@ -150,7 +150,11 @@ impl Files {
         self.hold.overtake(self.keeping.is_busy());
     }
 
-    fn work(&mut self, mut keeper: Box<Keeper>, work: impl FnOnce(&mut Keeper) -> Outcome + Send + 'static) {
+    fn work(
+        &mut self,
+        mut keeper: Box<Checkpointer>,
+        work: impl FnOnce(&mut Checkpointer) -> Outcome + Send + 'static,
+    ) {
         let gate = Arc::clone(&self.ctx.checkpoints.gate);
         self.keeping = Keeping::Busy(tokio::task::spawn_blocking(move || {
             let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
@@ -177,7 +181,7 @@ impl Files {
             return;
         }
         let id = journal.id().clone();
-        let keeper = Box::new(checkpoints.keeper(&id, &journal.state().meta.workspace));
+        let keeper = Box::new(checkpoints.checkpointer(&id, &journal.state().meta.workspace));
         let parent = parent(journal);
         match first {
             First::Owed(Owed { wanted, due }) => {
@@ -428,7 +432,7 @@ impl Files {
     pub(super) async fn with_keeper<T: Send + 'static>(
         &mut self,
         journal: &mut Journal,
-        work: impl FnOnce(&mut Keeper) -> T + Send + 'static,
+        work: impl FnOnce(&mut Checkpointer) -> T + Send + 'static,
     ) -> Result<T, OpError> {
         self.settle(journal).await;
         self.hold.release();
@@ -439,7 +443,7 @@ impl Files {
         make_workspace(&self.ctx, journal.state()).await?;
         let (is_new, mut keeper) = match std::mem::take(&mut self.keeping) {
             Keeping::Idle(keeper) => (false, keeper),
-            _ => (true, Box::new(self.ctx.checkpoints.keeper(journal.id(), &journal.state().meta.workspace))),
+            _ => (true, Box::new(self.ctx.checkpoints.checkpointer(journal.id(), &journal.state().meta.workspace))),
         };
         let gate = Arc::clone(&self.ctx.checkpoints.gate);
         let working = tokio::task::spawn_blocking(move || {

@@ -19,8 +19,8 @@ use shellkeep_session::{
     AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, Notice, Origin, SessionId, SessionMeta,
     ShellState, Timestamp,
 };
+use shellkeep_workspace::checkpointer::REPOSITORY;
 use shellkeep_workspace::copy::{self, Copied};
-use shellkeep_workspace::keeper::REPOSITORY;
 use shellkeep_workspace::repo::ObjectId;
 use shellkeep_workspace::restore;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use crate::checkpoints::Wanted;
 use crate::context::SessionContext;
 use crate::ops::DEFAULT_TOOL;
 use shellkeep_session::Cause;
-use shellkeep_workspace::keeper::Due;
+use shellkeep_workspace::checkpointer::Due;
 
 /// A checkpoint that the previous daemon owed.
 pub(super) struct Owed {

@@ -4,7 +4,7 @@ use super::journal::Journal;
 use crate::checkpoints::Wanted;
 use crate::notices;
 use shellkeep_session::{ByteString, Checkpoint, FilesAt, LeftOut};
-use shellkeep_workspace::keeper::{Saved, Trouble};
+use shellkeep_workspace::checkpointer::{Saved, Trouble};
 
 /// What was last reported.
 #[derive(Debug, Default)]

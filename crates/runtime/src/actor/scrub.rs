@@ -8,7 +8,7 @@ use crate::state_file;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Content, Event, SessionState, Timestamp};
 use shellkeep_store::masked_state;
-use shellkeep_workspace::keeper;
+use shellkeep_workspace::checkpointer;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -81,7 +81,7 @@ async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result
     session.files.settle(&mut session.journal).await;
     let checkpoints = &session.ctx.checkpoints;
     let (home, faults, redactor) = (checkpoints.home(session.id()), checkpoints.faults().clone(), redactor.clone());
-    let purge = move || keeper::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
+    let purge = move || checkpointer::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
     let purged = tokio::task::spawn_blocking(purge).await?;
     session.ctx.share_files(session.journal.state());
     purged.map_err(|trouble| {

@@ -1,6 +1,6 @@
 //! Wakes one waiter at a time, with agents in turn: for a resource that only one can have at a time.
 
-use super::line::Line;
+use super::fair_queue::FairQueue;
 use crate::sync::lock;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -13,7 +13,7 @@ pub struct FairNotify {
 
 #[derive(Debug, Default)]
 struct State {
-    line: Line<oneshot::Sender<()>>,
+    queue: FairQueue<oneshot::Sender<()>>,
     next_number: u64,
     is_pending: bool,
 }
@@ -22,7 +22,7 @@ impl FairNotify {
     /// Wakes the next waiter.
     pub fn notify_one(&self) {
         let mut state = self.lock();
-        while let Some(waiter) = state.line.pop() {
+        while let Some(waiter) = state.queue.pop() {
             if waiter.send(()).is_ok() {
                 return;
             }
@@ -39,7 +39,7 @@ impl FairNotify {
         if std::mem::take(&mut state.is_pending) {
             let _ = sender.send(());
         } else {
-            state.line.push(agent, number, sender);
+            state.queue.push(agent, number, sender);
         }
         drop(state);
         Notified { notify: Arc::clone(self), agent: Arc::clone(agent), number, receiver, is_notified: false }
@@ -71,7 +71,7 @@ impl Notified {
 
 impl Drop for Notified {
     fn drop(&mut self) {
-        let left = self.notify.lock().line.remove(&self.agent, self.number).is_some();
+        let left = self.notify.lock().queue.remove(&self.agent, self.number).is_some();
         if !left && !self.is_notified && self.receiver.try_recv().is_ok() {
             self.notify.notify_one();
         }

@@ -1,4 +1,4 @@
-//! The gate on its own: who gets in, in which order, and that nobody is forgotten.
+//! The gate on its own: who gets in, in which order, and that no one is forgotten.
 
 use super::*;
 use std::collections::VecDeque;

@@ -6,7 +6,7 @@ use crate::sync::lock;
 use shellkeep_session::{Cause, Claim, FilesAt, SessionId, SessionState, Timestamp};
 use shellkeep_shared::{KeptFiles, Ship};
 use shellkeep_workspace::blobs::{BlobError, Blobs, SessionBlobs};
-use shellkeep_workspace::keeper::Adopted;
+use shellkeep_workspace::checkpointer::Adopted;
 use shellkeep_workspace::repo::Repo;
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -204,7 +204,7 @@ impl SharedFiles {
         let wanted: Vec<FilesAt> = state.files.iter().cloned().chain(noted_at).collect();
         let place = self.of(&state.meta.session_id, state.meta.created_at);
         let (faults, folder) = (Arc::clone(self.checkpoints.faults()), noted.map(|noted| noted.folder.clone()));
-        let mut keeper = self.checkpoints.keeper(&state.meta.session_id, &state.meta.workspace);
+        let mut checkpointer = self.checkpoints.checkpointer(&state.meta.session_id, &state.meta.workspace);
         let workspace = path(&state.meta.workspace).to_owned();
         let label = Wanted::for_other(Cause::Outside, state.seq).label(&state.meta.session_id, None);
         let bringing = move || {
@@ -217,15 +217,15 @@ impl SharedFiles {
                 }
             }
             let Some((at, commit, repo)) = found else { return Ok(Brought::NoCheckpoint) };
-            keeper.fetch(&repo).map_err(reason)?;
+            checkpointer.fetch(&repo).map_err(reason)?;
             let restored = match is_own {
                 true => {
                     let made = std::fs::create_dir_all(&workspace).map_err(reason);
-                    Some(made.and_then(|()| keeper.adopt(commit, &label).map_err(reason))?)
+                    Some(made.and_then(|()| checkpointer.adopt(commit, &label).map_err(reason))?)
                 }
                 false => None,
             };
-            keeper.rest();
+            checkpointer.rest();
             Ok(Brought::Files { at, restored })
         };
         match tokio::task::spawn_blocking(bringing).await {

@@ -2,7 +2,7 @@
 
 use super::files::Brought;
 use shellkeep_session::{Notice, NoticeCode, RunId};
-use shellkeep_workspace::keeper::Adopted;
+use shellkeep_workspace::checkpointer::Adopted;
 
 /// The shared store does not answer.
 pub(super) fn kept_here_only(reason: &str) -> Notice {

@@ -173,7 +173,7 @@ impl Parts {
         let limits = adaptive_limits(&self.quotas, self.config.admission.min_running);
         let adaptive = Arc::new(Adaptive::new(limits, Arc::clone(&self.config.senses)));
         let ctx = Arc::new_cyclic(|ctx: &Weak<SessionContext>| {
-            let registry = Registry::new(stored.clone(), lifetime, spawn_owner(ctx.clone()));
+            let registry = Registry::new(stored.clone(), lifetime, spawn_actor(ctx.clone()));
             self.context(data_dir, Arc::clone(&recordings), Arc::clone(&adaptive), Arc::clone(&work), registry.into())
         });
         let files = self.files(&ctx, &work);
@@ -304,7 +304,7 @@ impl Parts {
 }
 
 /// Starts the task of a session for as long as the engine lives.
-fn spawn_owner(ctx: Weak<SessionContext>) -> Spawn {
+fn spawn_actor(ctx: Weak<SessionContext>) -> Spawn {
     Box::new(move |state, mailbox, slot| {
         let ctx = ctx.upgrade().ok_or(OpError::ShuttingDown)?;
         tokio::spawn(Actor::new(ctx, state, mailbox, slot).serve());
@@ -312,14 +312,14 @@ fn spawn_owner(ctx: Weak<SessionContext>) -> Spawn {
     })
 }
 
-/// Takes over what runs and starts what goes on beside all operations.
+/// Takes over what runs and starts the background tasks.
 async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
     // Starts one shell first, to detect a bash that does not work.
     inner.ctx.pool.probe().await?;
     for service in left {
         take_over(inner, service);
     }
-    tokio::spawn(Pool::keep_ahead(Arc::downgrade(&inner.ctx.pool)));
+    tokio::spawn(Pool::keep_spares(Arc::downgrade(&inner.ctx.pool)));
     let files = Arc::clone(&inner.files);
     tokio::spawn(async move { files.keep_owed().await });
     inner.housekeeping.spawn(&inner.factory);

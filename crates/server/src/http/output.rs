@@ -1,7 +1,7 @@
 //! `…/runs/{run_id}/output`, `/input` and `/signal`.
 
 use super::door::json;
-use super::responses::{Common, Ended, Searched};
+use super::responses::{Common, RunEnded, Searched};
 use crate::auth::Scoped;
 use crate::body::{Json, RUN_LIMIT, SMALL_LIMIT};
 use crate::detached::detached;
@@ -46,7 +46,7 @@ pub async fn read(
         ("run_id" = String, Path, description = "The run")
     ),
     request_body = InputRequest,
-    responses((status = 200, description = "Taken", body = InputAccepted), Ended, Common)
+    responses((status = 200, description = "Taken", body = InputAccepted), RunEnded, Common)
 )]
 pub async fn input(
     Scoped(engine): Scoped,
@@ -70,7 +70,7 @@ pub async fn input(
         ("run_id" = String, Path, description = "The run, or its request_id")
     ),
     request_body = SignalRequest,
-    responses((status = 200, description = "Sent", body = SignalSent), Ended, Common)
+    responses((status = 200, description = "Sent", body = SignalSent), RunEnded, Common)
 )]
 pub async fn signal(
     Scoped(engine): Scoped,

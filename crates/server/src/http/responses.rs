@@ -14,7 +14,7 @@ pub struct Agent;
 /// Errors when a limit is reached.
 pub struct Full;
 /// Errors of what only a running command accepts.
-pub struct Ended;
+pub struct RunEnded;
 /// Errors of operations on files.
 pub struct Files;
 /// Errors of operations on one file.
@@ -106,7 +106,7 @@ impl IntoResponses for ServiceName {
     }
 }
 
-impl IntoResponses for Ended {
+impl IntoResponses for RunEnded {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[("409", "`run_ended`, `no_input`")])
     }

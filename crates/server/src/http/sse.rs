@@ -20,7 +20,7 @@ use shellkeep_runtime::{
     Attached, Engine, EventStream, Hold, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share,
 };
 use shellkeep_session::{ServiceId, SessionId};
-use source::{Source, event, whole};
+use source::{SseSource, event, whole};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -81,7 +81,7 @@ pub fn error_event(refusal: &Refusal) -> Vec<u8> {
     events
 }
 
-fn response(permit: StreamPermit, source: impl Source) -> Response {
+fn response(permit: StreamPermit, source: impl SseSource) -> Response {
     let (sender, receiver) = mpsc::channel(BACKLOG);
     tokio::spawn(pump(permit, source, sender));
     let headers = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];
@@ -89,7 +89,7 @@ fn response(permit: StreamPermit, source: impl Source) -> Response {
 }
 
 /// Moves events to the reader until either ends. The source does not end with its reader.
-async fn pump(permit: StreamPermit, mut source: impl Source, sender: mpsc::Sender<Bytes>) {
+async fn pump(permit: StreamPermit, mut source: impl SseSource, sender: mpsc::Sender<Bytes>) {
     let mut alive = tokio::time::interval(KEEP_ALIVE);
     alive.reset();
     loop {
@@ -168,7 +168,7 @@ struct Run {
     _attached: Option<Attached>,
 }
 
-impl Source for Run {
+impl SseSource for Run {
     async fn next(&mut self) -> Option<Vec<u8>> {
         if !std::mem::replace(&mut self.is_told, true) {
             let started = StartedEvent { run_id: self.stream.run_id().to_string(), seq: self.stream.seq() };

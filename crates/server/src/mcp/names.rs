@@ -1,7 +1,8 @@
 //! Names for sessions of clients that did not name one: readable, stable, and one for each open window.
 
+use crate::sync::lock;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Characters of a client's or project's own name in a session's name: enough to recognise, and short enough that the
 /// whole with `thread_{agent}_` and the number of the window stays an id.
@@ -13,32 +14,32 @@ pub struct Names(Arc<Mutex<HashSet<String>>>);
 
 /// A name that no other client gets while this is held.
 #[derive(Debug)]
-pub struct Lease {
+pub struct TakenName {
     name: String,
     taken: Arc<Mutex<HashSet<String>>>,
 }
 
 impl Names {
     /// Takes `name`, or `name-2`, `name-3`, … if others use it. Always terminates: there is always a free number.
-    pub fn take(&self, name: &str) -> Lease {
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn take(&self, name: &str) -> TakenName {
+        let mut taken = lock(&self.0);
         let numbered = (2u64..).map(|number| format!("{name}-{number}"));
         let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !taken.contains(name));
         let name = free.unwrap_or_else(|| name.to_owned());
         taken.insert(name.clone());
-        Lease { name, taken: Arc::clone(&self.0) }
+        TakenName { name, taken: Arc::clone(&self.0) }
     }
 }
 
-impl Lease {
+impl TakenName {
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-impl Drop for Lease {
+impl Drop for TakenName {
     fn drop(&mut self) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        lock(&self.taken).remove(&self.name);
     }
 }
 

@@ -2,8 +2,9 @@
 //! needed.
 
 use super::hub::Hub;
-use super::names::{self, Lease};
+use super::names::{self, TakenName};
 use crate::refusal::Refusal;
+use crate::sync::lock;
 use axum::http::HeaderMap;
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
@@ -13,7 +14,7 @@ use shellkeep_runtime::{
 };
 use shellkeep_session::{ByteString, IdError, SessionId};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The header by which an HTTP client names its session.
 const SESSION_HEADER: &str = "shellkeep-session";
@@ -39,13 +40,13 @@ pub struct Pipe {
     session: Option<SessionId>,
     directory: Option<String>,
     workspace: Option<String>,
-    lease: Mutex<LeaseState>,
+    name: Mutex<NameState>,
     is_gone: AtomicBool,
 }
 
-enum LeaseState {
+enum NameState {
     NotTaken,
-    Taken(Lease),
+    Taken(TakenName),
     /// The client is gone. Its running commands keep the name, but other clients may now use it too.
     Released(String),
 }
@@ -97,8 +98,8 @@ impl Pipe {
         directory: Option<String>,
         workspace: Option<String>,
     ) -> Arc<Self> {
-        let lease = Mutex::new(LeaseState::NotTaken);
-        Arc::new(Self { engine, session, directory, workspace, lease, is_gone: AtomicBool::new(false) })
+        let name = Mutex::new(NameState::NotTaken);
+        Arc::new(Self { engine, session, directory, workspace, name, is_gone: AtomicBool::new(false) })
     }
 
     /// The engine with its rights.
@@ -120,8 +121,8 @@ impl Pipe {
     pub fn release(&self) {
         self.is_gone.store(true, Ordering::Relaxed);
         let mut state = self.state();
-        if let LeaseState::Taken(lease) = &*state {
-            *state = LeaseState::Released(lease.name().to_owned());
+        if let NameState::Taken(taken) = &*state {
+            *state = NameState::Released(taken.name().to_owned());
         }
     }
 
@@ -133,20 +134,20 @@ impl Pipe {
     fn name(&self, hub: &Hub, client: &str) -> String {
         let mut state = self.state();
         match &*state {
-            LeaseState::Taken(lease) => lease.name().to_owned(),
-            LeaseState::Released(name) => name.clone(),
-            LeaseState::NotTaken => {
+            NameState::Taken(taken) => taken.name().to_owned(),
+            NameState::Released(name) => name.clone(),
+            NameState::NotTaken => {
                 let own = names::of_project(client, self.directory.as_deref().unwrap_or_default());
-                let lease = hub.names.take(&names::bound(self.engine.scope().agent(), &own));
-                let name = lease.name().to_owned();
-                *state = LeaseState::Taken(lease);
+                let taken = hub.names.take(&names::bound(self.engine.scope().agent(), &own));
+                let name = taken.name().to_owned();
+                *state = NameState::Taken(taken);
                 name
             }
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, LeaseState> {
-        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, NameState> {
+        lock(&self.name)
     }
 }
 

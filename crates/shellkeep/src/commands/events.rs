@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueHint};
 use serde_json::Value;
 use shellkeep_protocol::{EventRequest, PostedEvents};
 use shellkeep_record::Line;
-use shellkeep_record::player::{Source as _, Summary, Wanted};
+use shellkeep_record::player::{EventSource as _, Summary, Wanted};
 use shellkeep_session::SessionId;
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;

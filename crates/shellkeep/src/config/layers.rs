@@ -1,7 +1,7 @@
 //! All layers together: the uppermost that says something wins.
 
 use super::layer::Layer;
-use super::setting::{Setting, Source};
+use super::setting::{SetBy, Setting};
 use crate::failure::Failure;
 use shellkeep_session::{QuotaName, Quotas};
 use std::path::PathBuf;
@@ -41,14 +41,14 @@ impl Layers {
         get: impl Fn(&Layer) -> Option<T>,
         default: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<Setting<T>, Failure> {
-        let file = || Source::File(self.path.clone().unwrap_or_default());
+        let file = || SetBy::File(self.path.clone().unwrap_or_default());
         let found = get(&self.flags)
-            .map(|value| Setting { value, source: Source::Flag })
-            .or_else(|| get(&self.env).map(|value| Setting { value, source: Source::Environment(variable.to_owned()) }))
+            .map(|value| Setting { value, source: SetBy::Flag })
+            .or_else(|| get(&self.env).map(|value| Setting { value, source: SetBy::Environment(variable.to_owned()) }))
             .or_else(|| get(&self.file).map(|value| Setting { value, source: file() }));
         match found {
             Some(setting) => Ok(setting),
-            None => Ok(Setting { value: default()?, source: Source::Default }),
+            None => Ok(Setting { value: default()?, source: SetBy::Default }),
         }
     }
 }

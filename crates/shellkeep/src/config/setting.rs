@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum SetBy {
     /// The command line.
     Flag,
     /// A variable.
@@ -18,7 +18,7 @@ pub enum Source {
     Default,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SetBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => f.write_str("flag"),
@@ -34,8 +34,8 @@ impl fmt::Display for Source {
 pub struct Setting<T> {
     /// The value in force.
     pub value: T,
-    /// Who said so.
-    pub source: Source,
+    /// Where it was set.
+    pub source: SetBy,
 }
 
 /// A setting as it is shown.

@@ -1,12 +1,13 @@
 //! Names that belong to one file: the first one copied is remembered, the others are linked to it.
 
+use crate::sync::lock;
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, linkat, open};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Number of shards, each with its own lock, so that the threads rarely wait: some package managers link every file.
 const PARTS: usize = 64;
@@ -36,10 +37,10 @@ impl Links {
         make: impl FnOnce() -> io::Result<u64>,
     ) -> io::Result<u64> {
         let part = usize::try_from(stat.st_ino % PARTS as u64).unwrap_or_default();
-        let mut known = self.parts[part].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.parts[part]);
         let key = (stat.st_dev, stat.st_ino);
         if let Some(first) = known.get(&key) {
-            // A file can have only so many names on some file systems; then it is copied after all.
+            // Some file systems limit the links to a file; then it is copied.
             match linkat(&self.root, first.as_slice(), directory, name, AtFlags::empty()) {
                 Ok(()) => return Ok(0),
                 Err(rustix::io::Errno::MLINK) => {}

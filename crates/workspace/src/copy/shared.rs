@@ -3,6 +3,7 @@
 use super::links::Links;
 use crate::fault::Faults;
 use crate::root;
+use crate::sync::lock;
 use rustix::fs::{Mode, OFlags, open};
 use std::ffi::CString;
 use std::io;
@@ -10,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// How many omitted paths are listed; all are counted.
 const NAMED: usize = 20;
@@ -147,10 +148,6 @@ impl<'a> Shared<'a> {
             self.changed.notify_all();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The bits that the system takes from new files. It cannot be asked for without setting it, so it is read; unknown, all

@@ -1,5 +1,5 @@
 //! The index in a file, so that a session that wakes need not read every file again. It is a cache: a reader that finds it
-//! missing, broken or of another version goes on without it.
+//! missing, broken or of another version continues without it.
 
 use super::{Base, Directory, Index, Leaf, Node, Stamp, Written};
 use crate::repo::ObjectId;
@@ -138,7 +138,7 @@ fn get_id(rest: &mut &[u8]) -> Option<ObjectId> {
     ObjectId::try_from(get(rest, HASH)?).ok()
 }
 
-/// The outer option tells whether it could be read.
+/// The outer option says whether it could be read.
 fn get_maybe_id(rest: &mut &[u8]) -> Option<Option<ObjectId>> {
     if get_byte(rest)? == 0 { Some(None) } else { get_id(rest).map(Some) }
 }

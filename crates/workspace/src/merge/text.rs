@@ -2,7 +2,7 @@
 
 /// Comparing takes a time that grows with the product of the lines: some 0.1 s at worst with this many pairs.
 const PAIRS_MOST: usize = 20_000_000;
-/// As git does: a NUL among the first bytes means that it is no text.
+/// As git does: a NUL among the first bytes means that it is not text.
 const LOOKED_AT: usize = 8000;
 
 /// The merged text, or why there is none.

@@ -2,6 +2,7 @@
 
 use super::error::{at, damaged};
 use super::{RepoError, Result};
+use crate::sync::{read, write};
 use flate2::read::ZlibDecoder;
 use gix_hash::ObjectId;
 use gix_object::Kind;
@@ -11,7 +12,7 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 /// The longest header of a loose object: a kind, a size, a zero byte.
 const HEADER_BYTES: usize = 32;
@@ -71,7 +72,7 @@ impl Objects {
     }
 
     pub(super) fn packs(&self) -> Packs {
-        self.packs.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.packs).clone()
     }
 
     /// Opens packs that are new and lets go of those that are gone.
@@ -91,7 +92,7 @@ impl Objects {
         }
         // Big ones first: most objects are there.
         packs.sort_by_key(|pack| std::cmp::Reverse(pack.index.num_objects()));
-        *self.packs.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(packs);
+        *write(&self.packs) = Arc::new(packs);
         Ok(())
     }
 
@@ -106,7 +107,7 @@ impl Objects {
 
     /// Whether an object is there. A loose one without bytes is not: a power cut can leave that.
     pub(super) fn contains(&self, id: ObjectId) -> bool {
-        let packs = self.packs.read().unwrap_or_else(PoisonError::into_inner);
+        let packs = read(&self.packs);
         packs.iter().any(|pack| pack.index.lookup(id).is_some())
             || fs::metadata(self.loose_path(id)).is_ok_and(|file| file.len() > 0)
     }
@@ -179,7 +180,7 @@ impl Objects {
 
     /// Opens an object for `read`.
     pub(super) fn open_with<T>(&self, id: ObjectId, read: impl FnOnce(Opened<'_>) -> Result<T>) -> Result<T> {
-        // What it is found as may be gone a moment later, so the closure must run at most once: find first.
+        // What it is found as may be gone right after, so the closure must run at most once: find first.
         let mut read = Some(read);
         self.with(id, |found| {
             let opened = match found {

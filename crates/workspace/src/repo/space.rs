@@ -5,6 +5,7 @@ use super::error::Result;
 use super::gathered::Written;
 use super::objects::Objects;
 use super::refs::Refs;
+use crate::sync::lock;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -50,7 +51,7 @@ impl Use {
         self
     }
 
-    /// Whether there are so many files that a pack should take them in.
+    /// Whether there are enough files for a pack.
     pub(super) fn has_many_files(&self) -> bool {
         self.loose_objects > LOOSE_OBJECTS_MOST || self.packs > PACKS_MOST || self.loose_refs > LOOSE_REFS_MOST
     }
@@ -72,7 +73,7 @@ pub(super) struct Space {
 impl Space {
     /// What the repository in `directory` takes.
     pub(super) fn used(&self, directory: &Path, objects: &Database, refs: &Refs) -> Result<Use> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         let written = objects.written();
         let seen = match &mut *seen {
             Some(seen) => seen,

@@ -65,7 +65,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// As git writes it down. What has no place in a header is left out, so that nobody's name can forge one.
+    /// As git writes it down. What has no place in a header is left out, so that no one's name can forge one.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let clean = |text: &str| {
             let text: String =

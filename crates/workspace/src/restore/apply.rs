@@ -311,7 +311,7 @@ impl<'a> Applier<'a> {
                 }
                 match staged.swap(&spot) {
                     Ok(()) => {}
-                    // A file system that cannot swap: for a moment nothing is there.
+                    // A file system that cannot swap: nothing is there in between.
                     Err(Errno::INVAL | Errno::NOSYS) => {
                         return match self.take_out(number, path, old)? {
                             Outcome::Removed => self.place(number, path, inode),
@@ -331,7 +331,7 @@ impl<'a> Applier<'a> {
         Ok(Outcome::Kept(CHANGED))
     }
 
-    /// Permissions in the end, from the deepest up: what forbids to go on is set last.
+    /// Permissions in the end, from the deepest up: what would forbid further changes is set last.
     fn set_bits(&self, task: &Task) -> Result<Outcome, Errno> {
         let bits_of = |mode: u32| mode & MODE_BITS;
         match task.action {

@@ -28,13 +28,13 @@ const BALLAST: &str = "ballast";
 const BALLAST_PER_TASK: u64 = 512;
 /// What a directory that grows takes at once, for a few of them.
 const BALLAST_AT_LEAST: u64 = 256 << 10;
-/// So many files are synced one by one; with more it is cheaper to sync the file system.
+/// Up to this many files are synced one by one; with more it is cheaper to sync the file system.
 const SYNCED_ALONE: usize = 64;
 /// What the name of a stage in the workspace begins with; the name of `home` follows, which is the session's.
 const IN_WORKSPACE: &str = ".shellkeep-stage-";
-/// Nobody else's business while it is staged.
+/// No one else's business while it is staged.
 const PRIVATE: u32 = 0o700;
-/// statx tells the mount; rustix has no name for it.
+/// statx reports the mount; rustix has no name for it.
 const MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x1000);
 
 /// Everything is written and nothing is changed. Dropped without being applied, it is removed.

@@ -31,7 +31,7 @@ impl Strip<'_> {
             entries.into_iter().map(|entry| (entry.name, (entry.kind, entry.id))).collect();
         let failed = |source: io::Error| RepoError::Io { path: place.to_owned(), source };
         let listing = match fs::read_dir(place) {
-            // Nobody but its owner can say what is in it, and the copy has nothing of it.
+            // No one but its owner can say what is in it, and the copy has nothing of it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
             other => other.map_err(failed)?,
         };

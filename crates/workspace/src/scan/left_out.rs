@@ -1,4 +1,4 @@
-//! What a checkpoint does not hold though nobody asked for that, and why.
+//! What a checkpoint does not hold though no one asked for that, and why.
 
 use crate::ignored::RULES_FILE;
 use std::collections::{BTreeMap, BTreeSet};

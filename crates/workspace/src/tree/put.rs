@@ -148,7 +148,7 @@ impl NameAt<'_> {
         let name = aside.name.as_str();
         match renameat_with(&self.directory, name, &self.directory, self.name, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => Err(TreeError::Unexpected { current: self.sha256()? }),
-            // Some file systems cannot promise it. We looked a moment ago, which is nearly as good.
+            // Some file systems cannot promise it. We have just checked, which is nearly as good.
             Err(Errno::INVAL | Errno::NOSYS) => Ok(renameat(&self.directory, name, &self.directory, self.name)?),
             other => Ok(other?),
         }

@@ -1,8 +1,9 @@
-//! What a keeper has been told and has not looked at yet.
+//! What a checkpointer has been told and has not looked at yet.
 
+use crate::sync::lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Names that are kept one by one; beyond that, everything is scanned, which costs no more by then.
 const MAX_NAMES: usize = 50_000;
@@ -16,7 +17,7 @@ pub(crate) enum Depth {
     Below,
 }
 
-/// What has changed, as far as was told.
+/// What has changed, according to inotify.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
     /// More than can be named: the queue overflowed, or the root itself was touched.
@@ -52,7 +53,7 @@ impl Mail {
     }
 }
 
-/// Where a keeper's news wait. Filled when the watcher is drained.
+/// Where a checkpointer's news wait. Filled when the watcher is drained.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     is_full: AtomicBool,
@@ -91,7 +92,7 @@ impl Mailbox {
     }
 
     fn mail(&self) -> MutexGuard<'_, Mail> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.mail)
     }
 }
 

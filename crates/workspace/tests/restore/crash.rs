@@ -23,7 +23,7 @@ fn child() {
     let (now, target) = way.split_once(' ').unwrap();
     let commit = |hex: &str| ObjectId::from_hex(hex.as_bytes()).unwrap();
     let mut room = Room::at(Path::new(&directory));
-    room.keeper.open_repo().unwrap();
+    room.checkpointer.open_repo().unwrap();
     room.now = Some(commit(now));
     if let Ok(blow) = std::env::var(BLOW) {
         let (point, nth) = blow.split_once(' ').unwrap();

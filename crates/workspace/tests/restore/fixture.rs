@@ -1,7 +1,7 @@
 //! A workspace with checkpoints that is rewound, and everything that is in it.
 
+use shellkeep_workspace::checkpointer::{Checkpointer, Label, Limits};
 use shellkeep_workspace::fault::Faults;
-use shellkeep_workspace::keeper::{Keeper, Label, Limits};
 use shellkeep_workspace::repo::{Author, ObjectId, Repo};
 use shellkeep_workspace::restore::{self, Applied, KeptBack, Plan};
 use shellkeep_workspace::watch::Watcher;
@@ -20,7 +20,7 @@ pub struct Room {
     _temporary: Option<tempfile::TempDir>,
     pub workspace: PathBuf,
     pub home: PathBuf,
-    pub keeper: Keeper,
+    pub checkpointer: Checkpointer,
     pub now: Option<ObjectId>,
     pub faults: Arc<Faults>,
     count: i64,
@@ -43,8 +43,9 @@ impl Room {
         fs::create_dir_all(workspace).unwrap();
         let faults = Arc::new(Faults::default());
         let (workspace, home) = (workspace.to_owned(), home.to_owned());
-        let keeper = Keeper::with_faults(&Watcher::new(), workspace.clone(), home.clone(), Limits::default(), &faults);
-        Self { _temporary: None, workspace, home, keeper, now: None, faults, count: 0 }
+        let checkpointer =
+            Checkpointer::with_faults(&Watcher::new(), workspace.clone(), home.clone(), Limits::default(), &faults);
+        Self { _temporary: None, workspace, home, checkpointer, now: None, faults, count: 0 }
     }
 
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
@@ -70,13 +71,13 @@ impl Room {
             author: Author { name: "t".to_owned(), email: "t@localhost".to_owned() },
             seconds: 1_800_000_000 + self.count,
         };
-        let saved = self.keeper.save(&label, self.now).unwrap();
+        let saved = self.checkpointer.save(&label, self.now).unwrap();
         self.now = saved.map(|saved| saved.commit).or(self.now);
         self.now.unwrap()
     }
 
     pub fn repo(&self) -> &Repo {
-        self.keeper.repo().unwrap()
+        self.checkpointer.repo().unwrap()
     }
 
     pub fn plan(&self, target: Option<ObjectId>) -> Plan {
@@ -103,7 +104,7 @@ impl Room {
         let told: Vec<_> = kept_back.iter().map(|kept| kept.path.clone()).collect();
         assert!(foreseen.iter().all(|path| told.contains(path)), "{foreseen:?} {told:?}");
         self.now = target;
-        self.keeper.took(target).unwrap();
+        self.checkpointer.took(target).unwrap();
         self.assert_tidy();
         kept_back
     }

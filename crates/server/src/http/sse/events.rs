@@ -1,6 +1,6 @@
 //! A recording as events: `event` with its number as the id, until the client disconnects; `error` on failure.
 
-use super::source::{Source, event};
+use super::source::{SseSource, event};
 use crate::http::problem::problem;
 use crate::refusal::Refusal;
 use crate::translate;
@@ -12,7 +12,7 @@ pub struct Follow {
     pub over: bool,
 }
 
-impl Source for Follow {
+impl SseSource for Follow {
     async fn next(&mut self) -> Option<Vec<u8>> {
         if self.over {
             return None;

@@ -1,6 +1,6 @@
 //! A daemon that pauses writes, as events: `held` at once, `released` when the pause ends.
 
-use super::source::{Source, event};
+use super::source::{SseSource, event};
 use serde_json::json;
 use shellkeep_runtime::Hold;
 
@@ -10,7 +10,7 @@ pub struct Held {
     pub told: u8,
 }
 
-impl Source for Held {
+impl SseSource for Held {
     async fn next(&mut self) -> Option<Vec<u8>> {
         let name = match self.told {
             0 => "held",

@@ -1,6 +1,6 @@
 //! A log as events: `log` as it is written, `end` with the service when it has ended, `error` on failure.
 
-use super::source::{Source, event, whole};
+use super::source::{SseSource, event, whole};
 use crate::http::problem::problem;
 use crate::refusal::Refusal;
 use crate::translate;
@@ -30,7 +30,7 @@ pub enum Phase {
     Over,
 }
 
-impl Source for Follow {
+impl SseSource for Follow {
     async fn next(&mut self) -> Option<Vec<u8>> {
         let mut events = Vec::new();
         if self.phase == Phase::Following {

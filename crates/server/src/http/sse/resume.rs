@@ -1,7 +1,7 @@
 //! An agent's work on a message as events: `event` for each new event of the session, `output` for pieces of the answer,
 //! `result` at the end.
 
-use super::source::{Source, event};
+use super::source::{SseSource, event};
 use crate::translate;
 use shellkeep_protocol::AnswerEvent;
 use shellkeep_runtime::{ResumeChunk, ResumeStream};
@@ -9,7 +9,7 @@ use shellkeep_runtime::{ResumeChunk, ResumeStream};
 /// Work that is watched.
 pub struct Watch(pub ResumeStream);
 
-impl Source for Watch {
+impl SseSource for Watch {
     async fn next(&mut self) -> Option<Vec<u8>> {
         let mut events = Vec::new();
         match self.0.next().await? {

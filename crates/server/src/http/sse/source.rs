@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::future::Future;
 
 /// Where events come from. `next` is cancel-safe.
-pub trait Source: Send + 'static {
+pub trait SseSource: Send + 'static {
     /// The next encoded events, possibly empty; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Option<Vec<u8>>> + Send;
 }

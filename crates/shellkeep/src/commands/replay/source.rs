@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use shellkeep_protocol::{OutputResponse, Session, StreamName, text};
-use shellkeep_record::player::{Files, Page, Source, Wanted};
+use shellkeep_record::player::{EventSource, Files, Page, Wanted};
 use shellkeep_record::{Hash, Key, Line, Recording, SessionKey};
 use shellkeep_session::SessionId;
 use std::fs::File;
@@ -88,7 +88,7 @@ impl Events {
     }
 }
 
-impl Source for Events {
+impl EventSource for Events {
     type Error = String;
 
     fn page(&mut self, after: u64, limit: usize, wanted: &Wanted, hidden: bool) -> Result<Page, String> {

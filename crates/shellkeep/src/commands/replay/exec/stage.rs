@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use shellkeep_protocol::{CreateSessionRequest, Session};
-use shellkeep_record::player::{Source as _, Wanted};
+use shellkeep_record::player::{EventSource as _, Wanted};
 use shellkeep_session::{ByteString, SessionId, ShellState};
 use std::collections::BTreeMap;
 use std::fs;

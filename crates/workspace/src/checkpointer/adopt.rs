@@ -1,7 +1,7 @@
 //! Takes over files that were kept elsewhere: their checkpoints into this node's repository, and the last of them into the
 //! workspace.
 
-use super::{Keeper, Label, Trouble, create};
+use super::{Checkpointer, Label, Trouble, create};
 use crate::repo::{ObjectId, Repo, RepoError};
 use crate::restore::{self, RestoreError};
 
@@ -31,7 +31,7 @@ pub struct Adopted {
     pub kept_back: usize,
 }
 
-impl Keeper {
+impl Checkpointer {
     /// Brings all checkpoints that `from` has to this repository.
     pub fn fetch(&mut self, from: &Repo) -> Result<(), Trouble> {
         let repo = match &mut self.repo {
@@ -45,7 +45,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Makes the workspace what a checkpoint has, after [`Keeper::fetch`]. What is there and not in a checkpoint is tagged
+    /// Makes the workspace what a checkpoint has, after [`Checkpointer::fetch`]. What is there and not in a checkpoint is tagged
     /// first, with `label`.
     pub fn adopt(&mut self, commit: ObjectId, label: &Label) -> Result<Adopted, AdoptError> {
         // One that was interrupted is completed, and then compared like anything else that is there.

@@ -1,8 +1,8 @@
 //! What was told by the kernel is found and saved, and nothing else is looked for.
 
 use crate::fixture::{Room, Thing};
+use shellkeep_workspace::checkpointer::{Counts, Limits, Trouble};
 use shellkeep_workspace::fault::Faults;
-use shellkeep_workspace::keeper::{Counts, Limits, Trouble};
 use shellkeep_workspace::restore;
 use shellkeep_workspace::watch::Watcher;
 use std::fs;
@@ -12,12 +12,12 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 fn each_kind_of_change_makes_one_checkpoint_and_none_makes_none() {
     let mut room = Room::new();
     room.begin();
-    assert!(room.keeper.needs_base(), "an empty workspace has no checkpoint either");
+    assert!(room.checkpointer.needs_base(), "an empty workspace has no checkpoint either");
     assert_eq!(room.try_save().unwrap(), None);
-    assert!(room.keeper.repo().is_none(), "nothing to keep needs no repository");
+    assert!(room.checkpointer.repo().is_none(), "nothing to keep needs no repository");
 
     room.write("src/main.rs", "fn main() {}");
-    assert!(!room.keeper.is_clean());
+    assert!(!room.checkpointer.is_clean());
     let saved = room.save().unwrap();
     assert_eq!(saved.counts, Counts { added: 1, changed: 0, deleted: 0 });
     assert!(saved.bytes_written > 0 && saved.left_out.total == 0);
@@ -55,7 +55,7 @@ fn a_change_that_is_undone_is_none() {
     room.write("a", "one");
     room.write("b", "x");
     fs::remove_file(room.path("b")).unwrap();
-    assert!(!room.keeper.is_clean());
+    assert!(!room.checkpointer.is_clean());
     assert_eq!(room.try_save().unwrap(), None);
     room.assert_clean();
 }
@@ -137,24 +137,24 @@ fn the_root_may_be_missing_replaced_and_moved() {
     let mut room = Room::new();
     fs::remove_dir(&room.workspace).unwrap();
     room.begin();
-    assert!(room.keeper.is_clean() || room.try_save().unwrap().is_none());
+    assert!(room.checkpointer.is_clean() || room.try_save().unwrap().is_none());
     fs::create_dir(&room.workspace).unwrap();
     room.write("a/file", "1");
-    assert!(!room.keeper.is_clean());
+    assert!(!room.checkpointer.is_clean());
     room.save().unwrap();
     room.assert_clean();
     // Replaced by another that looks alike.
     let aside = room.home.parent().unwrap().join("aside");
     fs::rename(&room.workspace, &aside).unwrap();
     room.write("a/file", "2");
-    assert!(!room.keeper.is_clean());
+    assert!(!room.checkpointer.is_clean());
     assert_eq!(room.save().unwrap().counts.changed, 1);
     room.write("a/file", "3");
     assert_eq!(room.save().unwrap().counts.changed, 1);
     // A root that is gone is no word about the files in it.
     fs::remove_dir_all(&room.workspace).unwrap();
     for _ in 0..2 {
-        assert!(!room.keeper.is_clean());
+        assert!(!room.checkpointer.is_clean());
         assert!(matches!(room.try_save(), Err(Trouble::Gone { .. })));
     }
     fs::rename(&aside, &room.workspace).unwrap();
@@ -175,12 +175,12 @@ fn a_root_that_became_a_link_is_not_followed() {
     let aside = room.home.parent().unwrap().join("aside");
     fs::rename(&room.workspace, &aside).unwrap();
     symlink(outside.path(), &room.workspace).unwrap();
-    assert!(!room.keeper.is_clean());
+    assert!(!room.checkpointer.is_clean());
     let refused = room.try_save().unwrap_err().to_string();
     assert!(refused.contains("symbolic link"), "{refused}");
     // Nor is anything written through it.
     let faults = Faults::default();
-    let repo = room.keeper.repo().unwrap();
+    let repo = room.checkpointer.repo().unwrap();
     let plan = restore::plan(repo, repo.head().unwrap(), Some(kept)).unwrap();
     assert_eq!(plan.steps.len(), 1);
     let staged = restore::stage(repo, &room.workspace, &room.home, &plan, &faults);
@@ -211,7 +211,7 @@ fn a_full_queue_makes_one_look_at_everything() {
     // These come after the queue is full.
     room.write("c/d/lost", "nobody was told");
     fs::remove_file(room.path("b/second")).unwrap();
-    assert!(!room.keeper.is_clean());
+    assert!(!room.checkpointer.is_clean());
     assert_eq!(room.save().unwrap().counts, Counts { added: 1, changed: 1, deleted: 1 });
     room.assert_clean();
     room.write("c/d/lost", "and again");
@@ -227,10 +227,10 @@ fn without_watches_every_save_looks_at_everything() {
             room.write(&format!("{number}/file"), "1");
         }
         room.begin();
-        assert!(!room.keeper.is_watching());
+        assert!(!room.checkpointer.is_watching());
         assert_eq!(watcher.watches(), 0, "what is of no use is given back");
         room.save().unwrap();
-        assert!(!room.keeper.is_clean());
+        assert!(!room.checkpointer.is_clean());
         assert_eq!(room.try_save().unwrap(), None);
         room.write("5/file", "2");
         fs::remove_dir_all(room.path("0")).unwrap();
@@ -248,9 +248,9 @@ fn what_nobody_is_told_of_is_found_by_a_look_at_everything() {
     fs::hard_link(room.path("a"), &elsewhere).unwrap();
     room.try_save().unwrap();
     fs::write(&elsewhere, "two").unwrap();
-    assert!(room.keeper.is_clean());
-    room.keeper.scan_everything();
-    assert!(!room.keeper.is_clean());
+    assert!(room.checkpointer.is_clean());
+    room.checkpointer.scan_everything();
+    assert!(!room.checkpointer.is_clean());
     assert_eq!(room.save().unwrap().counts.changed, 1);
 }
 

@@ -1,8 +1,8 @@
 //! What a copy of a workspace is told of its files.
 
 use crate::fixture::Room;
+use shellkeep_workspace::checkpointer::Limits;
 use shellkeep_workspace::copy;
-use shellkeep_workspace::keeper::Limits;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
@@ -11,8 +11,8 @@ fn copied(room: &Room, name: &str) -> Room {
     let (workspace, home) = (above.join(name), above.join(format!("{name}-checkpoints")));
     copy::workspace(&room.workspace, &workspace, &room.faults).unwrap();
     fs::create_dir(&home).unwrap();
-    room.keeper.repo().unwrap().share_into(&home.join("repo.git")).unwrap();
-    room.keeper.hand_down(&workspace, &home).unwrap();
+    room.checkpointer.repo().unwrap().share_into(&home.join("repo.git")).unwrap();
+    room.checkpointer.hand_down(&workspace, &home).unwrap();
     let mut copy = Room::at(&room.watcher, Limits::default(), workspace, home);
     copy.last = room.last;
     copy

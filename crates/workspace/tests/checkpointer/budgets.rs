@@ -1,8 +1,8 @@
 //! Limits that are met, and disks that are full: it is said, nothing is lost, and the next save goes on.
 
 use crate::fixture::Room;
+use shellkeep_workspace::checkpointer::{Checkpointer, Limits, Trouble};
 use shellkeep_workspace::fault::{Blow, Point};
-use shellkeep_workspace::keeper::{Keeper, Limits, Trouble};
 use shellkeep_workspace::watch::Watcher;
 use std::fs;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn a_full_disk_at_any_point_costs_one_checkpoint_and_no_file() {
                 room.faults.arm(point, nth, 1, Blow::Full);
                 if let Err(trouble) = room.try_save() {
                     assert!(matches!(&trouble, Trouble::Repo(error) if error.is_full()), "{trouble}");
-                    assert!(!room.keeper.is_clean());
+                    assert!(!room.checkpointer.is_clean());
                     room.write("0/0", "changed meanwhile");
                     fs::remove_file(room.path("1/1")).unwrap();
                     assert_eq!(room.save().unwrap().counts.added, files - 1);
@@ -45,10 +45,10 @@ fn a_session_that_rests_after_a_full_disk_wakes_with_all_its_changes() {
     room.write("second", "x");
     room.faults.arm(Point::ObjectWritten, 1, u64::MAX, Blow::Full);
     assert!(room.try_save().is_err());
-    room.keeper.rest();
+    room.checkpointer.rest();
     room.faults.disarm(Point::ObjectWritten);
     room.begin();
-    assert!(!room.keeper.is_clean());
+    assert!(!room.checkpointer.is_clean());
     assert_eq!(room.save().unwrap().counts.added, 1);
 }
 
@@ -60,10 +60,10 @@ fn a_checkpoint_that_takes_too_long_goes_on_next_time() {
     }
     room.begin();
     assert!(matches!(room.try_save(), Err(Trouble::TooSlow { .. })));
-    assert!(!room.keeper.is_clean());
-    // The keeper is the same with more time; what it knows came from the index, which names what was read.
+    assert!(!room.checkpointer.is_clean());
+    // The checkpointer is the same with more time; what it knows came from the index, which names what was read.
     let home = room.home.clone();
-    room.keeper = Keeper::new(&room.watcher, room.workspace.clone(), home, Limits::default());
+    room.checkpointer = Checkpointer::new(&room.watcher, room.workspace.clone(), home, Limits::default());
     room.begin();
     assert_eq!(room.save().unwrap().counts.added, 100);
 }
@@ -82,13 +82,13 @@ fn a_workspace_with_too_many_files_is_not_kept_and_says_so() {
     }
     for _ in 0..2 {
         assert!(matches!(room.try_save(), Err(Trouble::TooManyFiles { limit: 20 })));
-        assert!(!room.keeper.is_clean());
+        assert!(!room.checkpointer.is_clean());
     }
     assert_eq!(watcher.watches(), 0);
     fs::remove_dir_all(room.path("more")).unwrap();
     room.write("more/one", "x");
     // It waits a while before it looks again, unless the session wakes anew.
-    room.keeper.rest();
+    room.checkpointer.rest();
     room.begin();
     assert_eq!(room.save().unwrap().counts.added, 1);
     room.assert_clean();
@@ -102,12 +102,12 @@ fn a_full_repository_takes_no_more_until_there_is_room() {
     room.save().unwrap();
     let limits = Limits { repo_bytes: 1, ..Limits::default() };
     let (workspace, home) = (room.workspace.clone(), room.home.clone());
-    room.keeper = Keeper::new(&room.watcher, workspace.clone(), home.clone(), limits);
+    room.checkpointer = Checkpointer::new(&room.watcher, workspace.clone(), home.clone(), limits);
     room.begin();
     room.write("a", "y");
     assert!(matches!(room.try_save(), Err(Trouble::Full { limit: 1, .. })));
-    assert!(!room.keeper.is_clean());
-    room.keeper.rest();
-    room.keeper = Keeper::new(&room.watcher, workspace, home, Limits::default());
+    assert!(!room.checkpointer.is_clean());
+    room.checkpointer.rest();
+    room.checkpointer = Checkpointer::new(&room.watcher, workspace, home, Limits::default());
     assert_eq!(room.save().unwrap().counts.changed, 1);
 }

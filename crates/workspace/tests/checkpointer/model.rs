@@ -2,7 +2,7 @@
 
 use crate::fixture::Room;
 use proptest::prelude::*;
-use shellkeep_workspace::keeper::Limits;
+use shellkeep_workspace::checkpointer::Limits;
 use shellkeep_workspace::watch::Watcher;
 use std::ffi::OsStr;
 use std::fs;
@@ -104,7 +104,7 @@ fn act(room: &mut Room, step: &Step) {
             let _ = fs::create_dir_all(path);
         }
         Step::Hide { at, below } => {
-            // All at once to the keeper: made, filled, moved, and something else in its place.
+            // All at once to the checkpointer: made, filled, moved, and something else in its place.
             let (path, away) = (path(room, at), path(room, below));
             let _ = fs::create_dir_all(path.join("inner/most"));
             let _ = fs::write(path.join("inner/most/file"), b"hidden");
@@ -121,12 +121,12 @@ fn act(room: &mut Room, step: &Step) {
             rest(room);
             let _ = fs::remove_file(room.home.join("index"));
         }
-        Step::ScanEverything => room.keeper.scan_everything(),
+        Step::ScanEverything => room.checkpointer.scan_everything(),
     }
 }
 
 fn rest(room: &mut Room) {
-    room.keeper.rest();
+    room.checkpointer.rest();
     assert_eq!(room.watcher.watches(), 0);
 }
 

@@ -30,9 +30,9 @@ pub const REPOSITORY: &str = "repo.git";
 /// The index beside it.
 const INDEX: &str = "index";
 
-/// All that is known of one session's files while it is live. Costs nothing until [`Keeper::begin`].
+/// All that is known of one session's files while it is live. Costs nothing until [`Checkpointer::begin`].
 #[derive(Debug)]
-pub struct Keeper {
+pub struct Checkpointer {
     watcher: Arc<Watcher>,
     workspace: PathBuf,
     home: PathBuf,
@@ -42,7 +42,7 @@ pub struct Keeper {
     live: Option<Box<Live>>,
 }
 
-impl Keeper {
+impl Checkpointer {
     /// For the files in `workspace`, whose checkpoints are in the folder `home`.
     pub fn new(watcher: &Arc<Watcher>, workspace: PathBuf, home: PathBuf, limits: Limits) -> Self {
         Self::with_faults(watcher, workspace, home, limits, &Arc::default())
@@ -73,13 +73,13 @@ impl Keeper {
     }
 
     /// Whether nothing has changed since the last checkpoint, according to inotify. Costs one empty read.
-    /// False before [`Keeper::begin`], where nothing can be watched, and where the answer could take a while: on a file
-    /// system of another machine or program.
+    /// False before [`Checkpointer::begin`], where nothing can be watched, and where the answer could take a while: on a
+    /// file system of another machine or program.
     pub fn is_clean(&self) -> bool {
         self.live.as_ref().is_some_and(|live| !live.may_hang() && live.is_clean(&self.workspace))
     }
 
-    /// Whether nothing was told of since the last checkpoint. Never waits for the workspace's file system.
+    /// Whether no event has arrived since the last checkpoint. Never waits for the workspace's file system.
     pub fn heard_nothing(&self) -> bool {
         self.live.as_ref().is_some_and(|live| live.heard_nothing())
     }
@@ -100,7 +100,7 @@ impl Keeper {
     }
 
     /// Saves what has changed since `parent`, the checkpoint that the files were at before. None: nothing has. After an
-    /// error the next call goes on where this one ended.
+    /// error the next call continues where this one ended.
     pub fn save(&mut self, label: &Label, parent: Option<ObjectId>) -> Result<Option<Saved>, Trouble> {
         let parent = self.still_there(parent)?;
         if self.look(parent)? {
@@ -110,7 +110,7 @@ impl Keeper {
         live.save(repo, &self.workspace, &self.limits, label, Occasion::Change)
     }
 
-    /// Saves what is there before the first command, even if that is nothing: without it nobody could tell later that
+    /// Saves what is there before the first command, even if that is nothing: without it no one could tell later that
     /// every file came after it.
     pub fn save_base(&mut self, label: &Label) -> Result<Option<Saved>, Trouble> {
         self.look(None)?;
@@ -196,7 +196,7 @@ impl Keeper {
         self.repo = None;
     }
 
-    /// The repository, if it is open: from [`Keeper::begin`] on, if there is one.
+    /// The repository, if it is open: from [`Checkpointer::begin`] on, if there is one.
     pub fn repo(&self) -> Option<&Repo> {
         self.repo.as_ref()
     }
@@ -225,7 +225,7 @@ impl Keeper {
 }
 
 /// Deletes every checkpoint in the folder `home` that contains something that `finds` matches; returns their names. The
-/// keeper of these files must rest. The next save begins anew, without one before it, if the last was among them.
+/// checkpointer of these files must rest. The next save begins anew, without one before it, if the last was among them.
 pub fn purge(home: &Path, faults: &Arc<Faults>, finds: &dyn Fn(&[u8]) -> bool) -> Result<Vec<String>, Trouble> {
     let Some(mut repo) = Repo::open(&home.join(REPOSITORY), faults)? else { return Ok(Vec::new()) };
     let gone = repo.purge(finds)?;

@@ -1,14 +1,14 @@
-//! Many keepers and one watcher: each is told its own, whoever reads the news.
+//! Many checkpointers and one watcher: each is told its own, whoever reads the news.
 
 use crate::fixture::Room;
-use shellkeep_workspace::keeper::{Limits, Trouble};
+use shellkeep_workspace::checkpointer::{Limits, Trouble};
 use shellkeep_workspace::watch::Watcher;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
-fn two_keepers_of_one_directory_and_one_of_a_part_of_it() {
+fn two_checkpointers_of_one_directory_and_one_of_a_part_of_it() {
     let mut first = Room::new();
     let place = first.home.parent().unwrap().to_owned();
     first.write("part/below/file", "1");
@@ -21,18 +21,18 @@ fn two_keepers_of_one_directory_and_one_of_a_part_of_it() {
     }
     assert_eq!(watcher.watches(), 3);
     first.write("part/below/file", "2");
-    assert!(!first.keeper.is_clean() && !second.keeper.is_clean() && !part.keeper.is_clean());
+    assert!(!first.checkpointer.is_clean() && !second.checkpointer.is_clean() && !part.checkpointer.is_clean());
     first.save().unwrap();
-    assert!(first.keeper.is_clean() && !second.keeper.is_clean());
+    assert!(first.checkpointer.is_clean() && !second.checkpointer.is_clean());
     second.save().unwrap();
     part.save().unwrap();
     // One that rests takes nothing from the others.
-    first.keeper.rest();
+    first.checkpointer.rest();
     assert_eq!(watcher.watches(), 3);
     second.write("part/below/file", "3");
     second.save().unwrap();
     part.save().unwrap();
-    second.keeper.rest();
+    second.checkpointer.rest();
     assert_eq!(watcher.watches(), 2);
     // The root of one is an ordinary directory of the other.
     first.begin();
@@ -41,7 +41,7 @@ fn two_keepers_of_one_directory_and_one_of_a_part_of_it() {
     assert!(matches!(part.try_save(), Err(Trouble::Gone { .. })));
     first.write("moved/below/file", "4");
     first.save().unwrap();
-    assert!(!part.keeper.is_clean());
+    assert!(!part.checkpointer.is_clean());
     drop((first, second, part));
     assert_eq!(watcher.watches(), 0);
 }
@@ -70,11 +70,11 @@ fn a_crowd_on_one_watcher_comes_and_goes_while_others_drain() {
                     for turn in 0..5 {
                         room.write(&format!("{turn}/a/file"), "x");
                         room.write("same", &turn.to_string());
-                        assert!(!room.keeper.is_clean());
+                        assert!(!room.checkpointer.is_clean());
                         room.save().unwrap();
                         room.assert_clean();
                     }
-                    room.keeper.rest();
+                    room.checkpointer.rest();
                     // What was written a moment ago is read again.
                     assert_eq!(room.try_save().unwrap(), None);
                     room.assert_clean();

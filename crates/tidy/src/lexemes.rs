@@ -2,7 +2,7 @@
 
 /// A word, or a mark between words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Token {
+pub enum Lexeme {
     /// A name, keyword or number.
     Word(String),
     /// `::`
@@ -11,7 +11,7 @@ pub enum Token {
     Mark(char),
 }
 
-impl Token {
+impl Lexeme {
     /// The word, if it is one.
     pub fn word(&self) -> Option<&str> {
         match self {
@@ -21,9 +21,9 @@ impl Token {
     }
 }
 
-/// Cuts source into tokens.
-pub fn read(text: &str) -> Vec<Token> {
-    let (mut rest, mut tokens) = (text, Vec::new());
+/// Cuts source into lexemes.
+pub fn read(text: &str) -> Vec<Lexeme> {
+    let (mut rest, mut lexemes) = (text, Vec::new());
     while let Some(first) = rest.chars().next() {
         let length = match first {
             '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
@@ -32,24 +32,24 @@ pub fn read(text: &str) -> Vec<Token> {
             'r' | 'b' if prefixed_string(rest).is_some() => prefixed_string(rest).unwrap_or(1),
             '\'' => character(rest),
             ':' if rest.starts_with("::") => {
-                tokens.push(Token::Path);
+                lexemes.push(Lexeme::Path);
                 2
             }
             _ if is_word(first) => {
                 let length = rest.find(|other| !is_word(other)).unwrap_or(rest.len());
-                tokens.push(Token::Word(rest[..length].to_owned()));
+                lexemes.push(Lexeme::Word(rest[..length].to_owned()));
                 length
             }
             _ => {
                 if !first.is_whitespace() {
-                    tokens.push(Token::Mark(first));
+                    lexemes.push(Lexeme::Mark(first));
                 }
                 first.len_utf8()
             }
         };
         rest = &rest[length..];
     }
-    tokens
+    lexemes
 }
 
 fn is_word(character: char) -> bool {
@@ -93,15 +93,15 @@ fn character(text: &str) -> usize {
 }
 
 /// Leaves out the items that are marked `#[cfg(test)]`.
-pub fn without_tests(tokens: &[Token]) -> Vec<Token> {
-    let mark: Vec<Token> = read("#[cfg(test)]");
-    let (mut kept, mut at) = (Vec::with_capacity(tokens.len()), 0);
-    while at < tokens.len() {
-        if tokens[at..].starts_with(&mark) {
+pub fn without_tests(lexemes: &[Lexeme]) -> Vec<Lexeme> {
+    let mark: Vec<Lexeme> = read("#[cfg(test)]");
+    let (mut kept, mut at) = (Vec::with_capacity(lexemes.len()), 0);
+    while at < lexemes.len() {
+        if lexemes[at..].starts_with(&mark) {
             at += mark.len();
-            at += item(&tokens[at..]);
+            at += item(&lexemes[at..]);
         } else {
-            kept.push(tokens[at].clone());
+            kept.push(lexemes[at].clone());
             at += 1;
         }
     }
@@ -109,37 +109,37 @@ pub fn without_tests(tokens: &[Token]) -> Vec<Token> {
 }
 
 /// The length of the item that begins here: up to its `;` or the end of its block.
-fn item(tokens: &[Token]) -> usize {
-    let end = tokens.iter().position(|token| matches!(token, Token::Mark(';' | '{')));
+fn item(lexemes: &[Lexeme]) -> usize {
+    let end = lexemes.iter().position(|lexeme| matches!(lexeme, Lexeme::Mark(';' | '{')));
     match end {
-        Some(at) if tokens[at] == Token::Mark('{') => at + block(&tokens[at..]),
+        Some(at) if lexemes[at] == Lexeme::Mark('{') => at + block(&lexemes[at..]),
         Some(at) => at + 1,
-        None => tokens.len(),
+        None => lexemes.len(),
     }
 }
 
 /// The length of a block that begins here with its brace.
-fn block(tokens: &[Token]) -> usize {
+fn block(lexemes: &[Lexeme]) -> usize {
     let mut depth = 0_usize;
-    for (at, token) in tokens.iter().enumerate() {
-        match token {
-            Token::Mark('{') => depth += 1,
-            Token::Mark('}') => depth -= 1,
+    for (at, lexeme) in lexemes.iter().enumerate() {
+        match lexeme {
+            Lexeme::Mark('{') => depth += 1,
+            Lexeme::Mark('}') => depth -= 1,
             _ => {}
         }
         if depth == 0 {
             return at + 1;
         }
     }
-    tokens.len()
+    lexemes.len()
 }
 
 /// The path that begins at a word.
-pub fn path_at(tokens: &[Token], mut at: usize) -> Vec<String> {
+pub fn path_at(lexemes: &[Lexeme], mut at: usize) -> Vec<String> {
     let mut path = Vec::new();
-    while let Some(Token::Word(word)) = tokens.get(at) {
+    while let Some(Lexeme::Word(word)) = lexemes.get(at) {
         path.push(word.clone());
-        if tokens.get(at + 1) != Some(&Token::Path) {
+        if lexemes.get(at + 1) != Some(&Lexeme::Path) {
             break;
         }
         at += 2;
@@ -148,34 +148,34 @@ pub fn path_at(tokens: &[Token], mut at: usize) -> Vec<String> {
 }
 
 /// The type and the number of functions of an `impl` block, from behind the word. `None` for the block of a trait.
-pub fn methods_of(tokens: &[Token]) -> Option<(String, usize)> {
-    let start = tokens.iter().position(|token| *token == Token::Mark('{'))?;
-    let header = &tokens[..start];
-    if header.iter().any(|token| token.word() == Some("for")) {
+pub fn methods_of(lexemes: &[Lexeme]) -> Option<(String, usize)> {
+    let start = lexemes.iter().position(|lexeme| *lexeme == Lexeme::Mark('{'))?;
+    let header = &lexemes[..start];
+    if header.iter().any(|lexeme| lexeme.word() == Some("for")) {
         return None;
     }
     let header = behind_generics(header);
-    let name = header.iter().take_while(|token| **token != Token::Mark('<')).filter_map(Token::word).last()?;
-    let body = &tokens[start..start + block(&tokens[start..])];
+    let name = header.iter().take_while(|lexeme| **lexeme != Lexeme::Mark('<')).filter_map(Lexeme::word).last()?;
+    let body = &lexemes[start..start + block(&lexemes[start..])];
     let mut depth = 0_usize;
     let mut count = 0;
-    for token in body {
-        match token {
-            Token::Mark('{') => depth += 1,
-            Token::Mark('}') => depth -= 1,
-            Token::Word(word) if depth == 1 && word == "fn" => count += 1,
+    for lexeme in body {
+        match lexeme {
+            Lexeme::Mark('{') => depth += 1,
+            Lexeme::Mark('}') => depth -= 1,
+            Lexeme::Word(word) if depth == 1 && word == "fn" => count += 1,
             _ => {}
         }
     }
     Some((name.to_owned(), count))
 }
 
-fn behind_generics(header: &[Token]) -> &[Token] {
+fn behind_generics(header: &[Lexeme]) -> &[Lexeme] {
     let mut depth = 0_usize;
-    for (at, token) in header.iter().enumerate() {
-        match token {
-            Token::Mark('<') => depth += 1,
-            Token::Mark('>') => depth -= 1,
+    for (at, lexeme) in header.iter().enumerate() {
+        match lexeme {
+            Lexeme::Mark('<') => depth += 1,
+            Lexeme::Mark('>') => depth -= 1,
             _ => {}
         }
         if depth == 0 {
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
-        read(text).iter().filter_map(Token::word).map(str::to_owned).collect()
+        read(text).iter().filter_map(Lexeme::word).map(str::to_owned).collect()
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn items_for_tests_are_left_out() {
         let kept = without_tests(&read("a; #[cfg(test)] mod x; b; #[cfg(test)]\nmod tests { c { d } } e"));
-        assert_eq!(kept.iter().filter_map(Token::word).collect::<Vec<_>>(), ["a", "b", "e"]);
+        assert_eq!(kept.iter().filter_map(Lexeme::word).collect::<Vec<_>>(), ["a", "b", "e"]);
     }
 
     #[test]

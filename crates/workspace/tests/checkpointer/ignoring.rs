@@ -1,7 +1,7 @@
 //! What is left out, and what stays though a rule would leave it out.
 
 use crate::fixture::{Room, Thing};
-use shellkeep_workspace::keeper::Counts;
+use shellkeep_workspace::checkpointer::Counts;
 use std::fs;
 
 const CACHE: &str = "Signature: 8a477f597d28d172789f06886806bc55\n# by cargo\n";
@@ -24,9 +24,9 @@ fn folders_that_can_be_made_again_are_neither_kept_nor_watched() {
     room.write("env/bin/python", "x");
     room.write(".shellkeep-stage-1/file", "x");
     room.begin();
-    assert!(room.keeper.needs_base());
+    assert!(room.checkpointer.needs_base());
     room.try_save().unwrap().unwrap();
-    assert!(!room.keeper.needs_base());
+    assert!(!room.checkpointer.needs_base());
     assert_eq!(names(&room), ["/a/m.py", "/odd/CACHEDIR.TAG"]);
     assert_eq!(room.watcher.watches(), 3);
     room.write("target/debug/program", "y");
@@ -54,7 +54,7 @@ fn folders_that_can_be_made_again_are_neither_kept_nor_watched() {
     room.write("build/a/b", "changed");
     room.write("build/a/new", "x");
     assert_eq!(room.try_save().unwrap().unwrap().counts, Counts { added: 0, changed: 1, deleted: 0 });
-    room.keeper.scan_everything();
+    room.checkpointer.scan_everything();
     assert_eq!(room.try_save().unwrap(), None);
 }
 

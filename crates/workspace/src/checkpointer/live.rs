@@ -8,12 +8,13 @@ use crate::index::{self, Base, Index, Written};
 use crate::repo::{Commit, ObjectId, Repo, RepoError};
 use crate::root;
 use crate::scan::{Known, Look, Omissions};
+use crate::sync::lock;
 use crate::watch::{Mailbox, Watcher, Watches};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fstat, lstat};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A workspace with too many files is scanned again after this many times the duration of the last scan.
@@ -106,7 +107,7 @@ impl Live {
     /// command of many in a row.
     pub fn is_in_place(&self, workspace: &Path) -> bool {
         let now = Instant::now();
-        let mut seen = self.seen_in_place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen_in_place);
         if seen.is_some_and(|seen| now.duration_since(seen) < SEEN) {
             return true;
         }
@@ -173,7 +174,7 @@ impl Live {
         self.watcher.drain();
         let root = open_root(workspace).map_err(|error| Trouble::Io { path: Vec::new(), source: error })?;
         if root.is_none() && (self.index.place.is_some() || self.base().is_some()) {
-            // Moved away or unmounted, perhaps for a moment: that is no word about the files in it.
+            // Moved away or unmounted, perhaps briefly: that says nothing about the files in it.
             self.wants_everything = true;
             return Err(Trouble::Gone { path: workspace.to_owned() });
         }

@@ -1,7 +1,7 @@
 //! An index for a copy of a workspace. A copy keeps sizes and times, so what has those of a file that was kept has its
 //! content, and need not be read again.
 
-use super::{INDEX, Keeper};
+use super::{Checkpointer, INDEX};
 use crate::index::{self, Directory, Index, Node, Stamp};
 use crate::root;
 use crate::scan::open_directory;
@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, OFlags, fstat, statat};
 use std::io;
 use std::path::Path;
 
-impl Keeper {
+impl Checkpointer {
     /// Leaves in `home` what is known of a copy of the workspace as it was at the last checkpoint.
     pub fn hand_down(&self, copy: &Path, home: &Path) -> io::Result<()> {
         let Some(index) = self.live.as_ref().and_then(|live| live.settled_index()) else { return Ok(()) };

@@ -42,7 +42,7 @@ pub enum Trouble {
         /// How many are kept at most.
         limit: u64,
     },
-    /// Reading took too long; what was read is kept, and the next save goes on.
+    /// Reading took too long; what was read is kept, and the next save continues.
     #[error("checkpoint stopped after {} s with {files} files read; the next one continues", limit.as_secs())]
     TooSlow {
         /// How long it may take.

@@ -5,9 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The queue.
 #[derive(Debug)]
-pub struct Line<T> {
+pub struct FairQueue<T> {
     agents: HashMap<Arc<str>, Waiters<T>>,
     /// Whose turn is when: every agent that waits is here once.
     turns: BTreeMap<u64, Arc<str>>,
@@ -24,13 +23,13 @@ struct Waiters<T> {
     queue: VecDeque<(u64, T)>,
 }
 
-impl<T> Default for Line<T> {
+impl<T> Default for FairQueue<T> {
     fn default() -> Self {
         Self { agents: HashMap::new(), turns: BTreeMap::new(), lengths: BTreeSet::new(), length: 0, next_turn: 0 }
     }
 }
 
-impl<T> Line<T> {
+impl<T> FairQueue<T> {
     /// How many wait.
     pub fn len(&self) -> usize {
         self.length
@@ -150,53 +149,53 @@ mod tests {
     #[test]
     fn agents_take_turns_and_keep_their_own_order() {
         let (a, b, c) = (agent("a"), agent("b"), agent("c"));
-        let mut line = Line::default();
+        let mut queue = FairQueue::default();
         for (number, of) in [&a, &a, &a, &b, &b, &c].into_iter().enumerate() {
-            line.push(of, number as u64, number);
+            queue.push(of, number as u64, number);
         }
-        assert_eq!((line.len(), line.agents()), (6, 3));
-        let order: Vec<usize> = std::iter::from_fn(|| line.pop()).collect();
+        assert_eq!((queue.len(), queue.agents()), (6, 3));
+        let order: Vec<usize> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(order, [0, 3, 5, 1, 4, 2]);
-        assert!(line.is_empty());
+        assert!(queue.is_empty());
     }
 
     #[test]
     fn who_comes_last_is_served_within_two_turns_of_a_thousand() {
         let (greedy, other) = (agent("greedy"), agent("other"));
-        let mut line = Line::default();
+        let mut queue = FairQueue::default();
         for number in 0..1000 {
-            line.push(&greedy, number, number);
+            queue.push(&greedy, number, number);
         }
-        line.push(&other, 1000, 1000);
-        assert!([line.pop(), line.pop()].contains(&Some(1000)));
+        queue.push(&other, 1000, 1000);
+        assert!([queue.pop(), queue.pop()].contains(&Some(1000)));
     }
 
     #[test]
     fn the_agent_with_the_most_gives_way() {
         let (greedy, other) = (agent("greedy"), agent("other"));
-        let mut line = Line::default();
+        let mut queue = FairQueue::default();
         for number in 0..4 {
-            line.push(&greedy, number, number);
+            queue.push(&greedy, number, number);
         }
-        assert_eq!(line.give_way(&greedy), None, "its own newcomer is refused");
-        assert_eq!(line.give_way(&other), Some(3), "the newest, not the one that waited longest");
-        line.push(&other, 4, 4);
-        assert_eq!(line.give_way(&other), Some(2), "3 and 1 becomes 2 and 2");
-        line.push(&other, 5, 5);
-        assert_eq!(line.give_way(&other), None, "1 and 3 is no fairer");
-        let order: Vec<u64> = std::iter::from_fn(|| line.pop()).collect();
+        assert_eq!(queue.give_way(&greedy), None, "its own newcomer is refused");
+        assert_eq!(queue.give_way(&other), Some(3), "the newest, not the one that waited longest");
+        queue.push(&other, 4, 4);
+        assert_eq!(queue.give_way(&other), Some(2), "3 and 1 becomes 2 and 2");
+        queue.push(&other, 5, 5);
+        assert_eq!(queue.give_way(&other), None, "1 and 3 is no fairer");
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(order, [0, 4, 1, 5]);
     }
 
     #[test]
     fn nobody_gives_way_when_all_have_one() {
-        let mut line = Line::default();
-        line.push(&agent("a"), 0, 0);
-        line.push(&agent("b"), 1, 1);
-        assert_eq!(line.give_way(&agent("c")), None);
+        let mut queue = FairQueue::default();
+        queue.push(&agent("a"), 0, 0);
+        queue.push(&agent("b"), 1, 1);
+        assert_eq!(queue.give_way(&agent("c")), None);
     }
 
-    /// A plain model of the same line.
+    /// A plain model of the same queue.
     #[derive(Default)]
     struct Model(Vec<(String, Vec<u64>)>);
 
@@ -233,21 +232,21 @@ mod tests {
         #[test]
         fn it_does_what_the_plain_model_does(steps in prop::collection::vec((0..4, 0..5usize, 0..200u64), 0..200)) {
             let names = ["a", "b", "c", "d", "e"];
-            let (mut line, mut model) = (Line::default(), Model::default());
+            let (mut queue, mut model) = (FairQueue::default(), Model::default());
             for (number, (step, who, other)) in (0..).zip(steps) {
                 let name = names[who];
                 match step {
                     0 | 1 => {
-                        line.push(&agent(name), number, number);
+                        queue.push(&agent(name), number, number);
                         model.push(name, number);
                     }
-                    2 => prop_assert_eq!(line.pop(), model.pop()),
-                    _ => prop_assert_eq!(line.remove(&agent(name), other), model.remove(name, other)),
+                    2 => prop_assert_eq!(queue.pop(), model.pop()),
+                    _ => prop_assert_eq!(queue.remove(&agent(name), other), model.remove(name, other)),
                 }
                 let lengths: Vec<usize> = model.0.iter().map(|(_, queue)| queue.len()).collect();
-                prop_assert_eq!(line.len(), lengths.iter().sum::<usize>());
-                prop_assert_eq!(line.agents(), lengths.len());
-                prop_assert_eq!(line.lengths.last().map(|(longest, _)| *longest), lengths.iter().copied().max());
+                prop_assert_eq!(queue.len(), lengths.iter().sum::<usize>());
+                prop_assert_eq!(queue.agents(), lengths.len());
+                prop_assert_eq!(queue.lengths.last().map(|(longest, _)| *longest), lengths.iter().copied().max());
             }
         }
     }

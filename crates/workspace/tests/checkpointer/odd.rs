@@ -1,7 +1,7 @@
 //! Files that cannot be kept as they are: each is said, and none stops the others.
 
 use crate::fixture::Room;
-use shellkeep_workspace::keeper::{Keeper, Label, Limits, Reason};
+use shellkeep_workspace::checkpointer::{Checkpointer, Label, Limits, Reason};
 use shellkeep_workspace::repo::Author;
 use shellkeep_workspace::watch::Watcher;
 use std::fs;
@@ -97,7 +97,7 @@ fn links_lead_nowhere_and_deep_directories_end_somewhere() {
     let saved = room.try_save().unwrap().unwrap();
     assert_eq!(saved.counts.added, 3);
     assert_eq!((saved.left_out.total, saved.left_out.first[0].1), (1, Reason::TooDeep));
-    room.keeper.rest();
+    room.checkpointer.rest();
     assert_eq!(room.try_save().unwrap(), None);
     room.assert_clean();
 }
@@ -140,22 +140,22 @@ fn as_nobody(place: &std::path::Path) {
     fs::create_dir_all(workspace.join("closed")).unwrap();
     fs::write(workspace.join("secret"), "kept").unwrap();
     fs::write(workspace.join("closed/file"), "kept too").unwrap();
-    let mut keeper = Keeper::new(&Watcher::new(), workspace.clone(), place.join("home"), Limits::default());
+    let mut checkpointer = Checkpointer::new(&Watcher::new(), workspace.clone(), place.join("home"), Limits::default());
     let author = Author { name: "t".to_owned(), email: "t@localhost".to_owned() };
     let label = |tag: &str| Label { tag: tag.to_owned(), message: String::new(), author: author.clone(), seconds: 1 };
-    let first = keeper.save(&label("one"), None).unwrap().unwrap();
+    let first = checkpointer.save(&label("one"), None).unwrap().unwrap();
     let close = |name: &str, mode| fs::set_permissions(workspace.join(name), fs::Permissions::from_mode(mode)).unwrap();
     fs::write(workspace.join("secret"), "changed").unwrap();
     close("secret", 0o000);
     close("closed", 0o000);
     fs::write(workspace.join("new"), "never read").unwrap();
     close("new", 0o200);
-    let second = keeper.save(&label("two"), Some(first.commit)).unwrap().unwrap();
+    let second = checkpointer.save(&label("two"), Some(first.commit)).unwrap().unwrap();
     let names: Vec<&[u8]> = second.left_out.first.iter().map(|(path, _)| path.as_slice()).collect();
     assert_eq!(names, [&b"closed"[..], b"new", b"secret"]);
     assert!(second.left_out.first.iter().all(|(_, reason)| *reason == Reason::Unreadable));
-    assert!(keeper.is_clean());
-    let repo = keeper.repo().unwrap();
+    assert!(checkpointer.is_clean());
+    let repo = checkpointer.repo().unwrap();
     let tree = repo.objects.read_tree(repo.objects.read_commit(second.commit).unwrap().tree).unwrap();
     let secret = tree.iter().find(|entry| entry.name == b"secret").unwrap();
     assert_eq!(repo.objects.read_blob(secret.id, None).unwrap(), b"kept");
@@ -165,7 +165,7 @@ fn as_nobody(place: &std::path::Path) {
     close("secret", 0o600);
     close("closed", 0o700);
     close("new", 0o600);
-    let third = keeper.save(&label("three"), Some(second.commit)).unwrap().unwrap();
+    let third = checkpointer.save(&label("three"), Some(second.commit)).unwrap().unwrap();
     assert_eq!((third.left_out.total, third.counts.added, third.counts.changed), (0, 1, 1));
     fs::write(place.join("done"), "").unwrap();
 }

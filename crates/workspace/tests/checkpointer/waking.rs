@@ -1,7 +1,7 @@
 //! A session that rests and wakes, with its index and without; and one whose files were put to another checkpoint.
 
 use crate::fixture::Room;
-use shellkeep_workspace::keeper::Counts;
+use shellkeep_workspace::checkpointer::Counts;
 use std::fs;
 
 fn room() -> Room {
@@ -18,9 +18,9 @@ fn room() -> Room {
 fn what_changed_while_it_rested_is_found_when_it_wakes() {
     for is_index_lost in [false, true] {
         let mut room = room();
-        room.keeper.rest();
+        room.checkpointer.rest();
         assert_eq!(room.watcher.watches(), 0);
-        assert!(!room.keeper.is_clean());
+        assert!(!room.checkpointer.is_clean());
         if is_index_lost {
             fs::remove_file(room.home.join("index")).unwrap();
         }
@@ -28,7 +28,7 @@ fn what_changed_while_it_rested_is_found_when_it_wakes() {
         if is_index_lost {
             assert_eq!(room.try_save().unwrap(), None);
         }
-        room.keeper.rest();
+        room.checkpointer.rest();
         room.write("a/two", "2 again");
         fs::remove_file(room.path("three")).unwrap();
         room.write("a/c/four", "4");
@@ -36,7 +36,7 @@ fn what_changed_while_it_rested_is_found_when_it_wakes() {
             fs::write(room.home.join("index"), "nonsense").unwrap();
         }
         room.begin();
-        assert!(!room.keeper.is_clean() && !room.keeper.needs_base());
+        assert!(!room.checkpointer.is_clean() && !room.checkpointer.needs_base());
         assert_eq!(room.save().unwrap().counts, Counts { added: 1, changed: 1, deleted: 1 });
         room.assert_clean();
     }
@@ -45,12 +45,12 @@ fn what_changed_while_it_rested_is_found_when_it_wakes() {
 #[test]
 fn a_change_within_the_clocks_grain_is_found_when_it_wakes() {
     let mut room = room();
-    room.keeper.rest();
+    room.checkpointer.rest();
     // As if it had been written with the same size right after it was read, and the clock had not moved on.
     room.begin();
     room.write("a/two", "x");
     room.try_save().unwrap();
-    room.keeper.rest();
+    room.checkpointer.rest();
     room.write("a/two", "y");
     room.begin();
     assert_eq!(room.save().unwrap().counts.changed, 1);
@@ -68,7 +68,7 @@ fn files_of_another_checkpoint_are_no_change() {
     room.write("a/b/one", "1");
     room.write("three", "3");
     fs::remove_dir_all(room.path("new")).unwrap();
-    room.keeper.took(Some(first)).unwrap();
+    room.checkpointer.took(Some(first)).unwrap();
     room.last = Some(first);
     assert_eq!(room.try_save().unwrap(), None);
     room.assert_clean();
@@ -77,20 +77,20 @@ fn files_of_another_checkpoint_are_no_change() {
     room.write("three", "3 again");
     let third = room.save().unwrap();
     assert_eq!(third.counts, Counts { added: 0, changed: 1, deleted: 0 });
-    assert_eq!(room.keeper.repo().unwrap().objects.read_commit(third.commit).unwrap().parents, [first]);
-    // A parent that the keeper was not told of is found out, and counted from.
+    assert_eq!(room.checkpointer.repo().unwrap().objects.read_commit(third.commit).unwrap().parents, [first]);
+    // A parent that the checkpointer was not told of is found out, and counted from.
     room.last = Some(second);
     assert_eq!(room.save().unwrap().counts, Counts { added: 1, changed: 1, deleted: 1 });
     // The empty workspace before the first.
     fs::remove_dir_all(room.path("a")).unwrap();
     fs::remove_file(room.path("three")).unwrap();
-    room.keeper.took(None).unwrap();
+    room.checkpointer.took(None).unwrap();
     room.last = None;
     assert_eq!(room.try_save().unwrap(), None);
     room.write("other", "x");
     let fresh = room.save().unwrap();
     assert_eq!(fresh.counts, Counts { added: 1, changed: 0, deleted: 0 });
-    assert!(room.keeper.repo().unwrap().objects.read_commit(fresh.commit).unwrap().parents.is_empty());
+    assert!(room.checkpointer.repo().unwrap().objects.read_commit(fresh.commit).unwrap().parents.is_empty());
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn what_was_thinned_away_is_read_again() {
     room.write("three", "changed");
     let second = room.save().unwrap().commit;
     room.write("three", "3");
-    room.keeper.begin().unwrap();
-    room.keeper.repo_mut().unwrap().thin(&[second]).unwrap();
+    room.checkpointer.begin().unwrap();
+    room.checkpointer.repo_mut().unwrap().thin(&[second]).unwrap();
     assert_eq!(room.save().unwrap().counts.changed, 1);
     assert_ne!(room.last, Some(first));
     let said = room.git(&["fsck", "--strict", "--no-dangling", "--no-progress"]);

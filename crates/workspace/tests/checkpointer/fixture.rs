@@ -1,7 +1,7 @@
-//! A workspace with its keeper, and what is in it: on the disk, and in the last checkpoint.
+//! A workspace with its checkpointer, and what is in it: on the disk, and in the last checkpoint.
 
+use shellkeep_workspace::checkpointer::{Checkpointer, Label, Limits, Saved, Trouble};
 use shellkeep_workspace::fault::Faults;
-use shellkeep_workspace::keeper::{Keeper, Label, Limits, Saved, Trouble};
 use shellkeep_workspace::meta;
 use shellkeep_workspace::repo::{Author, Kind, ObjectId, Repo};
 use shellkeep_workspace::watch::Watcher;
@@ -28,7 +28,7 @@ pub struct Room {
     pub home: PathBuf,
     pub watcher: Arc<Watcher>,
     pub faults: Arc<Faults>,
-    pub keeper: Keeper,
+    pub checkpointer: Checkpointer,
     pub last: Option<ObjectId>,
     count: i64,
 }
@@ -50,9 +50,9 @@ impl Room {
 
     pub fn at(watcher: &Arc<Watcher>, limits: Limits, workspace: PathBuf, home: PathBuf) -> Self {
         let faults = Arc::new(Faults::default());
-        let keeper = Keeper::with_faults(watcher, workspace.clone(), home.clone(), limits, &faults);
+        let checkpointer = Checkpointer::with_faults(watcher, workspace.clone(), home.clone(), limits, &faults);
         let watcher = Arc::clone(watcher);
-        Self { _temporary: None, workspace, home, watcher, faults, keeper, last: None, count: 0 }
+        Self { _temporary: None, workspace, home, watcher, faults, checkpointer, last: None, count: 0 }
     }
 
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
@@ -66,7 +66,7 @@ impl Room {
     }
 
     pub fn begin(&mut self) {
-        self.keeper.begin().unwrap();
+        self.checkpointer.begin().unwrap();
     }
 
     pub fn try_save(&mut self) -> Result<Option<Saved>, Trouble> {
@@ -77,7 +77,7 @@ impl Room {
             author: Author { name: "shellkeep".to_owned(), email: "shellkeep@localhost".to_owned() },
             seconds: 1_800_000_000 + self.count,
         };
-        let saved = self.keeper.save(&label, self.last)?;
+        let saved = self.checkpointer.save(&label, self.last)?;
         self.last = saved.as_ref().map(|saved| saved.commit).or(self.last);
         Ok(saved)
     }
@@ -93,21 +93,21 @@ impl Room {
 
     /// Saves again what must be nothing, and is known to be.
     pub fn assert_clean(&mut self) {
-        assert!(self.keeper.is_clean());
+        assert!(self.checkpointer.is_clean());
         assert_eq!(self.try_save().unwrap(), None);
     }
 
     /// What the last checkpoint holds.
     pub fn kept(&self) -> Tree {
         let mut tree = Tree::new();
-        if let (Some(repo), Some(commit)) = (self.keeper.repo(), self.last) {
+        if let (Some(repo), Some(commit)) = (self.checkpointer.repo(), self.last) {
             let commit = repo.objects.read_commit(commit).unwrap();
             read_kept(repo, (commit.tree, commit.meta), "", &mut tree);
         }
         tree
     }
 
-    /// What is on the disk and can be kept, by another hand than the keeper's.
+    /// What is on the disk and can be kept, by another hand than the checkpointer's.
     pub fn there(&self) -> Tree {
         let mut tree = Tree::new();
         if self.workspace.exists() {
