@@ -37,6 +37,7 @@ pub mod shell;
 pub mod spawn;
 pub mod stdio;
 mod strays;
+mod sync;
 mod wire;
 
 pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits};

@@ -7,6 +7,7 @@ pub(crate) use clone::Entrance;
 
 use crate::exit::ExitStatus;
 use crate::own;
+use crate::sync::lock;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -16,7 +17,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// The driver as it was built; see `build.rs`.
 const DRIVER: &[u8] = include_bytes!(env!("SHELLKEEP_DRIVER"));
@@ -144,10 +145,10 @@ pub(crate) fn start(
     Ok(born)
 }
 
-/// Children that a part of this program waits for. Held while one is started, so that none is missing for a moment.
+/// Children that a part of this program waits for. Held while one is started, so that none is ever missing.
 pub(crate) fn awaited() -> MutexGuard<'static, BTreeSet<u32>> {
     static AWAITED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
-    AWAITED.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&AWAITED)
 }
 
 /// A pair of connected sockets: ours, which never blocks, and bash's, which does.

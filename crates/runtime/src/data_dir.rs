@@ -1,7 +1,6 @@
 //! The data directory: where each session's files are, whether the directory is still there, and, if it is a copy, which
 //! directories outside of it still belong to the original.
 
-use crate::checkpoints::path;
 use crate::notices;
 use crate::ops::{OpError, SessionError};
 use shellkeep_session::{ByteString, Notice, ServiceId, SessionId, SessionState};
@@ -68,7 +67,7 @@ impl DataDir {
     /// session would work if the caller names no directory.
     pub(crate) fn check_taken(&self, state: &SessionState, cwd: Option<&ByteString>) -> Result<(), OpError> {
         let Some(copy) = self.store.home().yields_to() else { return Ok(()) };
-        let is_outside = |directory: &&ByteString| !path(directory).starts_with(&self.root);
+        let is_outside = |directory: &&ByteString| !directory.as_path().starts_with(&self.root);
         let outside = [Some(&state.meta.workspace), cwd].into_iter().flatten().find(is_outside);
         match outside {
             Some(directory) if state.meta.created_at < copy.since => {

@@ -2,13 +2,13 @@
 //! A token's secret is returned once, when it is created; what is kept is its hash.
 
 use crate::ops::{IssuedToken, NewBearer, NewToken, OpError, ReaderRole, TokenBearer, TokenError, TokenView};
-use crate::sync::lock;
+use crate::sync::{lock, read, write};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use shellkeep_session::{SessionId, Timestamp, id};
 use shellkeep_store::{OpenError, TokenFile, TokenRecord};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use tokio::sync::watch;
 
 /// The prefix of every agent's token, so that people and secret scanners recognise one.
@@ -68,7 +68,7 @@ impl Scope {
         }
     }
 
-    /// The author for records: the id of a token, or a word that is no token's id; `None` for the host.
+    /// The author for records: the id of a token, or a word that is not a token's id; `None` for the host.
     pub fn token(&self) -> Option<&str> {
         match self {
             Self::Host => None,
@@ -159,13 +159,13 @@ impl Identities {
         if !secret.starts_with(TOKEN_PREFIX.as_bytes()) {
             return None;
         }
-        let active = self.active.read().unwrap_or_else(PoisonError::into_inner);
+        let active = read(&self.active);
         active.get(&blake3::hash(secret)).map(Active::bearer)
     }
 
     /// The rights of an agent without its secret: those of the token `preferred`, or of another valid token of it.
     pub fn rights_of(&self, agent: &str, preferred: Option<&str>) -> Option<Bearer> {
-        let active = self.active.read().unwrap_or_else(PoisonError::into_inner);
+        let active = read(&self.active);
         let of_agent = active.values().filter(|active| active.scope.agent() == Some(agent));
         of_agent.min_by_key(|active| (active.scope.token() != preferred, active.scope.token())).map(Active::bearer)
     }
@@ -195,7 +195,7 @@ impl Identities {
         next.push(record.clone());
         self.file.save(&next).map_err(|error| unwritten(format!("no token was created: {error}")))?;
         *records = next;
-        self.active.write().unwrap_or_else(PoisonError::into_inner).insert(hash, Active::new(&record));
+        write(&self.active).insert(hash, Active::new(&record));
         Ok(IssuedToken { token: view(&record), secret })
     }
 
@@ -213,7 +213,7 @@ impl Identities {
         };
         record.revoked_at.get_or_insert_with(Timestamp::now);
         if let Ok(hash) = blake3::Hash::from_hex(&record.hash) {
-            self.active.write().unwrap_or_else(PoisonError::into_inner).remove(&hash);
+            write(&self.active).remove(&hash);
         }
         forget_the_oldest(&mut records);
         self.file.save(&records).map_err(|error| {

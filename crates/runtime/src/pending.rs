@@ -156,7 +156,7 @@ impl Settler<'_> {
     }
 
     fn complete(&self, id: &SessionId, state: &SessionState) -> Result<(), String> {
-        let workspace = crate::checkpoints::path(&state.meta.workspace);
+        let workspace = state.meta.workspace.as_path();
         if self.store.home().yields_to().is_some() && !workspace.starts_with(self.data_dir) {
             return Err("the files belong to the original of this copied data directory".to_owned());
         }
@@ -176,7 +176,7 @@ impl Settler<'_> {
     fn remove(&self, id: &SessionId) {
         let workspace: ByteString = self.workspaces.of(id);
         let removed = self.workspaces.remove(&workspace);
-        if let Some(workspaces) = crate::checkpoints::path(&workspace).parent() {
+        if let Some(workspaces) = workspace.as_path().parent() {
             // An incomplete copy has another name.
             let _ = copy::remove_unfinished(workspaces);
         }

@@ -1,14 +1,14 @@
 //! The quotas in effect: configured values, and what the host has changed at run time, kept in a file across restarts.
 
 use crate::ops::{OpError, QuotaChanges};
-use crate::sync::lock;
+use crate::sync::{lock, read, write};
 use shellkeep_session::{QuotaName, Quotas};
 use shellkeep_store::QuotaFile;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, RwLock};
 
 /// The quotas. Reading one is a load of a number, so that a hot path may.
 pub(crate) struct NodeQuotas {
@@ -35,13 +35,13 @@ impl NodeQuotas {
 
     /// The configured value.
     pub(crate) fn configured(&self, name: QuotaName) -> u64 {
-        self.configured.read().unwrap_or_else(PoisonError::into_inner).get(name)
+        read(&self.configured).get(name)
     }
 
     /// Applies new configured values.
     pub(crate) fn configure(&self, configured: Quotas) {
         let set = lock(&self.set);
-        *self.configured.write().unwrap_or_else(PoisonError::into_inner) = configured;
+        *write(&self.configured) = configured;
         self.put_in_force(&set);
     }
 

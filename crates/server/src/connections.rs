@@ -2,10 +2,11 @@
 //! which would cost more than a small command: every connection notes what it waits for, and all of them are checked
 //! twice a second.
 
+use crate::sync::lock;
 use shellkeep_runtime::{Engine, Lent, OpError, Share};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -155,7 +156,7 @@ impl Connections {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book)
     }
 }
 
@@ -201,7 +202,7 @@ impl Way {
             return Ok(());
         }
         let share = engine.lend(Lent::Connections, 1)?;
-        *self.connection.share.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
+        *lock(&self.connection.share) = Some(share);
         self.connection.is_proven.store(true, Ordering::Relaxed);
         self.book.book().unproven.remove(&self.connection.number);
         Ok(())

@@ -2,10 +2,11 @@
 //! wakes the connection, which is the task that is reading. The scheduler would put the task at the end of its queue
 //! and wake a second worker thread to look for work, which costs more than the rest of a small request.
 
+use crate::sync::lock;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Polls in a row before other tasks get their turn.
@@ -39,11 +40,11 @@ impl<F> Repoll<F> {
 
 impl Signal {
     fn set_task(&self, waker: &Waker) {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(waker);
+        lock(&self.task).clone_from(waker);
     }
 
     fn wake_task(&self) {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let task = lock(&self.task).clone();
         task.wake();
     }
 }

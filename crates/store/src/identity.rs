@@ -14,7 +14,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The file in a data directory.
@@ -140,7 +140,7 @@ impl Home {
     /// What is wrong if the directory was removed or replaced while it is in use.
     pub fn problem(&self) -> Option<String> {
         let DataLocation { path: here, device, inode, .. } = &self.identity.place;
-        let reason = match fs::symlink_metadata(path(here)) {
+        let reason = match fs::symlink_metadata(here.as_path()) {
             Ok(about) if (about.dev(), about.ino()) == (*device, *inode) => return None,
             Ok(_) => "it was replaced by another directory".to_owned(),
             Err(error) => error.to_string(),
@@ -162,7 +162,7 @@ impl Home {
         let mut identity = self.identity.clone();
         let Some(copy) = &mut identity.copy_of else { return Ok(()) };
         copy.took_workspaces = true;
-        save(&path(&self.identity.place.path).join(FILE), &identity)?;
+        save(&self.identity.place.path.as_path().join(FILE), &identity)?;
         self.has_taken.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -254,8 +254,8 @@ fn arrive(was: &DataLocation, is: &DataLocation, original: impl FnOnce() -> Orig
 }
 
 fn look_at(recorded: &Identity) -> Original {
-    let original = path(&recorded.place.path);
-    match fs::symlink_metadata(&original) {
+    let original = recorded.place.path.as_path();
+    match fs::symlink_metadata(original) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Original::Gone,
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Original::Gone,
         Err(_) => return Original::Unknown,
@@ -276,10 +276,6 @@ fn load(file: &Path) -> Result<Option<Identity>, OpenError> {
 /// The file is written atomically.
 fn save(file: &Path, identity: &Identity) -> io::Result<()> {
     sealed::write(file, identity, Survives::Power)
-}
-
-fn path(bytes: &ByteString) -> PathBuf {
-    std::ffi::OsStr::from_bytes(bytes.as_bytes()).into()
 }
 
 #[cfg(test)]
@@ -336,7 +332,7 @@ mod tests {
         assert!(again.yields_to().is_none() && copied.yields_to().is_none());
         assert_eq!(Home::settle(&a).unwrap().id(), first.id());
         fs::rename(&a, &c).unwrap();
-        // Somebody began anew where it was.
+        // Someone began anew where it was.
         fs::create_dir(&a).unwrap();
         assert_ne!(Home::settle(&a).unwrap().id(), first.id());
         let renamed = Home::settle(&c).unwrap();

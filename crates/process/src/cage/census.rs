@@ -1,7 +1,8 @@
 //! Who belongs to which cage where there are no groups: one look at `/proc` for all cages together.
 
-use super::held::{Held, KEEPER_MARK, MARK, lock};
+use super::held::{Held, KEEPER_MARK, MARK};
 use crate::proc::{self, ProcessStamp, Stat};
+use crate::sync::lock;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -2,9 +2,10 @@
 
 use super::Cage;
 use super::census::Census;
-use super::held::{Held, Roots, lock};
+use super::held::{Held, Roots};
 use crate::cgroup::{self, Group, Mounts};
 use crate::proc::{ProcessStamp, Stat};
+use crate::sync::lock;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;

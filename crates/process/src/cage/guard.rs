@@ -2,11 +2,12 @@
 //! cuts back the cage that has too many.
 
 use super::census::{Census, Marks};
-use super::held::{Held, Still, lock, signal_process_groups};
+use super::held::{Held, Still, signal_process_groups};
 use super::{CageFactory, Limits};
 use crate::cgroup::Group;
 use crate::handle;
 use crate::proc::{Glance, Stat};
+use crate::sync::lock;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -82,7 +83,7 @@ struct Guard {
     last_cut: Option<Instant>,
     strikes: HashMap<String, (u32, Instant)>,
     marks: Marks,
-    /// As they were when nobody held the list of them back.
+    /// As they were when no one held the list of them back.
     cages: Vec<Weak<Held>>,
 }
 
@@ -150,7 +151,7 @@ impl Guard {
 
     /// Where there are no groups, finding out who belongs to whom takes longer than a bomb needs to double; and to look
     /// at `/proc`, or to take a lock, is to wait for others who get no processor while the bomb has them all. So those
-    /// stand still until we have counted who were cut back a moment ago, and those who make most of the newest processes;
+    /// stand still until we have counted who were just cut back, and those who make most of the newest processes;
     /// and nothing is waited for before they do.
     fn stop_suspects(&mut self, newest: u32) {
         if let Ok(cages) = self.factory.shared.cages.try_lock() {
@@ -206,7 +207,7 @@ impl Held {
         self.stand_still();
         let but_main = |stat: &&Stat| stat.pid != main;
         self.pursue(Signal::KILL, |members| members.iter().filter(but_main).copied().collect(), drop);
-        // Only the shell is left to go on. To look for others would last for as long as it starts new ones.
+        // Only the shell is left to continue. Looking for others would take as long as it starts new ones.
         if self.unified.is_none()
             && let Some(shell) = lock(&self.roots).main.filter(|_| spares_main).and_then(handle::open_exact)
         {

@@ -3,12 +3,13 @@
 use crate::cgroup::Group;
 use crate::handle;
 use crate::proc::{self, ProcessStamp, Stat};
+use crate::sync::lock;
 use rustix::process::{Pid, Signal};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The variable that carries the mark where there is no control group.
 pub const MARK: &str = "SHELLKEEP_CAGE";
@@ -21,10 +22,6 @@ const HANDLES_AT_ONCE: usize = 256;
 /// More processes than this in one cage may be a bomb.
 pub(super) const MANY: usize = 32;
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// From whom everyone in a cage descends.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Roots {
@@ -34,7 +31,7 @@ pub(super) struct Roots {
     pub(super) keeper: Option<ProcessStamp>,
 }
 
-/// The main process of a cage: a session and a process group have its number, and nobody else's can while it lives.
+/// The main process of a cage: a session and a process group have its number, and no one else's can while it lives.
 #[derive(Debug)]
 pub(super) struct Leader {
     pub(super) pid: Pid,
@@ -91,7 +88,7 @@ impl Held {
         }
     }
 
-    /// Without a group: descendants of the roots, and everyone who carries the mark. Nobody gets away from below a
+    /// Without a group: descendants of the roots, and everyone who carries the mark. No one gets away from below a
     /// keeper that is alive, so then there is no need to look for marks.
     fn marked(&self, roots: Roots) -> Vec<Stat> {
         let all = proc::all().unwrap_or_default();
@@ -109,7 +106,7 @@ impl Held {
         all.values().filter(is_ours).copied().collect()
     }
 
-    /// Sends a signal to those of the members that `choose` gives. The group is frozen meanwhile, so nobody escapes
+    /// Sends a signal to those of the members that `choose` gives. The group is frozen meanwhile, so no one escapes
     /// by forking. Gives handles on them.
     pub(super) fn reach(&self, signal: Signal, choose: impl Fn(&[Stat]) -> Vec<Stat>) -> Vec<OwnedFd> {
         let _still = self.unified.as_ref().map(Still::hold);
@@ -118,7 +115,7 @@ impl Held {
         handles
     }
 
-    /// Sends a signal to those of the members that `choose` gives, and looks again until nobody new is there.
+    /// Sends a signal to those of the members that `choose` gives, and looks again until no one new is there.
     pub(super) fn pursue(
         &self,
         signal: Signal,
@@ -161,7 +158,7 @@ impl Held {
             signal_process_groups(&members, Signal::STOP);
         }
         let _still = self.unified.as_ref().map(Still::hold);
-        // The main process first: one that waits for the others would end by itself, as if nobody had ended it.
+        // The main process first: one that waits for the others would end by itself, as if no one had ended it.
         let main = self.main_pid();
         let main_first = |members: &[Stat]| {
             let mut members = members.to_vec();
@@ -172,8 +169,8 @@ impl Held {
     }
 }
 
-/// Brings the process groups of these processes to a stop, or lets them go on, each with one call, however many are in
-/// it. Nobody else is in them: a process cannot join a group of another session, and each cage began with a session of
+/// Brings the process groups of these processes to a stop, or lets them continue, each with one call, however many are in
+/// it. No one else is in them: a process cannot join a group of another session, and each cage began with a session of
 /// its own.
 pub(super) fn signal_process_groups(members: &[Stat], signal: Signal) {
     let mut groups: HashMap<u32, Vec<ProcessStamp>> = HashMap::new();

@@ -9,10 +9,11 @@
 
 use super::CageFactory;
 use super::factory::WORK;
-use super::held::{Held, MARK, lock};
+use super::held::{Held, MARK};
 use crate::handle;
 use crate::peer::Peer;
 use crate::proc::{self, Stat};
+use crate::sync::lock;
 use std::collections::HashMap;
 use std::sync::Arc;
 

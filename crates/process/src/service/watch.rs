@@ -1,13 +1,14 @@
 //! Being told when a directory changes. The kernel allows a user few inotify instances, fewer than there may be
 //! services, so one serves the whole process, on a thread of its own.
 
+use crate::sync::lock;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init, remove_watch};
 use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -32,7 +33,7 @@ pub struct LogWatch {
 }
 
 impl LogWatch {
-    /// Watches from now on; look after this, so that nothing falls between.
+    /// Starts watching. Look afterwards, so that no change is missed.
     pub fn new(directory: &Path) -> io::Result<Self> {
         let hub = hub()?;
         let flags = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
@@ -68,7 +69,7 @@ impl Drop for LogWatch {
 fn hub() -> io::Result<&'static Hub> {
     static HUB: OnceLock<Hub> = OnceLock::new();
     static STARTING: Mutex<()> = Mutex::new(());
-    let _only_one = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _only_one = lock(&STARTING);
     if HUB.get().is_none() {
         let hub = Hub { inotify: init(CreateFlags::CLOEXEC)?, waiting: Mutex::default() };
         let _ = HUB.set(hub);
@@ -79,7 +80,7 @@ fn hub() -> io::Result<&'static Hub> {
 
 impl Hub {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     fn listen(&self) {

@@ -4,9 +4,10 @@
 use crate::context::SessionContext;
 use crate::lifetime::Lifetime;
 use crate::ops::{BoxFuture, OpError};
+use crate::sync::write;
 use shellkeep_store::StoreHold;
 use std::sync::mpsc;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -51,7 +52,7 @@ async fn hold_files(gate: &Arc<RwLock<()>>) -> Result<mpsc::Sender<()>, String> 
     let gate = Arc::clone(gate);
     let ((release, released), (tell, held)) = (mpsc::channel::<()>(), oneshot::channel());
     let waiting = std::thread::Builder::new().name("hold-files".to_owned()).spawn(move || {
-        let _held = gate.write().unwrap_or_else(PoisonError::into_inner);
+        let _held = write(&gate);
         if tell.send(()).is_ok() {
             // Ends with its sender.
             let _ = released.recv_timeout(HOLD_LIMIT * 2);

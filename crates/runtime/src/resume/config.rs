@@ -6,9 +6,7 @@ use shellkeep_process::ProgramSpec;
 use shellkeep_session::ShellState;
 use shellkeep_session::shell;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 /// An agent as a config names it.
@@ -67,7 +65,7 @@ impl AgentProgram {
         }
         let given = self.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
         environment.extend(given);
-        let base = Path::new(OsStr::from_bytes(shell.cwd.as_bytes()));
+        let base = shell.cwd.as_path();
         let cwd = self.cwd.as_ref().map_or_else(|| base.to_owned(), |cwd| base.join(cwd));
         ProgramSpec {
             arguments: self.command.iter().map(|word| word.clone().into_bytes()).collect(),

@@ -1,8 +1,9 @@
 //! MCP sessions over HTTP, and their owners.
 
+use crate::sync::lock;
 use shellkeep_runtime::{Engine, Lent, OpError, Scope, Share};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// The MCP sessions of a door, and their owners.
 #[derive(Clone, Default)]
@@ -25,14 +26,14 @@ impl Bound {
 impl Sessions {
     /// Whether the caller owns this session.
     pub fn is_of(&self, id: &str, engine: &Engine) -> bool {
-        let bound = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bound = lock(&self.0);
         let made_by = bound.get(id).and_then(Weak::upgrade);
         made_by.is_some_and(|made_by| made_by.by == *engine.scope())
     }
 
     /// Remembers the owner of a session.
     pub fn bind(&self, id: &str, to: &Arc<Bound>) {
-        let mut bound = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bound = lock(&self.0);
         // Ended ones are dropped when they may be as many as the live ones.
         if bound.len() == bound.capacity() {
             bound.retain(|_, made_by| made_by.strong_count() > 0);

@@ -1,9 +1,10 @@
 //! Running calls, so that a client can cancel them. The SDK's own token says that a call is over, but not why: a
 //! cancelled command is interrupted, while the command of a client that disconnected continues.
 
+use crate::sync::lock;
 use rmcp::model::RequestId;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// How many cancellations to remember that arrive before their call, which the SDK runs in another task. Those that
@@ -55,7 +56,7 @@ impl Calls {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -3,11 +3,12 @@
 use super::names::Names;
 use crate::auth::Scoped;
 use crate::refusal::Refusal;
+use crate::sync::lock;
 use axum::http::request::Parts;
 use shellkeep_runtime::Engine;
 use shellkeep_session::{RunId, SessionId};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// What all MCP clients of a door share.
 #[derive(Clone, Default)]
@@ -31,7 +32,7 @@ const MAX_TOLD: usize = 4096;
 impl Told {
     /// Whether the notices of an agent's run have not been shown yet. Marks them as shown.
     pub(super) fn first_time(&self, agent: Option<&str>, session: &SessionId, run_id: &RunId) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.0);
         if told.len() >= MAX_TOLD {
             told.clear();
         }
@@ -46,13 +47,13 @@ pub(super) struct Seen(Arc<Mutex<HashMap<Heard, [u64; 2]>>>);
 impl Seen {
     /// Bytes of stdout and stderr when a model last read a run.
     pub(super) fn of(&self, agent: Option<&str>, session: &SessionId, run_id: &RunId) -> [u64; 2] {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = lock(&self.0);
         seen.get(&(agent.map(str::to_owned), session.clone(), run_id.clone())).copied().unwrap_or_default()
     }
 
     /// A model has read a run.
     pub(super) fn note(&self, agent: Option<&str>, session: &SessionId, run_id: &RunId, bytes: [u64; 2]) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.0);
         if seen.len() >= MAX_TOLD {
             seen.clear();
         }

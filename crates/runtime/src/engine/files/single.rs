@@ -3,16 +3,16 @@
 
 use super::{FileOps, below};
 use crate::actor::{FileChanged, Message};
-use crate::checkpoints;
 use crate::engine::access::Permitted;
 use crate::engine::inner::Inner;
 use crate::ops::*;
+use crate::sync::read;
 use serde_json::{Value, json};
 use shellkeep_record::Budget;
 use shellkeep_session::bytes::map::key_text;
 use shellkeep_session::{Author, ByteString, SessionId, SessionState};
 use shellkeep_workspace::tree::{EntryKind, Put, Tree, TreeError};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The tool name of a write in the recording.
@@ -167,15 +167,15 @@ async fn with_tree<T: Send + 'static>(
 ) -> Result<T, OpError> {
     let (ctx, agent) = (Arc::clone(&inner.ctx), place.state.meta.agent.clone());
     let job = move |_: &Budget| {
-        // A backup closes the gate for a moment.
-        let _open = ctx.checkpoints.gate.read().unwrap_or_else(PoisonError::into_inner);
+        // A backup closes the gate briefly.
+        let _open = read(&ctx.checkpoints.gate);
         let workspace = &place.state.meta.workspace;
         let opened = match place.state.generation {
             // One of a session that never had a shell may not be there yet.
             0 => ctx.workspaces.ensure(workspace),
             _ => Ok(()),
         };
-        let tree = opened.and_then(|()| Tree::open(checkpoints::path(workspace)));
+        let tree = opened.and_then(|()| Tree::open(workspace.as_path()));
         let done = tree.map_err(TreeError::Io).and_then(|tree| work(&tree, place.path.as_bytes()));
         done.map_err(|error| refused(error, &place, what))
     };

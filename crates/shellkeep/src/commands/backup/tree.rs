@@ -6,7 +6,6 @@ use crate::terminal::Progress;
 use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use shellkeep_session::ByteString;
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -63,7 +62,7 @@ fn modified(about: &Metadata) -> i64 {
 
 /// A path below a directory, of any bytes.
 pub fn below(directory: &Path, path: &ByteString) -> PathBuf {
-    directory.join(OsStr::from_bytes(path.as_bytes()))
+    directory.join(path.as_path())
 }
 
 impl<'a> Copier<'a> {
@@ -248,8 +247,7 @@ pub fn restore(data: &Path, entries: &Entries, to: &Path, progress: &mut Progres
         match &entry.kind {
             Kind::Directory => DirBuilder::new().mode(0o700).create(&place).map_err(failed)?,
             Kind::Link { target } => {
-                let target = OsStr::from_bytes(target.as_bytes());
-                std::os::unix::fs::symlink(target, &place).map_err(failed)?;
+                std::os::unix::fs::symlink(target.as_path(), &place).map_err(failed)?;
             }
             Kind::File { bytes, hash } => {
                 let mut file = File::open(below(data, path)).map_err(failed)?;
