@@ -34,7 +34,7 @@ void send_frame(uint32_t kind, const BUFFER *payload) {
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && errno == EPIPE)
-            _exit(EXIT_CHANNEL); /* the daemon is gone, and nobody waits for this */
+            _exit(EXIT_CHANNEL); /* the daemon is gone, and no one waits for this */
         if (sent < 0)
             rescue(all, 2);
         left -= (size_t)sent;

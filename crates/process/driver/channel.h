@@ -5,7 +5,7 @@
 
 #include "wire.h"
 
-/* Exit status of a driver that cannot talk to the daemon any more. */
+/* Exit status of a driver that has lost the daemon. */
 enum { EXIT_CHANNEL = 97 };
 /* The most descriptors that come with a frame; the daemon sends no more. */
 enum { MOST_FDS = 3 };
@@ -17,10 +17,10 @@ extern HEADER request;
 /* The file that takes an answer when the command has closed the socket. */
 extern char *rescue_path;
 
-/* Answers with the nonce of the request. Does not come back if nobody listens. */
+/* Answers with the nonce of the request. Does not come back if no one listens. */
 void send_frame(uint32_t kind, const BUFFER *payload);
 
-/* Reads at least `least` and at most `most` bytes; descriptors that come along are put into `fds`. Does not come back
+/* Reads at least `least` and at most `most` bytes; descriptors sent with them are put into `fds`. Does not come back
  * if the daemon is gone. */
 size_t receive(unsigned char *into, size_t least, size_t most, int *fds, int *fd_count);
 

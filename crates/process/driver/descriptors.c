@@ -51,7 +51,7 @@ void take_descriptors(uint32_t flags, const int *fds, int count) {
     has_tty = (flags & RUN_TTY) && ioctl(0, TIOCSCTTY, 0) == 0;
 }
 
-/* Whoever leads a terminal's session and leaves it is told to hang up; that is not meant for us. */
+/* A session leader that leaves its terminal gets SIGHUP; that is not meant for us. */
 static void leave_terminal(void) {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     if (!has_tty)

@@ -29,7 +29,7 @@ void take_descriptors(uint32_t flags, const int *fds, int count);
 /* Puts the null device in the place of one. */
 void close_to_null(int fd);
 
-/* Gives up what the command had, so that only what it left running still holds its output. A pipe that nobody else can
+/* Gives up what the command had, so that only what it left running still holds its output. A pipe that no one else can
  * hold stays for the next command, unless it must not. Tells which the command itself had changed. */
 uint32_t drop_descriptors(int must_drop);
 

@@ -49,7 +49,7 @@ static int has_trap(int number) {
     return number > 0 && number < SIGNALS && trap_list[number] != (char *)SIG_DFL && trap_list[number] != (char *)SIG_IGN;
 }
 
-/* The value that comes along with the signal: which run it is for, and the signal that somebody sent to the command. The
+/* The value that comes along with the signal: which run it is for, and the signal that someone sent to the command. The
  * same as `LiveShell::ask` makes it. */
 static int is_for_this_run(int value) {
     const unsigned char *nonce = (const unsigned char *)&request;
@@ -68,7 +68,7 @@ static void act_on(int wanted) {
     }
     if (wanted < 0)
         return;
-    /* Bash would report the death of the children that the daemon is ending; nobody asked it. */
+    /* Bash would report the death of the children that the daemon is ending; no one asked it. */
     if (!interrupted)
         close_to_null(2);
     interrupted = 1;
@@ -76,7 +76,7 @@ static void act_on(int wanted) {
 }
 
 /* A request that is older than the running command must not hit it, and one that is there before its command must not be
- * lost: the command would run on as if nobody had asked. */
+ * lost: the command would keep running as if no one had asked. */
 static void on_interrupt(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)context;
     int before = errno;
@@ -203,7 +203,7 @@ static int enter(char *cwd) {
     return 0;
 }
 
-/* The text, as `bash -c` runs it: the last command may take the place of this process, and there is nobody to report
+/* The text, as `bash -c` runs it: the last command may take the place of this process, and there is no one to report
  * to. */
 static void execute_for_good(char *command) {
     struct sigaction action = {.sa_handler = SIG_DFL};
@@ -293,7 +293,7 @@ static void serve(void) {
 
 static void before_fork(void) { forked = 1; }
 
-/* A command that was interrupted just before it forked starts nothing any more. Once bash has unwound, traps may. */
+/* A command that was interrupted just before it forked starts nothing. Once bash has unwound, traps may. */
 static void in_child(void) {
     if (busy && interrupted && interrupt_state && getppid() == shell_pid)
         _exit(EXIT_INTERRUPTED);

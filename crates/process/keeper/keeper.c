@@ -1,6 +1,6 @@
 /* The keeper of a service: a small process between the daemon and the service, so that the service outlives the daemon.
  *
- * It starts bash with the driver as the daemon would, writes what the service prints to a bounded log, and when nobody
+ * It starts bash with the driver as the daemon would, writes what the service prints to a bounded log, and when no one
  * of the service is left it notes how its first process ended. The daemon that started it may die at any time, and
  * another may come; neither is needed for any of this.
  *
@@ -33,7 +33,7 @@
 enum { CONTROL = 3, OBJECT = 4, STATUS = 5, OUTPUT = 6, FIRST_OTHER = 7 };
 /* What the pipe holds at first. When that was full, we ask for more: fewer switches between the service and us. */
 enum { FIRST_PIPE = 64 << 10, LARGE_PIPE = 1 << 20 };
-/* How long the last output may take when everybody is gone: somebody outside the tree may hold the pipe. */
+/* How long the last output may take when everyone is gone: someone outside the tree may hold the pipe. */
 enum { DRAIN_MS = 50 };
 /* Time between two attempts to end what is left; it doubles, for what cannot be ended waits for a disk. */
 enum { KILL_PAUSE_MS = 10, LONGEST_KILL_PAUSE_MS = 1000 };
@@ -74,7 +74,7 @@ static void in_child(pid_t keeper) {
     execve(bash_path, arguments, environment);
 }
 
-/* Starts bash and tells the daemon its number, or why there is none. */
+/* Starts bash and reports its pid to the daemon, or why there is none. */
 static int start(void) {
     int failure[2];
     int32_t answer[2] = {0, 0};
@@ -188,7 +188,7 @@ static int reap(void) {
         if (pid == main_pid && !main_ended) {
             main_ended = 1;
             main_status = status;
-            /* If it did well, it put itself into the background and goes on. If not, what it leaves is of no use. */
+            /* On success it put itself into the background and continues. Otherwise, what it leaves is useless. */
             if (status != 0 && !is_patient)
                 kill_rest();
         } else if (is_killing) {

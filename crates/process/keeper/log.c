@@ -129,7 +129,7 @@ static void close_segment(void) {
 static int has_segment(void) {
     struct stat about;
     if (file >= 0 && (fstat(file, &about) != 0 || about.st_nlink == 0)) {
-        /* Somebody removed it; nobody would read what we put there. */
+        /* Someone removed it; no one would read what we put there. */
         close(file);
         file = -1;
         forget(count - 1);

@@ -10,11 +10,11 @@
 /* Milliseconds on a clock that is never set. */
 int64_t now_ms(void);
 
-/* Goes on where an earlier life ended. Never more than `limit` bytes are kept. */
+/* Continues where an earlier life ended. Never more than `limit` bytes are kept. */
 void log_begin(int directory, uint64_t limit);
 
 /* Moves what is in the pipe now to the log, or a part of it. What cannot be written is dropped, but counted: what comes
- * later still has its true offset. Returns how much it was; 0 if nobody can write to the pipe any more; -1 if there was
+ * later still has its true offset. Returns how much it was; 0 if no one can write to the pipe; -1 if there was
  * nothing. */
 ssize_t log_take(int pipe);
 

@@ -130,7 +130,7 @@ impl Group {
         self.write("cgroup.procs", &pid.to_string())
     }
 
-    /// Who is in it.
+    /// Its processes.
     pub fn members(&self) -> io::Result<Vec<u32>> {
         let text = fs::read_to_string(self.path.join("cgroup.procs"))?;
         Ok(text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != 0).collect())
@@ -141,7 +141,7 @@ impl Group {
         self.write("cgroup.kill", "1")
     }
 
-    /// Stops everyone in it, or lets them go on. Needs version 2.
+    /// Stops everyone in it, or lets them continue. Needs version 2.
     pub fn freeze(&self, frozen: bool) -> io::Result<()> {
         self.write("cgroup.freeze", if frozen { "1" } else { "0" })
     }

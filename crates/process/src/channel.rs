@@ -43,7 +43,7 @@ impl Channel {
         wire::Writer::new(&self.nonce, kind)
     }
 
-    /// What tells the last frame from all others.
+    /// What distinguishes the last frame from all others.
     pub(crate) fn nonce(&self) -> &Nonce {
         &self.nonce
     }

@@ -67,7 +67,7 @@ mod tests {
             let said = Stat::read(pid).unwrap().session;
             assert_eq!(session_of(number(pid).unwrap()), number(said), "of {pid}");
         }
-        // Nobody has this number, and the kernel's own threads are in no session.
+        // No one has this number, and the kernel's own threads are in no session.
         assert_eq!(session_of(number(i32::MAX as u32).unwrap()), None);
         if Stat::read(2).is_some_and(|stat| stat.session == 0) {
             assert_eq!(session_of(number(2).unwrap()), None);

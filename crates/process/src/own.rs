@@ -61,7 +61,7 @@ pub fn forget_variables(names: &[&str]) -> io::Result<()> {
     }
     for name in names {
         let Ok(name_c) = CString::new(*name) else { continue };
-        // SAFETY: the value ends in a NUL and is ours to write to; nobody else reads it, as there is nobody else.
+        // SAFETY: the value ends in a NUL and is ours to write to; no one else reads it, as there is no one else.
         unsafe {
             let value = libc::getenv(name_c.as_ptr());
             if !value.is_null() {

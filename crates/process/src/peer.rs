@@ -52,7 +52,7 @@ fn peer_pid(socket: BorrowedFd<'_>) -> io::Result<u32> {
 fn peer_handle(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut raw: libc::c_int = -1;
     option(socket, libc::SO_PEERPIDFD, std::ptr::from_mut(&mut raw).cast(), size_of::<libc::c_int>())?;
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
+    // SAFETY: the kernel has just made this descriptor for us, and no one else knows of it.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 

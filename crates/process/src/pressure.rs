@@ -75,7 +75,7 @@ fn stall_from_load(load: f64, cores: usize) -> f64 {
     if for_each <= 1.0 { 0.0 } else { 1.0 - 1.0 / for_each }
 }
 
-/// Nothing tells how long tasks wait for memory; that they do is certain only when there is none left, so this grows
+/// Nothing reports how long tasks wait for memory; that they do is certain only when there is none left, so this grows
 /// from none at [`FREE_ENOUGH`] to all of the time at nothing free.
 fn stall_from_free(free: f64) -> f64 {
     ((FREE_ENOUGH - free) / FREE_ENOUGH).clamp(0.0, 1.0)

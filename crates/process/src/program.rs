@@ -57,7 +57,7 @@ pub struct Program {
     cage: Cage,
     stdout: Option<Reader>,
     stderr: Option<Reader>,
-    /// Whether it was told that the output is closed.
+    /// Whether the closed output was reported.
     told_closed: bool,
     ended: Option<ExitStatus>,
 }

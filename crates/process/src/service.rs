@@ -25,7 +25,7 @@ use tokio::io::unix::AsyncFd;
 /// How long killed processes may take to exit. Longer means that they wait for a disk; do not wait for that.
 const GONE_LIMIT: Duration = Duration::from_secs(5);
 
-/// A running service. Dropping it lets the service go on; another daemon may be about to take it over.
+/// A running service. Dropping it lets the service continue; another daemon may be about to take it over.
 #[derive(Debug)]
 pub struct ServiceProcess {
     directory: PathBuf,
@@ -50,7 +50,7 @@ impl ServiceProcess {
     }
 
     /// Takes over one that an earlier daemon started, with its cage from [`crate::CageFactory::adopt`]. `None` if its
-    /// keeper is gone: then what was left in the cage is ended, and [`left_exit`] tells how it went.
+    /// keeper is gone: then what was left in the cage is ended, and [`left_exit`] says how it exited.
     pub fn adopt(directory: PathBuf, mut cage: Cage, stamps: ServiceStamps) -> io::Result<Option<Self>> {
         let Some(keeper) = handle::open_exact(stamps.keeper) else {
             if Stat::read(stamps.keeper.pid).is_none_or(|stat| stat.stamp() != stamps.keeper) {

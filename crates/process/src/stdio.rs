@@ -128,7 +128,7 @@ impl Writer {
     /// Whether what is written can be seen: a terminal without echo hides it, as at a password prompt. A
     /// pipe hides nothing.
     pub fn echoes(&self) -> bool {
-        // Asked of our side of a terminal, the kernel tells how the command's side is set.
+        // Asked about our side of a terminal, the kernel reports the settings of the command's side.
         let modes = rustix::termios::tcgetattr(self.fd.get_ref());
         modes.map_or(true, |modes| modes.local_modes.contains(rustix::termios::LocalModes::ECHO))
     }

@@ -50,13 +50,13 @@ pub fn reap_strays() -> usize {
 fn first_ended() -> Option<u32> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: the kernel fills in the whole structure, or leaves it zeroed if nobody has ended; it was zeroed before.
+    // SAFETY: the kernel fills in the whole structure, or leaves it zeroed if no one has ended; it was zeroed before.
     let info = unsafe {
         if libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options) != 0 {
             return None;
         }
         info.assume_init()
     };
-    // SAFETY: after a successful waitid, si_pid is a field in use; it is 0 if nobody has ended.
+    // SAFETY: after a successful waitid, si_pid is a field in use; it is 0 if no one has ended.
     u32::try_from(unsafe { info.si_pid() }).ok().filter(|&pid| pid != 0)
 }

@@ -10,14 +10,14 @@ use std::path::Path;
 /// How much of a file is read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// Type of the line that tells which files were removed to make room.
+/// Type of the line that lists the files removed to make room.
 pub const RECLAIMED: &str = "files_reclaimed";
 
-/// Begins the name of a line in which something was masked, among what a scrub tells of.
+/// Begins the name of a line in which something was masked, among what the record of a scrub lists.
 const LINE: &str = "line ";
 
 /// How a scrub calls a line in which something was masked: its own hash is that of what it was, so what it is now has one
-/// in the line that tells of the scrub.
+/// in the line that records the scrub.
 pub(crate) fn line_name(seq: u64) -> String {
     format!("{LINE}{seq}")
 }

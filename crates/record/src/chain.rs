@@ -13,7 +13,7 @@
 //!
 //! Lines of format 3 have neither source nor by. Lines that have them are hashed under a key of their own, so that one
 //! kind can never be passed off as the other.
-//! Where a line tells of files beside it, their names, lengths and hashes are hashed together with that.
+//! Where a line mentions files beside it, their names, lengths and hashes are hashed together with that.
 //!
 //! Commitments are sorted, not in the order of the fields: a masked name would change that order.
 
@@ -151,7 +151,7 @@ impl ChainHasher {
     }
 }
 
-/// The hash of a line that tells of files beside it.
+/// The hash of a line that records files beside it.
 fn with_files(hash: &Hash, files: &BTreeMap<String, FileSum>) -> Hash {
     let mut hasher = blake3::Hasher::new_derive_key(FILES);
     hasher.update(&hash.0);

@@ -1,4 +1,4 @@
-//! The checkpoints that a recording tells of, found through its marks.
+//! The checkpoints in a recording, found through its marks.
 
 use crate::line::Line;
 use crate::marks::{CheckpointLine, EVERY, Marks};
@@ -7,10 +7,10 @@ use crate::read::{Filter, ReadError, Recording};
 /// Lines of one page when the end of a recording is looked through.
 const PAGE: usize = 1000;
 
-/// The checkpoints that a recording tells of.
+/// The checkpoints in a recording.
 #[derive(Clone, Copy)]
 pub struct Checkpoints<'a> {
-    /// Where they are told of.
+    /// The lines that record them.
     pub recording: &'a Recording,
     /// Where to find them without reading all of it.
     pub marks: &'a Marks,

@@ -135,7 +135,7 @@ pub fn line_content<'a>(record: &'a Record, beside: Beside<'_>) -> LineContent<'
     LineContent { event_type, data: Value::Object(fields.0), files: files(&record.event) }
 }
 
-/// The files that a record tells of, as far as their hashes are known.
+/// The files that a record mentions, as far as their hashes are known.
 fn files(event: &Event) -> BTreeMap<String, FileSum> {
     let mut files = BTreeMap::new();
     match event {

@@ -1,9 +1,9 @@
-//! What a recording tells of a session's keyed store, to be compared with what is kept of it.
+//! What a recording says about a session's keyed store, to be compared with what is kept of it.
 
 use crate::read::{ReadError, Recording};
 use shellkeep_session::{KvChange, KvTold};
 
-/// What the lines up to a number tell of the keyed store. A line that does not say what it should tells nothing; the
+/// What the lines up to a number say about the keyed store. A malformed line says nothing; the
 /// comparison finds that.
 pub fn kv_told(recording: &Recording, through: u64) -> Result<KvTold, ReadError> {
     let mut told = KvTold::default();

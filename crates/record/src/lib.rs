@@ -7,13 +7,13 @@
 //! - [`sign`], [`heads`], [`unsigned`]: how far a recording had come, signed.
 //! - [`append`]: writing the lines of many sessions.
 //! - [`read`]: reading them back, a page or a line at a time, from a session's files or from an export.
-//! - [`budget`], [`pattern`]: how long a reader may go on, and what a caller may search for.
+//! - [`budget`], [`pattern`]: how long a reader may continue, and what a caller may search for.
 //! - [`verify`]: whether all of it is as it was written.
 //! - [`mask`]: copies of lines in which secrets are masked and which still prove the rest.
 //! - [`scrub`]: masking a secret in the files themselves.
 //! - [`past`]: what a session was at an earlier record.
 //! - [`steps`]: what an undo or a redo takes back.
-//! - `kv`: what it tells of the session's keyed store.
+//! - `kv`: what it says about the session's keyed store.
 //! - [`player`]: going through it as a person does.
 //! - [`export`]: copies for others: lines, a cast, a page.
 //!

@@ -33,13 +33,13 @@ pub struct Line {
 }
 
 /// What proves a line. In a session's own files the salts are not written: they follow from the key in the data
-/// directory. A copy for somebody else brings those of the fields that it shows.
+/// directory. A copy for someone else brings those of the fields that it shows.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Proof {
     /// Ties the line to the one before it and to its fields as they were recorded.
     pub hash: Hash,
-    /// Files beside the recording that the line tells of, by name. They are part of its hash, and only the recorder sets
+    /// Files beside the recording that the line mentions, by name. They are part of its hash, and only the recorder sets
     /// them: what a caller posts is in `data`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, FileSum>,
@@ -75,7 +75,7 @@ pub struct Hole {
     pub from: u64,
     /// The last.
     pub through: u64,
-    /// Why, as the line says that tells of it.
+    /// Why, as the line that reports it says.
     pub reason: String,
     /// Whether the session said itself that they are lost. If not, the recorder found them missing.
     pub declared: bool,
@@ -130,7 +130,7 @@ impl Line {
         }
     }
 
-    /// The number after which the next line goes on.
+    /// The number after which the next line continues.
     pub fn through(&self) -> u64 {
         match self.hole() {
             Some(Hole { through, declared: false, .. }) => through.max(self.seq),

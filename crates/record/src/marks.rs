@@ -31,7 +31,7 @@ pub struct Marks {
     key: SessionKey,
 }
 
-/// A line that tells of a checkpoint.
+/// A line that records a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointLine {
     pub seq: u64,

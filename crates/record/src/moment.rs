@@ -1,4 +1,4 @@
-//! Finding a moment in a recording: the end of a run, a time, so many changing runs back. Each looks at few places; none
+//! Finding a moment in a recording: the end of a run, a time, N changing runs back. Each looks at few places; none
 //! reads the whole recording.
 
 use crate::line::Line;
@@ -15,7 +15,7 @@ const CHECKPOINT_NEAR: usize = 64;
 /// Lines that are looked at for the run before a line. Farther away, its name says little.
 const RUN_NEAR: usize = 256;
 
-/// The number of the line that tells how a run ended, if it has ended. `started` is where to begin to look.
+/// The number of the line that records how a run ended, if it has ended. `started` is where the search starts.
 pub fn end_of_run(recording: &Recording, run_id: &RunId, started: u64) -> Result<Option<u64>, ReadError> {
     let mut raw = recording.raw(started)?;
     while let Some(line) = raw.next()? {
@@ -129,12 +129,12 @@ pub(crate) fn is_change(recording: &Recording, ended: &Line) -> Result<bool, Rea
     Ok(false)
 }
 
-/// Which run a line tells the end of; a tool call that an agent's framework told of has none.
+/// The run whose end a line records; a tool call that an agent's framework reported has none.
 pub(crate) fn run_of(line: &Line) -> Option<&str> {
     line.data.get("run_id")?.as_str()
 }
 
-/// Whether a line tells of a file that was written or removed through the daemon. What an agent posts is its word only.
+/// Whether a line mentions a file that was written or removed through the daemon. What an agent posts is its word only.
 pub(crate) fn is_file_change(line: &Line) -> bool {
     line.author.source == Source::Runtime
         && run_of(line).is_none()

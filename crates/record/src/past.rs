@@ -95,7 +95,7 @@ pub(crate) struct Fold {
     files: Files,
     /// Why the shell is not known.
     hole: Option<(u64, String)>,
-    /// The number after which the next line goes on.
+    /// The number after which the next line continues.
     last: u64,
 }
 
@@ -306,7 +306,7 @@ impl Fold {
         self.kv_version = data["version"].as_u64().unwrap_or(self.kv_version);
     }
 
-    /// A line that tells all that the session is.
+    /// A line that has the whole state of the session.
     fn begin_anew(&mut self, seq: u64, data: &Value, sums: &Sums) -> Result<(), PastError> {
         self.shell = Some(from(seq, &data["shell"])?);
         self.hole = None;
@@ -320,7 +320,7 @@ fn from<T: DeserializeOwned>(seq: u64, value: &Value) -> Result<T, PastError> {
     T::deserialize(value).map_err(|error| PastError::BadRecord { seq, reason: error.to_string() })
 }
 
-/// A state of an agent as a line of the recording tells it, with the files that the line tells of.
+/// A state of an agent as a line of the recording has it, with the files that the line mentions.
 pub fn agent_state(data: &Value, sums: &Sums) -> Option<AgentState> {
     let text = |name: &str| data.get(name).and_then(Value::as_str);
     let number = |name: &str| data.get(name).and_then(Value::as_u64);

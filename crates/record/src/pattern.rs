@@ -21,7 +21,7 @@ pub struct Pattern {
 /// Why a pattern was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// It is no regular expression.
+    /// It is not a regular expression.
     #[error("not a regular expression: {0}")]
     Syntax(String),
     /// It is one, but a huge one.

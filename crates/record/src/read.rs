@@ -175,7 +175,7 @@ impl Recording {
     }
 }
 
-/// The lines of a recording, in order. After one that cannot be read it goes on with the next.
+/// The lines of a recording, in order. After one that cannot be read it continues with the next.
 pub struct Lines {
     raw: RawLines,
 }

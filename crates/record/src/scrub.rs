@@ -33,7 +33,7 @@ pub struct Scrubbed {
     pub files: Vec<String>,
     /// What those of them are now whose hashes the recording keeps.
     pub sums: BTreeMap<String, FileSum>,
-    /// What the recording tells of files beside it.
+    /// What the recording says about files beside it.
     recorded: BTreeMap<String, FileSum>,
 }
 
@@ -43,7 +43,7 @@ impl Scrubbed {
         self.seqs.is_empty() && self.files.is_empty()
     }
 
-    /// Takes down what became of a file. One that a scrub masked which did not come to its end has no line that tells of
+    /// Notes what became of a file. One that an interrupted scrub masked has no line that records
     /// it; it is not as recorded and shows a mask.
     pub fn look_at(&mut self, name: &str, path: &Path, is_masked: bool) -> io::Result<()> {
         if is_masked {
@@ -66,7 +66,7 @@ fn is_left_masked(path: &Path, recorded: &FileSum) -> io::Result<bool> {
     }
 }
 
-/// A redactor that masks these values and nothing else. [`shellkeep_redact::is_maskable`] tells whether one can be.
+/// A redactor that masks these values and nothing else; see [`shellkeep_redact::is_maskable`].
 pub fn redactor<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Result<Redactor, ConfigError> {
     let rules = Rules::only(["registered"])?;
     Redactor::new(&Config { rules, ..Config::default() })?.with_secrets(values)
@@ -147,11 +147,11 @@ fn scrub_json(path: &Path, masker: &Masker) -> io::Result<bool> {
 struct Masked {
     /// By this scrub.
     now: BTreeSet<u64>,
-    /// By one that did not come to its end: no line tells of it.
+    /// By one that was interrupted: no line records it.
     untold: BTreeSet<u64>,
     /// What the lines are now in which something is masked.
     lines: BTreeMap<u64, FileSum>,
-    /// The files that lines tell of.
+    /// The files that lines mention.
     files: BTreeMap<String, FileSum>,
 }
 

@@ -106,7 +106,7 @@ fn last_step(recording: &Recording, see: impl Fn(Kind, bool) -> Seen) -> Result<
     Ok(of_kv.and_then(|of_kv| decide(Kind::Change, of_kv)).flatten())
 }
 
-/// The change that a line tells of, if it tells of one.
+/// The change that a line records, if it records one.
 fn step(recording: &Recording, line: &Line) -> Result<Option<(Kind, Undoable)>, ReadError> {
     let here = |by| Undoable { before: line.seq.saturating_sub(1), by };
     Ok(match line.event_type.as_str() {

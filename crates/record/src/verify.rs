@@ -20,7 +20,7 @@ pub use verdict::{Bad, Checks, SignatureChecks, Verdict};
 /// How often a recording is looked at again because its last line was just being written.
 const LOOKS: usize = 3;
 
-/// Type of the line that tells of a scrub.
+/// Type of the line that records a scrub.
 const SCRUBBED: &str = "scrubbed";
 /// A scrub masks first and is recorded afterwards.
 const UNTOLD: &str = "something in it is masked, but no scrub is recorded; an interrupted scrub leaves this, and \

@@ -1,4 +1,4 @@
-//! Check digits: what tells a number of some kind from any other number. Digits are values from 0 to 9.
+//! Check digits: what distinguishes a number of some kind from any other number. Digits are values from 0 to 9.
 
 /// Luhn: payment cards, and some national ids.
 pub(crate) fn luhn(digits: &[u8]) -> bool {

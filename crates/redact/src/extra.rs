@@ -46,8 +46,7 @@ fn compile_one(pattern: &Pattern) -> Result<Compiled, ConfigError> {
     }
     if !properties.look_set().is_empty() {
         return Err(wrong(
-            "it must not contain ^, $ or \\b: patterns match at the start of a word and mask to its end"
-                .to_owned(),
+            "it must not contain ^, $ or \\b: patterns match at the start of a word and mask to its end".to_owned(),
         ));
     }
     let build = |text: String| {

@@ -1,5 +1,5 @@
 //! What a rule answers: where a secret begins and how to find its end. The end may be far away, so it is given as a way
-//! to go on and not as a place.
+//! to continue and not as a place.
 
 use crate::class::{Class, WORD};
 use crate::rules::Rule;
@@ -12,11 +12,11 @@ pub(crate) struct Found {
     pub(crate) start: usize,
     /// Everything up to here is masked.
     pub(crate) solid: usize,
-    /// How the mask goes on from there.
+    /// How the mask continues from there.
     pub(crate) tail: Tail,
 }
 
-/// How a mask goes on.
+/// How a mask continues.
 #[derive(Clone, Copy)]
 pub(crate) enum Tail {
     /// While bytes are of this class, or of a word: a mask does not end within a word.
@@ -33,7 +33,7 @@ impl Found {
         Self { rule, start, solid: end, tail: Tail::Class(&WORD) }
     }
 
-    /// A secret that begins at `start` and goes on for as long as `tail` says.
+    /// A secret that begins at `start` and continues for as long as `tail` says.
     pub(crate) fn open(rule: Rule, start: usize, tail: Tail) -> Self {
         Self { rule, start, solid: start, tail }
     }

@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 /// A rule by its function: where its hint begins and ends.
 type Check = fn(&View, usize, usize) -> Option<Found>;
 
-/// Who looks when a hint was noticed.
+/// The rule that looks closer at a hint.
 enum Reader {
     Token(&'static Token),
     Check(Check),

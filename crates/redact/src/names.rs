@@ -33,7 +33,7 @@ const NEUTRAL: &str = "\
 pub(crate) const EFFORT: usize = 64;
 /// Words of a name that are looked at, from its end.
 const WORDS: usize = 12;
-/// Words behind the telling one that nobody knows, at most: `PASSWORD_FOR_BILLING`. With one, the value must look like a
+/// Words behind the telling one that no one knows, at most: `PASSWORD_FOR_BILLING`. With one, the value must look like a
 /// secret too.
 const UNKNOWN: usize = 2;
 
@@ -94,7 +94,7 @@ const NOT_TOKENS: &str = "\
     next page continuation pagination cancellation eos bos pad unk sep mask stop special start end first last \
     current prev previous peek lookahead input output num per total max min unexpected expected sync resume \
     invalid missing no";
-/// Words behind a telling one that say that the value tells about the secret and is not it.
+/// Words after a secret's name which say that the value describes the secret and is not it.
 const ABOUT: &str = "\
     count counts limit limits type types url uri endpoint expires expiry expiration exp expired ttl name names \
     id ids length len size file files filename path paths dir directory policy enabled disabled required field \
@@ -266,7 +266,7 @@ fn packed(word: &[u8]) -> Option<u128> {
     (word.len() <= LONGEST).then(|| word.iter().fold(0, |packed, byte| packed << 8 | u128::from(byte | SMALL)))
 }
 
-/// A quick hash for numbers that are ours, so that nobody can choose them to collide.
+/// A quick hash for numbers that are ours, so that no one can choose them to collide.
 #[derive(Default)]
 pub(crate) struct Quick(u64);
 
@@ -325,7 +325,7 @@ pub(crate) fn is_common_word(word: &[u8]) -> bool {
     Lists::of(word).has(List::Common)
 }
 
-/// Whether a text tells of a secret, as a label or a placeholder does.
+/// Whether a text names a secret, as a label or a placeholder does.
 pub(crate) fn mentions_secret(text: &[u8]) -> bool {
     let holds = |known: &str| text.windows(known.len()).any(|part| part.eq_ignore_ascii_case(known.as_bytes()));
     TELLING.split_ascii_whitespace().any(holds)

@@ -122,7 +122,7 @@ impl Scanner {
         self.text.len() - self.out
     }
 
-    /// Goes on in the mode of the moment. False if more text is needed.
+    /// Continues in the current mode. False if more text is needed.
     fn advance(&mut self, last: bool, sink: &mut impl Sink) -> bool {
         match self.mode {
             Mode::Scan => self.scan(last, sink),
@@ -266,7 +266,7 @@ impl Scanner {
         self.mode = Mode::Mask(found.tail);
     }
 
-    /// Goes on masking. False if more text is needed.
+    /// Continues masking. False if more text is needed.
     fn mask(&mut self, tail: Tail, last: bool, sink: &mut impl Sink) -> bool {
         let (length, tail) = masked(&self.text[self.pos..], tail);
         self.pos += length;
@@ -275,7 +275,7 @@ impl Scanner {
         if self.pos == self.text.len() && !last {
             return false;
         }
-        // What was announced within this mask goes on as part of it.
+        // What was announced within this mask continues as part of it.
         while let Some(next) = self.pending.first().copied().filter(|next| next.start <= self.pos) {
             if let Tail::KeyBody = next.tail {
                 break;
@@ -341,7 +341,7 @@ impl Scanner {
         true
     }
 
-    /// Goes on masking a line of a private key. False if more text is needed.
+    /// Continues masking a line of a private key. False if more text is needed.
     fn key_line(&mut self, last: bool) -> bool {
         self.pos += masked(&self.text[self.pos..], Tail::Class(&private_key::BODY)).0;
         self.out = self.pos;
@@ -388,7 +388,7 @@ impl Scanner {
     }
 }
 
-/// How much of the text a tail masks, and how it goes on after that.
+/// How much of the text a tail masks, and how it continues after that.
 fn masked(text: &[u8], tail: Tail) -> (usize, Tail) {
     match tail {
         Tail::Class(class) => {

@@ -120,7 +120,7 @@ fn is_common(piece: &[u8]) -> bool {
     let known = COMMON.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(piece));
     // `aaaaaa`, `123456`, `987654`.
     let even = piece.windows(3).all(|three| three[1].wrapping_sub(three[0]) == three[2].wrapping_sub(three[1]));
-    // The frame of a key is no secret.
+    // The frame of a key is not secret.
     known || even || piece.starts_with(b"-----")
 }
 
@@ -155,7 +155,7 @@ impl Secrets {
         let mut from = range.start;
         while let Some(at) = self.beginnings.next(text, from..range.end) {
             // Where the text is like the beginning of a value, a stretch of it is looked through for all of them. What begins
-            // near the end of the stretch may go on behind it, and is looked at with the next.
+            // near the end of the stretch may continue behind it, and is looked at with the next.
             let stretch = text.len().min(at + STRETCH);
             let sure = if stretch == text.len() { stretch } else { stretch - LONGEST };
             let found = self.automaton.find(Input::new(text).range(at..stretch));

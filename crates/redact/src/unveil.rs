@@ -172,7 +172,7 @@ impl Unveil {
         if hides_text { Some((Kind::Base64, content, row.to_vec())) } else { Some((Kind::Binary, content, Vec::new())) }
     }
 
-    /// Goes on with rows of this kind at `start`; those of another end.
+    /// Continues with rows of this kind at `start`; those of another end.
     fn begin_rows(&mut self, kind: Kind, finder: &impl Finder, start: usize, to: &mut Output) {
         if self.rows.kind != Some(kind) || self.rows.is_whole {
             self.end_rows_before(finder, start, to);
@@ -250,7 +250,7 @@ impl Unveil {
         cuts
     }
 
-    /// Goes on with a line that is too long to be looked at as a whole: all but the run at its end is given out.
+    /// Continues with a line that is too long to be looked at as a whole: all but the run at its end is given out.
     fn go_on(&mut self, finder: &impl Finder, to: &mut Output) {
         let (start, end) = (self.line, self.text.len());
         let open = start + decode::open_run(&self.text[start..]);
@@ -306,7 +306,7 @@ impl Unveil {
     }
 }
 
-/// Where the line ends that goes on at `from`, its line break included: a line feed, a carriage return, or both.
+/// Where the line ends that continues at `from`, its line break included: a line feed, a carriage return, or both.
 fn line_end(text: &[u8], from: usize, last: bool) -> Option<usize> {
     let at = from + memchr::memchr2(b'\n', b'\r', text.get(from..)?)?;
     match (text[at], text.get(at + 1)) {

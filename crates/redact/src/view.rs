@@ -21,7 +21,7 @@ pub(crate) struct View<'a> {
     /// What is before the floor in the output: nothing at the start, or the mask.
     before_floor: Option<u8>,
     end: usize,
-    /// Whether the text goes on behind the end.
+    /// Whether the text continues behind the end.
     cut: bool,
     rules: Rules,
     /// Where the last name ends that was judged; its other parts need not be judged again.
@@ -56,7 +56,7 @@ impl<'a> View<'a> {
         self.name_end
     }
 
-    /// Whether what ends at `at` may go on, out of sight.
+    /// Whether what ends at `at` may continue, out of sight.
     pub(crate) fn is_open(&self, at: usize) -> bool {
         self.cut && at == self.end
     }

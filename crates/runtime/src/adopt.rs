@@ -151,7 +151,7 @@ fn stays_ended(left: &Left) -> Option<Event> {
     Some(Event::ServiceEnded { service_id: left.service_id.clone(), status, end, notices })
 }
 
-/// How a service ended that was alive a moment ago.
+/// How a service ended that was just alive.
 pub(crate) fn ended_just_now(directory: &Path) -> ServiceEnd {
     end_of(left_exit(directory).unwrap_or(ServiceExit::Unknown))
 }

@@ -43,7 +43,7 @@ impl AgentUse {
         }
     }
 
-    /// Sets what is counted only when somebody asks. Each item is the agent of one command or one service.
+    /// Sets what is counted only when someone asks. Each item is the agent of one command or one service.
     pub(crate) fn gauge(&self, running: &[Option<Arc<str>>], services: &[Option<Arc<str>>]) {
         let mut known = lock(&self.known);
         let mut count = |agents: &[Option<Arc<str>>]| {
@@ -68,7 +68,7 @@ impl Figures {
             running: gauge!("shellkeep_agent_commands_running", "agent" => label.to_owned()),
             services: gauge!("shellkeep_agent_services", "agent" => label.to_owned()),
         };
-        // There from the first scrape on: that a counter came to be is no increase to Prometheus.
+        // There from the first scrape on: to Prometheus, the appearance of a counter is not an increase.
         figures.commands.increment(0);
         figures
     }

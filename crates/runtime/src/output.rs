@@ -30,7 +30,6 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// The file.
     pub fn path(&self) -> PathBuf {
         let name = match self.stream {
             Stream::Stdout => "stdout",

@@ -286,7 +286,7 @@ impl Supervised {
         }
     }
 
-    /// Whether it runs, or soon will. One that has ended stays in the list for a moment.
+    /// Whether it runs, or soon will. One that has ended stays in the list briefly.
     pub(crate) fn is_live(&self) -> bool {
         self.facts.borrow().status.is_live()
     }

@@ -89,7 +89,6 @@ pub(crate) struct Gate {
 enum Caller<T> {
     /// Anonymous, for a path that needs no token.
     Anyone,
-    /// The host.
     Host,
     /// An agent.
     Agent(T),

@@ -81,7 +81,6 @@ impl Checkpoint {
 pub enum Cause {
     /// A tool call changed files.
     Tool {
-        /// Which run.
         run_id: RunId,
         /// By which tool.
         tool_name: String,

@@ -90,7 +90,7 @@ pub struct KvTold {
     history: BTreeMap<String, Vec<(u64, Option<Told>)>>,
 }
 
-/// What tells one value from another.
+/// What distinguishes one value from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Told {
     sha256: String,

@@ -183,11 +183,10 @@ pub struct Head {
 /// What a node asks for when it claims a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
-    /// The node.
     pub node: String,
     /// Random.
     pub nonce: String,
-    /// The node's last claim, under which it goes on if nobody has claimed the session since.
+    /// The node's last claim, under which it continues if no one has claimed the session since.
     pub mine: Option<Claim>,
 }
 
@@ -196,7 +195,7 @@ pub struct Ask {
 pub enum Claimed {
     /// The tier knew nothing of the session. It is the asker's, before its first record.
     New(Head),
-    /// Nobody came between: the asker goes on.
+    /// No one came between: the asker continues.
     Kept(Head),
     /// The session was another's and is the asker's now.
     Taken(Head),

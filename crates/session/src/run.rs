@@ -207,7 +207,6 @@ pub struct RunResult {
     /// Late output of earlier background jobs since the last result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_output: Option<ByteString>,
-    /// Notices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
 }

@@ -76,7 +76,7 @@ pub fn run(start: Start) -> Result<ExitCode, Failure> {
     }
 }
 
-/// How long a client may have the turn to start a daemon before a restart goes on without it.
+/// How long a client may have the turn to start a daemon before a restart continues without it.
 const TURN_LIMIT: Duration = Duration::from_secs(10);
 /// How long abandoned work may delay the exit.
 const STRAGGLERS: Duration = Duration::from_secs(2);

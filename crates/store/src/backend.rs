@@ -67,16 +67,10 @@ pub type Name = (SessionId, Option<Arc<str>>);
 pub enum BackendError {
     /// This one session cannot be read; others can.
     #[error("{reason}")]
-    Damaged {
-        /// What is wrong.
-        reason: String,
-    },
+    Damaged { reason: String },
     /// The backend is temporarily unavailable.
     #[error("{reason}")]
-    Failed {
-        /// What is wrong.
-        reason: String,
-    },
+    Failed { reason: String },
 }
 
 /// Stores sessions. Only the writer thread calls it, so it may block and needs no locks.
@@ -187,10 +181,7 @@ pub(crate) enum RecordAction {
     /// It deletes the session.
     Destroy,
     /// Something before it is missing.
-    Damage {
-        /// What is wrong.
-        reason: String,
-    },
+    Damage { reason: String },
 }
 
 /// Decides what a record means to a session. Replaying any part of the journal up to its end leads to the same state, even if a session was deleted and recreated in between: a replayed deletion clears the state and the records after it rebuild it.

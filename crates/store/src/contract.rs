@@ -361,7 +361,7 @@ impl Teller {
         self.say(Event::AgentStateSaved { state: Box::new(state), author: Default::default() });
     }
 
-    /// The recording must have everything that was told, and prove it.
+    /// The recording must have everything that was acknowledged, and prove it.
     pub(super) fn assert_recorded_in(&self, store: &Store) {
         let verdict = self.verdict(store);
         assert_eq!((&verdict.bad, verdict.lines), (&None, self.state.seq), "{verdict:?}");

@@ -65,7 +65,7 @@ pub enum OpenError {
     StoreMissing {
         /// Where it should be.
         path: PathBuf,
-        /// What tells that there was one.
+        /// The evidence that there was one.
         evidence: String,
     },
     /// The data directory's note about its store is damaged.
@@ -121,10 +121,7 @@ pub enum ReadError {
     },
     /// The store is temporarily unavailable.
     #[error("the store is temporarily unavailable: {reason}; try again")]
-    Unavailable {
-        /// What is wrong.
-        reason: String,
-    },
+    Unavailable { reason: String },
 }
 
 /// The journal could not be forced to disk: what was appended may not survive a loss of power.

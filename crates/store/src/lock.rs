@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A killed daemon may leave a child that was being started and holds the lock for a moment longer. How long and how
+/// A killed daemon may leave a child that was being started and holds the lock a little longer. How long and how
 /// often to retry, if the daemon itself is gone.
 const DYING_STEP: Duration = Duration::from_millis(10);
 const DYING_LOOKS: u32 = 200;

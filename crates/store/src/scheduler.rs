@@ -1,7 +1,7 @@
 //! The thread behind the journal. It schedules the journal's readers, in two priorities:
 //!
 //! - First the callers that wait for an answer, and the backend that answers them. The thread sleeps until there is
-//!   something to do, lets records accumulate for a moment, and passes them to the backend in batches. A query sees
+//!   something to do, lets records accumulate briefly, and passes them to the backend in batches. A query sees
 //!   everything that was appended before: if any of it concerns the query, the backend gets that first.
 //! - The recordings and the backend's maintenance get small turns, as long as no caller waits.
 

@@ -21,7 +21,6 @@ pub enum Level {
     Good,
     /// A warning.
     Near,
-    /// An error.
     Bad,
     /// Ended, or not relevant.
     Past,

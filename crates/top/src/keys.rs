@@ -185,7 +185,7 @@ impl App {
                 Some(Effect::Stop(key))
             }
             KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => None,
-            // Anything else is no answer.
+            // Anything else is not an answer.
             _ => {
                 self.question = Some(question);
                 None

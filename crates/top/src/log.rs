@@ -81,7 +81,7 @@ impl Log {
         };
         let mut bytes = bytes.as_slice();
         if !self.follow && !self.complete && self.would_push_out(bytes) {
-            // Who has stopped to read goes on reading; what is left out is said later.
+            // A reader who has scrolled up stays there; what is left out is shown later.
             return;
         }
         let gap = match self.next {
@@ -220,7 +220,7 @@ impl Log {
             let Some(oldest) = self.lines.pop_front() else { break };
             self.bytes -= oldest.len();
             self.before += oldest.len() as u64 + 1;
-            // Who reads further up goes on reading the same lines.
+            // A reader further up keeps seeing the same lines.
             self.top = self.top.saturating_sub(1);
         }
     }

@@ -120,7 +120,7 @@ pub struct SessionsPane {
     pub query: SessionsQuery,
     /// Selection and scroll position.
     pub list: List,
-    /// The page that was told last; of another query while the wanted one is on its way.
+    /// The page that arrived last; of another query while the wanted one is on its way.
     pub page: SessionsPage,
     /// Sessions on the pages before.
     pub before: usize,

@@ -1,4 +1,4 @@
-//! Commands per second over the last minutes, from a counter that is read now and then.
+//! Commands per second over the last minutes, from a counter that is read periodically.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Rates {
         self.samples.iter().map(|(_, rate)| *rate).fold(0.0, f64::max)
     }
 
-    /// The window in so many columns, the newest last; `None` where nothing was read. A column stands for a fixed piece
+    /// The window in this many columns, the newest last; `None` where nothing was read. A column stands for a fixed piece
     /// of time, so that the picture moves and does not flicker.
     pub fn columns(&self, width: usize) -> Vec<Option<f64>> {
         let mut sums = vec![(0.0, 0u32); width];

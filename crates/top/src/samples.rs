@@ -17,7 +17,7 @@ pub fn now() -> Timestamp {
     NOW.parse().unwrap()
 }
 
-/// A time so many seconds before the samples' own.
+/// A time this many seconds before the samples' own.
 pub fn before(seconds: i64) -> String {
     Timestamp::from_second(now().as_second() - seconds).unwrap().to_string()
 }

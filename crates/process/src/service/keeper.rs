@@ -26,7 +26,7 @@ pub(super) struct Started {
     pub(super) pid: u32,
     /// Our end of the driver's socket.
     pub(super) control: UnixStream,
-    /// Where the keeper tells who the main process is.
+    /// Where the keeper reports the main process.
     pub(super) answer: Answer,
     /// What the service writes to; only the keeper has the other end.
     pub(super) output: OwnedFd,

@@ -122,7 +122,7 @@ fn read_from(segments: &[Segment], offset: u64, limit: usize) -> io::Result<(u64
             break;
         }
         let file = match File::open(&segment.path) {
-            // What was read before is good; the next call goes on behind the gap.
+            // What was read before is good; the next call continues behind the gap.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !bytes.is_empty() => break,
             other => other?,
         };

@@ -213,7 +213,7 @@ impl OpenRecording {
         let note = match self.signatures.heads.last() {
             Some(last) if last.seq == seq && last.hash == hash => return Ok(None),
             Some(_) if cut.is_some() => cut.map(|from| Note::Cut { from }),
-            // What is missing comes again, or verifying tells of it.
+            // What is missing comes again, or verifying reports it.
             Some(last) if last.seq > seq => return Ok(None),
             Some(last) if !checked && !self.has(last) => {
                 tracing::error!(
@@ -246,8 +246,8 @@ impl OpenRecording {
         Ok(())
     }
 
-    /// Whether a record that has a line already is the one that the line tells of. A loss of power can take records from
-    /// the journal that are in the recording, and the session goes on from an earlier number. One look tells: what follows
+    /// Whether a record that has a line already is the one that the line records. A loss of power can take records from
+    /// the journal that are in the recording, and the session continues from an earlier number. One look shows: what follows
     /// a record that agrees was recorded after it.
     fn agrees_with(&mut self, record: &Record) -> bool {
         if !std::mem::replace(&mut self.agrees, true) {
@@ -437,7 +437,7 @@ impl OpenRecording {
         Line { seq: record.seq, event_type, timestamp: record.at, author: record.event.author(), data, proof }
     }
 
-    /// What a run that ends was begun with. If that was long ago, the recording tells.
+    /// What a run that ends was started with; read from the recording if that was long ago.
     fn parameters(&mut self, run_id: &RunId) -> Option<Map<String, Value>> {
         let seq = run_id.as_str().strip_prefix('r')?.parse().ok()?;
         if let Some(parameters) = self.begun.remove(&seq) {
@@ -469,7 +469,7 @@ impl OpenRecording {
 }
 
 /// The place after the last whole line, and the last line that can be read. Lines that cannot are passed over: verifying
-/// tells of them, and recording goes on.
+/// lists them, and recording continues.
 fn readable_end(file: &File, length: u64) -> io::Result<(u64, Option<Line>)> {
     let Some(mut last) = tail::last_line(file, length)? else { return Ok((0, None)) };
     let end = last.end;

@@ -32,7 +32,7 @@ pub struct RecorderOptions {
     /// The directory in which sessions that their agents removed have one each, for their recordings. Without it those are
     /// removed too.
     pub deleted: Option<PathBuf>,
-    /// Masks fields before they are written. What it masks was never recorded, so nothing tells that it is missing.
+    /// Masks fields before they are written. What it masks was never recorded, so nothing shows that it is missing.
     pub masker: Option<Masker>,
     /// Makes writes fail.
     pub before_write: Option<BeforeWrite>,

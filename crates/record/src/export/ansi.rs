@@ -14,7 +14,6 @@ const BACKSPACE: u8 = 8;
 /// for good, are not among them.
 const HARMLESS: &str = "mABCDEFGHJKLMPSTXdf@`";
 
-/// A colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Colour {
     /// The terminal's own.
@@ -47,7 +46,6 @@ pub struct Style {
 pub struct Span {
     /// How they look.
     pub style: Style,
-    /// The characters.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! The values of variables whose names look secret, wherever a recording tells of one. They are masked wherever else they
+//! The values of variables whose names look secret, wherever a recording mentions one. They are masked wherever else they
 //! are found: a command that prints `$API_KEY` prints no name.
 
 use crate::read::{ReadError, Recording};
@@ -16,7 +16,7 @@ const HOLDERS: [&str; 2] = ["variables", "env"];
 const TYPES: [&str; 5] = ["session_created", "session_restarted", "session_rewound", "tool_call", "service_started"];
 
 /// The values of secret-looking variables in a recording, and in the state of its session if it is given. Reads everything
-/// once, but looks closer only at lines that tell of variables.
+/// once, but looks closer only at lines that record variables.
 pub fn secret_values(recording: &Recording, state: Option<&ShellState>) -> Result<Vec<Vec<u8>>, ReadError> {
     secret_values_from(recording, 0, state)
 }

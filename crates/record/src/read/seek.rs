@@ -18,7 +18,6 @@ const NUMBER: usize = 64;
 /// Where a line begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LineStart {
-    /// Which file.
     pub file: usize,
     /// Which byte of it.
     pub offset: u64,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the lines tell of files, and of lines that a scrub masked.
+/// What the lines say about files, and about lines that a scrub masked.
 #[derive(Default)]
 pub(super) struct Beside {
     /// The newest sum of each that was recorded, and the number of the line.
@@ -25,7 +25,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Takes down what a line tells.
+    /// Collects what a line records.
     pub(super) fn line(&mut self, line: &Line, bytes: &[u8]) {
         if !line.proof.masked.is_empty() {
             self.masked.insert(line.seq, beside::sum(bytes));

@@ -17,7 +17,7 @@ pub struct Verdict {
     pub head: Option<Head>,
     /// Fields that are masked, of which only the rest of their line is proven.
     pub masked_fields: u64,
-    /// Numbers without a line, as lines tell of them.
+    /// Numbers without a line, as lines report them.
     pub holes: Vec<Hole>,
     /// The signature that covers the most of it.
     #[serde(default)]

@@ -74,7 +74,7 @@ fn is_itself(view: &View, name: &[u8], value: usize) -> bool {
     path.strip_suffix(last).is_some_and(|before| before.is_empty() || before.ends_with(b"."))
 }
 
-/// What a name says about its value. A key has the word that tells before it: `API key`.
+/// What a name says about its value. A key has the decisive word before it: `API key`.
 fn classify(view: &View, begin: usize, name: &[u8]) -> Kind {
     view.count(names::EFFORT);
     let before = begin.saturating_sub(1);
@@ -177,7 +177,7 @@ impl Separator {
     }
 }
 
-/// Behind the word at `at` by which a sentence tells a value: `is`, with a colon or without.
+/// Behind the word at `at` by which a sentence states a value: `is`, with a colon or without.
 fn behind_is(view: &View, at: usize) -> Option<usize> {
     let words: &[&str] = &["is", "was", "是", "为", "為"];
     let word = words.iter().find(|word| view.is_any_case(at, word.as_bytes()))?;

@@ -149,7 +149,7 @@ fn is_top_level(view: &View, from: usize, to: usize) -> bool {
     let label = view.slice(from, to);
     let letters = label.iter().all(|byte| byte.is_ascii_alphabetic() || *byte >= 0x80);
     let known = NOT_TOP_LEVEL.iter().any(|name| name.eq_ignore_ascii_case(label));
-    // A mask may begin right behind a letter of another alphabet, so there the mask tells that the part went on.
+    // A mask may begin right behind a letter of another alphabet, so there the mask shows that the part continued.
     let cut = !label.is_ascii() && view.is(to, crate::MASK);
     letters && (2..=TOP_LEVEL).contains(&label.len()) && !known && !cut && view.at(to) != Some(b'_')
 }

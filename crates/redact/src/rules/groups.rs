@@ -23,7 +23,7 @@ impl Groups {
         let (mut at, mut separator) = (at, 0);
         while groups.count < GROUPS {
             let stop = view.run(at, &DIGIT, LONGEST + 1);
-            // A group that goes on as a word is none.
+            // A group that continues as a word is not one.
             if stop == at || stop - at > LONGEST || view.word_at(stop) {
                 break;
             }
@@ -98,7 +98,7 @@ fn separator_at(view: &View, at: usize, groups: usize) -> Option<(u8, usize)> {
     digit(next).then_some((kind, next))
 }
 
-/// Whether a number may end at `end`. It may not if a word goes on, if one of `separators` and another digit follow, or if
+/// Whether a number may end at `end`. It may not if a word continues, if one of `separators` and another digit follow, or if
 /// a colon and a word do (a time, a port, a token). A mask counts as the digit that it may have been.
 pub(crate) fn may_end(view: &View, end: usize, separators: &[u8]) -> bool {
     let Some(next) = view.at(end) else { return true };

@@ -30,7 +30,7 @@ const DECODER: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Schemes whose credentials are a list with quotes in it; they go on to the end of the line.
+/// Schemes whose credentials are a list with quotes in it; they continue to the end of the line.
 const LISTS: &[&[u8]] = &[b"Digest", b"AWS4-HMAC-SHA256", b"OAuth", b"Hawk"];
 /// Other schemes; what follows is one word.
 const SCHEMES: &[&[u8]] = &[

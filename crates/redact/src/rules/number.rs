@@ -1,5 +1,4 @@
-//! Numbers: groups of digits with separators between them, from which cards, telephone numbers and national ids are told
-//! apart. Dates, versions, addresses and counters look much the same, so each kind asks for more than a length.
+//! Numbers: groups of digits with separators between them. They may be cards, telephone numbers or national ids. Dates, versions, addresses and counters look much the same, so each kind asks for more than a length.
 
 use crate::class::DIGIT;
 use crate::found::Found;
@@ -23,7 +22,7 @@ pub(crate) fn find(view: &View, at: usize) -> Option<Found> {
     card::find(view, &groups).or_else(|| national::find(view, &groups)).or_else(|| phone::find(view, &groups))
 }
 
-/// Whether a number that has begun earlier goes on at `at` with another group: a date, a version, a fraction.
+/// Whether a number that has begun earlier continues at `at` with another group: a date, a version, a fraction.
 #[inline]
 pub(crate) fn goes_on(text: &[u8], floor: usize, at: usize) -> bool {
     at >= floor + 2

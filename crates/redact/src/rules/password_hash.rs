@@ -31,7 +31,7 @@ const SALT: usize = 32;
 /// Shortest hash of those that have parameters.
 const LONG: usize = 60;
 
-/// The hash that begins at `start`. Its beginning stays, since it tells which kind it is.
+/// The hash that begins at `start`. Its beginning stays, since it shows which kind it is.
 pub(crate) fn find(view: &View, start: usize, end: usize) -> Option<Found> {
     if !view.rules().has(Rule::PasswordHash) || !view.boundary(start) {
         return None;

@@ -79,7 +79,7 @@ const HEADERS: &[&[u8]] =
 /// What comes next in a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A line, which goes on while bytes are of [`BODY`], and up to `solid` in any case.
+    /// A line, which continues while bytes are of [`BODY`], and up to `solid` in any case.
     Line { start: usize, solid: usize },
     /// A header, which is text like any other.
     Header { end: usize },

@@ -18,7 +18,7 @@ const WEAK: usize = 8;
 
 /// How much of it must speak for itself.
 const WEAK_LOOK: usize = 40;
-/// Shortest value of which a sentence tells.
+/// Shortest value in a sentence.
 const TOLD: usize = 6;
 /// Shortest word without a digit that is taken for random.
 const UNORDERED: usize = 20;
@@ -71,7 +71,7 @@ impl Opening {
         Self { value, ..*self }
     }
 
-    /// How a mask of the value goes on.
+    /// How a mask of the value continues.
     pub(crate) fn tail(&self) -> Tail {
         match self.kind {
             Kind::Bare(class) => Tail::Class(class),
@@ -188,7 +188,7 @@ pub(crate) fn weak(view: &View, opening: &Opening) -> bool {
         && !(opening.is_bare() && (is_code(view, start, Manner::Loose) || is_declared(view, opening)))
 }
 
-/// Whether a word is no word of a language: letters and digits, or capitals and small letters in no order.
+/// Whether a word is not a word of a language: letters and digits, or capitals and small letters in no order.
 pub(crate) fn is_random(text: &[u8]) -> bool {
     let [digits, capitals, small] = kinds(text);
     let unordered = text.len() >= UNORDERED && capitals * 4 >= text.len() && small * 4 >= text.len();
@@ -216,7 +216,7 @@ fn kinds(text: &[u8]) -> [usize; 3] {
     [0, BITS, 2 * BITS].map(|shift| (sum >> shift) as usize & ((1 << BITS) - 1))
 }
 
-/// Whether there is a value of which a sentence tells: `the password is …`.
+/// Whether there is a value in a sentence: `the password is …`.
 pub(crate) fn told(view: &View, opening: &Opening) -> bool {
     let stop = view.run(opening.value, &WEAK_BYTES, LOOK);
     let text = view.slice(opening.value, stop);
@@ -357,7 +357,7 @@ fn is_path(view: &View, opening: &Opening) -> bool {
     view.at(start) == Some(b'/') && opening.ends(view, stop) && parts() > 1
 }
 
-/// Whether there is a text for people: words, and one of them tells what is asked for.
+/// Whether there is a text for people: words, and one of them names what is asked for.
 fn is_label(view: &View, opening: &Opening) -> bool {
     let stop = view.run(opening.value, &SENTENCE, LOOK);
     opening.ends(view, stop) && names::mentions_secret(view.slice(opening.value, stop))

@@ -68,16 +68,16 @@ fn patterns_that_are_split_are_found() {
 #[test]
 fn patterns_that_could_do_harm_are_refused_with_what_to_do() {
     for (pattern, hint) in [
-        ("a+", "upper end"),
-        ("a{1,300}", "upper end"),
-        ("a*", "empty text"),
-        ("", "empty text"),
+        ("a+", "upper bound"),
+        ("a{1,300}", "upper bound"),
+        ("a*", "empty string"),
+        ("", "empty string"),
         (r"\bfoo\b", "must not contain"),
         ("^foo", "must not contain"),
         ("foo$", "must not contain"),
         ("(", "unclosed"),
         (r"(?-u:\xff)", "UTF-8"),
-        (r"(?:[a-z]{1,100}){1,2}{1,2}", "upper end"),
+        (r"(?:[a-z]{1,100}){1,2}{1,2}", "upper bound"),
     ] {
         let error = with_patterns(&[pattern]).err().unwrap_or_else(|| panic!("{pattern} was taken")).to_string();
         assert!(error.contains("'mine'") && error.contains(hint), "{pattern}: {error}");

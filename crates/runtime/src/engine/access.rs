@@ -58,7 +58,7 @@ impl Access {
         self.as_reader().ok()?.recordings.deleted(id)
     }
 
-    /// As whom it is used.
+    /// The caller's scope.
     pub(super) fn scope(&self) -> &Scope {
         &self.scope
     }

@@ -34,7 +34,7 @@ impl<'a> NodeOps<'a> {
 }
 
 impl ClusterOps<'_> {
-    /// Where a session is. One that nobody has any more is taken over by this node.
+    /// Where a session is. This node takes over one that has no node.
     pub fn locate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Whereabouts, OpError>> {
         Box::pin(async move {
             let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));

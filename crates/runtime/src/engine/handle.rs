@@ -31,7 +31,7 @@ impl Engine {
         Self { access: self.access.at_door(door) }
     }
 
-    /// As whom this handle is used.
+    /// The caller's scope.
     pub fn scope(&self) -> &Scope {
         self.access.scope()
     }

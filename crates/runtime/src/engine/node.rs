@@ -70,7 +70,7 @@ impl NodeOps<'_> {
         self.access.as_reader().map(|_| ())
     }
 
-    /// Sets the figures of each agent, which are counted only when somebody asks.
+    /// Sets the figures of each agent, which are counted only when someone asks.
     pub fn count_agents(&self) -> Result<(), OpError> {
         let ctx = &self.access.as_reader()?.ctx;
         let running = ctx.runs.longest(usize::MAX);

@@ -58,7 +58,7 @@ impl Engine {
             let has_more = found.len() > limit;
             found.truncate(limit);
             let next = if has_more { found.last().map(|last| last.meta.session_id.clone()) } else { None };
-            // A session that was just deleted may still be in the store for a moment.
+            // A session that was just deleted may still be in the store briefly.
             if agent.is_some() {
                 found.retain(|summary| inner.ctx.names.contains(&summary.meta.session_id));
             }

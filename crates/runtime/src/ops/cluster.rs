@@ -3,7 +3,7 @@
 use super::Hint;
 use std::time::Duration;
 
-/// How long a caller should wait before it tries again: a lease ends within this time, and somebody takes the session over.
+/// How long a caller should wait before it tries again: a lease ends within this time, and someone takes the session over.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why a session cannot be used here now.
@@ -13,54 +13,31 @@ pub enum ClusterError {
     #[error(
         "session '{session_id}' is on node '{node}', which cannot be reached; nothing was run. If that node is gone, another takes the session over within seconds. Repeat the request; with the same request_id a command runs only once"
     )]
-    OwnerUnreachable {
-        /// The session.
-        session_id: String,
-        /// The node.
-        node: String,
-    },
+    OwnerUnreachable { session_id: String, node: String },
     /// The node that owns the session stopped answering after it was sent the request.
     #[error(
-        "session '{session_id}' is on node '{node}', which stopped answering while this was under way; it may have run. If that node is gone, another takes the session over within seconds. Repeat the request; with the same request_id a command runs only once"
+        "session '{session_id}' is on node '{node}', which stopped answering during this request; it may have run. If that node is gone, another takes the session over within seconds. Repeat the request; with the same request_id a command runs only once"
     )]
-    OwnerLost {
-        /// The session.
-        session_id: String,
-        /// The node.
-        node: String,
-    },
+    OwnerLost { session_id: String, node: String },
     /// This node takes no more sessions, and there is no other that does.
     #[error(
         "node '{node}' is being drained and takes no more sessions, and no other node accepts them; nothing was run. Start another node, or try again later"
     )]
-    Draining {
-        /// This node.
-        node: String,
-    },
+    Draining { node: String },
     /// Another node does not answer.
     #[error("node '{node}' cannot be reached; it may have received the request. Try again")]
-    NodeUnreachable {
-        /// The node.
-        node: String,
-    },
+    NodeUnreachable { node: String },
     /// No node has this name.
     #[error("there is no node '{node}' among those that are alive")]
-    NoSuchNode {
-        /// What was asked for.
-        node: String,
-    },
+    NoSuchNode { node: String },
     /// Another node took the session over.
     #[error(
         "session '{session_id}' moved to another node during this request; work done here since then was discarded. Repeat the request; with the same request_id a command runs only once"
     )]
-    Moved {
-        /// The session.
-        session_id: String,
-    },
+    Moved { session_id: String },
 }
 
 impl ClusterError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::OwnerUnreachable { .. } | Self::OwnerLost { .. } => "owner_unreachable",
@@ -101,7 +78,6 @@ impl ClusterError {
 /// A node that is alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterNode {
-    /// Its name.
     pub name: String,
     /// The URL at which other nodes reach it; empty if there is none.
     pub url: String,

@@ -172,7 +172,6 @@ pub struct HistoryEntry {
 /// Rewind a session to an earlier moment.
 #[derive(Debug, Clone)]
 pub struct Rewind {
-    /// The moment.
     pub to: Moment,
     /// Only report what would change.
     pub dry_run: bool,
@@ -310,7 +309,6 @@ pub struct CheckpointUse {
 /// A file as it was in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastFile {
-    /// The checkpoint.
     pub at: FilesAt,
     /// Its bytes; the target for a symbolic link.
     pub bytes: Vec<u8>,

@@ -114,7 +114,6 @@ pub enum KvError {
 }
 
 impl KvError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "key_not_found",

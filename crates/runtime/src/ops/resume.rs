@@ -115,7 +115,6 @@ pub enum ResumeError {
 }
 
 impl ResumeError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoAgent { .. } => "no_agent",

@@ -111,7 +111,6 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Outside { .. } => "path_outside",

@@ -32,7 +32,7 @@ struct State {
     failing: Option<Failing>,
     /// The last failure, which may be over: callers that waited get it as the reason.
     last: Option<NoShell>,
-    /// When a failure was last logged, and how many were not since. Kept when a start works: one may work now and then
+    /// When a failure was last logged, and how many were not since. Kept when a start works: one may work occasionally
     /// while most fail.
     logged: Option<Instant>,
     unlogged: u64,

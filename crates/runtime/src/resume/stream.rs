@@ -44,7 +44,7 @@ enum Events {
 }
 
 impl ResumeStream {
-    /// Work that goes on.
+    /// Work in progress.
     pub(crate) fn live(access: &Access, id: &SessionId, work: &Work, watch: Watch) -> Self {
         let live = Live {
             access: access.clone(),

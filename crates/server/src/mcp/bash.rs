@@ -17,7 +17,6 @@ use shellkeep_protocol::RunRequest;
 use shellkeep_runtime::{OpError, RunCommand, SessionError};
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| Box::pin(async move { call(handler, arguments(given)?, context).await }),
@@ -36,7 +35,6 @@ command's output followed by its error output, and its exit code where that is n
 then it is ended and the shell stays usable. Do not start programs that wait for input. Output beyond 30,000 bytes is \
 shown as head and tail: redirect large outputs to a file and look at parts of it.";
 
-/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

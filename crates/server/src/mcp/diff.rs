@@ -15,7 +15,6 @@ use shellkeep_protocol::{DiffResponse, FileChange};
 use shellkeep_runtime::{CheckpointError, DiffQuery, Moment, OpError, SessionError};
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| Box::pin(async move { diff(handler, arguments(given)?, context).await }),
@@ -26,7 +25,6 @@ const NAMED: usize = 100;
 
 const DESCRIPTION: &str = "Show how the files of your workspace differ between two moments, as a patch.";
 
-/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

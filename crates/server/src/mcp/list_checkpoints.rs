@@ -16,7 +16,6 @@ use shellkeep_runtime::{OpError, SessionError};
 use shellkeep_session::plan::shorten;
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| Box::pin(async move { list(handler, arguments(given)?, context).await }),
@@ -32,7 +31,6 @@ const FIRST_LOOK: u64 = 256;
 const DESCRIPTION: &str =
     "List the commands that changed files in your workspace, newest first, with ids for diff and rewind.";
 
-/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

@@ -14,7 +14,6 @@ use serde::Deserialize;
 use shellkeep_runtime::{OpError, ServiceView, SessionError};
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| {

@@ -20,7 +20,6 @@ use shellkeep_session::{RunId, RunStatus, ServiceId};
 use std::time::Duration;
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| Box::pin(async move { read(handler, arguments(given)?, context).await }),
@@ -29,7 +28,6 @@ pub const TOOL: Entry = Entry {
 const DESCRIPTION: &str = "Read what a run or service printed, up to 30,000 bytes, and its status, even after it \
     ended. Runs are read from the beginning, logs from the end.";
 
-/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arguments {

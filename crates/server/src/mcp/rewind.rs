@@ -16,7 +16,6 @@ use shellkeep_protocol::RewindResponse;
 use shellkeep_runtime::{CheckpointError, OpError, Rewind, ServicesAfter, SessionError, attached};
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| Box::pin(async move { rewind(handler, arguments(given)?, context).await }),
@@ -28,7 +27,6 @@ const NAMED: usize = 30;
 const DESCRIPTION: &str = "Return your workspace's files, working directory and variables to an earlier moment. What is \
 replaced is saved first. Services keep running.";
 
-/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

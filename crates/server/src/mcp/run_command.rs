@@ -11,7 +11,6 @@ use shellkeep_protocol::RunRequest;
 use shellkeep_runtime::RunCommand;
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| {
@@ -34,7 +33,6 @@ and a venv carry over, even after `exit` or a crash.
 - Servers and watchers: start_service.
 - Long output is cut; read or search the rest with read_output.";
 
-/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arguments {

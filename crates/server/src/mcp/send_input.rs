@@ -15,7 +15,6 @@ use shellkeep_protocol::{InputAccepted, InputRequest};
 use shellkeep_runtime::{OpError, RunError, SessionError};
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| Box::pin(async move { send(handler, arguments(given)?, context).await }),
@@ -24,7 +23,6 @@ pub const TOOL: Entry = Entry {
 const DESCRIPTION: &str = "Write to the stdin of a command started with blocking=false. End a line with \\n, then read_output with \
 wait.";
 
-/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

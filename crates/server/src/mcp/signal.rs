@@ -16,7 +16,6 @@ use shellkeep_runtime::{OpError, RunError, SessionError};
 use std::time::Duration;
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| Box::pin(async move { send(handler, arguments(given)?, context).await }),
@@ -29,7 +28,6 @@ const END_WAIT: Duration = Duration::from_secs(1);
 
 const DESCRIPTION: &str = "Interrupt a command started with blocking=false; the session keeps its state.";
 
-/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

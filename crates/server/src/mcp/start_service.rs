@@ -17,7 +17,6 @@ use shellkeep_runtime::{LogPage, LogQuery, ServiceView, Tail};
 use shellkeep_session::ServiceStatus;
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| Box::pin(async move { start(handler, arguments(given)?, context).await }),
@@ -34,7 +33,6 @@ const DESCRIPTION: &str = "Start a server, database or watcher that keeps runnin
 variables. Returns id, pid and ports; read_output shows its log. No & or nohup. With one of ready_* the call waits until it is \
 ready, up to 30 s. Stop what you no longer need: few may run at once.";
 
-/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

@@ -15,7 +15,6 @@ use shellkeep_runtime::{OpError, STOP_GRACE, ServiceError, SessionError};
 use shellkeep_session::{ServiceId, SessionId};
 use utoipa::ToSchema;
 
-/// The tool.
 pub const TOOL: Entry = Entry {
     define,
     call: |handler, given, context| Box::pin(async move { stop(handler, arguments(given)?, context).await }),
@@ -24,7 +23,6 @@ pub const TOOL: Entry = Entry {
 const DESCRIPTION: &str =
     "Stop a service and everything it started; it is killed if it has not exited after 5 s. Its log stays.";
 
-/// Its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {

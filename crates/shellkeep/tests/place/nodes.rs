@@ -162,7 +162,10 @@ fn a_node_goes_on_while_redis_is_away_and_gives_everything_again() {
     assert!(away.notice_codes().contains(&"kept_here_only"), "{:?}", away.notice_codes());
     let ready = first.get("/readyz").json();
     assert_eq!(ready["status"], "degraded");
-    assert!(ready["reasons"][0].as_str().is_some_and(|reason| reason.contains("shared store is unreachable")), "{ready}");
+    assert!(
+        ready["reasons"][0].as_str().is_some_and(|reason| reason.contains("shared store is unreachable")),
+        "{ready}"
+    );
     first.create("made-meanwhile");
     assert_eq!(first.sh("made-meanwhile", "m=7; echo $m").out(), "7\n");
 

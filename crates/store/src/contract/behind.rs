@@ -1,4 +1,4 @@
-//! The recorder is behind the backend: nobody waits for it, and nothing is lost, doubled or left over.
+//! The recorder is behind the backend: no one waits for it, and nothing is lost, doubled or left over.
 
 use super::*;
 use crate::fault::Point;
@@ -210,7 +210,7 @@ fn a_mark_of_another_store_is_not_believed(house: House) {
     assert_all_done(&house, store, &tellers);
 }
 
-/// More than is read ahead waits for the backend; what is told of a session is still all that was appended.
+/// More than is read ahead waits for the backend; a session's state still has all that was appended.
 fn a_read_in_a_long_backlog_gets_what_is_its_own(house: House) {
     let store = house.open();
     let mut first = Teller::told("a");

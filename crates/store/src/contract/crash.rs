@@ -267,7 +267,7 @@ fn power_durability_waits_for_the_disk(house: House) {
 }
 
 /// While the backend takes nothing, a session of which nothing waits can be read, and one of which something does cannot:
-/// it would be an old state. Afterwards both are as they were told.
+/// it would be an old state. Afterwards both are as acknowledged.
 fn a_reader_needs_only_its_own_session(house: House) {
     let store = house.open();
     let (mut waiting, resting) = (Teller::lived("a"), Teller::lived("b"));
@@ -326,7 +326,7 @@ fn a_newer_directory_is_refused() {
     assert!(matches!(house.try_open(), Err(OpenError::NewerFormat { found: 7, ours: 6, .. })));
 }
 
-/// One session's row or file is broken; the session says so, others go on, and it can be destroyed.
+/// One session's row or file is broken; the session says so, others continue, and it can be destroyed.
 fn one_broken_session(house: House, break_it: impl FnOnce(&Path)) {
     let store = house.open();
     let (mut broken, mut healthy) = (Teller::lived("a"), Teller::lived("b"));
@@ -418,7 +418,7 @@ fn a_failed_sync_is_told_and_what_it_was_about_is_written_again() {
         assert!(is_told(), "{:?}", store.problems());
         teller.finish(&run, set("A", "1"));
         teller.append_last(&store).unwrap();
-        // Nobody asks for it: it is tried again by itself.
+        // No one asks for it: it is tried again by itself.
         shellkeep_poll::until("the sync is repeated", || (!is_told()).then_some(()));
         let last = house.segments().pop().unwrap();
         let text = fs::read_to_string(&last).unwrap();

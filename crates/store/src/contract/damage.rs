@@ -30,7 +30,7 @@ impl Dice {
     }
 }
 
-/// The sessions that a store was told of, and all states that each has had.
+/// The sessions given to a store, and all states that each has had.
 struct Model {
     tellers: Vec<Teller>,
     /// States of each session in order, with the states after which no line of the journal says more.

@@ -1,4 +1,4 @@
-//! Recordings beside each backend: everything in order, nothing lost to a crash, and a disk that refuses holds nobody up.
+//! Recordings beside each backend: everything in order, nothing lost to a crash, and a disk that refuses holds no one up.
 
 use super::*;
 use crate::fault::Point;

@@ -1,4 +1,4 @@
-//! A scrub: afterwards no file under the data directory has the secret, and the session goes on.
+//! A scrub: afterwards no file under the data directory has the secret, and the session continues.
 
 use super::*;
 use shellkeep_record::scrub::redactor;
@@ -108,7 +108,7 @@ fn a_scrubbed_secret_is_in_no_file(house: House) {
     assert_eq!(wait(store.messages(&id("a"), 2, 9)).unwrap()[0].content, "my key is ***");
     let first = wait(store.first_shell(&id("a"))).unwrap().unwrap();
     assert_eq!(first.variables[&b"FIRST"[..]], Variable::scalar("x", "***"));
-    // It goes on, and so do the others, also after a restart.
+    // It continues, and so do the others, also after a restart.
     teller.message("user", "on");
     teller.append_last(&store).unwrap();
     drop(store);

@@ -230,7 +230,7 @@ fn a_message_to_the_agent_is_found_by_its_key(house: House) {
     say("user_input", "one", &host);
     say("user_input", "two.x", &host);
     say("final_output", "one", &runtime);
-    // What somebody posts ends nothing.
+    // What someone posts ends nothing.
     say("final_output", "two.x", &host);
     teller.append_to(&store);
     let find = |store: &Store, session: &str, key: &str| {

@@ -308,7 +308,7 @@ impl SessionFiles {
         if damaged.is_some() && path.exists() {
             let meta = match self.meta() {
                 Ok(meta) => meta.unwrap_or_else(|| MetaFile::new(state, None)),
-                // It tells of the damage as it is.
+                // It reports the damage as it is.
                 Err(BackendError::Damaged { .. }) => return Ok(()),
                 Err(error) => return Err(error),
             };

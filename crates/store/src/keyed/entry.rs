@@ -1,4 +1,4 @@
-//! A key of a keyed store, as a row of the database tells it.
+//! A key of a keyed store, as a row of the database.
 
 use rusqlite::Row;
 use shellkeep_session::KvValue;

@@ -171,7 +171,7 @@ fn a_secret_is_masked_in_every_version() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
         assert!(!bytes.windows(13).any(|part| part == b"horse-battery"), "it is in a page of the file");
     }
-    // Until it is recorded, what was masked is told again.
+    // Until it is recorded, what was masked is reported again.
     assert_eq!(house.keyed.scrub(&redactor).unwrap(), (scrubbed, Vec::new()));
     house.keyed.scrub_recorded().unwrap();
     assert!(house.keyed.scrub(&redactor).unwrap().0.is_empty());
@@ -201,7 +201,7 @@ fn what_differs_from_the_records_is_found() {
     assert_eq!(house.keyed.compare(right.clone(), 1).unwrap(), Vec::<String>::new());
     assert_eq!(house.keyed.compare(told(&[("a", 1, "1"), ("b", 1, "3")]), 1).unwrap().len(), 1);
     assert_eq!(house.keyed.compare(told(&[("a", 1, "1"), ("b", 1, "2"), ("c", 1, "3")]), 1).unwrap().len(), 1);
-    // What came after the records were read is no damage.
+    // What came after the records were read is not damage.
     house.put(&[("a", None), ("c", Some("3"))], true);
     assert_eq!(house.keyed.compare(right.clone(), 1).unwrap(), Vec::<String>::new());
     house

@@ -38,7 +38,6 @@ pub(crate) enum Request {
         about: Option<SessionId>,
         /// Whether it is signed then.
         seal: bool,
-        /// Who waits.
         answer: oneshot::Sender<()>,
     },
     /// Mask a secret in everything that is stored of a session.

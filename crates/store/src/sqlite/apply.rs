@@ -60,7 +60,7 @@ pub(super) struct Live {
 /// The end of a run that began before this batch.
 struct Ended {
     run_id: RunId,
-    /// Number of the record that tells of it.
+    /// Number of its record.
     seq: u64,
     /// As JSON.
     result: String,
@@ -221,7 +221,7 @@ impl Live {
         Ok(Self { origin: Some(json(first_shell)?), based: true, changed: true, ..Self::new(state) })
     }
 
-    /// A row that cannot be read sets its session aside; the batch goes on.
+    /// A row that cannot be read sets its session aside; the batch continues.
     fn from_row(session_id: &SessionId, row: SessionRow) -> Self {
         let unknown = unknown_state(session_id);
         match row.state(unknown.meta.clone()) {

@@ -40,7 +40,7 @@ fn a_panic_gives_the_terminal_back() {
     let mut reader = File::from(master);
     let reading = std::thread::spawn(move || {
         let mut output = Vec::new();
-        // A terminal that nobody has open any more ends with an error.
+        // A terminal that no one has open ends with an error.
         let _ = reader.read_to_end(&mut output);
         String::from_utf8_lossy(&output).into_owned()
     });

@@ -158,7 +158,7 @@ fn rate_words(app: &App) -> String {
 fn spark(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     let levels = LEVELS * u64::from(area.height.max(1));
     let most = ((app.rates.peak() * PARTS) as u64).max(levels);
-    // Nothing is a thin line; only where nobody looked there is no line.
+    // Nothing is a thin line; only where no one looked there is no line.
     let least = most.div_ceil(levels);
     let columns = app.rates.columns(usize::from(area.width));
     let data: Vec<Option<u64>> =

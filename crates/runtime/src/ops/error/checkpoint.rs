@@ -105,7 +105,6 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "checkpoint_not_found",

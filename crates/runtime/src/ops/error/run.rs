@@ -50,10 +50,7 @@ pub enum RunError {
     },
     /// The same key was used for another command.
     #[error("request_id '{request_id}' was used before for a different command; use a new one")]
-    RequestIdReused {
-        /// The key.
-        request_id: String,
-    },
+    RequestIdReused { request_id: String },
     /// The directory for this call cannot be entered.
     #[error("cannot enter cwd '{path}': {reason}; nothing was run")]
     BadCwd {
@@ -97,7 +94,6 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "run_not_found",

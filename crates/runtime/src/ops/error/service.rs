@@ -15,11 +15,9 @@ pub enum ServiceError {
     /// Another service of the session has this name and runs.
     #[error("session '{session_id}' already runs a service named '{name}' ({service_id}); choose another name")]
     NameTaken {
-        /// The session.
         session_id: String,
-        /// The name.
         name: String,
-        /// Who has it.
+        /// The session that has it.
         service_id: String,
     },
     /// The service could not be started.
@@ -28,7 +26,6 @@ pub enum ServiceError {
 }
 
 impl ServiceError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "service_not_found",

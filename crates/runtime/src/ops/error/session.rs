@@ -13,10 +13,7 @@ pub enum SessionError {
     },
     /// A session has this name already.
     #[error("session '{session_id}' already exists; choose another name, or omit it to get a generated one")]
-    Exists {
-        /// The name.
-        session_id: String,
-    },
+    Exists { session_id: String },
     /// The session's stored state cannot be read.
     #[error(
         "session '{session_id}' is unavailable because its stored state cannot be read ({reason}); other sessions are not affected. Delete it, or repair its files and restart the daemon"
@@ -47,7 +44,6 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "session_not_found",

@@ -20,7 +20,6 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "token_not_found",

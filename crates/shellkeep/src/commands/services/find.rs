@@ -42,7 +42,7 @@ enum NotFound<'a> {
     Unknown { session: Option<&'a str> },
     /// Several have it.
     Several(Vec<&'a Service>),
-    /// The session's name is no name.
+    /// The session's name is invalid.
     Invalid(Failure),
 }
 
