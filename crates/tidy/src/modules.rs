@@ -334,6 +334,14 @@ mod tests {
     }
 
     #[test]
+    fn only_pub_types_are_public() {
+        let text = "pub struct A;\npub(crate) enum B {}\nstruct C;\npub trait D {}\npub fn e() {}\npub type F = A;\n\
+            #[cfg(test)]\nmod tests { pub struct G; }\n";
+        let found = Crate::read([("lib.rs", "mod a;"), ("a.rs", text)]);
+        assert_eq!(found.public_types().collect::<Vec<_>>(), [("a.rs", "A"), ("a.rs", "D")]);
+    }
+
+    #[test]
     fn a_child_that_uses_its_parent_is_a_circle_if_the_parent_uses_the_child() {
         let child = ("a/c.rs", "use super::A;\npub struct C(A);");
         assert_eq!(circles(&[("a.rs", "mod c;\npub use c::C;\npub struct A;"), child]), Vec::<Vec<String>>::new());
