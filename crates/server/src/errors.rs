@@ -4,8 +4,8 @@ use crate::refusal::{RETRY_AFTER, Refusal};
 use crate::translate;
 use axum::http::StatusCode;
 use shellkeep_runtime::{
-    CheckpointError, ClusterError, FileError, KvError, OpError, QuotaMet, RecordError, RunError, SearchNext, ServiceError,
-    SessionError, TokenError, whole_seconds,
+    CheckpointError, ClusterError, FileError, KvError, OpError, QuotaMet, RecordError, RunError, SearchNext,
+    ServiceError, SessionError, TokenError, whole_seconds,
 };
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 pub enum Settled {
     /// The tier has it: it survives the loss of this node.
     Kept,
-    /// The tier is away, and only this node has it.
+    /// The tier is unreachable, and only this node has it.
     HereOnly {
         /// What is wrong.
         reason: String,

@@ -24,7 +24,7 @@ pub use tier::{Append, Appended, ClaimRequest, Down, Found, KeptFiles, Loaded, N
 pub const LEASE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Opens the tier that a URL names: `redis://HOST:PORT/DB` or `redis+sentinel://HOST:PORT,HOST:PORT/NAME`. Nothing is
-/// connected yet: a server that is away is no reason not to start.
+/// connected yet: an unreachable server does not prevent a start.
 pub fn open(url: &str) -> Result<Box<dyn Tier>, OpenError> {
     Ok(Box::new(redis::RedisTier::new(url)?))
 }

@@ -1,6 +1,6 @@
 //! The thread that brings a node's records to the shared tier. A record is offered to it when the node has it, and whoever
 //! answers for the record waits until it has settled. While one batch is on its way the next gathers, so many sessions
-//! share a round trip. If the tier is away, the node goes on by itself: what it makes is kept and sent later.
+//! share a round trip. If the tier is unreachable, the node continues alone and sends its records later.
 
 pub use crate::lane::Settled;
 use crate::lane::{Lane, Line};
@@ -35,7 +35,7 @@ pub struct Start {
     pub claim: Claim,
     /// Number of the first record under it.
     pub from: u64,
-    /// The last record in the tier; none if the tier is away and has not confirmed the claim.
+    /// The last record in the tier; none if the tier is unreachable and has not confirmed the claim.
     pub known: Option<Point>,
     /// Number of the last record that the node has.
     pub seq: u64,
@@ -58,7 +58,7 @@ impl Ship {
         Ok(Self { shared, news, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Asks the tier, on the ship's thread. At once [`Down`] while it is away.
+    /// Asks the tier, on the ship's thread. At once [`Down`] while it is unreachable.
     pub async fn ask<T, F>(&self, question: F) -> Result<T, Down>
     where
         T: Send + 'static,
@@ -123,7 +123,7 @@ impl Ship {
         self.shared.work.notify_one();
     }
 
-    /// Waits until the tier has a record, is away, or says that the session is another's.
+    /// Waits until the tier has a record, is unreachable, or says that the session is another's.
     pub async fn settle(&self, session_id: &SessionId, seq: u64) -> Settled {
         let waiting = {
             let mut lanes = self.shared.lanes();
@@ -204,7 +204,7 @@ impl Ship {
         let _ = self.shared.count.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Why the tier is away, if it is.
+    /// Why the tier is unreachable, if it is.
     pub fn problem(&self) -> Option<String> {
         self.shared.lanes().down.as_ref().map(|down| down.reason.clone())
     }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 /// How often leases are renewed: twice before they end, whatever happens to one of them.
 const BEAT: Duration = Duration::from_millis(1500);
 
-/// Pauses between attempts to reach a tier that is away.
+/// Pauses between attempts to reach an unreachable tier.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -24,7 +24,7 @@ pub(crate) struct Worker {
     node: NodeEntry,
     news: mpsc::UnboundedSender<Moved>,
     beat_at: Instant,
-    /// When to try a tier again that is away.
+    /// When to try an unreachable tier again.
     retry_at: Option<Instant>,
     pause: Duration,
 }
@@ -97,7 +97,7 @@ impl Worker {
     fn went_down(&mut self, down: Down) {
         let mut lanes = self.shared.lanes();
         if lanes.down.is_none() {
-            tracing::warn!(reason = down.reason, "the shared store is away; this node goes on by itself");
+            tracing::warn!(reason = down.reason, "the shared store is unreachable; this node continues alone");
         }
         metrics::counter!("shellkeep_shared_failures_total").increment(1);
         let answer = Settled::HereOnly { reason: down.reason.clone() };

@@ -39,5 +39,5 @@ pub(super) fn shown(node: NodeEntry) -> ClusterNode {
 
 /// The shared store does not answer.
 pub(super) fn away(down: Down) -> OpError {
-    OpError::StoreUnavailable { reason: format!("the shared store is away: {}", down.reason) }
+    OpError::StoreUnavailable { reason: format!("the shared store is unreachable: {}", down.reason) }
 }

@@ -51,7 +51,7 @@ impl ClusterOps<'_> {
         })
     }
 
-    /// Whether a node still has a session. While the shared store is away, nothing says otherwise.
+    /// Whether a node still has a session. While the shared store is unreachable, nothing says otherwise.
     pub fn is_with<'a>(&'a self, id: &'a SessionId, node: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
