@@ -78,6 +78,28 @@ def test_a_stream_that_broke_has_all_output_of_a_run_that_ended(
     assert again == out + b"\xff"
 
 
+async def test_awaited_too(client: shellkeep.Client, session: shellkeep.Session) -> None:
+    """An answer is cut off, then a stream twice: each command runs once, and no output is missing."""
+    left = {b"/run HTTP": 1, b"text/event-stream": 2}
+
+    def cut(request: bytes, answer: bytes) -> int | None:
+        kind = b"text/event-stream" if b"text/event-stream" in request else b"/run HTTP"
+        if kind not in request or left[kind] == 0 or (kind == b"text/event-stream" and b"line 2" not in answer):
+            return None
+        left[kind] -= 1
+        return 0 if kind == b"/run HTTP" else 40
+
+    command = "for i in $(seq 5); do echo \"line $i é\"; sleep 0.05; done; echo x >>count; wc -l <count"
+    with Cutter(socket_of(client), cut) as cutter:
+        async with shellkeep.AsyncClient(socket=cutter.path, start=False) as shaky:
+            attached = await shaky.attach(session.id)
+            once = await attached.run("echo x >>count; wc -l <count")
+            pieces: list[str] = []
+            result = await attached.run(command, on_stdout=pieces.append)
+    expected = "".join(f"line {n} é\n" for n in range(1, 6)) + "2\n"
+    assert (once.stdout, "".join(pieces), result.stdout, cutter.cuts) == ("1\n", expected, expected, 3)
+
+
 def test_what_must_not_be_repeated_is_not(client: shellkeep.Client, session: shellkeep.Session) -> None:
     def cut(request: bytes, answer: bytes) -> int | None:
         return 0 if b"/messages HTTP" in request else None

@@ -303,7 +303,7 @@ def test_a_checkpoint_that_comes_in_the_middle_of_a_removal(
 
 
 def test_a_stale_parent_becomes_a_branch(client: shellkeep.Client) -> None:
-    """Two processes go on from the same checkpoint: neither overwrites the other, and the later one is told."""
+    """Two processes go on from the same checkpoint: neither overwrites the other, and the later one knows of it."""
     thread, first, second = name(), ShellkeepSaver(client), ShellkeepSaver(client)
     chat(first, texts(8, 50)).invoke({"messages": [("user", "start")]}, config(thread))
     start = second.get_tuple(config(thread))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds one wheel into dist/: the program and the Python package, for Linux with glibc 2.28 or newer (Debian 10, RHEL 8,
-# Ubuntu 20.04). Then checks it, and runs the README's example where there is no compiler. zig is the C compiler and
-# linker, because it links for an older glibc than this machine's.
+# Builds one wheel into dist/: the program and the Python package, for Linux with glibc 2.28 or newer. A session needs
+# bash 5.1 as well, which Debian 11, Ubuntu 22.04 and RHEL 9 have. Then checks it, and runs the README's example where
+# there is no compiler. zig is the C compiler and linker, because it links for an older glibc than this machine's.
 # WHEEL_PROFILE=dev builds without optimisation.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
