@@ -33,7 +33,7 @@ const ATTEMPTS: usize = 4;
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "DEST must not exist yet, or be empty. It becomes a directory with everything in the data directory: sessions,
+    after_help = "DEST must not exist yet, or be empty; missing parent directories are created. It becomes a directory with everything in the data directory: sessions,
 recordings, outputs, checkpoints, workspaces, service logs, tokens and keys. It is as sensitive as the data directory;
 only its owner can read it. It does not contain directories outside the data directory that sessions use.
 
@@ -220,16 +220,13 @@ impl Dest {
         if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(refused("it is not empty; choose a new directory"));
         }
-        let above = path.parent().and_then(|above| above.canonicalize().ok());
+        let above = path.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
         if above.is_some_and(|above| above.starts_with(data)) {
             return Err(refused("it is inside the data directory"));
         }
         let mut private = DirBuilder::new();
-        private.mode(0o700);
-        match private.create(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(refused(&error.to_string())),
-            _ => {}
-        }
+        private.mode(0o700).recursive(true);
+        private.create(&path).map_err(|error| refused(&error.to_string()))?;
         let made = Self { path, is_kept: false };
         let own = fs::Permissions::from_mode(0o700);
         fs::set_permissions(&made.path, own).map_err(|error| refused(&error.to_string()))?;

@@ -55,7 +55,8 @@ fn a_running_daemon_is_backed_up_and_restored() {
     // Commands are answered all the time; what was answered before the backup began must be in it.
     let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let place = elsewhere();
-    let backup = daemon.directory().join("backup");
+    // Directories above it that are missing are made.
+    let backup = daemon.directory().join("backups/2026/today");
     let (report, before) = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
