@@ -31,6 +31,7 @@ const MAX_STDIN: u64 = 16 << 20;
 #[command(after_help = "Examples:
   shellkeep run -s demo -- 'cd /tmp; export A=1'
   shellkeep run -s demo -- 'echo $A in $PWD'
+  shellkeep run -s demo ls -la
   git diff | shellkeep run -s demo --stdin -- 'wc -l'
   shellkeep run -s demo --timeout 600 --background-on-timeout -- 'make all'
   shellkeep run -s demo --no-wait -- 'make all'     (then `shellkeep runs wait|output|input|signal`)
@@ -81,8 +82,8 @@ pub struct RunArgs {
     new: NewSession,
     #[command(flatten)]
     daemon: DaemonArgs,
-    /// The command; several words are joined by spaces. Write `--` before a command with words that begin with a dash
-    #[arg(required = true, value_name = "COMMAND")]
+    /// The command; several words are joined by spaces. Options of `run` come before it
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 

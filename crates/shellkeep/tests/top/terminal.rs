@@ -48,8 +48,10 @@ impl Terminal {
         let before = tcgetattr(&side).unwrap();
         let copy = || Stdio::from(side.try_clone().unwrap());
         let mut command = Command::new("setsid");
-        command.arg("--ctty").arg(env!("CARGO_BIN_EXE_shellkeep")).args(args).arg("--no-start");
-        command.arg("--socket").arg(daemon.directory().join("s.sock")).arg("--data").arg(daemon.data());
+        // What follows the command of `run` belongs to that command.
+        let (first, rest) = args.split_at(if args.first() == Some(&"run") { 1 } else { args.len() });
+        command.arg("--ctty").arg(env!("CARGO_BIN_EXE_shellkeep")).args(first).arg("--no-start");
+        command.arg("--socket").arg(daemon.directory().join("s.sock")).arg("--data").arg(daemon.data()).args(rest);
         command.env_clear().envs(bash::environment()).env("TERM", "xterm-256color").envs(env.iter().copied());
         let child = command.stdin(copy()).stdout(copy()).stderr(copy()).spawn().expect("setsid starts it");
         let screen = vt100::Parser::new(cells(rows), cells(columns), 0);

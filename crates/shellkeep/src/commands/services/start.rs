@@ -53,8 +53,8 @@ pub struct StartArgs {
     wait: Option<f64>,
     #[command(flatten)]
     new: NewSession,
-    /// The command; several words are joined by spaces. Write `--` before a command with words that begin with a dash
-    #[arg(required = true, value_name = "COMMAND")]
+    /// The command; several words are joined by spaces. Options of `start` come before it
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
