@@ -11,7 +11,7 @@ use super::tool::answer;
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, ProtocolVersion};
+use rmcp::model::{CallToolResult, ContentBlock, ProtocolVersion};
 use rmcp::service::RequestContext;
 use shellkeep_protocol::RunResponse;
 use shellkeep_runtime::{OpError, RunCommand, RunError, RunStream, RunView};
@@ -27,7 +27,7 @@ pub async fn execute(
     let seat = handler.seat(context)?;
     let call = handler.calls.begin(context.id.clone());
     let blocking = command.blocking;
-    let mut run = seat.run(command).await?;
+    let (mut run, is_new) = seat.run(command).await?;
     let view = if blocking { watch(&seat, &mut run, &call, context).await? } else { run.now() };
     let view = view.ok_or_else(|| Refusal::internal("a run ended without a result"))?;
     if handler.is_heard(context) {
@@ -35,7 +35,14 @@ pub async fn execute(
     }
     handler.output_shown(&seat, &view);
     let text = text::run(&view, &view.notices, style);
-    answer(text, &readable(translate::run_view(view)))
+    let mut result = answer(text, &readable(translate::run_view(view)))?;
+    if is_new
+        && style == Style::Full
+        && let Some(words) = seat.saved_files().await
+    {
+        result.content.push(ContentBlock::text(format!("[new session. {words}]")));
+    }
+    Ok(result)
 }
 
 /// A result without escape codes: some clients show a model the data instead of the text.

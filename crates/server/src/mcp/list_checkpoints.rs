@@ -11,7 +11,7 @@ use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
-use shellkeep_protocol::{Checkpoint, CheckpointList};
+use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointList};
 use shellkeep_runtime::{OpError, SessionError};
 use shellkeep_session::plan::shorten;
 use utoipa::ToSchema;
@@ -52,6 +52,11 @@ async fn list(
         }
         found => found?,
     };
+    if newest.checkpoints.is_empty() {
+        let saved = seat.saved_files().await;
+        let saved = saved.as_deref().unwrap_or("Files outside the workspace are not saved.");
+        return answer(format!("No command has changed files in your workspace yet. {saved}"), &newest);
+    }
     answer(in_words(&newest), &newest)
 }
 
@@ -82,10 +87,6 @@ async fn newest(seat: &Seat, limit: usize) -> Result<CheckpointList, OpError> {
 }
 
 fn in_words(list: &CheckpointList) -> String {
-    if list.checkpoints.is_empty() {
-        return "No command has changed files in your workspace yet. Files outside the workspace are not saved."
-            .to_owned();
-    }
     let current = list.current.as_deref();
     let lines = list.checkpoints.iter().map(|checkpoint| line(checkpoint, current));
     let hint = list.checkpoints.iter().find(|checkpoint| checkpoint.kept).map(|checkpoint| {
@@ -105,6 +106,9 @@ fn line(checkpoint: &Checkpoint, current: Option<&str>) -> String {
     let (name, what) = match (&checkpoint.run_id, &checkpoint.command) {
         (Some(run_id), Some(command)) => (run_id.as_str(), format!("`{}`", plain(&shorten(command)))),
         (Some(run_id), None) => (run_id.as_str(), "a command".to_owned()),
+        (None, _) if checkpoint.cause == CheckpointCause::Base => {
+            (checkpoint_id.as_str(), "the files as the session began".to_owned())
+        }
         (None, _) => (checkpoint_id.as_str(), format!("({})", checkpoint.cause)),
     };
     let gone = if checkpoint.kept { "" } else { " [no longer kept]" };

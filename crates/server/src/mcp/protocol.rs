@@ -45,10 +45,16 @@ impl ServerHandler for Handler {
             && let Ok(seat) = pipe.seat(&self.hub, &request.client_info.name)
         {
             let session = &seat.session;
-            info.instructions = Some(format!(
+            let mut instructions = format!(
                 "{INSTRUCTIONS} Your session is '{session}'; a person can inspect it with `shellkeep run -s {session} \
                  -- 'pwd'`."
-            ));
+            );
+            // Of a session that does not exist yet, the first command's result says it.
+            if let Some(words) = seat.saved_files().await {
+                instructions.push(' ');
+                instructions.push_str(&words);
+            }
+            info.instructions = Some(instructions);
         }
         Ok(info)
     }

@@ -13,6 +13,9 @@ use shellkeep_runtime::{
     CreateSession, Engine, OpError, RunCommand, RunStream, Scope, ServiceView, SessionError, StartService,
 };
 use shellkeep_session::{ByteString, IdError, SessionId};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -52,14 +55,22 @@ enum NameState {
 }
 
 impl Seat {
-    /// Starts a command, and creates the session first if it does not exist.
-    pub async fn run(&self, command: RunCommand) -> Result<RunStream, OpError> {
+    /// Starts a command, and creates the session first if it does not exist; true if it did.
+    pub async fn run(&self, command: RunCommand) -> Result<(RunStream, bool), OpError> {
         match self.engine.run_stream(&self.session, command.clone()).await {
             Err(OpError::Session(SessionError::NotFound { .. })) => {}
-            begun => return begun,
+            begun => return Ok((begun?, false)),
         }
         self.make().await?;
-        self.engine.run_stream(&self.session, command).await
+        Ok((self.engine.run_stream(&self.session, command).await?, true))
+    }
+
+    /// Which files of the client's directory the session saves, in words. None if the client has no directory, if nothing can
+    /// be undone, or if there is no session.
+    pub async fn saved_files(&self) -> Option<String> {
+        let cwd = self.cwd.as_ref().filter(|_| self.engine.offers_undo())?;
+        let workspace = self.engine.get(&self.session).await.ok()?.meta.workspace;
+        Some(saved(cwd, &workspace))
     }
 
     /// Starts a service, and creates the session first if it does not exist.
@@ -167,6 +178,18 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// The session that an HTTP request names, if it is one.
 pub fn named_session(scope: &Scope, headers: &HeaderMap) -> Option<SessionId> {
     named(scope, headers).and_then(Result::ok)
+}
+
+fn saved(cwd: &ByteString, workspace: &ByteString) -> String {
+    let is_inside = Path::new(OsStr::from_bytes(cwd.as_bytes())).starts_with(OsStr::from_bytes(workspace.as_bytes()));
+    let (cwd, workspace) = (cwd.to_text(), workspace.to_text());
+    match is_inside {
+        true => format!(
+            "Files below {workspace} are saved after each command that changes them; list_checkpoints, diff and rewind \
+             cover them."
+        ),
+        false => format!("Files in {cwd} are not saved; list_checkpoints, diff and rewind cover only {workspace}."),
+    }
 }
 
 /// The seat of an HTTP request: the session that it names, or else one for the MCP session.

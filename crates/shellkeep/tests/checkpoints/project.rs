@@ -50,6 +50,9 @@ fn run_in_a_project_keeps_its_files() {
     assert!(said(&first).contains(&format!("keeps the files of {}:", app.display())), "{first:?}");
     assert_eq!(workspace(&daemon, "demo"), app);
     assert_eq!(said(&run(&daemon, &app, &["-s", "demo", "--", "true"])), "", "it is said once");
+    // Flags after the command's first word are the command's.
+    let listed = run(&daemon, &app, &["-s", "demo", "ls", "-a", "--", "."]);
+    assert_eq!(listed.stdout, b".\n..\nmain.py\n");
     daemon.checkpoints("demo");
     daemon.rewind_to("demo", json!(1));
     assert_eq!(fs::read_to_string(app.join("src/main.py")).unwrap(), "v1\n");
@@ -160,23 +163,45 @@ fn a_mistyped_name_is_asked_about_on_a_terminal_only() {
 fn mcp_in_a_project_keeps_its_files() {
     let daemon = Daemon::start();
     let app = project(&daemon);
+    let shown = app.display();
+    let saved = format!("Files below {shown} are saved after each command that changes them");
+    let not_saved = format!("Files in {shown} are not saved; list_checkpoints, diff and rewind cover only ");
     for (session, flags, keeps) in [("kept", &[][..], true), ("apart", &["--no-workspace"], false)] {
         let args = [&["mcp", "-s", session], flags].concat();
-        let mut command = command(&daemon, &app, &args);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
-        let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
-        let about =
-            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-        writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about})).unwrap();
-        answers.next().unwrap().unwrap();
-        writeln!(input, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
-        let call = json!({"name": "run_command", "arguments": {"command": "pwd"}});
-        writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call})).unwrap();
-        let answer = answers.map(Result::unwrap).find(|line| line.contains("\"id\":2")).unwrap();
-        assert!(answer.contains(app.to_str().unwrap()), "{answer}");
-        drop(input);
-        assert!(child.wait().unwrap().success());
+        let expected = if keeps { &saved } else { &not_saved };
+        let (greeting, first, list) = talk(&daemon, &app, &args);
+        assert!(!greeting.contains(&shown.to_string()), "there is no session yet: {greeting}");
+        assert!(first.contains(&format!("[new session. {expected}")), "{first}");
+        let files = if keeps { "the files as the session began: 1 added" } else { expected };
+        assert!(list.contains(files), "{list}");
         assert_eq!(workspace(&daemon, session) == app, keeps, "{session}");
+        // Another client learns it when it connects, and not again with each command.
+        let (greeting, again, _) = talk(&daemon, &app, &args);
+        assert!(greeting.contains(expected), "{greeting}");
+        assert!(again.contains(&format!("{shown}\\n")) && !again.contains("saved"), "{again}");
     }
+}
+
+/// What a client gets: the greeting, the result of `pwd`, and the list of checkpoints.
+fn talk(daemon: &Daemon, here: &Path, args: &[&str]) -> (String, String, String) {
+    let mut command = command(daemon, here, args);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let about =
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about})).unwrap();
+    let greeting = answers.next().unwrap();
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
+    let mut call = |id: u64, params: serde_json::Value| {
+        writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).unwrap();
+        answers
+            .find(|line| line.contains(&format!("\"id\":{id},")) || line.contains(&format!("\"id\":{id}}}")))
+            .unwrap()
+    };
+    let first = call(2, json!({"name": "run_command", "arguments": {"command": "pwd"}}));
+    let list = call(3, json!({"name": "list_checkpoints", "arguments": {}}));
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    (greeting, first, list)
 }
