@@ -231,6 +231,10 @@ pub struct DiffParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>, default = false)]
     pub binary: Option<Switch>,
+    /// Whether to mask secrets in the patch.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(value_type = Option<bool>, default = false)]
+    pub redact: Option<Switch>,
 }
 
 /// Query of `GET …/checkpoints/{checkpoint}/diff`.
@@ -260,6 +264,10 @@ pub struct AgainstParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>, default = false)]
     pub binary: Option<Switch>,
+    /// Whether to mask secrets in the patch.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(value_type = Option<bool>, default = false)]
+    pub redact: Option<Switch>,
 }
 
 /// The difference between two states of the files.

@@ -6,6 +6,8 @@ mod asciicast;
 pub mod frames;
 mod html;
 mod options;
+pub mod outline;
+pub mod patch;
 
 use crate::hash::Hash;
 use crate::heads::{self, SignedHead};

@@ -14,6 +14,7 @@
 //! - [`past`]: what a session was at an earlier record.
 //! - [`steps`]: what an undo or a redo takes back.
 //! - `kv`: what it says about the session's keyed store.
+//! - [`runs`]: which lines are about a command.
 //! - [`player`]: going through it as a person does.
 //! - [`export`]: copies for others: lines, a cast, a page.
 //!
@@ -38,6 +39,7 @@ pub mod pattern;
 pub mod player;
 mod private;
 pub mod read;
+pub mod runs;
 pub mod scrub;
 pub mod sign;
 pub mod steps;

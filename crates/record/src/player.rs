@@ -6,12 +6,14 @@
 
 mod clock;
 mod files;
+mod rows;
 mod source;
 pub(crate) mod summary;
 pub(crate) mod totals;
 
 pub use clock::Pace;
 pub use files::{Files, FilesError};
+pub use rows::Rows;
 pub use source::{EventSource, Page, Wanted};
 pub use summary::{Kind, Summary, kind};
 pub use totals::Totals;
@@ -114,26 +116,6 @@ impl<S: EventSource> Player<S> {
     /// Whether secrets are hidden.
     pub fn is_hidden(&self) -> bool {
         self.hidden
-    }
-
-    /// Summaries of the events around this one: up to `before` that come before it, itself, and up to `after` behind it.
-    pub fn around(&mut self, before: usize, after: usize) -> Result<Vec<Summary>, S::Error> {
-        let Some(current) = &self.current else { return Ok(Vec::new()) };
-        let (seq, here) = (current.seq, Summary::of(current));
-        let mut rows: Vec<Summary> = self.before(seq, before)?.iter().map(Summary::of).collect();
-        rows.push(here);
-        let mut last = seq;
-        let mut left = after;
-        while left > 0 {
-            let page = self.source.page(last, left.min(PAGE), &Wanted::default(), self.hidden)?;
-            left = left.saturating_sub(page.lines.len());
-            rows.extend(page.lines.iter().map(Summary::of));
-            match page.next {
-                Some(next) if next > last => last = next,
-                _ => break,
-            }
-        }
-        Ok(rows)
     }
 
     /// All events from this one on, each once, without moving.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 use serde_json::json;
-use shellkeep_record::player::{Files, Player, Wanted};
+use shellkeep_record::player::{Files, Player, Rows, Wanted};
 use shellkeep_record::{Line, Proof};
 use shellkeep_session::Timestamp;
 use std::fs::File;
@@ -68,7 +68,7 @@ fn a_large_recording_is_played_in_little_memory() {
     for seq in [LINES, 1, LINES / 2, LINES / 4, LINES / 4 + 1, 77] {
         player.jump(seq).unwrap();
         assert_eq!(player.seq(), seq);
-        let rows = player.around(50, 50).unwrap();
+        let rows = Rows::of(&mut player).around(50, 50).unwrap();
         assert!(rows.iter().any(|row| row.seq == seq) && rows.len() >= 51, "{}", rows.len());
     }
     assert!(player.back().unwrap() && player.seq() == 76);

@@ -4,6 +4,7 @@ use super::ansi;
 use crate::line::Line;
 use crate::player::Summary;
 use crate::player::summary;
+use crate::runs::is_run;
 use serde_json::Value;
 
 /// Fields of a command that are shown in another way, or that only the session itself needs.
@@ -62,14 +63,6 @@ pub fn frames(line: &Line) -> Vec<Frame> {
         | "message_added" => Vec::new(),
         _ => vec![marker()],
     }
-}
-
-/// Whether it is the end of a command that the session ran, and not of a posted tool call.
-pub fn is_run(line: &Line) -> bool {
-    line.event_type == "tool_call"
-        && !line.author.is_posted()
-        && line.data.get("run_id").is_some()
-        && line.data.get("status").is_some()
 }
 
 /// A text field; bytes that are not text are shown as far as they can be read.

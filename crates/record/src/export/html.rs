@@ -1,12 +1,19 @@
 //! A recording as one page that a person can send to another: a timeline to open, search and filter. Everything is in the
 //! file; it asks for nothing from anywhere, and without its script it still opens and closes.
 
+mod escape;
+mod files;
+
 use super::ansi::{self, Colour, Style};
-use super::frames::{TOLD, cut, is_run, text};
+use super::frames::{TOLD, cut, text};
 use super::options::{ExportError, Options};
+use super::outline::outline;
 use crate::line::Line;
 use crate::player::totals::span;
 use crate::player::{Kind, Summary, Totals};
+use crate::runs::{is_files_of, is_run, run_of};
+use escape::escape;
+use files::{changed, counts, difference};
 use serde_json::Value;
 use shellkeep_session::{Source, Timestamp};
 use std::fmt::Write as _;
@@ -43,7 +50,7 @@ pub(super) fn write(
     out: impl Write,
 ) -> Result<(), ExportError> {
     let mut out = Counted { out, written: 0 };
-    let mut page = Page::default();
+    let mut page = Page::new(options);
     let mut lines = lines.peekable();
     let first = match lines.peek() {
         Some(Ok(first)) => Some(first.clone()),
@@ -130,46 +137,52 @@ fn foot(totals: &Totals, shown: usize, left: bool, about: &About) -> String {
 }
 
 /// Where one is in the timeline.
-#[derive(Default)]
-struct Page {
+struct Page<'a> {
+    options: &'a Options<'a>,
     began: Option<Timestamp>,
     before: Option<Timestamp>,
     totals: Totals,
-    /// A command that started or ended; the next event may belong to its row.
-    waiting: Option<Line>,
+    /// Commands that have not ended yet.
+    started: Vec<Line>,
+    /// The end of a command; the checkpoint of its files may follow.
+    ended: Option<Line>,
 }
 
-impl Page {
+impl<'a> Page<'a> {
+    fn new(options: &'a Options<'a>) -> Self {
+        Self { options, began: None, before: None, totals: Totals::default(), started: Vec::new(), ended: None }
+    }
+
     /// Takes an event. Start, end and changed files of a command become one row.
     fn take(&mut self, line: Line) -> String {
         self.totals.add(&line);
-        let waiting = self.waiting.take();
-        if let Some(waiting) = &waiting {
-            if waiting.event_type == "run_started" && is_run(&line) && run_of(waiting) == run_of(&line) {
-                self.waiting = Some(line);
-                return String::new();
-            }
-            if is_run(waiting) && line.event_type == "checkpoint_created" && run_of(waiting) == run_of(&line) {
-                return self.event(waiting, Some(&line));
-            }
+        self.began.get_or_insert(line.timestamp);
+        if line.event_type == "run_started" {
+            self.started.push(line);
+            return String::new();
         }
-        let mut html = waiting.map_or_else(String::new, |waiting| self.event(&waiting, None));
-        if line.event_type == "run_started" || is_run(&line) {
-            self.waiting = Some(line);
+        if let Some(ended) = self.ended.take_if(|ended| is_files_of(&line, ended)) {
+            return self.event(&ended, Some(&line));
+        }
+        let mut html = self.ended.take().map_or_else(String::new, |ended| self.event(&ended, None));
+        if is_run(&line) {
+            self.started.retain(|started| run_of(started) != run_of(&line));
+            self.ended = Some(line);
         } else {
             html += &self.event(&line, None);
         }
         html
     }
 
-    /// The row that still waits.
+    /// The rows that still wait. Commands without an end come last: they run, or nobody knows how they ended.
     fn rest(&mut self) -> String {
-        self.waiting.take().map_or_else(String::new, |line| self.event(&line, None))
+        let rows: Vec<Line> = self.ended.take().into_iter().chain(std::mem::take(&mut self.started)).collect();
+        rows.iter().map(|line| self.event(line, None)).collect()
     }
 
     fn event(&mut self, line: &Line, files: Option<&Line>) -> String {
         let summary = Summary::of(line);
-        let began = *self.began.get_or_insert(line.timestamp);
+        let began = self.began.unwrap_or(line.timestamp);
         let mut html = String::new();
         if let Some(before) = self.before.replace(line.timestamp) {
             let pause = line.timestamp.duration_since(before).as_secs_f64();
@@ -198,37 +211,14 @@ impl Page {
             took(summary.seconds),
         );
         body(&mut html, line);
-        if let Some(files) = files {
-            changed(&mut html, files);
+        match files {
+            Some(files) => changed(&mut html, files, self.options),
+            None if line.event_type == "checkpoint_created" => difference(&mut html, line, self.options),
+            None => {}
         }
         html.push_str("</div></details>\n");
         html
     }
-}
-
-/// The run that an event is about.
-fn run_of(line: &Line) -> Option<&str> {
-    line.data.get("run_id").or_else(|| line.data.pointer("/cause/tool/run_id"))?.as_str()
-}
-
-/// `+2 ~1 −1`: files that were created, changed and deleted.
-fn counts(checkpoint: &Line) -> String {
-    let number = |name: &str| checkpoint.data.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let signs = [("+", number("added")), ("~", number("changed")), ("−", number("deleted"))];
-    let told = signs.into_iter().filter(|(_, number)| *number > 0);
-    told.map(|(sign, number)| format!("{sign}{number}")).collect::<Vec<_>>().join(" ")
-}
-
-/// The files that a command changed, and how to see them.
-fn changed(html: &mut String, checkpoint: &Line) {
-    let name = text(checkpoint.data.get("name"));
-    let _ = writeln!(
-        html,
-        "<p class=\"facts\"><span>files <b>{}</b></span> <span>checkpoint <b>{}</b> (event {})</span></p>",
-        counts(checkpoint),
-        escape(&ansi::plain(&name)),
-        checkpoint.seq
-    );
 }
 
 fn took(seconds: Option<f64>) -> String {
@@ -331,9 +321,11 @@ fn field(html: &mut String, name: &str, value: &Value) {
     }
     let shown = match value {
         Value::String(text) => text.clone(),
-        Value::Null => return,
-        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+        other => outline(other),
     };
+    if shown.is_empty() {
+        return;
+    }
     let _ = writeln!(html, "<h4>{}</h4>\n<pre>{}</pre>", escape(&ansi::plain(name)), coloured(cut(&shown, MOST_FIELD)));
     said_cut(html, &shown, None);
 }
@@ -414,24 +406,6 @@ fn clock(seconds: f64) -> String {
     let (hours, minutes, rest) = (tenths / 36_000, tenths / 600 % 60, tenths % 600);
     let rest = format!("{:02}.{}", rest / 10, rest % 10);
     if hours > 0 { format!("{hours}:{minutes:02}:{rest}") } else { format!("{minutes}:{rest}") }
-}
-
-/// Text of others inside the page: nothing of it is a tag or ends an attribute.
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            // Forbidden in a page, whatever they mean elsewhere.
-            c if c.is_control() && c != '\n' => safe.push(char::REPLACEMENT_CHARACTER),
-            c => safe.push(c),
-        }
-    }
-    safe
 }
 
 /// Counts what is written.

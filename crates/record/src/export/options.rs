@@ -1,5 +1,6 @@
 //! Options and errors of an export.
 
+use super::patch::Patches;
 use crate::chain::SessionKey;
 use crate::mask::Masker;
 use crate::read::ReadError;
@@ -33,6 +34,8 @@ pub struct Options<'a> {
     pub public_keys: &'a [PublicKey],
     /// What masks secrets; nothing is masked without it.
     pub masker: Option<&'a Masker>,
+    /// Where the contents of changed files are; a page shows no differences without it.
+    pub patches: Option<&'a dyn Patches>,
     /// Width of the cast's terminal.
     pub columns: u16,
     /// Height of the cast's terminal.
@@ -51,6 +54,7 @@ impl<'a> Options<'a> {
             key: None,
             public_keys: &[],
             masker: None,
+            patches: None,
             columns: 100,
             rows: 30,
             idle_limit: IDLE_LIMIT,

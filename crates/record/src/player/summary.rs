@@ -2,6 +2,7 @@
 
 use crate::export::ansi;
 use crate::line::Line;
+use crate::runs::{FileCounts, is_run, run_of};
 use serde::Serialize;
 use serde_json::Value;
 use shellkeep_session::{Author, Source, Timestamp};
@@ -59,6 +60,12 @@ pub struct Summary {
     /// Seconds it took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
+    /// The run that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// How many files a command changed, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<FileCounts>,
     /// Sentences for the one who reads: what was lost or limited.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
@@ -90,6 +97,8 @@ impl Summary {
             outcome: outcome.map(|outcome| cut(&ansi::plain(&outcome))),
             failed,
             seconds: data.get("duration").and_then(Value::as_f64),
+            run_id: is_run(line).then(|| run_of(line).map(str::to_owned)).flatten(),
+            files: None,
             notices: notices(data),
         }
     }
@@ -187,6 +196,7 @@ pub(crate) fn text(line: &Line) -> String {
         "session_rewound" => rewound(data),
         "session_forked" => format!("{BRANCH} copied to {}, as it was after #{}", field("session_id"), field("at")),
         "checkpoint_created" => checkpoint(data),
+        "processes_left" => processes(data),
         "shell_started" => format!("shell {}", field("generation")),
         "session_owned" => format!("on node {} ({})", field("node"), field("reason")),
         "shell_stopped" | "session_ended" => field("reason"),
@@ -215,6 +225,13 @@ fn keys(data: &Value) -> String {
     let changes = data.get("changes").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
     let names: Vec<String> = changes.iter().filter_map(|change| change.get("key")).map(flat).collect();
     format!("version {}: {}", data.get("version").map(flat).unwrap_or_default(), names.join(", "))
+}
+
+/// `still running: sleep 1, make`
+fn processes(data: &Value) -> String {
+    let list = data.get("processes").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+    let commands: Vec<String> = list.iter().filter_map(|process| process.get("command")).map(flat).collect();
+    format!("still running: {}", commands.join(", "))
 }
 
 /// `⟲ rewound to #12`, and what is not as it was then.
@@ -353,10 +370,10 @@ mod tests {
         let mut posted = line("tool_call", data);
         posted.author = Author::caller(Some("t1"));
         assert_eq!(Summary::of(&posted).text, "[posted by agent t1] $ rm -rf /");
-        assert!(!crate::export::frames::is_run(&posted));
+        assert!(!is_run(&posted));
         posted.author = Author::runtime(None);
         assert_eq!(Summary::of(&posted).text, "$ rm -rf /");
-        assert!(crate::export::frames::is_run(&posted));
+        assert!(is_run(&posted));
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn an_empty_recording_has_nowhere_to_go() {
     assert_eq!((player.last().unwrap(), player.current(), player.seq()), (0, None, 0));
     assert!(!player.step().unwrap() && !player.back().unwrap() && !player.jump(5).unwrap());
     assert!(!player.find(&Wanted::of_type("x")).unwrap() && !player.find_back(&Wanted::of_type("x")).unwrap());
-    assert_eq!(player.around(5, 5).unwrap(), []);
+    assert_eq!(Rows::of(&mut player).around(5, 5).unwrap(), []);
     assert_eq!(player.rest().count(), 0);
 }
 
@@ -106,8 +106,93 @@ fn a_large_hole_is_stepped_over_both_ways() {
     assert_eq!(player.seq(), 2);
     player.step().unwrap();
     assert_eq!(player.seq(), 1_000_000);
-    let rows: Vec<u64> = player.around(5, 5).unwrap().iter().map(|row| row.seq).collect();
+    let rows: Vec<u64> = Rows::of(&mut player).around(5, 5).unwrap().iter().map(|row| row.seq).collect();
     assert_eq!(rows, [1, 2, 1_000_000, 1_000_001]);
+}
+
+/// Three commands: one that changed files, one that was typed into, one that runs.
+fn commands() -> Player<Shelf> {
+    let event = |seq: u64, event_type: &str, data: serde_json::Value| {
+        let mut line = line(seq, event_type);
+        line.data.as_object_mut().unwrap().extend(data.as_object().unwrap().clone());
+        line
+    };
+    let started = |seq: u64, run: &str| event(seq, "run_started", json!({"run_id": run, "command": "make"}));
+    let ended = |seq: u64, run: &str| {
+        let data = json!({"tool_name": "run_command", "parameters": {"command": "make"}, "run_id": run,
+            "status": "exited", "exit_code": 0});
+        event(seq, "tool_call", data)
+    };
+    let files = json!({"name": "c", "cause": {"tool": {"run_id": "r2"}}, "added": 2, "changed": 0, "deleted": 1});
+    let by_hand = json!({"name": "d", "cause": "manual", "added": 1});
+    let lines = vec![
+        line(1, "session_created"),
+        started(2, "r2"),
+        ended(3, "r2"),
+        event(4, "checkpoint_created", files),
+        started(5, "r5"),
+        event(6, "run_input", json!({"run_id": "r5", "input": "y"})),
+        ended(7, "r5"),
+        event(8, "checkpoint_created", by_hand),
+        started(9, "r9"),
+    ];
+    Player::open(Shelf { lines, most: 10 }, true).unwrap()
+}
+
+#[test]
+fn a_command_has_one_row() {
+    const ROWS: [u64; 6] = [1, 3, 6, 7, 8, 9];
+    let mut player = commands();
+    let mut visited = vec![player.seq()];
+    while Rows::of(&mut player).step().unwrap() {
+        visited.push(player.seq());
+    }
+    assert_eq!(visited, ROWS, "the end of a command, or its start while it runs");
+    assert!(Rows::of(&mut player).last().unwrap());
+    let mut visited = vec![player.seq()];
+    while Rows::of(&mut player).back().unwrap() {
+        visited.insert(0, player.seq());
+    }
+    assert_eq!(visited, ROWS);
+    for at in ROWS {
+        player.jump(at).unwrap();
+        let rows = Rows::of(&mut player).around(9, 9).unwrap();
+        assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), ROWS);
+        assert_eq!(rows[1].files.map(|files| files.to_string()).as_deref(), Some("+2 -1"));
+        assert_eq!(rows[3].files, None, "the checkpoint by hand has a row of its own");
+        let near = Rows::of(&mut player).around(1, 1).unwrap();
+        assert!(near.len() <= 3 && near.iter().any(|row| row.seq == at), "{near:?}");
+    }
+    // An event without a row is shown when it is asked for by its number.
+    player.jump(2).unwrap();
+    let rows = Rows::of(&mut player).around(9, 9).unwrap();
+    assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), [1, 2, 3, 6, 7, 8, 9]);
+}
+
+#[test]
+fn the_files_of_a_command_are_found_by_its_end() {
+    let mut player = commands();
+    let mut files_of = |seq: u64| {
+        player.jump(seq).unwrap();
+        let line = player.current().cloned().unwrap();
+        Rows::of(&mut player).files_of(&line).unwrap().map(|line| line.seq)
+    };
+    assert_eq!((files_of(3), files_of(7), files_of(2), files_of(1)), (Some(4), None, None, None));
+}
+
+#[test]
+fn a_search_finds_rows() {
+    let mut player = commands();
+    // Events 2 and 5 are starts of commands that ended, and 4 is the checkpoint of one.
+    let found = |player: &mut Player<Shelf>, digit: &str, back: bool| {
+        let found = Rows::of(player).find(&Wanted::with(digit), back).unwrap();
+        found.then(|| player.seq())
+    };
+    assert_eq!(found(&mut player, "4", false), None);
+    assert_eq!(player.seq(), 1, "nothing moved");
+    assert_eq!(found(&mut player, "7", false), Some(7));
+    assert_eq!(found(&mut player, "5", true), None);
+    assert_eq!((found(&mut player, "3", true), player.seq()), (Some(3), 3));
 }
 
 /// A way to go.
@@ -169,7 +254,7 @@ proptest! {
             at = goal.unwrap_or(at);
             prop_assert_eq!(player.seq(), seqs[at]);
             let (before, after) = (at.min(most), (seqs.len() - 1 - at).min(7));
-            let rows: Vec<u64> = player.around(before, 7).unwrap().iter().map(|row| row.seq).collect();
+            let rows: Vec<u64> = Rows::of(&mut player).around(before, 7).unwrap().iter().map(|row| row.seq).collect();
             prop_assert_eq!(&rows[..], &seqs[at - before..=at + after]);
         }
     }

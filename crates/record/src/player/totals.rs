@@ -1,8 +1,8 @@
 //! What a session did, in figures: commands, failures, time, model calls, tokens, files.
 
 use super::summary::Summary;
-use crate::export::frames::is_run;
 use crate::line::Line;
+use crate::runs::is_run;
 use serde_json::Value;
 
 /// Names that model APIs give to the tokens that went in.

@@ -107,7 +107,15 @@ impl FileOps<'_> {
                 From::Before => named_commits(inner, &id).await?,
                 From::Files(_) => Vec::new(),
             };
-            inner.files.with_repo(&id, move |repo| compare(repo, &named, from, to_files, to_commit, &query)).await
+            let masker = if query.redact { Some(inner.ctx.secrets.masker(&id).await?) } else { None };
+            let compared = move |repo: Option<&Repo>| {
+                let mut view = compare(repo, &named, from, to_files, to_commit, &query)?;
+                if let Some(masker) = masker {
+                    view.patch = view.patch.map(|patch| masker.redactor().redact(&patch));
+                }
+                Ok(view)
+            };
+            inner.files.with_repo(&id, compared).await
         })
     }
 

@@ -103,6 +103,8 @@ pub struct DiffQuery {
     pub patch: Option<usize>,
     /// Whether the patch includes the contents of binary files.
     pub binary: bool,
+    /// Whether secrets in the patch are masked.
+    pub redact: bool,
 }
 
 /// How a file differs.

@@ -43,7 +43,8 @@ pub async fn diff(
     let path = translate::path(params.path, params.path_base64)?;
     let from = params.from.map(|text| translate::moment("from", &text)).transpose()?;
     let to = params.to.map(|text| translate::moment_or_now("to", &text)).transpose()?.flatten();
-    let query = DiffQuery { from, to, path, patch, binary: translate::is_on(params.binary) };
+    let (binary, redact) = (translate::is_on(params.binary), translate::is_on(params.redact));
+    let query = DiffQuery { from, to, path, patch, binary, redact };
     Ok(answer(engine.files().diff(&id, query).await?, raw))
 }
 
@@ -80,7 +81,8 @@ pub async fn diff_checkpoint(
         Some(None) => (Some(this), None),
         Some(Some(other)) => (Some(other), Some(this)),
     };
-    let query = DiffQuery { from, to, path, patch, binary: translate::is_on(params.binary) };
+    let (binary, redact) = (translate::is_on(params.binary), translate::is_on(params.redact));
+    let query = DiffQuery { from, to, path, patch, binary, redact };
     Ok(answer(engine.files().diff(&id, query).await?, raw))
 }
 

@@ -137,6 +137,25 @@ fn a_page_is_the_same_from_the_daemon_and_from_a_copy() {
 }
 
 #[test]
+fn a_page_shows_how_files_changed() {
+    let daemon = Daemon::start();
+    story(&daemon, "demo");
+    daemon.sh("demo", "echo \"key $GITHUB_TOKEN\" > key; sed -i s/apple/pear/ fruit");
+    let page = fs::read_to_string(exported(&daemon, "open.html", &["demo", "--format", "html"])).unwrap();
+    for expected in ["b/fruit", "<span class=\"out\">-apple</span>", "<span class=\"in\">+pear</span>"] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    assert!(page.contains("<span class=\"files\">+1 ~1</span>") && page.contains(&format!("+key {}", secret())));
+    let masked = exported(&daemon, "masked.html", &["demo", "--format", "html", "--redact"]);
+    let masked = fs::read_to_string(masked).unwrap();
+    assert!(masked.contains("+pear") && !masked.contains(&secret()), "{masked}");
+    // The route that a player uses.
+    let of = |query: &str| daemon.get(&format!("/v1/sessions/demo/checkpoints/latest/diff?{query}")).json();
+    assert!(of("")["patch"].as_str().unwrap().contains(&secret()));
+    assert!(!of("redact=true")["patch"].as_str().unwrap().contains(&secret()));
+}
+
+#[test]
 fn a_failed_export_leaves_nothing() {
     let daemon = Daemon::start();
     let path = daemon.directory().join("none.jsonl");

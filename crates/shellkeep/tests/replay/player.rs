@@ -71,6 +71,34 @@ fn one_goes_through_a_session_step_by_step() {
 }
 
 #[test]
+fn a_command_is_one_row_with_the_files_it_changed() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    daemon.sh("demo", "printf 'apple\\nbanana\\n' > fruit");
+    daemon.sh("demo", &format!("sed -i s/apple/pear/ fruit; echo {} > key", secret()));
+    let last = text(&program(&daemon, &["log", "demo", "--json"]));
+    assert!(last.contains("checkpoint_id"), "the files are saved: {last}");
+    let mut player = replay(&daemon, &["demo"], (40, 160));
+    player.wait_for("event 1 ");
+    player.send("/sed\r");
+    player.wait_for("changed files: +1 ~1");
+    player.wait_for("-apple");
+    player.wait_for("+pear");
+    let shown = player.text();
+    assert_eq!(shown.matches("$ printf").count(), 1, "{shown}");
+    assert!(selected(player.screen()).contains("+1 ~1"), "{shown}");
+    assert!(!shown.contains("run_started") && !shown.contains("checkpoint_"), "{shown}");
+    assert!(!shown.contains(&secret()), "secrets are hidden in files too: {shown}");
+    player.send("s");
+    player.wait_for(&format!("+{}", secret()));
+    // A row's other events are found by their type.
+    player.send("\u{1b}g1\rt\u{15}checkpoint_created\r");
+    player.wait_until("the checkpoint", |screen| selected(screen).contains("checkpoint_"));
+    player.send("q");
+    assert_eq!(player.end(), Some(0));
+}
+
+#[test]
 fn one_searches_and_goes_through_what_is_found() {
     let daemon = Daemon::start();
     daemon.create("demo");

@@ -40,6 +40,8 @@ fn fast_tells_what_matters() {
     let rows = text(&program(&daemon, &["replay", "--fast", "demo"]));
     assert_eq!(rows.lines().count(), told.len());
     assert!(rows.contains("$ printf 'apple"), "{rows}");
+    assert_eq!(told[2]["files"], json!({"added": 1, "changed": 0, "deleted": 0}), "{}", told[2]);
+    assert!(told[3]["files"].is_null() && rows.lines().nth(2).unwrap().ends_with(" s, +1"), "{rows}");
 }
 
 #[test]

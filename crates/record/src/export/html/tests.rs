@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 use super::*;
+use crate::export::patch::{Patch, Patches};
 use crate::line::Proof;
 use proptest::prelude::*;
 use serde_json::json;
@@ -124,6 +125,53 @@ fn colours_times_and_ends_are_to_be_seen() {
     assert!(text.contains("+8:19.0"));
     let reversed = look(Style { reversed: true, bold: true, ..Style::default() });
     assert_eq!(reversed, " class=\"b\" style=\"color:var(--term);background:var(--front)\"");
+}
+
+/// A patch for every checkpoint.
+struct Always(Patch);
+
+impl Patches for Always {
+    fn of_checkpoint(&self, _: &Line) -> Option<Patch> {
+        Some(self.0.clone())
+    }
+}
+
+#[test]
+fn a_command_is_one_row_with_its_files_and_their_differences() {
+    let mut end = run(4, "make", "ok\n", "", 0);
+    end.data["run_id"] = json!("r2");
+    let files = json!({"name": "c1", "commit": "abc", "cause": {"tool": {"run_id": "r2"}}, "added": 1, "changed": 2});
+    let lines = vec![
+        line(2, "run_started", json!({"run_id": "r2", "command": "make"})),
+        line(3, "run_input", json!({"run_id": "r2", "input": "y"})),
+        end,
+        line(5, "checkpoint_created", files),
+        line(6, "run_started", json!({"run_id": "r6", "command": "sleep 9"})),
+        line(7, "checkpoint_created", json!({"name": "c2", "cause": "manual", "added": 1})),
+    ];
+    let text = "diff --git a/x b/x\n@@ -1 +1 @@\n-<b>\u{1b}[31mold\n+\tsecret=hunter2hunter2\n".to_owned();
+    let patches = Always(Patch { text, is_cut: true });
+    let shown = |masker: Option<&crate::mask::Masker>| {
+        let options = Options { patches: Some(&patches), masker, ..Options::new("demo") };
+        let about = About { last: 7, intact: true, verdict: String::new(), nonce: "abc123".to_owned() };
+        let mut out = Vec::new();
+        write(lines.clone().into_iter().map(Ok), &about, &options, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let text = shown(None);
+    assert_only_ours(&text);
+    let rows: Vec<&str> = text.split("<details").skip(1).collect();
+    assert_eq!(rows.len(), 4, "input, end with its files, checkpoint by hand, the command that runs: {text}");
+    assert!(rows[1].contains("id=\"e4\"") && rows[1].contains("<span class=\"files\">+1 ~2</span>"), "{}", rows[1]);
+    for row in [rows[1], rows[2]] {
+        assert!(row.contains("<span class=\"out\">-&lt;b&gt;old</span>"), "{row}");
+        assert!(row.contains("<span class=\"in\">+    secret=hunter2hunter2</span>"), "{row}");
+        assert!(row.contains("… larger files are left out"), "{row}");
+    }
+    assert!(rows[3].contains("$ sleep 9"), "{}", rows[3]);
+    let redactor = shellkeep_redact::Redactor::new(&shellkeep_redact::Config::default()).unwrap();
+    let masked = shown(Some(&crate::mask::Masker::new(redactor)));
+    assert!(!masked.contains("hunter2hunter2") && masked.contains("changed files"), "{masked}");
 }
 
 #[test]

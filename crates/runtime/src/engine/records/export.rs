@@ -3,10 +3,15 @@
 use crate::engine::inner::Inner;
 use crate::ops::{ExportFormat, OpError, RecordError};
 use crate::work::Caller;
+use shellkeep_record::export::patch::{self, Patch, Patches};
 use shellkeep_record::export::{ExportError, Options, asciicast, html, jsonl};
-use shellkeep_record::{Budget, Masker, PublicKey, Recording, SessionKey};
+use shellkeep_record::{Budget, Line, Masker, PublicKey, Recording, SessionKey};
 use shellkeep_session::SessionId;
+use shellkeep_workspace::diff::{self, PatchOptions};
+use shellkeep_workspace::fault::Faults;
+use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -35,6 +40,8 @@ impl ExportStream {
         redact: bool,
     ) -> Result<Self, OpError> {
         let masker = if redact { Some(inner.ctx.secrets.masker(id).await?) } else { None };
+        // The files of the last command belong to its row.
+        inner.files.settled(id).await;
         inner.recordings.seal(id).await?;
         let budget = Budget::unlimited();
         let recording = inner.recordings.read(id, |recording| Ok(recording.clone())).await?.within(budget.clone());
@@ -47,6 +54,8 @@ impl ExportStream {
             masker,
             key: inner.recordings.key(id),
             public_key: inner.ctx.store.public_key(),
+            repository: inner.files.checkpoints.repository(id),
+            faults: Arc::clone(inner.files.checkpoints.faults()),
         };
         let runtime = Handle::current();
         tokio::task::spawn_blocking(move || {
@@ -74,15 +83,22 @@ struct Export {
     masker: Option<Masker>,
     key: SessionKey,
     public_key: PublicKey,
+    /// The session's checkpoints.
+    repository: PathBuf,
+    faults: Arc<Faults>,
 }
 
 impl Export {
     fn write(self, mut pieces: Pieces) {
         let public_keys = &[self.public_key];
+        // A page without differences is better than no page.
+        let repo = Repo::open(&self.repository, &self.faults).ok().flatten();
+        let patches = repo.map(|repo| KeptFiles { repo });
         let options = Options {
             key: Some(&self.key),
             public_keys,
             masker: self.masker.as_ref(),
+            patches: patches.as_ref().map(|kept| kept as &dyn Patches),
             ..Options::new(self.id.as_str())
         };
         let written = match self.format {
@@ -102,6 +118,36 @@ impl Export {
                 pieces.send(Err(error));
             }
         }
+    }
+}
+
+/// The checkpoints of a session, for what a page shows of them.
+struct KeptFiles {
+    repo: Repo,
+}
+
+impl Patches for KeptFiles {
+    fn of_checkpoint(&self, checkpoint: &Line) -> Option<Patch> {
+        self.compare(checkpoint).inspect_err(|error| tracing::debug!(%error, "an export lacks a difference")).ok()?
+    }
+}
+
+impl KeptFiles {
+    /// What a checkpoint changed; none if it was pruned.
+    fn compare(&self, checkpoint: &Line) -> Result<Option<Patch>, RepoError> {
+        let repo = &self.repo;
+        let commit = checkpoint.data.get("commit").and_then(|commit| commit.as_str());
+        let commit = commit.and_then(|hex| ObjectId::from_hex(hex.as_bytes()).ok());
+        let Some(commit) = commit.filter(|id| repo.objects.contains(*id)) else { return Ok(None) };
+        let parent = repo.objects.read_commit(commit)?.parents.first().copied();
+        // Without the checkpoint before it, all of its files would look new.
+        if parent.is_some_and(|parent| !repo.objects.contains(parent)) {
+            return Ok(None);
+        }
+        let changes = diff::pair_renames(diff::trees(repo, parent, commit)?);
+        let options = PatchOptions { max_bytes: patch::MOST_BYTES, ..PatchOptions::default() };
+        let patch = diff::patch(repo, &changes, options)?;
+        Ok(Some(Patch { text: String::from_utf8_lossy(&patch.text).into_owned(), is_cut: patch.left_out > 0 }))
     }
 }
 

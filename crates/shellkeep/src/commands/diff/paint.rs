@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::terminal;
+use shellkeep_record::export::patch::{Part, lines};
 
 const PLAIN: &str = "\x1b[0m";
 const HEAD: &str = "\x1b[1m";
@@ -21,20 +22,13 @@ pub fn print(patch: &[u8]) -> Result<(), Failure> {
 /// The patch with colours, and without control characters that could affect a terminal.
 fn painted(patch: &str, colours: bool) -> String {
     let mut shown = String::with_capacity(patch.len() + patch.len() / 8);
-    let mut in_head = true;
-    for line in patch.split_inclusive('\n') {
-        let line = line.strip_suffix('\n').unwrap_or(line);
-        if line.starts_with("diff --git ") {
-            in_head = true;
-        } else if line.starts_with("@@ ") {
-            in_head = false;
-        }
-        let colour = match line.as_bytes().first() {
-            Some(b'@') if !in_head => HUNK,
-            _ if in_head => HEAD,
-            Some(b'+') => MORE,
-            Some(b'-') => LESS,
-            _ => "",
+    for (part, line) in lines(patch) {
+        let colour = match part {
+            Part::Head => HEAD,
+            Part::Place => HUNK,
+            Part::Added => MORE,
+            Part::Removed => LESS,
+            Part::Context => "",
         };
         let line: String = line
             .chars()

@@ -4,7 +4,9 @@ use super::source::Events;
 use crate::failure::Failure;
 use crate::terminal::{self, Colour};
 use serde::Serialize;
+use shellkeep_record::Line;
 use shellkeep_record::player::{Player, Summary, Totals};
+use shellkeep_record::runs::{FileCounts, is_files_of, is_run};
 use shellkeep_terminal::words;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -18,15 +20,18 @@ const NARROWEST: usize = 12;
 pub fn print(player: &mut Player<Events>, fast: bool, json: bool) -> Result<ExitCode, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut totals = Totals::default();
+    let mut ended = None;
     let written = each(player.rest(), |line| {
         totals.add(&line);
-        let summary = Summary::of(&line);
-        match (fast && !summary.is_key(), json, fast) {
-            (true, ..) => Ok(()),
-            (_, true, true) => object(&mut out, &summary),
-            (_, true, false) => object(&mut out, &line),
-            (_, false, _) => row(&mut out, &summary),
+        match (fast, json) {
+            (true, _) => fold(&mut ended, &line, |summary| key(&mut out, summary, json)),
+            (false, true) => object(&mut out, &line),
+            (false, false) => row(&mut out, &Summary::of(&line)),
         }
+    });
+    let written = written.and_then(|()| match ended {
+        Some((_, summary)) => key(&mut out, &summary, json).map_err(Stop::Unread),
+        None => Ok(()),
     });
     let written = written.and_then(|()| sum(&mut out, &totals, json).map_err(Stop::Unread));
     match written.and_then(|()| out.flush().map_err(Stop::Unread)) {
@@ -35,6 +40,37 @@ pub fn print(player: &mut Player<Events>, fast: bool, json: bool) -> Result<Exit
         Err(Stop::Unread(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(Stop::Unread(error)) => Err(Failure::client(error)),
         Err(Stop::Source(words)) => Err(Failure::client(words)),
+    }
+}
+
+/// Passes an event on as a row. The end of a command waits for the files that it changed, which come next.
+fn fold(
+    ended: &mut Option<(Line, Summary)>,
+    line: &Line,
+    mut write: impl FnMut(&Summary) -> io::Result<()>,
+) -> io::Result<()> {
+    if let Some((end, mut summary)) = ended.take() {
+        let has_files = is_files_of(line, &end);
+        summary.files = has_files.then(|| FileCounts::of(line));
+        write(&summary)?;
+        if has_files {
+            return Ok(());
+        }
+    }
+    let summary = Summary::of(line);
+    if is_run(line) {
+        *ended = Some((line.clone(), summary));
+        return Ok(());
+    }
+    write(&summary)
+}
+
+/// Prints an event if it is a key event.
+fn key(out: &mut impl Write, summary: &Summary, json: bool) -> io::Result<()> {
+    match (summary.is_key(), json) {
+        (false, _) => Ok(()),
+        (true, true) => object(out, summary),
+        (true, false) => row(out, summary),
     }
 }
 
@@ -87,6 +123,10 @@ pub fn row(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if let Some(seconds) = summary.seconds {
         let gap = if how.is_empty() { "" } else { ", " };
         how += &format!("{gap}{seconds:.2} s");
+    }
+    if let Some(files) = summary.files {
+        let gap = if how.is_empty() { "" } else { ", " };
+        how += &format!("{gap}{files}");
     }
     if !io::stdout().is_terminal() {
         return writeln!(out, "{seq}\t{timestamp}\t{event_type}\t{text}\t{how}");

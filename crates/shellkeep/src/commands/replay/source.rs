@@ -6,7 +6,9 @@ use crate::client::{Client, ClientError, escaped};
 use crate::failure::Failure;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use shellkeep_protocol::{OutputResponse, Session, StreamName, text};
+use shellkeep_protocol::{DiffResponse, OutputResponse, Session, StreamName, text};
+use shellkeep_record::export::frames;
+use shellkeep_record::export::patch::{self, Patch};
 use shellkeep_record::player::{EventSource, Files, Page, Wanted};
 use shellkeep_record::{Hash, Key, Line, Recording, SessionKey};
 use shellkeep_session::SessionId;
@@ -86,6 +88,14 @@ impl Events {
             Self::Files(local) => local.output(run_id, stream, offset, limit),
         }
     }
+
+    /// What a checkpoint changed. None where there are no files, only a recording.
+    pub fn patch(&mut self, checkpoint: &Line, hidden: bool) -> Result<Option<Patch>, String> {
+        match self {
+            Self::Daemon(remote) => remote.patch(checkpoint, hidden).map(Some),
+            Self::Files(_) => Ok(None),
+        }
+    }
 }
 
 impl EventSource for Events {
@@ -145,6 +155,17 @@ impl Remote {
         let page: OutputResponse = self.ask(&path)?;
         let bytes = text::decode(page.text, page.base64.as_deref()).map_err(|error| error.to_string())?;
         Ok(Piece { bytes, offset: page.offset, total: page.total })
+    }
+
+    fn patch(&mut self, checkpoint: &Line, hidden: bool) -> Result<Patch, String> {
+        let path = format!(
+            "/v1/sessions/{}/checkpoints/{}/diff?max_bytes={}&redact={hidden}",
+            self.session,
+            escaped(&frames::text(checkpoint.data.get("name"))),
+            patch::MOST_BYTES
+        );
+        let diff: DiffResponse = self.ask(&path)?;
+        Ok(Patch { text: diff.patch.unwrap_or_default(), is_cut: diff.truncated })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The player on a terminal: events on the left, the selected one on the right.
 
 mod app;
+mod changed;
 mod detail;
 mod draw;
 mod keys;

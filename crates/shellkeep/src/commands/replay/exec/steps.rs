@@ -2,8 +2,8 @@
 
 use crate::commands::replay::source::Events;
 use shellkeep_record::Line;
-use shellkeep_record::export::frames::is_run;
 use shellkeep_record::player::{EventSource, Page, Player, Wanted};
+use shellkeep_record::runs::is_run;
 use shellkeep_session::Timestamp;
 use std::collections::BTreeMap;
 

@@ -1,15 +1,19 @@
 //! The state of the player's screen. Keys change it and drawing reads it; it reads the recording when it learns its
 //! size.
 
+use super::changed::{self, Changed};
 use super::detail;
 use super::opened::Opened;
 use super::wrap::wrap;
 use crate::commands::replay::source::Events;
 use ratatui::text::Line;
-use shellkeep_record::player::{Player, Summary, Wanted};
+use shellkeep_record::player::{Player, Rows, Summary, Totals, Wanted};
 use shellkeep_session::Timestamp;
 use shellkeep_terminal::list::List;
 use shellkeep_terminal::theme::{Level, Theme};
+
+/// Events of a recording up to which all of them are read for the totals.
+const MOST_COUNTED: u64 = 2000;
 
 /// What a key does other than changing the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +50,8 @@ struct Shown {
     seq: u64,
     width: usize,
     hidden: bool,
+    /// The files that the command changed, once they were asked for.
+    files: Option<Changed>,
     lines: Vec<Line<'static>>,
 }
 
@@ -53,6 +59,8 @@ struct Shown {
 pub struct App {
     pub player: Player<Events>,
     pub name: String,
+    /// Its totals: values and names.
+    pub totals: Vec<(String, &'static str)>,
     /// When its first event was.
     pub began: Option<Timestamp>,
     /// Number of its last event.
@@ -88,9 +96,11 @@ impl App {
         let last = player.last()?;
         let began = player.current().map(|line| line.timestamp);
         let name = player.source().name();
+        let totals = if last <= MOST_COUNTED { totals(&mut player)? } else { Vec::new() };
         Ok(Self {
             player,
             name,
+            totals,
             began,
             last,
             locked,
@@ -137,7 +147,7 @@ impl App {
         // The event stays on its row of the screen.
         let above = self.list.selected.saturating_sub(self.list.offset);
         self.last = self.player.last()?;
-        self.rows = self.player.around(self.height.max(1), self.height.max(1))?;
+        self.rows = Rows::of(&mut self.player).around(self.height.max(1), self.height.max(1))?;
         let place = self.rows.iter().position(|row| row.seq == self.player.seq()).unwrap_or(0);
         self.list.offset = place.saturating_sub(above);
         Ok(())
@@ -145,10 +155,17 @@ impl App {
 
     fn show(&mut self, width: usize, theme: Theme) {
         let Some(line) = self.player.current() else { return };
-        let hidden = self.player.is_hidden();
-        if (self.shown.seq, self.shown.width, self.shown.hidden) != (line.seq, width, hidden) {
-            let lines = wrap(detail::lines(line, self.began, theme), width);
-            self.shown = Shown { seq: line.seq, width, hidden, lines };
+        let (seq, hidden) = (line.seq, self.player.is_hidden());
+        if (self.shown.seq, self.shown.hidden) != (seq, hidden) || self.shown.files.is_none() {
+            let line = line.clone();
+            self.shown.files = Some(changed::files(&line, &mut self.player));
+            self.shown.width = 0;
+        }
+        let Some(line) = self.player.current() else { return };
+        if self.shown.width != width {
+            let files = self.shown.files.take().unwrap_or_default();
+            let lines = wrap(detail::lines(line, &files, self.began, theme), width);
+            self.shown = Shown { seq, width, hidden, files: Some(files), lines };
         }
     }
 
@@ -200,9 +217,9 @@ impl App {
         };
         let wanted = Wanted::with(&text);
         if back {
-            self.go(|player| player.find_back(&wanted), &format!("no match for '{text}' before this event"));
+            self.go(|player| Rows::of(player).find(&wanted, true), &format!("no match for '{text}' before this event"));
         } else {
-            self.go(|player| player.find(&wanted), &format!("no match for '{text}' after this event"));
+            self.go(|player| Rows::of(player).find(&wanted, false), &format!("no match for '{text}' after this event"));
         }
     }
 
@@ -220,4 +237,13 @@ impl App {
     pub fn say(&mut self, text: String, level: Level) {
         self.message = Some((text, level));
     }
+}
+
+/// The totals of all events.
+fn totals(player: &mut Player<Events>) -> Result<Vec<(String, &'static str)>, String> {
+    let mut totals = Totals::default();
+    for line in player.rest() {
+        totals.add(&line?);
+    }
+    Ok(totals.figures())
 }

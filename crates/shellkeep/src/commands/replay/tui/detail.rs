@@ -1,12 +1,15 @@
 //! One event in detail: a command as a terminal showed it, everything else field by field.
 
+use super::changed::Changed;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 use shellkeep_record::Line as Event;
 use shellkeep_record::export::ansi::{self, Colour};
-use shellkeep_record::export::frames::{TOLD, cut, is_run, text};
+use shellkeep_record::export::frames::{TOLD, cut, text};
+use shellkeep_record::export::outline::outline;
 use shellkeep_record::player::{Kind, kind};
+use shellkeep_record::runs::is_run;
 use shellkeep_session::{Source, Timestamp};
 use shellkeep_terminal::theme::{Level, Theme};
 
@@ -27,8 +30,8 @@ pub fn hue(kind: Kind, theme: Theme) -> Style {
     }
 }
 
-/// The lines of an event.
-pub fn lines(event: &Event, began: Option<Timestamp>, theme: Theme) -> Vec<Line<'static>> {
+/// The lines of an event, with the files that it changed.
+pub fn lines(event: &Event, files: &Changed, began: Option<Timestamp>, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = vec![head(event, began, theme)];
     match event.author.source {
         Source::Runtime => {}
@@ -52,6 +55,11 @@ pub fn lines(event: &Event, began: Option<Timestamp>, theme: Theme) -> Vec<Line<
     } else if event.event_type == "run_started" {
         command(&mut lines, &text(event.data.get("command")), theme);
     }
+    let files = files.lines(theme);
+    if is_run(event) && !files.is_empty() {
+        lines.push(Line::default());
+    }
+    lines.extend(files);
     let told: &[&str] = match event.event_type.as_str() {
         _ if is_run(event) => &TOLD,
         "run_started" => &["command"],
@@ -132,15 +140,14 @@ fn field(lines: &mut Vec<Line<'static>>, name: &str, value: &Value, theme: Theme
     }
     let name = Span::styled(format!("{}  ", ansi::plain(name)), theme.faint());
     let shown = match value {
-        Value::Null => return,
         Value::String(text) => cut(text, MOST_TEXT).to_owned(),
-        Value::Object(map) if map.is_empty() => return,
-        Value::Array(list) if list.is_empty() => return,
-        Value::Object(_) | Value::Array(_) => serde_json::to_string_pretty(value).unwrap_or_default(),
-        other => other.to_string(),
+        other => outline(other),
     };
+    if shown.is_empty() && !value.is_string() {
+        return;
+    }
     let mut rows = terminal(cut(&shown, MOST_TEXT), theme);
-    if rows.len() <= 1 {
+    if rows.len() <= 1 && !value.is_object() {
         let mut line = Line::from(name);
         line.spans.extend(rows.pop().unwrap_or_default().spans);
         lines.push(line);
@@ -203,7 +210,7 @@ mod tests {
             author: shellkeep_session::Author::runtime(None),
             proof: Proof::default(),
         };
-        lines(&event, Some(timestamp), Theme::new(false)).iter().map(ToString::to_string).collect()
+        lines(&event, &Changed::default(), Some(timestamp), Theme::new(false)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -234,7 +241,7 @@ mod tests {
     fn other_events_are_told_field_by_field() {
         let lines =
             shown("llm_call", json!({"prompt": "two\nlines", "response": "ok", "token_usage": {"in": 1}, "x": null}));
-        let expected = ["prompt  ", "  two", "  lines", "response  ok", "token_usage  ", "  {", "    \"in\": 1", "  }"];
+        let expected = ["prompt  ", "  two", "  lines", "response  ok", "token_usage  ", "  in  1"];
         assert_eq!(lines[2..], expected);
         assert!(shown("x_evil", json!({"a\u{1b}[2J": "\u{1b}]0;t\u{7}b"})).iter().all(|line| !line.contains('\u{1b}')));
     }

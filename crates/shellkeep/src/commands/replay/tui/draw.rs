@@ -4,7 +4,7 @@ use super::app::{App, Purpose};
 use super::detail::hue;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Modifier;
+use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
 use shellkeep_record::player::Summary;
@@ -13,7 +13,7 @@ use shellkeep_terminal::words;
 
 /// From this width on, list and event are side by side.
 const WIDE: u16 = 72;
-/// Columns for an event's type.
+/// Most columns for an event's type.
 const TYPE_WIDTH: usize = 12;
 
 /// A key and what it does, in a word.
@@ -71,7 +71,7 @@ pub fn screen(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
 
 fn places(body: Rect) -> (Rect, Rect) {
     if body.width >= WIDE {
-        let list = (body.width * 9 / 20).min(80);
+        let list = (body.width / 2).min(80);
         let [list, event] = Layout::horizontal([Constraint::Length(list), Constraint::Min(0)]).areas(body);
         (list, event)
     } else {
@@ -83,14 +83,22 @@ fn places(body: Rect) -> (Rect, Rect) {
 fn heading(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let name = words::cut(&words::clean(&app.name), usize::from(area.width / 2));
     let place = format!(" {} of {}", words::count(app.player.seq()), words::count(app.last));
-    let left = Line::from(vec![
+    let (words, level) =
+        if app.player.is_hidden() { ("secrets hidden", Level::Good) } else { ("secrets shown", Level::Bad) };
+    let mut left = Line::from(vec![
         Span::styled(" replay ", theme.accent()),
         Span::styled(name, theme.figure()),
         Span::styled(place, theme.faint()),
     ]);
+    // As many of the totals as fit between the two.
+    let mut room = usize::from(area.width).saturating_sub(left.width() + words.len() + 4);
+    for (value, name) in &app.totals {
+        let total = format!(" · {value} {name}");
+        let Some(rest) = room.checked_sub(Span::raw(total.as_str()).width()) else { break };
+        room = rest;
+        left.spans.push(Span::styled(total, theme.faint()));
+    }
     frame.render_widget(left, area);
-    let (words, level) =
-        if app.player.is_hidden() { ("secrets hidden", Level::Good) } else { ("secrets shown", Level::Bad) };
     frame.render_widget(Line::styled(format!("● {words} "), theme.level(level)).right_aligned(), area);
 }
 
@@ -120,24 +128,30 @@ fn rows(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     frame.render_widget(Paragraph::new(lines), inside);
 }
 
-/// One event in the list: time, type, text, outcome.
+/// One row in the list: time, type, text, changed files, outcome.
 fn entry(row: &Summary, selected: bool, width: usize, theme: Theme) -> Line<'static> {
     let time = row.timestamp.strftime("%H:%M:%S").to_string();
-    let name = words::cut(&words::clean(&row.event_type), TYPE_WIDTH);
+    // A command says what it is.
+    let name = match row.run_id.is_some() || row.event_type == "run_started" {
+        true => String::new(),
+        false => format!("{} ", words::cut(&words::clean(&row.event_type), TYPE_WIDTH)),
+    };
     let outcome = match (&row.outcome, row.failed) {
         (Some(outcome), true) => format!(" {}", words::cut(outcome, 12)),
         (None, true) => " !".to_owned(),
         // Success is not shown.
         _ => String::new(),
     };
-    let used = time.len() + 1 + TYPE_WIDTH + 1 + Span::raw(outcome.as_str()).width();
+    let files = row.files.map_or_else(String::new, |files| format!(" {files}"));
+    let width_of = |text: &str| Span::raw(text).width();
+    let used = time.len() + 1 + width_of(&name) + files.len() + width_of(&outcome);
     let words = words::cut(&words::clean(&row.text), width.saturating_sub(used));
-    let blank = width.saturating_sub(used + Span::raw(words.as_str()).width());
-    let padding = TYPE_WIDTH.saturating_sub(Span::raw(name.as_str()).width());
+    let blank = width.saturating_sub(used + width_of(&words));
     let line = Line::from(vec![
         Span::styled(format!("{time} "), theme.faint()),
-        Span::styled(format!("{name}{} ", " ".repeat(padding)), hue(row.kind, theme)),
+        Span::styled(name, hue(row.kind, theme)),
         Span::raw(format!("{words}{}", " ".repeat(blank))),
+        Span::styled(files, theme.painted(Color::Yellow)),
         Span::styled(outcome, theme.level(Level::Bad)),
     ]);
     if !selected {

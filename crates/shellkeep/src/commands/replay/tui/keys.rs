@@ -2,7 +2,7 @@
 
 use super::app::{App, Effect, Prompt, Purpose};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use shellkeep_record::player::Wanted;
+use shellkeep_record::player::{Rows, Wanted};
 use shellkeep_terminal::theme::Level;
 
 /// Longest line that can be typed.
@@ -44,10 +44,14 @@ impl App {
             // During a search, n and N go through the matches.
             KeyCode::Char('n') if self.search.is_some() => self.search_on(false),
             KeyCode::Char('N') => self.search_on(true),
-            KeyCode::Char('n' | ' ' | 'j') | KeyCode::Right | KeyCode::Down => self.go(|player| player.step(), AT_END),
-            KeyCode::Char('b' | 'k') | KeyCode::Left | KeyCode::Up => self.go(|player| player.back(), AT_BEGINNING),
+            KeyCode::Char('n' | ' ' | 'j') | KeyCode::Right | KeyCode::Down => {
+                self.go(|player| Rows::of(player).step(), AT_END)
+            }
+            KeyCode::Char('b' | 'k') | KeyCode::Left | KeyCode::Up => {
+                self.go(|player| Rows::of(player).back(), AT_BEGINNING)
+            }
             KeyCode::Home => self.go(|player| player.jump(1), AT_BEGINNING),
-            KeyCode::End | KeyCode::Char('G') => self.go(|player| player.jump(u64::MAX), AT_END),
+            KeyCode::End | KeyCode::Char('G') => self.go(|player| Rows::of(player).last(), AT_END),
             KeyCode::PageDown => self.scroll(page),
             KeyCode::PageUp => self.scroll(-page),
             KeyCode::Char('d') => self.scroll((page / 2).max(1)),

@@ -5,7 +5,9 @@ use crate::commands::replay::source::{Events, stream_name};
 use ratatui::text::Line;
 use shellkeep_protocol::StreamName;
 use shellkeep_record::Line as Event;
-use shellkeep_record::export::frames::{is_run, text};
+use shellkeep_record::export::frames::text;
+use shellkeep_record::export::outline::outline;
+use shellkeep_record::runs::is_run;
 use shellkeep_terminal::theme::Theme;
 
 /// How many bytes are loaded at a time. Scrolling beyond them loads the next part.
@@ -131,7 +133,7 @@ impl Opened {
         let data = &self.event.data;
         let name = stream_name(self.stream);
         if !is_run(&self.event) {
-            self.text = serde_json::to_string_pretty(data).map_err(|error| error.to_string())?;
+            self.text = outline(data);
             self.total = self.text.len() as u64;
         } else if data.get(format!("{name}_file")).is_some() {
             if self.hidden {
