@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A directory only to go back to need not be readable. Glibc names this flag only for GNU sources. */
@@ -48,6 +49,20 @@ void set_for_this_call(char *name, char *value) {
     set_exported(name, value);
 }
 
+void keep_size_for_this_call(void) {
+    remember("COLUMNS");
+    remember("LINES");
+}
+
+/* Whether the directory was removed or moved, so that its path leads elsewhere or nowhere. */
+static int has_lost_its_name(int here) {
+    struct stat is, named;
+    const char *path = the_current_working_directory;
+    if (path == NULL || fstat(here, &is) != 0)
+        return 0;
+    return stat(path, &named) != 0 || is.st_dev != named.st_dev || is.st_ino != named.st_ino;
+}
+
 int enter_for_this_call(char *cwd) {
     /* The way back is by descriptor: the directory may have lost its name by then. */
     int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -58,6 +73,7 @@ int enter_for_this_call(char *cwd) {
         return why;
     }
     if (here >= 0) {
+        homeless = has_lost_its_name(here);
         cwd_before_fd = fcntl(here, F_DUPFD_CLOEXEC, WAY_BACK_HOME);
         close(here);
     }

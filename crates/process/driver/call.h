@@ -9,6 +9,9 @@ void set_exported(char *name, char *value);
 /* Sets a variable until the call is undone. */
 void set_for_this_call(char *name, char *value);
 
+/* The size of a terminal, which bash puts into two variables, belongs to this call. */
+void keep_size_for_this_call(void);
+
 /* Enters a directory until the call is undone; gives the error if it cannot be entered. */
 int enter_for_this_call(char *cwd);
 

@@ -161,6 +161,8 @@ static void refuse_cwd(int why) {
 static void run(CURSOR *in, const int *fds, int fd_count) {
     uint32_t flags = get_u32(in);
     take_descriptors(flags, fds, fd_count);
+    if (flags & RUN_TTY)
+        keep_size_for_this_call();
     char *cwd = (flags & RUN_CWD) ? get_string(in) : NULL;
     for (uint32_t left = get_u32(in); left && !in->bad; left--) {
         char *name = get_string(in), *value = get_string(in);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// More than `/proc/PID/stat` ever has.
 const STAT_BYTES: usize = 2048;
@@ -101,6 +102,12 @@ pub fn open_descriptors(pid: u32) -> Vec<(u32, String)> {
         .collect();
     open.sort();
     open
+}
+
+/// A link to the directory that a process is in, even if that was removed or moved. Reading the link gives the path as
+/// the kernel knows it now, without touching the directory's file system.
+pub fn directory(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/cwd"))
 }
 
 /// Bytes of memory that a process has in use; 0 if it is gone.

@@ -4,7 +4,7 @@
 use crate::line::Line;
 use crate::moment::{is_change, is_file_change, run_of};
 use crate::read::{ReadError, Recording};
-use shellkeep_session::RunId;
+use shellkeep_session::{NoticeCode, RunId};
 
 /// A change of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,14 @@ pub struct Undoable {
     pub before: u64,
     /// What changed it.
     pub by: ChangedBy,
+}
+
+/// A run whose changes of files no checkpoint holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsavedRun {
+    pub run_id: RunId,
+    /// Number of the line with its end.
+    pub ended: u64,
 }
 
 /// What changed a session.
@@ -70,6 +78,31 @@ pub fn last_undo(recording: &Recording) -> Result<Option<Undoable>, ReadError> {
         Kind::Undo => Seen::Wanted,
         Kind::Change => Seen::Barrier,
     })
+}
+
+/// The run whose changes of files no checkpoint holds, if the newest of them are its own: the last one since the last
+/// checkpoint or rewind that was not told that an earlier one's changes were not saved.
+pub fn last_unsaved_run(recording: &Recording) -> Result<Option<UnsavedRun>, ReadError> {
+    let (mut before, mut found) = (u64::MAX, None);
+    while let Some(line) = recording.before(before)? {
+        before = line.seq;
+        match line.event_type.as_str() {
+            "checkpoint_created" | "session_rewound" => break,
+            "tool_call" => {}
+            _ => continue,
+        }
+        let Some(run_id) = run_of(&line).and_then(|id| RunId::parse(id).ok()) else { continue };
+        found = Some(UnsavedRun { run_id, ended: line.seq });
+        if !was_told(&line, NoticeCode::CheckpointIncomplete) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn was_told(line: &Line, code: NoticeCode) -> bool {
+    let code = serde_json::json!(code);
+    line.data["notices"].as_array().is_some_and(|notices| notices.iter().any(|notice| notice["code"] == code))
 }
 
 /// Goes through the changes, newest first. `see` gets each, and whether a newer one reverted it.

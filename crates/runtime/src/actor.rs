@@ -21,6 +21,7 @@ mod owed;
 mod panicked;
 mod phase;
 mod queue;
+mod removed;
 mod reported;
 mod rewind;
 mod run_keys;

@@ -8,7 +8,7 @@ use crate::stored::read_error;
 use crate::thinning;
 use shellkeep_record::marks::{CheckpointLine, Marks};
 use shellkeep_record::past::{Past, PastError};
-use shellkeep_record::steps::{self, ChangedBy, Undoable};
+use shellkeep_record::steps::{self, ChangedBy, Undoable, UnsavedRun};
 use shellkeep_record::{Checkpoints, Recording, moment};
 use shellkeep_session::{Checkpoint, FilesAt, RewindStep, RunId, SessionId, Timestamp};
 use shellkeep_store::Store;
@@ -136,6 +136,11 @@ impl History {
             Moment::Step(RewindStep::Undo) => Ok(Some(self.step(id, RewindStep::Undo).await?.by)),
             _ => Ok(None),
         }
+    }
+
+    /// The run whose changes of files no checkpoint holds, if there is one.
+    pub(crate) async fn last_unsaved_run(&self, id: &SessionId) -> Result<Option<UnsavedRun>, OpError> {
+        self.recordings.read(id, steps::last_unsaved_run).await
     }
 
     /// What an undo or a redo reverts.

@@ -2,6 +2,7 @@
 //! itself.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::task::spawn_blocking;
@@ -21,6 +22,16 @@ pub(crate) async fn real_directory(path: PathBuf) -> Result<PathBuf, String> {
         let real = fs::canonicalize(&path).map_err(|error| error.to_string())?;
         check_directory(&real)?;
         Ok(real)
+    })
+    .await
+}
+
+/// Whether both paths lead to the same directory. If the first leads to none, why.
+pub(crate) async fn is_same_directory(path: PathBuf, other: PathBuf) -> Result<bool, String> {
+    apart(move || {
+        check_directory(&path)?;
+        let place = |path: &Path| fs::metadata(path).map(|about| (about.dev(), about.ino()));
+        Ok(matches!((place(&path), place(&other)), (Ok(one), Ok(other)) if one == other))
     })
     .await
 }

@@ -97,6 +97,15 @@ fn a_terminal_is_typed_into() {
     let target = format!("/v1/sessions/s/runs/{}/input", later.run_id());
     daemon.post(&target, &json!({"text": "typed\n", "eof": true}));
     assert_eq!(daemon.wait_run("s", later.run_id(), 10).status(), "exited");
+    // Bash puts the size of the terminal into variables, which stayed in the session.
+    let sized = daemon.run("s", json!({"command": "/bin/true; echo $COLUMNS", "tty": true, "timeout": 10}));
+    assert_eq!(
+        (sized.out().trim(), sized.json["changes"]["variables"]["set"].as_array()),
+        ("80", None),
+        "{:?}",
+        sized.json
+    );
+    assert_eq!(daemon.sh("s", "echo \"<$COLUMNS$LINES>\"").out(), "<>\n");
     let plain = daemon.sh("s", "test -t 1 || echo \"no terminal $x\"");
     assert_eq!((plain.out().as_str(), plain.notice_codes()), ("no terminal 1\n", vec![]));
 }

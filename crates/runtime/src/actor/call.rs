@@ -1,6 +1,7 @@
-//! What a command is run with besides its text, for its record.
+//! What a command is run with besides its text: for its record, and for the shell.
 
 use crate::ops::RunCommand;
+use shellkeep_process::{Stderr, Stdin};
 use shellkeep_redact::{MASK, Redactor, looks_secret};
 use shellkeep_session::{ByteString, Call};
 
@@ -30,4 +31,17 @@ pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>) -> Option<
         tty: *tty,
         merged: *merge_stderr,
     }))
+}
+
+pub(super) fn stderr_of(command: &RunCommand) -> Stderr {
+    if command.merge_stderr { Stderr::Merged } else { Stderr::Apart }
+}
+
+pub(super) fn stdin_of(command: &RunCommand) -> Stdin<'_> {
+    match (&command.stdin, command.tty, command.blocking) {
+        (_, true, _) => Stdin::Terminal,
+        (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
+        (None, _, false) => Stdin::Open,
+        (None, _, true) => Stdin::Empty,
+    }
 }

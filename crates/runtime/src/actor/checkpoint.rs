@@ -21,11 +21,16 @@ const LEAST_KEPT: usize = 5;
 /// Saves the files as they are now, with a full scan; for a fork only what is known to have changed, because the copy
 /// has the rest anyway. Returns the checkpoint if one was taken.
 pub(super) async fn save_now(session: &mut Session, cause: Cause) -> Result<Option<CheckpointView>, OpError> {
+    session.files.settle(&mut session.journal).await;
+    // A merge changes files itself; all others save what was there before.
+    let covers = session.journal.state().seq + u64::from(cause == Cause::Merge);
+    save_as(session, Wanted::for_other(cause, covers)).await
+}
+
+/// The same, for a reason that says which records it covers.
+pub(super) async fn save_as(session: &mut Session, wanted: Wanted) -> Result<Option<CheckpointView>, OpError> {
     let Session { files, journal, .. } = session;
     files.settle(journal).await;
-    // A merge changes files itself; all others save what was there before.
-    let covers = journal.state().seq + u64::from(cause == Cause::Merge);
-    let wanted = Wanted::for_other(cause, covers);
     let (label, parent, is_fork) = (label(&wanted, journal), parent(journal), wanted.cause == Cause::Fork);
     let save = files.with_keeper(journal, move |keeper| {
         if !is_fork {

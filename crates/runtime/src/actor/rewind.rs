@@ -4,6 +4,7 @@ use super::checkpoint::{change_files, changed_but, commit_now, save_now};
 use super::files::files_failed;
 use super::kv;
 use super::others;
+use super::removed::Removed;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
 use crate::checkpoints::commit_of;
@@ -57,17 +58,18 @@ impl Target {
 /// Rewinds the session to an earlier moment.
 pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<String>) -> Result<Rewound, OpError> {
     session.ctx.data_dir.check_taken(session.journal.state(), None)?;
-    // Our own workspace that was removed is restored with its files.
-    let made = session.ctx.workspaces.ensure(&session.journal.state().meta.workspace);
-    made.map_err(|error| files_failed(&session.journal, "could not be scanned", &error))?;
+    let removed = Removed::restore(session).await?;
     complete_interrupted(session).await?;
-    let undone = session.ctx.history.undone(session.id(), &request.to).await?;
-    let past = session.ctx.history.past(session.id(), &request.to).await?;
-    let step = match request.to {
-        Moment::Step(step) => Some(step),
-        _ => None,
+    let (to, undone, step) = match (&removed, request.to) {
+        (Some(removed), Moment::Step(RewindStep::Undo)) => removed.undo(session),
+        (_, to @ Moment::Step(step)) => {
+            let undone = session.ctx.history.undone(session.id(), &to).await?;
+            (to, undone, Some(step))
+        }
+        (_, to) => (to, None, None),
     };
-    let target = Target { step, ..target(session, past).await? };
+    let past = session.ctx.history.past(session.id(), &to).await?;
+    let mut target = Target { step, ..target(session, past).await? };
     let now = commit_now(session).await?;
     let (plan, kept) = plan(session, now, (target.past.files.clone(), target.past.seq)).await?;
     let uncertain = uncertain(session, &target.past, now).await;
@@ -81,9 +83,15 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     if !request.force {
         others::refuse(&rewound.of_others)?;
     }
-    save_now(session, Cause::Rewind).await?;
+    match &removed {
+        // Without a checkpoint of it, the removal is no change that could be counted as undone.
+        Some(removed) if removed.save(session).await?.is_none() => target.step = None,
+        Some(_) => {}
+        None => drop(save_now(session, Cause::Rewind).await?),
+    }
     session.rest("rewound", "the session was rewound");
     rewound.kept_back = apply(session, &target, plan, kept, uncertain, by).await?;
+    removed.into_iter().for_each(Removed::keep);
     if target.kv.is_some() {
         kv::rewind(session).await;
     }

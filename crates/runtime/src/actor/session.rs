@@ -1,13 +1,13 @@
 //! A session that is awake: its records, its shell and command, and its files. It does what the [`super::Actor`] decides.
 
-use super::call::call;
+use super::call::{call, stderr_of, stdin_of};
 use super::files::Files;
 use super::journal::{Finished, Journal, check_owned};
 use super::kv::open::Kv;
 use super::message::{Answer, Caller, Message, Started};
 use super::phase::{Phase, Run};
 use super::run_keys::RunKeys;
-use super::shell::{Acquired, Found, acquire, check_cwd, cwd_gone, resolve_cwd};
+use super::shell::{Acquired, Found, acquire, check_cwd, cwd_gone, is_in_place, resolve_cwd};
 use super::slot::{Published, Slot};
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
@@ -24,7 +24,7 @@ use crate::pending::{self, Removal};
 use crate::pool::PooledShell;
 use crate::running::{RunEvent, Running};
 use crate::stored::read_error;
-use shellkeep_process::{ExitStatus, RunSpec, Stderr, Stdin};
+use shellkeep_process::{ExitStatus, RunSpec, Stdin};
 use shellkeep_redact::Redactor;
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, SessionId};
@@ -138,6 +138,9 @@ impl Session {
     async fn shell_for(&mut self, in_own_directory: bool) -> Result<Option<Acquired>, OpError> {
         let own = in_own_directory.then_some(&self.journal.shell().cwd);
         self.ctx.data_dir.check_taken(self.journal.state(), own)?;
+        if in_own_directory && !is_in_place(self.phase.shell(), self.journal.state()).await? {
+            self.rest("no_directory", "the last one was in a directory that was replaced");
+        }
         let acquired = match self.phase.take_idle() {
             Some(acquired) => acquired,
             None => {
@@ -462,19 +465,6 @@ impl Session {
         if can_be_had {
             self.ctx.pool.one_is_idle();
         }
-    }
-}
-
-fn stderr_of(command: &RunCommand) -> Stderr {
-    if command.merge_stderr { Stderr::Merged } else { Stderr::Apart }
-}
-
-fn stdin_of(command: &RunCommand) -> Stdin<'_> {
-    match (&command.stdin, command.tty, command.blocking) {
-        (_, true, _) => Stdin::Terminal,
-        (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
-        (None, _, false) => Stdin::Open,
-        (None, _, true) => Stdin::Empty,
     }
 }
 

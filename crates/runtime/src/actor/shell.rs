@@ -4,9 +4,11 @@ use crate::checkpoints;
 use crate::context::SessionContext;
 use crate::ops::{OpError, RunError};
 use crate::pool::PooledShell;
-use crate::user_path::{apart, is_directory};
+use crate::user_path::{apart, is_directory, is_same_directory};
 use crate::{notices, translate};
+use shellkeep_process::proc;
 use shellkeep_session::{ByteString, Notice, SessionState};
+use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
@@ -55,6 +57,21 @@ pub(super) async fn check_cwd(ctx: &Arc<SessionContext>, state: &SessionState) -
     make_workspace(ctx, state).await?;
     let entered = is_directory(checkpoints::path(&state.shell.cwd).to_owned()).await;
     entered.map_err(|reason| cwd_gone(state, &reason))
+}
+
+/// Whether an idle shell is in the session's directory; `false` if another directory has taken that one's place. Bash
+/// goes on in a directory that was removed or moved, where its files would be lost or end up elsewhere.
+pub(super) async fn is_in_place(shell: Option<&PooledShell>, state: &SessionState) -> Result<bool, OpError> {
+    let Some(pooled) = shell else { return Ok(true) };
+    let path = checkpoints::path(&state.shell.cwd).to_owned();
+    let link = proc::directory(pooled.shell.pid());
+    match fs::read_link(&link) {
+        Ok(directory) if directory != path => {}
+        // The same name is the same directory. Of a shell that has exited, the command itself will tell.
+        _ => return Ok(true),
+    }
+    let compared = is_same_directory(path, link);
+    compared.await.map_err(|reason| cwd_gone(state, &reason))
 }
 
 /// The session's directory cannot be entered.

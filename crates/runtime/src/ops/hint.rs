@@ -53,10 +53,14 @@ pub enum Hint {
     NameNoAgent,
     /// Use a node that is alive.
     ListNodes,
+    /// Restore the session's directory, or use another one.
+    RestoreDirectory,
+    /// Read what a run that has ended printed.
+    ReadOutput,
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 25] = [
+    const NAMES: [(Self, &'static str); 27] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),
@@ -82,6 +86,8 @@ impl Hint {
         (Self::NameAgent, "name_agent"),
         (Self::NameNoAgent, "name_no_agent"),
         (Self::ListNodes, "list_nodes"),
+        (Self::RestoreDirectory, "restore_directory"),
+        (Self::ReadOutput, "read_output"),
     ];
 
     /// Its stable name, for a door in another process.

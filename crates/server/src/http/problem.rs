@@ -46,6 +46,11 @@ fn words(hint: Hint) -> &'static str {
         Hint::ListKeys => "list its keys with GET …/kv?prefix=",
         Hint::RemoveTree => "pass recursive=true to remove everything in it",
         Hint::ReadInParts => "read it in parts with offset and limit",
+        Hint::RestoreDirectory => {
+            "put the directory back, or restore it with POST …/rewind {\"to\": \"undo\"} if it was in the workspace, or \
+             pass a cwd (a `cd` in the command moves the session there)"
+        }
+        Hint::ReadOutput => "read its result with GET …/runs/{run_id} and its output with GET …/runs/{run_id}/output",
         Hint::NameAgent => "set agent to the name of the sessions' agent",
         Hint::ListNodes => "list nodes with GET /v1/nodes",
         Hint::NameNoAgent => "omit agent and may_restart",

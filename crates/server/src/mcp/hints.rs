@@ -33,6 +33,10 @@ fn words(hint: Hint, problem: &Problem) -> Option<String> {
             let id = text("run_id").map_or_else(|| "id".to_owned(), |id| format!("id=\"{id}\""));
             format!("wait for it with read_output({id}, wait=30), or interrupt it with signal({id})")
         }
+        Hint::ReadOutput => {
+            let id = text("run_id").map_or_else(|| "id".to_owned(), |id| format!("id=\"{id}\""));
+            format!("read its output with read_output({id})")
+        }
         Hint::StopService => {
             // Ids are unique within a session only, and the first may belong to another one.
             let first = problem.data.get("services").and_then(|services| services.get(0));
@@ -58,9 +62,14 @@ fn fixed(hint: Hint) -> Option<&'static str> {
         Hint::TakeWorkspaces => "pass a cwd inside the copy, or ask the host",
         Hint::ForceRewind => "look at them with rewind(dry_run=true); force=true undoes their changes too",
         Hint::ListCheckpoints => "list the moments to return to with list_checkpoints",
+        Hint::RestoreDirectory => {
+            "restore the directory with rewind(to=\"undo\") if it was in your workspace, or pass a cwd (a `cd` in the \
+             command moves the session there)"
+        }
         Hint::ReadInParts => "read it in parts with run_command, as in `head -c 100000 FILE`",
         Hint::Verify | Hint::SeparateFiles | Hint::ConfigureAgent => "ask the host",
         Hint::WaitForRun
+        | Hint::ReadOutput
         | Hint::StopService
         | Hint::ListTokens
         | Hint::ReadAgentState

@@ -100,6 +100,11 @@ impl Refused {
                 format!("create a session with an agent: `shellkeep sessions new NAME{flags} -- PROGRAM ARGUMENTS`")
             }
             Hint::NameAgent => "say whose sessions the token is for with --agent".to_owned(),
+            Hint::RestoreDirectory => format!(
+                "put the directory back, or restore it with `shellkeep undo {session}{flags}` if it was in the workspace, \
+                 or pass --cwd DIR (a `cd` in the command moves the session there)"
+            ),
+            Hint::ReadOutput => format!("read its output with `shellkeep runs output {session} {run}{flags}`"),
             Hint::NameNoAgent => "leave out --agent and --may-restart".to_owned(),
             Hint::WaitForAgent => "wait until it has finished".to_owned(),
             Hint::ReadAgentState | Hint::SaveAgentState | Hint::ReadOlderAgentState => return None,

@@ -85,7 +85,8 @@ fn cd_with_a_directory_for_the_call_moves_the_session() {
     }
 }
 
-/// Bash itself goes on in a directory without a name; a new shell must not begin anywhere else for it.
+/// Bash itself goes on in a directory without a name, and in one that was moved: `pwd` printed the old path, and files
+/// were lost or ended up in the moved one.
 #[test]
 fn a_directory_that_goes_under_a_warm_shell() {
     let daemon = Daemon::start();
@@ -93,12 +94,28 @@ fn a_directory_that_goes_under_a_warm_shell() {
     let sub = project.join("sub");
     daemon.sh("p", "mkdir sub; cd sub; echo x > file");
     let elsewhere = daemon.directory().canonicalize().unwrap();
-    let inode = daemon.sh("p", "stat -c %i .").out();
+    let shell = daemon.sh("p", "echo $$").out();
+    let aside = project.join("aside");
+    fs::rename(&sub, &aside).unwrap();
+    let answer = run(&daemon, json!({"command": "pwd"}));
+    assert_eq!(refused(&answer), (409, "bad_cwd".into()), "{}", answer.text());
+    assert!(answer.text().contains("/rewind") && answer.text().contains("pass a cwd"), "{}", answer.text());
+    fs::rename(&aside, &sub).unwrap();
+    assert_eq!(daemon.sh("p", "echo $$").out(), shell, "the directory is back, and so is the shell in it");
+    // A name through a link is as good as the real one.
+    symlink(&sub, elsewhere.join("link")).unwrap();
+    assert_eq!(daemon.sh("p", &format!("cd {}/link; echo $$", elsewhere.display())).out(), shell);
+    assert_eq!(daemon.sh("p", &format!("echo $$; cd {}", sub.display())).out(), shell);
+    // Another directory of the same name: a new shell begins in it.
     fs::remove_dir_all(&sub).unwrap();
+    fs::create_dir(&sub).unwrap();
+    assert_eq!(daemon.sh("p", "touch here; ls").out(), "here\n");
+    assert!(sub.join("here").exists());
+    fs::remove_dir_all(&sub).unwrap();
+    assert_eq!(refused(&run(&daemon, json!({"command": "pwd"}))), (409, "bad_cwd".into()));
     let away = daemon.run("p", json!({"command": "pwd", "cwd": elsewhere}));
     assert_eq!(away.out().trim(), elsewhere.to_str().unwrap());
-    assert_eq!(daemon.sh("p", "stat -c %i .").out(), inode, "a call with a directory of its own moved the shell");
-    assert_eq!(daemon.cwd("p"), sub);
+    assert_eq!(daemon.cwd("p"), sub, "a call with a directory of its own moved the session");
     daemon.hibernate("p");
     assert_eq!(refused(&run(&daemon, json!({"command": "pwd"}))), (409, "bad_cwd".into()));
     // By its own command, while it ends.
@@ -126,6 +143,46 @@ fn a_workspace_that_was_removed_comes_back_by_a_rewind() {
     daemon.rewind_to("p", seq);
     assert_eq!(daemon.tree("p"), files(&[("sub/a", "one\n")]));
     assert_eq!(daemon.sh("p", "cat a").out(), "one\n");
+}
+
+/// The bug: `rm -rf` of the project could not be undone. Undo and rewind said that the directory is gone, and advised
+/// to rewind.
+#[test]
+fn a_project_that_was_removed_comes_back_by_an_undo() {
+    let daemon = Daemon::start();
+    let project = in_a_project(&daemon);
+    let both = files(&[("a", "one\n"), ("b", "two\n")]);
+    for (awake, away) in [(true, ""), (false, ""), (true, "cd /; ")] {
+        let removal = daemon.sh("p", &format!("{away}rm -rf {}", project.display()));
+        assert!(!project.exists());
+        if away.is_empty() {
+            let later = daemon.run("p", json!({"command": "true", "cwd": "/"}));
+            assert!(later.notice_text().contains("undo or rewind the session"), "{}", later.notice_text());
+        }
+        if !awake {
+            daemon.hibernate("p");
+        }
+        let shown = daemon.post("/v1/sessions/p/rewind", &json!({"to": "undo", "dry_run": true})).json();
+        assert_eq!((&shown["undone"], &shown["files_total"]), (&json!(removal.run_id()), &json!(2)), "{shown}");
+        assert!(!project.exists(), "a preview left a directory");
+        let undone = daemon.rewind_to("p", json!("undo"));
+        assert_eq!(undone["undone"], json!(removal.run_id()), "{undone}");
+        assert_eq!(daemon.tree("p"), both);
+        assert_eq!(daemon.sh("p", "pwd; cat b").out(), format!("{}\ntwo\n", project.display()));
+    }
+    // Its steps are counted like others: the next undo takes the change before it.
+    daemon.rewind_to("p", json!("undo"));
+    assert_eq!(daemon.tree("p"), files(&[("a", "one\n")]));
+    daemon.rewind_to("p", json!("redo"));
+    // Removed by somebody else: an undo brings it back, and takes nothing else back.
+    fs::remove_dir_all(&project).unwrap();
+    let undone = daemon.rewind_to("p", json!("undo"));
+    assert_eq!(undone.get("undone"), None, "{undone}");
+    assert_eq!(daemon.tree("p"), both);
+    fs::remove_dir_all(&project).unwrap();
+    let seq = daemon.at("p", "checkpoints").json()["checkpoints"][0]["seq"].clone();
+    daemon.rewind_to("p", seq);
+    assert_eq!(daemon.tree("p"), files(&[("a", "one\n")]));
 }
 
 /// Security: swapped for a link, checkpoints and rewinds worked on what it pointed to.

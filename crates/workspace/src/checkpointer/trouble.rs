@@ -18,8 +18,8 @@ pub enum Trouble {
     },
     /// The workspace is gone.
     #[error(
-        "the workspace {} is gone, so its files are not saved; existing checkpoints are kept. Restore the directory, \
-            or rewind the session",
+        "the workspace {} is gone, so its files are not saved; existing checkpoints are kept. Put the directory \
+            back, or undo or rewind the session, which creates it again",
         path.display()
     )]
     Gone {

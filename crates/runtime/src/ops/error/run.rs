@@ -14,7 +14,7 @@ pub enum RunError {
         run_id: String,
     },
     /// The run has ended.
-    #[error("run '{run_id}' has ended; read its result and output instead")]
+    #[error("run '{run_id}' has ended")]
     Ended { run_id: String },
     /// The output is no longer kept.
     #[error(
@@ -60,9 +60,7 @@ pub enum RunError {
         reason: String,
     },
     /// The session's own directory cannot be entered.
-    #[error(
-        "session '{session_id}' works in '{path}', which cannot be entered: {reason}; nothing was run. Restore the directory, or pass a cwd (add `cd` to the command to move the session there), or rewind the session to a record where the directory existed"
-    )]
+    #[error("session '{session_id}' works in '{path}', which cannot be entered: {reason}; nothing was run")]
     CwdGone {
         session_id: String,
         /// Its directory.
@@ -117,6 +115,8 @@ impl RunError {
             Self::NotFound { .. } => Some(Hint::ListRuns),
             Self::NoInput { .. } => Some(Hint::KeepInputOpen),
             Self::Busy { .. } => Some(Hint::WaitForRun),
+            Self::CwdGone { .. } => Some(Hint::RestoreDirectory),
+            Self::Ended { .. } => Some(Hint::ReadOutput),
             _ => None,
         }
     }
