@@ -14,6 +14,8 @@ pub trait Control: Send + Sync {
     fn stop_grace(&self) -> Duration;
     /// Reads the configuration again. If it is invalid, fails with a sentence and changes nothing. May read files.
     fn reload(&self) -> Result<Reloading, String>;
+    /// Whether it could start with the configuration as it is now. If not, fails with a sentence. May read files.
+    fn check_configuration(&self) -> Result<(), String>;
     /// Starts to stop. Returns immediately.
     fn stop(&self, order: StopOrder);
 }

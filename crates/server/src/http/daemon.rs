@@ -4,7 +4,7 @@ use super::door::{Door, json};
 use super::responses::{Common, Configured};
 use crate::auth::Scoped;
 use crate::body::{Json, Nothing, SMALL_LIMIT};
-use crate::control::{Reloading, StopOrder};
+use crate::control::{Control, Reloading, StopOrder};
 use crate::refusal::Refusal;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -63,23 +63,29 @@ pub(crate) async fn settings(State(door): State<Door>, Scoped(engine): Scoped) -
 )]
 pub(crate) async fn reload(State(door): State<Door>, Scoped(engine): Scoped, _: Nothing) -> Result<Response, Refusal> {
     engine.node().command("reload_daemon")?;
-    let control = Arc::clone(&door.control);
-    let read = tokio::task::spawn_blocking(move || control.reload()).await;
-    let read = read.map_err(|error| Refusal::internal(error.to_string()))?;
-    let Reloading { report, quotas } = read.map_err(|reason| {
-        let detail = format!("nothing was changed: {reason}");
-        Refusal::new(StatusCode::CONFLICT, "invalid_configuration", detail)
-    })?;
+    let Reloading { report, quotas } = read(&door, "nothing was changed", |control| control.reload()).await?;
     engine.node().configure_quotas(quotas).await?;
     Ok(json(StatusCode::OK, &report))
 }
 
+/// Reads the configuration. If it is invalid, `unchanged` says what was not done.
+async fn read<T: Send + 'static>(
+    door: &Door,
+    unchanged: &str,
+    reading: impl FnOnce(&dyn Control) -> Result<T, String> + Send + 'static,
+) -> Result<T, Refusal> {
+    let control = Arc::clone(&door.control);
+    let read = tokio::task::spawn_blocking(move || reading(&*control)).await;
+    let read = read.map_err(|error| Refusal::internal(error.to_string()))?;
+    read.map_err(|reason| Refusal::new(StatusCode::CONFLICT, "invalid_configuration", format!("{unchanged}: {reason}")))
+}
+
 /// Stops the daemon. Running commands get `stop_grace` to finish, new ones are rejected with `shutting_down`. With
-/// `restart` it starts again.
+/// `restart` it starts again; if the configuration is invalid, it does not stop.
 #[utoipa::path(
     post, path = "/v1/daemon/stop", tag = "daemon", operation_id = "stop_daemon",
     request_body = StopRequest,
-    responses((status = 202, description = "It stops", body = Stopping), Common)
+    responses((status = 202, description = "It stops", body = Stopping), Common, Configured)
 )]
 pub(crate) async fn stop(
     State(door): State<Door>,
@@ -87,6 +93,9 @@ pub(crate) async fn stop(
     Json(request): Json<StopRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     engine.node().command(if request.restart { "restart_daemon" } else { "stop_daemon" })?;
+    if request.restart {
+        read(&door, "the daemon was not restarted", |control| control.check_configuration()).await?;
+    }
     let running = engine.node().view().await?.running;
     let grace = if request.now { 0.0 } else { door.control.stop_grace().as_secs_f64() };
     door.control.stop(StopOrder { now: request.now, restart: request.restart });

@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::json;
 use shellkeep_protocol::{Readiness, ReadinessStatus};
 use shellkeep_terminal::words;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Arguments of `doctor`.
@@ -28,10 +29,13 @@ pub struct DoctorArgs {
 }
 
 pub fn execute(args: DoctorArgs) -> Result<ExitCode, Failure> {
-    let (settings, (_, endpoint)) = (client::settings(&args.daemon)?, client::find(&args.daemon)?);
+    let (settings, (paths, endpoint)) = (client::settings(&args.daemon), client::find(&args.daemon)?);
     let checks = client::block_on(async {
-        let mut checks = machine::checks(&settings).await;
-        checks.push(daemon(&settings, &endpoint).await);
+        let mut checks = vec![configuration(&settings)];
+        if let Ok(settings) = &settings {
+            checks.extend(machine::checks(settings).await);
+        }
+        checks.push(daemon(&paths.socket, &endpoint).await);
         Ok(checks)
     })?;
     if args.json {
@@ -58,13 +62,31 @@ fn print(check: &Check) {
     }
 }
 
+/// Whether the configuration can be read.
+fn configuration(settings: &Result<Settings, Failure>) -> Check {
+    let name = "configuration";
+    match settings {
+        Ok(Settings { file: Some(file), .. }) => {
+            Check { name, status: Status::Ok, found: file.display().to_string(), cost: None, fix: None }
+        }
+        Ok(_) => Check { name, status: Status::Ok, found: "no file; defaults".to_owned(), cost: None, fix: None },
+        Err(failure) => Check {
+            name,
+            status: Status::Missing,
+            found: failure.to_string(),
+            cost: Some("no daemon can start, and the checks that depend on settings were left out"),
+            fix: Some("correct the file or variable; `shellkeep config --help` lists all settings"),
+        },
+    }
+}
+
 /// Whether a daemon answers. Does not start one.
-async fn daemon(settings: &Settings, endpoint: &client::Endpoint) -> Check {
+async fn daemon(socket: &Path, endpoint: &client::Endpoint) -> Check {
     let check = |status, found: String| Check { name: "daemon", status, found, cost: None, fix: None };
     let mut client = match Client::connect(endpoint).await {
         Ok(client) => client,
         Err(_) => {
-            let found = format!("none on {}; the first `shellkeep run` starts one", settings.socket.value.display());
+            let found = format!("none on {}; the first `shellkeep run` starts one", socket.display());
             return check(Status::Ok, found);
         }
     };

@@ -16,7 +16,8 @@ use std::process::ExitCode;
   shellkeep restart --now
 
 Stops the daemon like `shellkeep stop`, then starts the program that is now at its path in the same process, with the
-same flags and environment. Sessions and services are kept. If no daemon is running, one is started.
+same flags and environment. Sessions and services are kept. With an invalid configuration the daemon is not stopped.
+If no daemon is running, one is started.
 
 Exit codes: 0 a daemon is running, 1 it could not be restarted, 2 wrong usage.")]
 pub struct RestartArgs {
@@ -32,21 +33,21 @@ pub struct RestartArgs {
 
 pub fn execute(args: RestartArgs) -> Result<ExitCode, Failure> {
     client::block_on(async {
-        let status = match Client::running(&args.daemon).await? {
-            None => Client::open(&args.daemon).await?.get("/v1/daemon").await?,
+        let (did, status): (_, DaemonStatus) = match Client::running(&args.daemon).await? {
+            None => ("started", Client::open(&args.daemon).await?.get("/v1/daemon").await?),
             Some(mut client) => {
                 let before: DaemonStatus = client.get("/v1/daemon").await?;
                 let order = StopRequest { now: args.now, restart: true };
                 let stopping: Stopping = client.post("/v1/daemon/stop", &order).await?;
                 stop::tell(&stopping);
                 let next = ending::next_daemon(&client, &before, &stopping);
-                terminal::patiently("restarting the daemon", next).await?
+                ("restarted", terminal::patiently("restarting the daemon", next).await?)
             }
         };
         if args.json {
             terminal::json(&status)?;
         } else {
-            terminal::line(format!("restarted (pid {}, version {})", status.pid, status.version));
+            terminal::line(format!("{did} (pid {}, version {})", status.pid, status.version));
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -78,6 +78,10 @@ impl Control for Running {
         Ok(Reloading { report, quotas })
     }
 
+    fn check_configuration(&self) -> Result<(), String> {
+        self.sources.load().map(drop).map_err(|failure| failure.to_string())
+    }
+
     fn stop(&self, order: StopOrder) {
         self.orders.send_replace(Some(order));
     }

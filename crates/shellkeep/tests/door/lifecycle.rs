@@ -206,6 +206,14 @@ fn another_configuration_comes_into_force_or_says_what_it_needs() {
     assert_eq!(wrong.status.code(), Some(1));
     assert!(err(&wrong).contains("nothing was changed") && err(&wrong).contains("max_shels"), "{wrong:?}");
     assert!(err(&wrong).contains("invalid_configuration"), "{wrong:?}");
+    // A restart with it ended the daemon, and said only that it did not come back.
+    let before = daemon.get("/v1/daemon").json()["started_at"].clone();
+    let wrong = shellkeep(&daemon, &["restart"]);
+    assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
+    for part in ["the daemon was not restarted", file.to_str().unwrap(), "max_shels"] {
+        assert!(err(&wrong).contains(part), "{part}: {wrong:?}");
+    }
+    assert_eq!(daemon.get("/v1/daemon").json()["started_at"], before);
     fs::write(&file, "max_shells = 40\n").unwrap();
     signal(daemon.pid(), "HUP");
     shellkeep_poll::until("SIGHUP is heard", || (limit(&daemon) == 40).then_some(()));
@@ -225,6 +233,12 @@ fn the_daemon_says_what_is_in_force_and_a_typo_hides_nothing() {
     assert_eq!(settings["file"], Value::Null);
     let list = asked(&["sessions", "ls"]);
     assert!(list.status.success() && list.stdout.starts_with(b"s\t"), "{list:?}");
+    let doctor = asked(&["doctor"]);
+    assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
+    let found = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    for part in ["missing configuration", "config.toml", "servces", "ok      daemon"] {
+        assert!(found.contains(part), "{part}: {found}");
+    }
     let checked = asked(&["config", "--check"]);
     assert_eq!(checked.status.code(), Some(2));
     assert!(err(&checked).contains("servces") && err(&checked).contains("line 1"), "{checked:?}");
