@@ -217,7 +217,7 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Stri
 }
 
 /// Names of our types in JSON terms; callers need not know Rust.
-fn in_words(message: &str) -> String {
+pub fn in_words(message: &str) -> String {
     message
         .replace("expected f64", "expected a number")
         .replace("expected usize", "expected a whole number")

@@ -97,6 +97,13 @@ impl ServiceId {
         Self(format!("s{seq}"))
     }
 
+    /// Whether it is an id as the daemon assigns them, to services and to commands in the background; otherwise it may
+    /// be a service's name.
+    pub fn is_assigned(&self) -> bool {
+        let digits = self.0.strip_prefix(['s', 'r']);
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -148,6 +148,7 @@ impl ServiceOps<'_> {
         wait: Duration,
     ) -> BoxFuture<'a, Result<ServiceView, OpError>> {
         Box::pin(async move {
+            let service_id = &known_as(self.access, id, service_id).await;
             let Permitted { inner, id } = self.access.over(id)?;
             if let Some(view) = inner
                 .ctx
@@ -166,6 +167,11 @@ impl ServiceOps<'_> {
             let _ = tokio::time::timeout(wait.min(MAX_WAIT), ready).await;
             view(inner, seen).await
         })
+    }
+
+    /// The id of the service with this name, if there is one.
+    pub fn named<'a>(&'a self, id: &'a SessionId, name: &'a ServiceId) -> BoxFuture<'a, Option<ServiceId>> {
+        Box::pin(async move { Some(known_as(self.access, id, name).await).filter(ServiceId::is_assigned) })
     }
 
     /// Running services of all sessions; an agent sees its own. `agent` filters.
@@ -198,6 +204,7 @@ impl ServiceOps<'_> {
         query: LogQuery,
     ) -> BoxFuture<'a, Result<LogPage, OpError>> {
         Box::pin(async move {
+            let service_id = &known_as(self.access, id, service_id).await;
             let Permitted { inner, id } = self.access.over(id)?;
             if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
                 return self.background_log(&id, &cell.run_id, query).await;
@@ -235,6 +242,7 @@ impl ServiceOps<'_> {
         tail: Option<Tail>,
     ) -> BoxFuture<'a, Result<LogStream, OpError>> {
         Box::pin(async move {
+            let service_id = &known_as(self.access, id, service_id).await;
             let Permitted { inner, id } = self.access.over(id)?;
             if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
                 let detail = format!("'{}' is a command in the background; read its output as a run's", cell.run_id);
@@ -266,6 +274,7 @@ pub(super) async fn stop(
     service_id: &ServiceId,
     grace: Duration,
 ) -> Result<ServiceView, OpError> {
+    let service_id = &known_as(access, id, service_id).await;
     let Permitted { inner, id } = access.over(id)?;
     access.audit("stop_service", id.as_str());
     if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
@@ -277,6 +286,18 @@ pub(super) async fn stop(
     seen.tell(Order::Stop { grace: grace.min(MAX_STOP_GRACE), reason: StopReason::Asked }).await;
     seen.until(|_| false).await;
     view(inner, seen).await
+}
+
+/// The id of a service that is named by its id or its name. Of several with one name it is the one that runs, otherwise
+/// the newest. A name that no service has stays as it is.
+async fn known_as(access: &Access, id: &SessionId, service: &ServiceId) -> ServiceId {
+    if service.is_assigned() {
+        return service.clone();
+    }
+    let views = ServiceOps { access }.list(id).await.unwrap_or_default();
+    let named = views.into_iter().filter(|view| view.name == service.as_str());
+    let found = named.max_by_key(|view| (view.status.is_live(), view.started_at));
+    found.map_or_else(|| service.clone(), |view| view.service_id)
 }
 
 /// Leaves an incomplete last line for the next page, so that a secret in it is not split; a very long line is split

@@ -67,7 +67,7 @@ pub async fn all(Scoped(engine): Scoped, Params(params): Params<AllServicesParam
     get, path = "/v1/sessions/{session_id}/services/{service_id}", tag = "services", operation_id = "get_service",
     params(
         ("session_id" = String, Path, description = "The session"),
-        ("service_id" = String, Path, description = "The service"),
+        ("service_id" = String, Path, description = "The service's id or name"),
         ServiceParams
     ),
     responses((status = 200, description = "The service", body = Service), Common)
@@ -89,7 +89,7 @@ pub async fn get(
     operation_id = "stop_service",
     params(
         ("session_id" = String, Path, description = "The session"),
-        ("service_id" = String, Path, description = "The service")
+        ("service_id" = String, Path, description = "The service's id or name")
     ),
     request_body(content = StopServiceRequest, description = "May be empty."),
     responses((status = 200, description = "The service, which has ended", body = Service), Common)
@@ -114,7 +114,7 @@ pub async fn stop(
     get, path = "/v1/sessions/{session_id}/services/{service_id}/logs", tag = "services", operation_id = "read_log",
     params(
         ("session_id" = String, Path, description = "The session"),
-        ("service_id" = String, Path, description = "The service"),
+        ("service_id" = String, Path, description = "The service's id or name"),
         LogParams
     ),
     responses(

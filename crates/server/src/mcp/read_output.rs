@@ -31,7 +31,7 @@ const DESCRIPTION: &str = "Read what a run or service printed, up to 30,000 byte
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arguments {
-    /// Such as r12 or s12.
+    /// Such as r12, s12, or a service's name.
     id: String,
     /// Seconds to wait for new output or the end, at most 300.
     wait: Option<f64>,
@@ -83,10 +83,17 @@ async fn read(
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
     let wait = translate::wait(given.wait)?;
-    match Target::parse(&given.id)? {
-        Target::Run(run_id) => read_run(handler, &seat, &run_id, given, wait).await,
-        Target::Service(service_id) => read_log(&seat, &service_id, given, wait).await,
+    let run_id = match Target::parse(&given.id)? {
+        Target::Run(run_id) => run_id,
+        Target::Service(service_id) => return read_log(&seat, &service_id, given, wait).await,
+    };
+    if run_id.seq().is_none()
+        && let Ok(name) = ServiceId::parse(run_id.as_str())
+        && let Some(service_id) = seat.engine.services().named(&seat.session, &name).await
+    {
+        return read_log(&seat, &service_id, given, wait).await;
     }
+    read_run(handler, &seat, &run_id, given, wait).await
 }
 
 /// A larger tail would return its first bytes, not its last.

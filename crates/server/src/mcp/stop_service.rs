@@ -26,7 +26,7 @@ const DESCRIPTION: &str =
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Such as s12.
+    /// Its id or name.
     service_id: String,
     /// Its session, if list_services shows one.
     session: Option<String>,

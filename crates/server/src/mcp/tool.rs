@@ -2,6 +2,7 @@
 
 use super::handler::Handler;
 use super::hints::refusal_in_words;
+use crate::body::in_words;
 use crate::refusal::Refusal;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
@@ -27,7 +28,7 @@ pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<CallToolResult, Refusa
 pub fn arguments<T: DeserializeOwned>(given: JsonObject) -> Result<T, Refusal> {
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
         let path = error.path().to_string();
-        let message = error.inner().to_string().replace("field", "argument");
+        let message = in_words(&error.inner().to_string()).replace("field", "argument");
         // The message already names an unknown or missing argument.
         let is_named = path == "." || message.starts_with("unknown argument");
         Refusal::invalid(if is_named { message } else { format!("{path}: {message}") })

@@ -43,10 +43,18 @@ fn a_server_runs_beside_the_session_until_it_is_stopped() {
     let listed = client.call("list_services", json!({}));
     assert_eq!(listed.data()["services"][0]["service_id"], json!(id));
     assert!(listed.text().starts_with(&format!("{id} (web) is running, pid {pid}, listening on {port}")));
+    // A model knows it by the name that it gave.
+    let log = client.call("read_output", json!({"id": "web"}));
+    assert!(log.text().contains(&format!("[{id} (web) is running")), "{}", log.text());
+    let wrong = client.call("read_output", json!({"id": "web", "wait": "1"}));
+    assert!(wrong.text().contains("wait: invalid type: string \"1\", expected a number"), "{}", wrong.text());
     // The same as HTTP has it.
+    let by_name = daemon.get(&format!("/v1/sessions/{}/services/web", client.session())).json();
+    assert_eq!(by_name["service_id"], json!(id), "{by_name}");
+    assert_eq!(daemon.get(&format!("/v1/sessions/{}/services/wob", client.session())).status, 404);
     let over_http = daemon.get(&format!("/v1/sessions/{}/services", client.session())).json();
     assert_eq!(over_http["services"][0]["pid"], json!(pid));
-    let stopped = client.call("stop_service", json!({"service_id": id}));
+    let stopped = client.call("stop_service", json!({"service_id": "web"}));
     assert_eq!(stopped.data()["status"], "stopped", "{}", stopped.text());
     assert!(stopped.text().starts_with(&format!("{id} (web) stopped")), "{}", stopped.text());
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
