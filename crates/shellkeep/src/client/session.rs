@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// How many letters may be wrong, swapped, missing or extra, by the number of letters: short names are similar to each
 /// other without being typos.
-const MOST_WRONG: [usize; 5] = [0, 0, 1, 1, 2];
+const MOST_WRONG: [usize; 5] = [0, 0, 0, 1, 2];
 /// How many names are compared.
 const COMPARED: usize = 1000;
 
@@ -30,7 +30,7 @@ pub struct NewSession {
     /// Start in the session's own directory instead of the current one
     #[arg(long, conflicts_with_all = ["workspace", "no_workspace"])]
     own_directory: bool,
-    /// Create the session without asking, even if its name is similar to another one
+    /// Create the session even if its name is similar to another one
     #[arg(long)]
     create: bool,
 }
@@ -156,9 +156,16 @@ fn tell(session: &str, project: &str, flags: &str) {
     ));
 }
 
-/// Asks a person who may have mistyped the name of a session. A script is not asked; its log says what happened.
+/// Asks a person who may have mistyped the name of a session. A script cannot be asked: a name that is most likely
+/// mistyped is refused, and of another its log says what happened.
 fn ask_first(session: &str, close: &str, flags: &str) -> Result<(), Failure> {
     if !terminal::can_ask() {
+        if is_mistyped(session, close) {
+            return Err(Failure::client(format!(
+                "there is no session '{session}'; did you mean '{close}'? Nothing was run; use `-s {close}`, or pass \
+                 --create to create '{session}'"
+            )));
+        }
         similar_exists(session, close, flags);
         return Ok(());
     }
@@ -208,9 +215,27 @@ fn closest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a
     rated.filter(|(wrong, _)| *wrong <= most_wrong).min().map(|(_, name)| name)
 }
 
+/// Whether one letter is wrong, missing or extra, or two are swapped, in a name that is otherwise the other. Names that
+/// differ in their last letter, such as `test-a` and `test-b`, differ on purpose.
+fn is_mistyped(session: &str, close: &str) -> bool {
+    let common = session.chars().zip(close.chars()).take_while(|(one, other)| one == other).count();
+    let longest = session.chars().count().max(close.chars().count());
+    longest >= MOST_WRONG.len() - 1 && common + 1 < longest && strsim::osa_distance(session, close) == 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_script_is_refused_only_what_is_most_likely_mistyped() {
+        for (session, close) in [("dmeo", "demo"), ("deno", "demo"), ("emo", "demo"), ("build--1", "build-1")] {
+            assert!(is_mistyped(session, close), "{session}");
+        }
+        for (session, close) in [("demos", "demo"), ("test-a", "test-b"), ("anm", "ann"), ("blue", "clues")] {
+            assert!(!is_mistyped(session, close), "{session}");
+        }
+    }
 
     #[test]
     fn a_mistyped_name_is_recognised_and_a_new_one_is_not() {
@@ -227,6 +252,7 @@ mod tests {
             ("amm", None),
             ("a", None),
             ("q1", None),
+            ("pa", None),
             ("demo", None),
         ] {
             assert_eq!(closest(wanted, names.into_iter()), meant, "{wanted}");

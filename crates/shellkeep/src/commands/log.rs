@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointList, EventList, RunSummary};
 use shellkeep_session::RunId;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
 
 /// How many commands are shown by default.
@@ -139,7 +139,9 @@ async fn read(client: &mut Client, args: &LogArgs) -> Result<Log, Failure> {
     let (mut files, mut changes) = files(client, session, from).await?;
     changes.extend(keys(client, session, from).await?);
     let mut log: Vec<(u64, Entry)> = Vec::new();
-    let ends: Vec<(u64, String)> = list.runs.iter().map(|run| (run.seq, run.run_id.clone())).collect();
+    let ends = list.runs.iter().map(|run| (run.seq, Step::Ran { run_id: run.run_id.clone() }));
+    let mut steps: BTreeMap<u64, Step> = ends.collect();
+    steps.extend(changes.iter().map(|change| (change.seq, Step::Changed)));
     for run in list.runs {
         let files = files.remove(&run.run_id);
         log.push((started(&run), Entry::Run(Box::new(Run { kind: "run", run, files }))));
@@ -148,15 +150,38 @@ async fn read(client: &mut Client, args: &LogArgs) -> Result<Log, Failure> {
     log.extend(
         changes.into_iter().filter(|change| is_shown(change.seq)).map(|change| (change.seq, Entry::Change(change))),
     );
-    let rewinds = rewinds(client, session, from).await?.into_iter().filter(|rewind| is_shown(rewind.seq));
-    log.extend(rewinds.map(|mut rewind| {
-        // They are newest first.
-        let run = ends.iter().find(|(end, _)| *end <= rewind.rewound_to);
-        rewind.after_run = run.map(|(_, run_id)| run_id.clone());
+    let rewinds = rewinds(client, session, from).await?;
+    steps.extend(rewinds.iter().map(|rewind| (rewind.seq, Step::Rewound { to: rewind.rewound_to })));
+    log.extend(rewinds.into_iter().filter(|rewind| is_shown(rewind.seq)).map(|mut rewind| {
+        rewind.after_run = run_before(&steps, rewind.rewound_to);
         (rewind.seq, Entry::Rewind(rewind))
     }));
     log.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));
     Ok(Log { log: one_row_for_keys(log.into_iter().map(|(_, entry)| entry)), next: list.next })
+}
+
+/// What a record did to a session.
+#[derive(Debug)]
+enum Step {
+    /// A run ended.
+    Ran { run_id: String },
+    /// Something else changed it.
+    Changed,
+    /// It became what it was after an earlier record.
+    Rewound { to: u64 },
+}
+
+/// The run after which the session was as it was after a record; none if it was not like after any run. What a rewind
+/// took back is passed over.
+fn run_before(steps: &BTreeMap<u64, Step>, record: u64) -> Option<String> {
+    let mut record = record;
+    loop {
+        match steps.range(..=record).next_back()? {
+            (_, Step::Ran { run_id }) => return Some(run_id.clone()),
+            (_, Step::Changed) => return None,
+            (seq, Step::Rewound { to }) => record = (*to).min(seq.saturating_sub(1)),
+        }
+    }
 }
 
 /// Changes of the keyed store in a row are one row, as they are one step for undo.
@@ -316,4 +341,28 @@ fn signed(added: u64, changed: u64, deleted: u64) -> String {
     let parts = [("+", added), ("~", changed), ("-", deleted)];
     let parts = parts.iter().filter(|(_, number)| *number > 0).map(|(sign, number)| format!("{sign}{number}"));
     parts.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `undo; undo; redo` after three runs is the state after the second one; the log named the third.
+    #[test]
+    fn a_rewind_to_a_rewind_names_the_run_before_it() {
+        let ran = |run_id: &str| Step::Ran { run_id: run_id.to_owned() };
+        let steps = BTreeMap::from([
+            (5, ran("r4")),
+            (8, ran("r7")),
+            (11, ran("r10")),
+            (13, Step::Rewound { to: 9 }),
+            (15, Step::Rewound { to: 6 }),
+            (16, Step::Rewound { to: 14 }),
+            (18, Step::Changed),
+        ]);
+        let cases = [(6, Some("r4")), (9, Some("r7")), (14, Some("r7")), (15, Some("r4")), (17, Some("r7"))];
+        for (record, run_id) in cases.into_iter().chain([(19, None), (3, None)]) {
+            assert_eq!(run_before(&steps, record).as_deref(), run_id, "{record}");
+        }
+    }
 }

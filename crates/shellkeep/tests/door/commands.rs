@@ -96,11 +96,19 @@ fn a_mistyped_name_gets_a_suggestion_everywhere() {
     assert!(err(&shellkeep(&daemon, &["sessions", "show", "apo"])).contains("did you mean 'api'?"));
     assert!(!err(&shellkeep(&daemon, &["sessions", "show", "elsewhere"])).contains("did you mean"));
     // What creates sessions does, and says that another has nearly the name.
-    for args in [&["sessions", "new", "demos"][..], &["mcp", "-s", "demmo"], &["run", "-s", "deno", "--", "true"]] {
+    for args in [&["sessions", "new", "demos"][..], &["mcp", "-s", "demmo"], &["run", "-s", "apia", "--", "true"]] {
         let output = shellkeep(&daemon, args);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
-        assert!(err(&output).contains("did you mean 'demo'?"), "{args:?}: {output:?}");
+        assert!(err(&output).contains("; did you mean '"), "{args:?}: {output:?}");
     }
+    // A script that has most likely mistyped a name ran its command in a new session.
+    let refused = shellkeep(&daemon, &["run", "-s", "deno", "--", "true"]);
+    assert_eq!(refused.status.code(), Some(255), "{refused:?}");
+    assert!(
+        err(&refused).contains("did you mean 'demo'? Nothing was run; use `-s demo`, or pass --create"),
+        "{refused:?}"
+    );
+    assert_eq!(daemon.get("/v1/sessions/deno").status, 404);
     let wanted = shellkeep(&daemon, &["run", "-s", "demi", "--create", "--", "true"]);
     assert!(wanted.status.success() && !err(&wanted).contains("did you mean"), "{wanted:?}");
     let numbered = shellkeep(&daemon, &["sessions", "new", "demo2"]);
