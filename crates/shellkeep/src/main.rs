@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod daemon;
 mod failure;
+mod help;
 mod machine;
 mod project;
 mod ready;
@@ -22,7 +23,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| help::exit(&error));
+    let done = match cli.command {
         Command::Serve(args) => commands::serve::execute(args),
         Command::Run(args) => commands::run::execute(args),
         Command::Runs(args) => commands::runs::execute(args),

@@ -105,6 +105,11 @@ fn changes_are_undone_and_redone_one_at_a_time() {
     let nothing = program(&daemon, &["undo", "demo"]);
     assert_eq!(nothing.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&nothing.stderr).contains("nothing to undo"), "{nothing:?}");
+    // It said that nothing had changed files, of a session that had written one where nothing is saved.
+    daemon.create_with(json!({"session_id": "outside", "cwd": daemon.directory()}));
+    daemon.sh("outside", "echo x > written");
+    let unsaved = program(&daemon, &["undo", "outside"]);
+    assert!(String::from_utf8_lossy(&unsaved.stderr).contains("where its files are not saved"), "{unsaved:?}");
     let mut runs = Vec::new();
     for command in ["echo one > a", "echo two > a", "rm a"] {
         runs.push(daemon.sh("demo", command).run_id().to_owned());
@@ -267,4 +272,19 @@ fn a_moment_is_a_run_id_or_so_many_changes_back() {
     assert_eq!(daemon.sh("other", "echo $n; cat a").out(), "1\none\n");
     text(&program(&daemon, &["rewind", "demo", "-1", "--yes"]));
     assert_eq!(daemon.sh("demo", "echo $n; cat a").out(), "1\none\n");
+}
+
+/// Terminals broke the lines of the help in the middle of words.
+#[test]
+fn help_is_wrapped_at_words() {
+    let daemon = Daemon::start();
+    let mut screen = Terminal::with(&daemon, &["undo", "--help"], (60, 72), &[]);
+    assert_eq!(screen.end(), Some(0));
+    let text = screen.text();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in
+        ["what is replaced is saved in a checkpoint first", "Take back also what other sessions in the same"]
+    {
+        assert!(words.contains(sentence), "{sentence}: {text}");
+    }
 }

@@ -1,0 +1,128 @@
+//! Help, wrapped at words to the width of the terminal.
+
+use crate::terminal;
+use clap::error::ErrorKind;
+use shellkeep_terminal::words;
+
+/// A line that is longer than this was wrapped where it was written, and goes on in the next one.
+const FULL: usize = 100;
+/// A text that begins farther to the right, as a share of the width, goes on below its line's beginning.
+const FARTHEST: usize = 2;
+
+/// Prints the help that was asked for, or what is wrong with the command line, and exits.
+pub fn exit(error: &clap::Error) -> ! {
+    if let (ErrorKind::DisplayHelp, Some(width)) = (error.kind(), terminal::width()) {
+        let help = error.render();
+        let text = if terminal::has_colours() { help.ansi().to_string() } else { help.to_string() };
+        terminal::line(wrapped(&text, width).trim_end());
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}
+
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    for line in joined(text) {
+        wrap(&mut out, &line, width);
+    }
+    out
+}
+
+/// The lines, with those of one paragraph joined.
+fn joined(text: &str) -> Vec<String> {
+    let (mut lines, mut goes_on): (Vec<String>, bool) = (Vec::new(), false);
+    for line in text.lines() {
+        let is_flush = !line.is_empty() && !line.starts_with(' ');
+        match lines.last_mut().filter(|_| goes_on && is_flush) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            None => lines.push(line.to_owned()),
+        }
+        goes_on = is_flush && words::width(&plain(line)) > FULL;
+    }
+    lines
+}
+
+/// Adds a line, as several if it is too long. They begin below the text that it ends with: the description of an
+/// option, or the line itself.
+fn wrap(out: &mut String, line: &str, width: usize) {
+    let bare = plain(line);
+    let indent = bare.len() - bare.trim_start().len();
+    let text = bare[indent..].find("  ").map(|gap| indent + gap).filter(|_| indent > 0);
+    let text = text.map(|gap| gap + bare[gap..].len() - bare[gap..].trim_start().len());
+    let hanging = text.filter(|text| *text < width / FARTHEST).unwrap_or(indent);
+    let (start, rest) = split(line, hanging);
+    out.push_str(start);
+    let mut used = hanging;
+    for (place, word) in rest.split(' ').enumerate() {
+        let length = words::width(&plain(word));
+        if place > 0 && used + 1 + length > width {
+            out.push('\n');
+            out.push_str(&" ".repeat(hanging));
+            used = hanging;
+        } else if place > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += length;
+    }
+    out.push('\n');
+}
+
+/// Splits a line after so many visible characters.
+fn split(line: &str, column: usize) -> (&str, &str) {
+    let (mut seen, mut in_code) = (0, false);
+    for (place, c) in line.char_indices() {
+        if c == '\x1b' {
+            in_code = true;
+        }
+        if !in_code && seen == column {
+            return line.split_at(place);
+        }
+        match in_code {
+            true => in_code = c != 'm',
+            false => seen += 1,
+        }
+    }
+    (line, "")
+}
+
+/// The text without colours.
+fn plain(text: &str) -> String {
+    let mut bare = String::new();
+    let mut rest = text;
+    while let Some((before, code)) = rest.split_once('\x1b') {
+        bare.push_str(before);
+        rest = code.split_once('m').map_or("", |(_, after)| after);
+    }
+    bare + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole_and_descriptions_below_each_other() {
+        let text = "Options:\n  -s, --session <S>  The session in which the command runs\n\nEnd";
+        let indent = " ".repeat(21);
+        let told = format!("Options:\n  -s, --session <S>  The session in which\n{indent}the command runs\n\nEnd\n");
+        assert_eq!(wrapped(text, 44), told);
+        let coloured = "  \x1b[1m-s\x1b[0m  one two three four";
+        assert_eq!(wrapped(coloured, 16), "  \x1b[1m-s\x1b[0m  one two\n      three four\n");
+    }
+
+    #[test]
+    fn a_paragraph_is_filled_and_a_list_is_not() {
+        let long = "word ".repeat(22).trim_end().to_owned();
+        let text = format!("{long}\nlast\n\nExamples:\n  shellkeep one\n  shellkeep two\n");
+        let told = wrapped(&text, 60);
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(lines.iter().all(|line| line.len() <= 60), "{told}");
+        assert_eq!(lines[1].split(' ').count() + lines[0].split(' ').count(), 23, "{told}");
+        assert!(told.ends_with("\n\nExamples:\n  shellkeep one\n  shellkeep two\n"), "{told}");
+    }
+}
