@@ -163,8 +163,8 @@ pub fn timed_out(timeout: Duration, state_kept: bool) -> Notice {
     notice(
         NoticeCode::TimedOut,
         format!(
-            "The command was killed after its timeout of {} s. {kept} Set a longer timeout, or let it move to the \
-             background on timeout.",
+            "The command was killed after its timeout of {} s. {kept} Set a longer timeout, or run it in the \
+             background.",
             timeout.as_secs_f64()
         ),
     )
@@ -238,9 +238,8 @@ pub fn backgrounded(run_id: &str, timeout: Duration) -> Notice {
     notice(
         NoticeCode::Backgrounded,
         format!(
-            "After {} s the command was moved to the background, where it keeps running as {run_id}; read its output and \
-             result under that id. The session continues in a new shell with the state from before this command; what the \
-             command changes in its own shell is not kept.",
+            "After {} s the command was moved to the background, where it keeps running as {run_id}. The session continues \
+             in a new shell with the state from before this command; what the command changes in its own shell is not kept.",
             timeout.as_secs_f64()
         ),
     )

@@ -15,6 +15,7 @@ use shellkeep_session::Timestamp;
 use shellkeep_terminal::Signals;
 use shellkeep_terminal::screen::{self, Screen};
 use shellkeep_terminal::theme::Theme;
+use shellkeep_terminal::words;
 use shellkeep_top::app::{App, Effect};
 use shellkeep_top::draw::{self, Look};
 use shellkeep_top::wants::{Followed, News, ServiceKey, Wants};
@@ -82,7 +83,10 @@ async fn act(args: TopArgs) -> Result<ExitCode, Failure> {
         terminal::json(&node)?;
     } else if args.once || dumb || !std::io::stdout().is_terminal() {
         let list: ServiceList = client.get("/v1/services").await?;
-        terminal::line(snapshot::text(&node, &list.services, Timestamp::now()).trim_end());
+        let text = snapshot::text(&node, &list.services, Timestamp::now());
+        // One line a row on a terminal; a pipe gets everything.
+        let cut = |line: &str| terminal::width().map_or_else(|| line.to_owned(), |width| words::cut(line, width));
+        text.trim_end().lines().for_each(|line| terminal::line(cut(line)));
     } else {
         drop(client);
         return Live::start(endpoint, args.interval)?.run().await;

@@ -39,7 +39,8 @@ pub fn detail(detail: &RunDetail) {
     let RunDetail { run, command, started_at } = detail;
     let status = how_it_ended(run.status, run.exit_code, run.signal.as_deref());
     terminal::line(format!("{} {status}", terminal::coloured(&run.run_id, Colour::Yellow)));
-    terminal::line(format!("started {}, took {}", terminal::moment(started_at), took(run.duration_ms)));
+    let took_or_runs = if run.status == RunStatus::Running { "running for" } else { "took" };
+    terminal::line(format!("started {}, {took_or_runs} {}", terminal::moment(started_at), took(run.duration_ms)));
     terminal::line(format!(
         "wrote {} to stdout, {} to stderr",
         words::bytes(run.stdout_bytes),

@@ -92,7 +92,7 @@ impl Report {
             }
         }
         for (what, count) in &self.left_out {
-            terminal::line(format!("left out: {count} {what}"));
+            terminal::line(format!("left out: {what} ({count})"));
         }
         self.not_compared.iter().for_each(|words| terminal::line(format!("not compared: {words}")));
         if self.kept {
