@@ -149,7 +149,8 @@ impl History {
             RewindStep::Undo => (
                 self.recordings.read(id, steps::last_change).await?,
                 format!(
-                    "there is nothing to undo: nothing in session '{id}' has changed files, the shell or the keyed store"
+                    "there is nothing to undo in session '{id}': no change of its saved files, its shell or its keyed \
+                     store that was not undone already"
                 ),
             ),
             RewindStep::Redo => (

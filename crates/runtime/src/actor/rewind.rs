@@ -7,7 +7,7 @@ use super::others;
 use super::removed::Removed;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
-use crate::checkpoints::commit_of;
+use crate::checkpoints::{commit_of, path};
 use crate::crash::{self, Point};
 use crate::file_views::{kept_back, plan_views};
 use crate::ops::*;
@@ -63,8 +63,8 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     let (to, undone, step) = match (&removed, request.to) {
         (Some(removed), Moment::Step(RewindStep::Undo)) => removed.undo(session),
         (_, to @ Moment::Step(step)) => {
-            let undone = session.ctx.history.undone(session.id(), &to).await?;
-            (to, undone, Some(step))
+            let undone = session.ctx.history.undone(session.id(), &to).await;
+            (to, undone.map_err(|error| without_files(session, error))?, Some(step))
         }
         (_, to) => (to, None, None),
     };
@@ -75,6 +75,8 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     let uncertain = uncertain(session, &target.past, now).await;
     let mut rewound = rewound(session, &target, &plan, &kept);
     (rewound.uncertain, rewound.uncertain_total) = (uncertain.first.clone(), uncertain.total);
+    // That the session was rewound is what the caller asked for; the next command's result says so.
+    rewound.notices.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
     rewound.undone = undone;
     rewound.of_others = others::changed_since(session, target.past.seq, &plan).await?;
     if request.dry_run {
@@ -97,8 +99,19 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     }
     rewound.undo = Some(session.journal.state().seq - 1);
     rewound.seq = Some(session.journal.state().seq);
-    rewound.notices = session.journal.state().pending_notices.clone();
     Ok(rewound)
+}
+
+/// There is nothing to undo. If the session works where its files are not saved, that may be why.
+fn without_files(session: &Session, error: OpError) -> OpError {
+    let (state, mut error) = (session.journal.state(), error);
+    let [cwd, workspace] = [&state.shell.cwd, &state.meta.workspace].map(path);
+    if let OpError::Checkpoint(CheckpointError::NoSuchMoment { detail }) = &mut error
+        && !cwd.starts_with(workspace)
+    {
+        detail.push_str(&format!(". It works in {}, where its files are not saved", cwd.display()));
+    }
+    error
 }
 
 /// What of that moment can be restored, and notices about the rest.

@@ -7,7 +7,6 @@ use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, ValueEnum};
 use shellkeep_protocol::{Place, RewindRequest, RewindResponse, ServicesChoice};
-use shellkeep_session::NoticeCode;
 use std::process::ExitCode;
 
 /// Arguments of `rewind`.
@@ -149,9 +148,7 @@ pub fn tell(rewound: &RewindResponse, session: &str, back: &str) {
     if !rewound.services_stopped.is_empty() {
         terminal::line(format!("services stopped: {}", rewound.services_stopped.join(" ")));
     }
-    // The rewind itself is reported above, and to the next caller.
-    let told = rewound.notices.iter().filter(|notice| notice.code != NoticeCode::Rewound);
-    told.for_each(|notice| terminal::notice(&notice.message));
+    rewound.notices.iter().for_each(|notice| terminal::notice(&notice.message));
     if rewound.undo.is_some() {
         terminal::line(back);
     }

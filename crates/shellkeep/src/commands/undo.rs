@@ -92,7 +92,7 @@ async fn step(args: StepArgs, step: RewindStep) -> Result<ExitCode, Failure> {
         (None, Some(UndoneKind::File)) => Some("a file that was written or removed".to_owned()),
         (None, Some(UndoneKind::Kv)) => Some("changes of the keyed store".to_owned()),
         (None, Some(UndoneKind::Merge)) => Some("a merge".to_owned()),
-        (None, Some(UndoneKind::Rewind)) => Some("a rewind".to_owned()),
+        (None, Some(UndoneKind::Rewind)) => Some("the last rewind or redo".to_owned()),
         (None, Some(UndoneKind::Run) | None) => None,
     };
     if let Some(what) = what {

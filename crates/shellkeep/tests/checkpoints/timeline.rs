@@ -126,7 +126,8 @@ fn a_rewind_is_told_once_and_by_the_runs_name() {
     assert!(said.starts_with(&format!("s is as it was after {}\n", runs[0])), "{said}");
     let undone = daemon.rewind_to("s", json!("undo"));
     assert_eq!((&undone["undone_kind"], &undone["after_run"]), (&json!("rewind"), &json!(runs[2])), "{undone}");
-    daemon.rewind_to("s", json!(runs[1]));
+    let rewound = daemon.rewind_to("s", json!(runs[1]));
+    assert!(rewound["notices"].as_array().is_none_or(Vec::is_empty), "who rewinds knows it: {rewound}");
     let next = daemon.sh("s", "cat a");
     assert_eq!((next.out().as_str(), next.notice_codes()), ("2\n", vec!["rewound"]));
     assert!(next.notice_text().contains(&format!("to the state after {}:", runs[1])), "{}", next.notice_text());
