@@ -211,6 +211,50 @@ fn http_by_example() {
     follow("docs/api.md");
 }
 
+/// The commands in the `sh` blocks of a document, which need what a test does not have: another machine, the network, an
+/// account. A comment and what a command is given by `sudo`, `docker exec` or a variable are left out.
+fn commands(text: &str) -> Vec<String> {
+    let blocks = text.split("\n```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or_default());
+    let commands = lines.flat_map(|line| line.split("&&")).map(str::trim);
+    let known = |command: &str| {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let start = words.windows(2).position(|pair| pair[0] == "shellkeep" && !pair[1].starts_with("shellkeep"));
+        match (words.first(), start) {
+            (Some(&"make"), _) if words.len() > 1 => Some(words.join(" ")),
+            (Some(&("shellkeep" | "sudo")), Some(start)) => Some(words[start..].join(" ")),
+            (Some(&"docker"), Some(start)) if words[1] == "exec" => Some(words[start..].join(" ")),
+            _ => None,
+        }
+    };
+    commands.filter_map(known).collect()
+}
+
+/// What cannot be run here is checked: the program knows each command and flag, and the Makefile each target.
+#[test]
+fn commands_that_are_not_run_exist() {
+    let makefile = fs::read_to_string(Path::new(ROOT).join("Makefile")).unwrap();
+    let folders = ["", "docs", "docs/design", "docs/python"].map(|folder| Path::new(ROOT).join(folder));
+    let pages = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    let mut checked = 0;
+    for page in pages.filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
+        for command in commands(&fs::read_to_string(&page).unwrap()) {
+            checked += 1;
+            let (program, arguments) = command.split_once(' ').unwrap_or((&command, ""));
+            if program == "make" {
+                let target = arguments.split(' ').next().unwrap_or_default();
+                let is_there = makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
+                assert!(is_there, "{}: make {target}", page.display());
+                continue;
+            }
+            let mut asked = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+            let output = asked.args(arguments.split(' ')).arg("--help").output().unwrap();
+            assert!(output.status.success(), "{}: {command}: {output:?}", page.display());
+        }
+    }
+    assert!(checked >= 10, "only {checked} commands were found");
+}
+
 #[test]
 fn what_is_shown_is_compared() {
     for (printed, shown, same) in [
@@ -228,5 +272,7 @@ fn what_is_shown_is_compared() {
     }
     let text = "x\n```console\n$ one\nout\n\nput\n$ two \\\n  three\n```\n$ none\n```sh\n$ not\n```\n";
     let found: Vec<(String, String)> = examples(text).into_iter().map(|one| (one.command, one.shown)).collect();
+    let text = "\n```sh\nmake dist  # all of it\nsudo -u shellkeep shellkeep status --data D && shellkeep top\nls shellkeep\n```\n";
+    assert_eq!(commands(text), ["make dist", "shellkeep status --data D", "shellkeep top"]);
     assert_eq!(found, [("one".to_owned(), "out\n\nput\n".to_owned()), ("two \\\n  three".to_owned(), String::new())]);
 }
