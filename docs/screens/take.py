@@ -214,8 +214,11 @@ def main():
                 (HERE / f"{name}-{columns}x{rows}.svg").write_text(svg(capture, columns, rows))
         page = f"{stage.home}/story.html"
         stage.keep("export", "story", "--format", "html", "-o", page)
-        Path(page).write_text(Path(page).read_text().replace(stage.home, SHOWN_HOME))
-        browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1100,900"]
+        shown = Path(page).read_text().replace(stage.home, SHOWN_HOME)
+        # The last command is open: its output, and what it changed.
+        before, row, after = shown.rpartition('<details class="e k-tool"')
+        Path(page).write_text(f"{before}{row.replace('<details', '<details open')}{after}")
+        browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1100,1180"]
         stage.run(*browser, f"--screenshot={HERE / 'export.png'}", f"file://{page}")
         stage.keep("services", "stop", "web")
         stage.keep("stop", "--now")
