@@ -17,6 +17,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+/// How long a task that dropped an answer may take to end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Starts the task of a session. Fails when the engine is gone.
 pub(crate) type Spawn =
     Box<dyn Fn(SessionState, mpsc::Receiver<Message>, Arc<Slot>) -> Result<(), OpError> + Send + Sync>;
@@ -117,13 +120,20 @@ impl Registry {
         message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
     ) -> Result<T, OpError> {
         let (answer, waiting) = oneshot::channel();
-        let slot = self.post(id, message(answer)).await?;
-        waiting.await.unwrap_or_else(|_| {
-            if slot.has_panicked.load(Ordering::Acquire) {
-                return Err(OpError::Internal { detail: format!("the task of session '{id}' panicked") });
-            }
-            Err(not_found(id))
-        })
+        let Awake { mailbox, slot } = self.post(id, message(answer)).await?;
+        // A session does not go to sleep while a sender exists.
+        let mailbox = mailbox.downgrade();
+        if let Ok(answered) = waiting.await {
+            return answered;
+        }
+        // It was deleted, or its task panics: which one, it says before its mailbox is closed.
+        if let Some(mailbox) = mailbox.upgrade() {
+            let _ = timeout(LAST_WORDS, mailbox.closed()).await;
+        }
+        if slot.has_panicked.load(Ordering::Acquire) {
+            return Err(OpError::Internal { detail: format!("the task of session '{id}' panicked") });
+        }
+        Err(not_found(id))
     }
 
     /// Sends a message to a session that may be gone.
@@ -141,16 +151,16 @@ impl Registry {
         }
     }
 
-    /// Sends a message to a session, and returns the slot of the task that has it.
-    async fn post(&self, id: &SessionId, mut message: Message) -> Result<Arc<Slot>, OpError> {
+    /// Sends a message to a session, and returns the one that has it.
+    async fn post(&self, id: &SessionId, mut message: Message) -> Result<Awake, OpError> {
         loop {
             let awake = self.sessions().awake.get(id).cloned();
-            let Awake { mailbox, slot } = match awake {
+            let awake = match awake {
                 Some(awake) => awake,
                 None => self.wake(id).await?,
             };
-            match mailbox.send(message).await {
-                Ok(()) => return Ok(slot),
+            match awake.mailbox.send(message).await {
+                Ok(()) => return Ok(awake),
                 // The session just went to sleep; it is or will be woken again.
                 Err(mpsc::error::SendError(unsent)) => message = unsent,
             }

@@ -38,12 +38,15 @@ impl Drop for OnPanic {
     }
 }
 
-/// Ends what the last task of the session left unfinished. Usually there is nothing.
+/// Ends what the last task of the session left unfinished. Usually there is nothing. A command in the background has a
+/// task of its own, and continues.
 pub(super) fn end_unfinished(ctx: &SessionContext, journal: &mut Journal) {
-    if journal.state().active_runs.is_empty() {
+    if journal.state().active_runs.values().all(|run| run.detached) {
         return;
     }
-    for event in after_crash(journal.state(), Crash::Session, Timestamp::now(), |_| true) {
+    let mut crashed = journal.state().clone();
+    crashed.active_runs.retain(|_, run| !run.detached);
+    for event in after_crash(&crashed, Crash::Session, Timestamp::now(), |_| true) {
         let ended = match &event {
             Event::RunFinished { run_id, result, .. } => Some((run_id.clone(), (**result).clone())),
             _ => None,
