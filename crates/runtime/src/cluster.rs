@@ -151,6 +151,13 @@ impl Cluster {
         }
     }
 
+    /// Waits until the checkpoints of a session are where other nodes can read them, for a while.
+    pub(crate) async fn files_settled(&self, id: &SessionId) {
+        if let Some(files) = &self.files {
+            files.settled(id).await;
+        }
+    }
+
     /// Removes what other nodes could read of a session's files.
     pub(crate) async fn remove_files(&self, id: &SessionId, created_at: Timestamp) -> Result<(), String> {
         match &self.files {

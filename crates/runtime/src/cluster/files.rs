@@ -185,13 +185,18 @@ impl SharedFiles {
         let _ = self.changed.send_replace(true);
     }
 
+    /// Waits until nothing of a session is on its way, for a while.
+    pub(super) async fn settled(&self, id: &SessionId) {
+        let mut changed = self.changed.subscribe();
+        let _ = tokio::time::timeout(LAST_WAIT, changed.wait_for(|_| !lock(&self.busy).contains_key(id))).await;
+    }
+
     /// Removes everything of a session.
     pub(super) async fn remove(&self, id: &SessionId, created_at: Timestamp) -> Result<(), String> {
         if let Some(busy) = lock(&self.busy).get_mut(id) {
             *busy = Busy { next: None, is_removed: true };
         }
-        let mut changed = self.changed.subscribe();
-        let _ = tokio::time::timeout(LAST_WAIT, changed.wait_for(|_| !lock(&self.busy).contains_key(id))).await;
+        self.settled(id).await;
         let place = self.of(id, created_at);
         blocking(move || place.remove()).await
     }

@@ -35,6 +35,11 @@ pub(super) async fn release(inner: Arc<Inner>) {
 /// Ends a session's shell with its state kept, after the commands that it has begun or queued.
 async fn put_to_sleep(inner: Arc<Inner>, id: SessionId) {
     while inner.ctx.registry.is_awake(&id) {
+        // The next owner can have the session as soon as it sleeps, so its files must be where that one finds them.
+        inner.files.settled(&id).await;
+        if let Some(cluster) = &inner.ctx.cluster {
+            cluster.files_settled(&id).await;
+        }
         if let Some(Err(error)) = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await {
             tracing::debug!(session = %id, %error, "not hibernated yet");
         }
