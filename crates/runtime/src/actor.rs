@@ -108,6 +108,7 @@ impl Actor {
 
     /// Serves until the session holds nothing and no message can arrive.
     pub async fn serve(mut self) {
+        services::restart_moved(&self.session);
         loop {
             match self.next().await {
                 Happened::Message(Some(message)) => self.on_message(message).await,

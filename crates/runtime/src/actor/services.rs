@@ -69,6 +69,30 @@ pub(super) async fn start_service(
     session.ctx.supervision.spawn(reserved, Begin::Start(answer));
 }
 
+/// Goes on with services that ended with the node that the session came from, and are to start again: the state has them as
+/// starting, and nobody supervises them here.
+pub(super) fn restart_moved(session: &Session) {
+    let (ctx, state) = (&session.ctx, session.journal.state());
+    if ctx.cluster.is_none() {
+        return;
+    }
+    let waiting = state.services.iter().filter(|(_, service)| service.status.is_live() && service.stamps.is_none());
+    for (service_id, service) in waiting {
+        let Some(end) = service.end.clone().filter(|_| ctx.services.find(session.id(), service_id).is_none()) else {
+            continue;
+        };
+        let entry = Entry {
+            session_id: session.id().clone(),
+            service_id: service_id.clone(),
+            agent: state.meta.agent.clone(),
+            service: service.clone(),
+            directory: ctx.data_dir.service(session.id(), service_id),
+            now: Timestamp::now(),
+        };
+        ctx.supervision.spawn(ctx.services.adopt(entry), Begin::Ended(end));
+    }
+}
+
 /// Who asks for a service by its name means one. A name that was made from a command may be there twice.
 fn name_taken(session: &Session, name: Option<&str>) -> Option<OpError> {
     let name = name?;

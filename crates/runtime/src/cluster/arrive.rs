@@ -1,10 +1,10 @@
 //! A session that comes to this node: its records into this node's store, and what of it could not come along.
 
-use super::told::Cwd;
+use super::told::{self, Cwd};
 use crate::checkpoints::path;
-use crate::notices;
 use crate::ops::{OpError, SessionError};
 use shellkeep_session::relocate::Relocation;
+use shellkeep_session::service::{AfterEnd, after_end};
 use shellkeep_session::{
     ByteString, Claim, Event, FilesAt, Record, RunId, ServiceEnd, ServiceStatus, SessionId, SessionState, Timestamp,
     plan,
@@ -42,8 +42,8 @@ pub(super) fn relocated(state: &SessionState, from: &Former, data_dir: &str) -> 
 }
 
 /// What is recorded when this node takes a session over: its state as it is here, and what did not come along.
-pub(super) fn events(arrived: SessionState, claim: Claim, from: &str) -> Vec<Event> {
-    let after = after_move(&arrived, from);
+pub(super) fn events(mut arrived: SessionState, claim: Claim, from: &str) -> Vec<Event> {
+    let after = after_move(&mut arrived, from);
     let owned = Event::Owned { claim, because: "owner_gone".to_owned(), state: Some(Box::new(arrived)) };
     std::iter::once(owned).chain(after).collect()
 }
@@ -77,16 +77,26 @@ pub(super) fn runs_since(lines: &[Vec<u8>], files: Option<&FilesAt>) -> Vec<RunI
     runs.into_iter().map(|(_, run_id)| run_id).collect()
 }
 
-/// What brings a session to rest whose node is gone: what ran is lost, services have ended.
-fn after_move(state: &SessionState, node: &str) -> Vec<Event> {
+/// What brings a session to rest whose node is gone: what ran is lost, and so are services, except for those that start again
+/// by their policy. Its task starts them.
+fn after_move(state: &mut SessionState, node: &str) -> Vec<Event> {
     let mut events = plan::after_crash(state, plan::Crash::Daemon, Timestamp::now(), |_| true);
-    for (service_id, service) in state.services.iter().filter(|(_, service)| service.status.is_live()) {
+    let mut restarting = Vec::new();
+    for (service_id, service) in state.services.iter_mut().filter(|(_, service)| service.status.is_live()) {
         let reason = format!("node {node} is gone");
         let end = ServiceEnd { exit_code: None, signal: None, at: Timestamp::now(), reason };
-        let notices = vec![notices::service_ended(service_id, &service.spec, &end)];
-        let status = ServiceStatus::Stopped;
-        events.push(Event::ServiceEnded { service_id: service_id.clone(), status, end, notices });
+        let was_ready = service.status == ServiceStatus::Running;
+        let is_restarted = matches!(after_end(service.spec.restart, &end, was_ready, 0), AfterEnd::Restart(_));
+        let notice = told::service(service_id, &service.spec.name, node, is_restarted);
+        if is_restarted {
+            restarting.push(notice);
+            (service.status, service.stamps, service.end) = (ServiceStatus::Starting, None, Some(end));
+        } else {
+            let (service_id, status) = (service_id.clone(), ServiceStatus::Stopped);
+            events.push(Event::ServiceEnded { service_id, status, end, notices: vec![notice] });
+        }
     }
+    state.pending_notices.extend(restarting);
     events
 }
 

@@ -1,7 +1,7 @@
 //! The sentences that a caller reads when a session moved, or when only one node has what it did.
 
 use super::files::Brought;
-use shellkeep_session::{Notice, NoticeCode, RunId};
+use shellkeep_session::{Notice, NoticeCode, RunId, ServiceId};
 use shellkeep_workspace::checkpointer::Adopted;
 
 /// The shared store does not answer.
@@ -39,6 +39,17 @@ pub(super) fn arrived(from: &str, here: &str, files: &Brought, since: &[RunId], 
          descriptors stayed on node {from}. Check the files that you need before you go on."
     ));
     Notice { code: NoticeCode::SessionMoved, message }
+}
+
+/// A service that ran on the node that is gone.
+pub(super) fn service(service_id: &ServiceId, name: &str, node: &str, is_restarted: bool) -> Notice {
+    let next = match is_restarted {
+        true => "It starts again here by its restart policy",
+        false => "It was not started again, because its restart policy does not say so",
+    };
+    let message =
+        format!("Service {service_id} ({name}) ended with node {node}. {next}; its log up to then stayed there.");
+    Notice { code: NoticeCode::ServiceEnded, message }
 }
 
 /// Which files came along, and which did not.
