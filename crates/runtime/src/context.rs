@@ -98,6 +98,13 @@ impl SessionContext {
         }
     }
 
+    /// The node on which a record was made, if the session moved here since.
+    pub(crate) async fn made_on(&self, id: &SessionId, seq: Option<u64>) -> Option<String> {
+        self.cluster.as_ref()?;
+        let state = self.registry.snapshot(id).await.ok()?;
+        state.claims.elsewhere(seq?).map(str::to_owned)
+    }
+
     /// Waits until everything of a session up to a record is as safe as the host asked for. Returns what to say if it is
     /// not; an error if the session is another node's, and the record is not part of it.
     pub(crate) async fn settle(&self, id: &SessionId, seq: u64) -> Result<Option<Notice>, OpError> {

@@ -66,7 +66,7 @@ fn with_run(refusal: Refusal, error: RunError) -> Refusal {
             let refusal = refusal.with("session_id", session_id).with("run_id", run_id);
             refusal.with("command", command).with("running_seconds", running_for.as_secs())
         }
-        RunError::Ended { run_id } | RunError::NoInput { run_id } | RunError::OutputReclaimed { run_id } => {
+        RunError::Ended { run_id } | RunError::NoInput { run_id } | RunError::OutputReclaimed { run_id, .. } => {
             refusal.with("run_id", run_id)
         }
         RunError::QueueFull { session_id, waiting } => refusal.with("session_id", session_id).with("waiting", waiting),

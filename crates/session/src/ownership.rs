@@ -105,6 +105,12 @@ impl Claims {
         Some(maker.claim.node.as_str()).filter(|node| self.last().is_some_and(|last| last.node != *node))
     }
 
+    /// The node that had the session before the last owner, if there was one.
+    pub fn before(&self) -> Option<&str> {
+        let last = self.last()?;
+        self.0.iter().rev().map(|entry| entry.claim.node.as_str()).find(|node| *node != last.node)
+    }
+
     /// Notes who writes from a record on. Records from that number on are no longer those of earlier owners.
     pub fn begin(&mut self, from: u64, claim: &Claim) {
         if self.last() == Some(claim) {

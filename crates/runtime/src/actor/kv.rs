@@ -51,7 +51,8 @@ pub(super) async fn do_task(session: &mut Session, task: KvTask) {
 
 /// A key with its value.
 async fn get(session: &mut Session, key: String) -> Result<(KvEntry, Vec<u8>), OpError> {
-    let missing = KvError::NotFound { session_id: session.id().to_string(), key: key.clone() };
+    let former = session.journal.state().claims.before().map(str::to_owned);
+    let missing = KvError::NotFound { session_id: session.id().to_string(), key: key.clone(), former };
     if session.journal.state().kv.is_unused() {
         return Err(missing.into());
     }

@@ -73,9 +73,10 @@ pub(super) async fn read(
             move |budget: &Budget| output.page(&query, &Searching { budget: budget.clone(), ..Searching::default() });
         inner.work.short(access.scope().agent(), Some(SEARCH_TIME), search).await?
     };
+    let node = if page.is_err() { inner.ctx.made_on(&id, run_id.seq()).await } else { None };
     page.map_err(|error| {
         error.told(|error| match error.kind() {
-            io::ErrorKind::NotFound => OpError::Run(RunError::OutputReclaimed { run_id: run_id.to_string() }),
+            io::ErrorKind::NotFound => OpError::Run(RunError::OutputReclaimed { run_id: run_id.to_string(), node }),
             _ => OpError::StoreUnavailable { reason: format!("cannot read the output file: {error}") },
         })
     })

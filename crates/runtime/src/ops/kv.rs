@@ -87,8 +87,16 @@ pub struct KvChangedKeys {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KvError {
     /// There is no such key.
-    #[error("session '{session_id}' has no key '{key}'")]
-    NotFound { session_id: String, key: String },
+    #[error(
+        "session '{session_id}' has no key '{key}'{}",
+        former.as_ref().map(|node| format!("; values from before it moved here stayed on node {node}")).unwrap_or_default()
+    )]
+    NotFound {
+        session_id: String,
+        key: String,
+        /// The node from which the session moved here, if it did.
+        former: Option<String>,
+    },
     /// The key is not at the version that the caller expects.
     #[error(
         "nothing was changed: key '{key}' {}; read it again, and repeat the change with the version you have read",

@@ -18,9 +18,17 @@ pub enum RunError {
     Ended { run_id: String },
     /// The output is no longer kept.
     #[error(
-        "the output of run '{run_id}' was deleted to make room for newer output; its status and exit code are still available. Run the command again if you need its output"
+        "the output of run '{run_id}' {}; its status and exit code are still available. Run the command again if you need its output",
+        match node {
+            Some(node) => format!("stayed on node {node}, from which the session moved here"),
+            None => "was deleted to make room for newer output".to_owned(),
+        }
     )]
-    OutputReclaimed { run_id: String },
+    OutputReclaimed {
+        run_id: String,
+        /// The node that has it, if the session moved here from another.
+        node: Option<String>,
+    },
     /// The run does not read input.
     #[error("run '{run_id}' does not accept input: all of its input was given when it started")]
     NoInput { run_id: String },
