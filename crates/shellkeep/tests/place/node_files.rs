@@ -3,7 +3,7 @@
 
 use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
-use crate::support::{Daemon, soak};
+use crate::support::{Daemon, Request, soak};
 use serde_json::{Value, json};
 use shellkeep_poll::until;
 use std::path::Path;
@@ -167,4 +167,53 @@ fn without_a_shared_directory_the_session_goes_on_in_an_empty_one() {
         told.contains("nodes share no directory for them (--blobs)") && told.contains("made again, empty"),
         "{told}"
     );
+}
+
+#[test]
+fn a_drained_node_s_files_are_complete_on_the_next_owner() {
+    let cluster = Cluster::start();
+    cluster.first.create("s");
+    // Nothing waits for the copy of this but the drain.
+    let run = cluster.first.sh("s", "mkdir sub; cd sub; for i in $(seq 300); do echo $i > f$i; done");
+    assert_eq!(run.exit_code(), Some(0));
+    let drained = cluster.first.post("/v1/nodes/n1/drain?wait=30", &json!({}));
+    assert_eq!(drained.status, 200, "{}", drained.text());
+    let (answer, _) = run_when_taken_over(&cluster.second, "s", &json!({"command": "ls | wc -l"}));
+    assert_eq!(answer["stdout"], "300\n", "{answer}");
+    assert!(!moved(&answer).contains("came after it"), "{answer}");
+}
+
+#[test]
+fn what_stays_on_a_dead_node_is_said_to_and_services_start_again_by_their_policy() {
+    let redis = Redis::start();
+    let (mut first, second) = (Daemon::with(redis.settings("n1")), Daemon::with(redis.settings("n2")));
+    first.create("s");
+    for (name, restart) in [("again", "always"), ("once", "never")] {
+        let body = json!({"command": "echo begun; exec sleep 1000", "name": name, "restart": restart});
+        let started = first.post("/v1/sessions/s/services", &body);
+        assert_eq!(started.status, 201, "{}", started.text());
+    }
+    let large = first.sh("s", "head -c 200000 /dev/zero | tr '\\0' x").run_id().to_owned();
+    let put = Request::new("PUT", "/v1/sessions/s/kv/colour").json(json!("blue").to_string());
+    assert!(first.send(&put).status < 300);
+    first.kill();
+    let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    let said = answer["notices"].to_string();
+    assert!(said.contains("(again) ended with node n1. It starts again here"), "{said}");
+    assert!(said.contains("(once) ended with node n1. It was not started again"), "{said}");
+    let services = until("the service runs again", || {
+        let services = second.get("/v1/sessions/s/services").json()["services"].clone();
+        let runs = |service: &Value| service["name"] == "again" && service["status"] == "running";
+        services.as_array()?.iter().any(runs).then_some(services)
+    });
+    let once =
+        services.as_array().expect("a list").iter().find(|one| one["name"] == "once").expect("it is listed").clone();
+    assert_eq!(once["status"], "stopped", "{once}");
+    assert!(once.to_string().contains("node n1 is gone"), "{once}");
+    let output = second.get(&format!("/v1/sessions/s/runs/{large}/output?offset=100000&limit=10"));
+    assert_eq!((output.status, output.json()["code"].as_str()), (410, Some("output_reclaimed")), "{}", output.text());
+    assert!(output.text().contains("stayed on node n1"), "{}", output.text());
+    let value = second.get("/v1/sessions/s/kv/colour");
+    assert_eq!(value.status, 404, "{}", value.text());
+    assert!(value.text().contains("stayed on node n1"), "{}", value.text());
 }
