@@ -81,7 +81,7 @@ impl Model {
             if cut {
                 continue;
             }
-            match wait(RequestIndex::of(&store, session_id).run("req-1")) {
+            match wait(RequestIndex::of(store, session_id).run("req-1")) {
                 Ok(Some(run)) if run.result == Some(result()) => {}
                 Err(ReadError::Damaged { .. } | ReadError::Unavailable { .. }) => {}
                 found => return Err(format!("req-1 of {session_id} is {found:?}")),

@@ -234,7 +234,7 @@ fn a_message_to_the_agent_is_found_by_its_key(house: House) {
     say("final_output", "two.x", &host);
     teller.append_to(&store);
     let find = |store: &Store, session: &str, key: &str| {
-        let found = wait(RequestIndex::of(&store, &id(session)).resume(key)).unwrap();
+        let found = wait(RequestIndex::of(store, &id(session)).resume(key)).unwrap();
         found.map(|found| (found.request_id, found.seq, found.ended_seq))
     };
     assert_eq!(find(&store, "a", "one"), Some(("one".to_owned(), 2, Some(4))));
