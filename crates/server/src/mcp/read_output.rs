@@ -31,7 +31,7 @@ const DESCRIPTION: &str = "Read what a run or service printed, up to 30,000 byte
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arguments {
-    /// Such as r12, s12, or a service's name.
+    /// r12, s12 or a name.
     id: String,
     /// Seconds to wait for new output or the end, at most 300.
     wait: Option<f64>,

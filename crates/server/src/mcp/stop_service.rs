@@ -26,7 +26,7 @@ const DESCRIPTION: &str =
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Its id or name.
+    /// Id or name.
     service_id: String,
     /// Its session, if list_services shows one.
     session: Option<String>,
