@@ -45,7 +45,11 @@ fn words(hint: Hint, problem: &Problem) -> Option<String> {
                 (Some(id), Some(session)) => {
                     format!("to stop the first, call stop_service(service_id=\"{id}\", session=\"{session}\")")
                 }
-                _ => "stop one with stop_service".to_owned(),
+                // A name that is taken comes with the service that has it.
+                _ => match text("service_id") {
+                    Some(id) => format!("or stop that one with stop_service(service_id=\"{id}\")"),
+                    None => "stop one with stop_service".to_owned(),
+                },
             }
         }
         other => fixed(other)?.to_owned(),

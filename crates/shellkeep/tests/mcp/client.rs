@@ -160,7 +160,9 @@ fn note_view(tool: &str, arguments: &Value, answer: &Answer) {
         }
     };
     let kind = if answer.is_error() { " -> error" } else { "" };
-    let entry = format!("=== {tool} {}{kind}\n{}\n\n", shorten(&arguments.to_string()), shorten(answer.text()));
+    let texts = answer.0["content"].as_array().into_iter().flatten();
+    let texts: Vec<String> = texts.map(|text| shorten(text["text"].as_str().unwrap_or_default())).collect();
+    let entry = format!("=== {tool} {}{kind}\n{}\n\n", shorten(&arguments.to_string()), texts.join("\n"));
     note(&entry);
 }
 
