@@ -127,6 +127,10 @@ fn even() -> Vec<(Regex, &'static str)> {
         (r"\b[rs]\d+\b", "ID"),
         (r#""seq":\d+"#, "SEQ"),
         (r"(?m)^ +\d+  TIME", "N TIME"),
+        // Process ids: in a sentence, in JSON, and in the tables of services and sessions.
+        (r#"(pid"?:? ?)\d+"#, "${1}NUMBER"),
+        (r"(running +)\d+", "${1}NUMBER"),
+        (r"(?m)^(\S+ +- +)\d+\b", "${1}NUMBER"),
         (r"\b\d{4,}\b", "NUMBER"),
     ]
     .into_iter()
