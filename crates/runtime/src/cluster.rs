@@ -17,7 +17,7 @@ pub(crate) use members::Members;
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
 use shellkeep_shared::{
-    ClaimRequest, Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start, WhenAlone,
+    ClaimRequest, Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start,
 };
 use shellkeep_store::Store;
 use shellkeep_workspace::Workspaces;
@@ -49,8 +49,6 @@ pub struct ClusterConfig {
     pub advertise: String,
     /// A directory that all nodes can read, for checkpoints.
     pub blobs: Option<PathBuf>,
-    /// What it does while the shared store is unreachable.
-    pub when_alone: WhenAlone,
 }
 
 /// What this node has of its own.
@@ -100,8 +98,7 @@ impl Cluster {
             draining: false,
         };
         let entry = node.clone();
-        let options = ShipOptions { tier, node, when_alone: config.when_alone, news };
-        let ship = Arc::new(Ship::start(options).map_err(|error| error.to_string())?);
+        let ship = Arc::new(Ship::start(ShipOptions { tier, node, news }).map_err(|error| error.to_string())?);
         let members = Members::new(Arc::clone(&ship), entry);
         let data_dir = data_dir.to_string_lossy().into_owned();
         let Own { store, names, workspaces, checkpoints } = own;
@@ -191,11 +188,6 @@ impl Cluster {
 
     /// Where a session is, and whether this node must take it before it is used here.
     pub(crate) async fn locate(&self, id: &SessionId) -> Result<(Whereabouts, bool), OpError> {
-        match self.ship.refuses_alone() {
-            Some(Some(node)) => return Ok((Whereabouts::There(shown(node)), false)),
-            Some(None) => return Err(self.refused_alone()),
-            None => {}
-        }
         if self.ship.is_open(id) {
             return Ok((Whereabouts::Here, false));
         }
@@ -232,10 +224,6 @@ impl Cluster {
             Ok(look) => look.elsewhere.is_some_and(|elsewhere| elsewhere.name == node),
             Err(_) => true,
         }
-    }
-
-    fn refused_alone(&self) -> OpError {
-        ClusterError::Alone { node: self.node.clone() }.into()
     }
 
     fn unreachable(&self, id: &SessionId, node: &str) -> OpError {
@@ -381,9 +369,6 @@ impl Cluster {
         nonce: String,
         down: Down,
     ) -> Result<SessionState, OpError> {
-        if self.ship.refuses_alone().is_some() {
-            return Err(self.refused_alone());
-        }
         let Some(mut state) = local else { return Err(away(down)) };
         match state.claims.last().cloned() {
             Some(claim) if claim.node == self.node => {
@@ -436,9 +421,6 @@ impl Cluster {
     pub(crate) async fn create(&self, id: &SessionId, agent: Option<&str>) -> Result<Creation, OpError> {
         if self.ship.is_draining() {
             return Err(ClusterError::Draining { node: self.node.clone() }.into());
-        }
-        if self.ship.refuses_alone().is_some() {
-            return Err(self.refused_alone());
         }
         let mut request = self.request(id, None, true)?;
         request.agent = agent.map(str::to_owned);

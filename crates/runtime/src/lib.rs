@@ -104,7 +104,6 @@ pub use masking::RecordConfig;
 pub use ops::*;
 pub use resume::stream::ResumeStream;
 pub use shares::{Full, Lent, Limits, Share};
-pub use shellkeep_shared::WhenAlone;
 pub use shellkeep_store::AuditEntry;
 pub use shellkeep_store::DeletedSession;
 pub use stream::RunStream;

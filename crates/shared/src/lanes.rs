@@ -1,17 +1,12 @@
 //! All lanes of a node, and what waits for the thread that serves them.
 
-use crate::LEASE;
 use crate::lane::{Lane, Line, Rewind, Settled};
-use crate::tier::{Append, Appended, Down, NodeEntry, Tier};
+use crate::tier::{Append, Appended, Down, Tier};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Claim, Refusal};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 use tokio::sync::watch;
-
-/// How long before the end of its leases a node stops that is cut off: the time that ending shells takes.
-const MARGIN: Duration = Duration::from_millis(500);
 
 /// What the node must do for a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,16 +30,6 @@ pub(crate) struct Lanes {
     pub(crate) queued_bytes: usize,
     pub(crate) asks: Vec<Ask>,
     pub(crate) down: Option<Down>,
-    /// What the node does while the tier is away.
-    pub(crate) when_alone: WhenAlone,
-    /// A node that reaches the tier while this one does not.
-    pub(crate) cut_off_from: Option<NodeEntry>,
-    /// The nodes that were alive when they were last listed.
-    pub(crate) nodes: Vec<NodeEntry>,
-    /// When this node last began to renew its leases with success.
-    pub(crate) renewed_at: Option<Instant>,
-    /// Try a tier that is away now.
-    pub(crate) retry_now: bool,
     /// The node takes no more sessions, and tells others so.
     pub(crate) is_draining: bool,
     /// What the node tells of itself has changed.
@@ -58,14 +43,11 @@ pub(crate) struct Shared {
     pub(crate) work: Condvar,
     /// How many lanes there are, for those who wait until there are none.
     pub(crate) count: watch::Sender<usize>,
-    /// Whether the tier is away.
-    pub(crate) away: watch::Sender<bool>,
 }
 
 impl Shared {
-    pub(crate) fn new(when_alone: WhenAlone) -> Self {
-        let lanes = Mutex::new(Lanes { when_alone, ..Lanes::default() });
-        Self { lanes, work: Condvar::new(), count: watch::Sender::new(0), away: watch::Sender::new(false) }
+    pub(crate) fn new() -> Self {
+        Self { lanes: Mutex::default(), work: Condvar::new(), count: watch::Sender::new(0) }
     }
 
     pub(crate) fn lanes(&self) -> MutexGuard<'_, Lanes> {
@@ -73,29 +55,7 @@ impl Shared {
     }
 }
 
-/// What a node does while the tier is away.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum WhenAlone {
-    /// It goes on with the sessions that it owns, unless another node reaches the tier: then it stops when its leases end.
-    #[default]
-    Serve,
-    /// It refuses commands, and stops when its leases end.
-    Refuse,
-}
-
 impl Lanes {
-    /// When this node must have stopped, because others may go on with its sessions; `None` while it may serve.
-    pub(crate) fn stops_at(&self) -> Option<Instant> {
-        let must_stop = self.when_alone == WhenAlone::Refuse || self.cut_off_from.is_some();
-        let ends = self.renewed_at.map_or_else(Instant::now, |renewed| renewed + LEASE - MARGIN);
-        (self.down.is_some() && must_stop).then_some(ends)
-    }
-
-    /// Whether that time has come.
-    pub(crate) fn is_over(&self) -> bool {
-        self.stops_at().is_some_and(|at| at <= Instant::now())
-    }
-
     /// What follows from the answer to an append.
     pub(crate) fn appended(&mut self, append: &Append, answer: Appended) -> Option<Moved> {
         let session_id = &append.session_id;
@@ -129,7 +89,7 @@ impl Lanes {
     }
 
     /// Another node owns the session.
-    pub(crate) fn lose(&mut self, session_id: &SessionId) -> Option<Moved> {
+    fn lose(&mut self, session_id: &SessionId) -> Option<Moved> {
         let mut lane = self.all.remove(session_id)?;
         self.queued_bytes -= lane.drop_queue();
         lane.answer_all(&Settled::Moved);

@@ -17,7 +17,7 @@ mod lane;
 mod lanes;
 mod worker;
 
-pub use ship::{Moved, Settled, Ship, ShipOptions, Start, WhenAlone};
+pub use ship::{Moved, Settled, Ship, ShipOptions, Start};
 pub use tier::{Append, Appended, ClaimRequest, Down, Found, KeptFiles, Loaded, NodeEntry, OpenError, Tier};
 
 /// How long a node keeps a session without a word: others take it over afterwards.

@@ -4,8 +4,8 @@
 
 pub use crate::lane::Settled;
 use crate::lane::{Lane, Line};
+pub use crate::lanes::Moved;
 use crate::lanes::{Ask, Shared};
-pub use crate::lanes::{Moved, WhenAlone};
 use crate::tier::{Down, NodeEntry, Tier};
 use crate::worker::Worker;
 use shellkeep_session::ownership::{Claim, Point};
@@ -24,8 +24,6 @@ pub struct ShipOptions {
     pub tier: Box<dyn Tier>,
     /// How this node is told to others.
     pub node: NodeEntry,
-    /// What the node does while the tier is away.
-    pub when_alone: WhenAlone,
     /// Where to send what the node must do.
     pub news: mpsc::UnboundedSender<Moved>,
 }
@@ -53,8 +51,8 @@ pub struct Ship {
 impl Ship {
     /// Starts the thread.
     pub fn start(options: ShipOptions) -> std::io::Result<Self> {
-        let ShipOptions { tier, node, when_alone, news } = options;
-        let shared = Arc::new(Shared::new(when_alone));
+        let shared = Arc::new(Shared::new());
+        let ShipOptions { tier, node, news } = options;
         let worker = Worker::new(Arc::clone(&shared), tier, node, news.clone());
         let thread = std::thread::Builder::new().name("shared-ship".to_owned()).spawn(|| worker.run())?;
         Ok(Self { shared, news, thread: Mutex::new(Some(thread)) })
@@ -204,36 +202,6 @@ impl Ship {
     pub async fn until_empty(&self) {
         // The sender lives as long as the ship.
         let _ = self.shared.count.subscribe().wait_for(|count| *count == 0).await;
-    }
-
-    /// Returns when the tier is unreachable.
-    pub async fn until_away(&self) {
-        // The sender lives as long as the ship.
-        let _ = self.shared.away.subscribe().wait_for(|is_away| *is_away).await;
-    }
-
-    /// Tries the tier now, if it is unreachable. Returns whether it answers.
-    pub async fn try_now(&self) -> bool {
-        self.shared.lanes().retry_now = true;
-        self.ask(|_| Ok(())).await.is_ok()
-    }
-
-    /// The nodes that were alive when the tier was last asked.
-    pub fn last_nodes(&self) -> Vec<NodeEntry> {
-        self.shared.lanes().nodes.clone()
-    }
-
-    /// Another node reaches the tier, and this one does not: it stops when its leases end.
-    pub fn cut_off_from(&self, node: NodeEntry) {
-        self.shared.lanes().cut_off_from = Some(node);
-        self.shared.work.notify_one();
-    }
-
-    /// Why this node does not serve by itself while the tier is unreachable: with the node that goes on, if one is known.
-    pub fn refuses_alone(&self) -> Option<Option<NodeEntry>> {
-        let lanes = self.shared.lanes();
-        let refuses = lanes.down.is_some() && lanes.when_alone == WhenAlone::Refuse;
-        (refuses || lanes.is_over()).then(|| lanes.cut_off_from.clone())
     }
 
     /// Why the tier is unreachable, if it is.

@@ -45,7 +45,6 @@ impl Worker {
         loop {
             let (asks, is_closing) = self.wait();
             self.look_again();
-            self.stop_if_over();
             self.answer(asks);
             if self.retry_at.is_none() {
                 let worked = self.beat().and_then(|()| self.send()).and_then(|()| self.tidy());
@@ -65,9 +64,7 @@ impl Worker {
     fn wait(&mut self) -> (Vec<Ask>, bool) {
         let mut lanes = self.shared.lanes();
         loop {
-            let stops_at = lanes.stops_at().filter(|_| !lanes.all.is_empty());
             let until = self.retry_at.unwrap_or(self.beat_at);
-            let until = stops_at.map_or(until, |at| until.min(at));
             let left = until.saturating_duration_since(Instant::now());
             let can_send = self.retry_at.is_none() && (lanes.has_news || !lanes.dirty.is_empty());
             if left.is_zero() || can_send || lanes.is_closing || !lanes.asks.is_empty() {
@@ -79,8 +76,7 @@ impl Worker {
 
     /// Tries a tier that was away, if it is time.
     fn look_again(&mut self) {
-        let is_asked = std::mem::take(&mut self.shared.lanes().retry_now);
-        if self.retry_at.is_none_or(|at| at > Instant::now() && !is_asked) {
+        if self.retry_at.is_none_or(|at| at > Instant::now()) {
             return;
         }
         match self.tier.ping() {
@@ -89,8 +85,7 @@ impl Worker {
                 (self.retry_at, self.pause, self.beat_at) = (None, FIRST_PAUSE, Instant::now());
                 tracing::info!("the shared store answers again; what it lacks is sent");
                 let mut lanes = self.shared.lanes();
-                (lanes.down, lanes.cut_off_from) = (None, None);
-                self.shared.away.send_replace(false);
+                lanes.down = None;
                 lanes.dirty = lanes.all.keys().cloned().collect();
                 for (session_id, _) in lanes.all.iter().filter(|(_, lane)| !lane.is_known()) {
                     let _ = self.news.send(Moved::Reclaim(session_id.clone()));
@@ -108,22 +103,8 @@ impl Worker {
         let answer = Settled::HereOnly { reason: down.reason.clone() };
         lanes.all.values_mut().for_each(|lane| lane.answer_all(&answer));
         lanes.down = Some(down);
-        self.shared.away.send_replace(true);
         self.retry_at = Some(Instant::now() + self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-    }
-
-    /// Lets go of all sessions when others may go on with them, although nobody can say so.
-    fn stop_if_over(&mut self) {
-        let mut lanes = self.shared.lanes();
-        if !lanes.is_over() || lanes.all.is_empty() {
-            return;
-        }
-        tracing::warn!(sessions = lanes.all.len(), "this node is cut off from the shared store, and its leases end");
-        let all: Vec<SessionId> = lanes.all.keys().cloned().collect();
-        for news in all.iter().filter_map(|id| lanes.lose(id)).collect::<Vec<_>>() {
-            let _ = self.news.send(news);
-        }
     }
 
     fn answer(&mut self, asks: Vec<Ask>) {
@@ -148,13 +129,8 @@ impl Worker {
             let idle = lanes.all.iter().filter(|(_, lane)| lane.is_empty() && !lane.is_closing);
             idle.filter_map(|(session_id, lane)| lane.next_append(session_id)).collect()
         };
-        let begun = Instant::now();
         self.tier.beat(&self.node, LEASE)?;
         self.append(&renewals)?;
-        let nodes = self.tier.nodes()?;
-        let mut lanes = self.shared.lanes();
-        (lanes.renewed_at, lanes.nodes) = (Some(begun), nodes);
-        drop(lanes);
         self.beat_at = Instant::now() + BEAT;
         Ok(())
     }

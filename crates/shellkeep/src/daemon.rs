@@ -16,7 +16,7 @@ use shellkeep_process::{CageMode, own};
 use shellkeep_runtime::{AdmissionConfig, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig};
 use shellkeep_server::{
     Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
-    serve_tcp, serve_unix, watch_neighbours,
+    serve_tcp, serve_unix,
 };
 use shellkeep_session::Timestamp;
 use shellkeep_store::{Arrival, RecordOptions, Store};
@@ -150,10 +150,9 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     if let Some(listener) = doors.tcp {
         let loopback = listener.local_addr().map_err(Failure::start)?.ip().is_loopback();
         let auth = Auth::Bearer { token, loopback };
-        let tcp = router(engine.at_door("tcp"), auth, peers.clone(), metrics.clone(), running.clone());
+        let tcp = router(engine.at_door("tcp"), auth, peers, metrics.clone(), running.clone());
         serving.spawn(serve_tcp(listener, tcp, stopped));
     }
-    let watch = peers.clone().map(|peers| tokio::spawn(watch_neighbours(engine.clone(), peers)));
     let upkeep = tokio::spawn(keep_metrics(metrics));
     announce(&addresses, ready, hint.as_deref());
     Turn::end_inherited(&data).map_err(Failure::start)?;
@@ -174,9 +173,6 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
         () = signals.end() => ExitCode::from(FAILED),
     };
     upkeep.abort();
-    if let Some(watch) = watch {
-        watch.abort();
-    }
     remove_socket(&socket_path);
     // A restart must not hide that something was not saved.
     Ok(if order.restart && code == ExitCode::SUCCESS { End::Restart(turn) } else { End::Stopped(code) })

@@ -67,35 +67,8 @@ impl Members {
         found.map(shown).ok_or_else(|| ClusterError::Draining { node: self.entry.name.clone() }.into())
     }
 
-    /// Waits until the shared store is away.
-    pub(crate) async fn until_away(&self) {
-        self.ship.until_away().await;
-    }
-
-    /// Nodes that may reach the shared store while this one does not. None if it is not away.
-    pub(crate) fn neighbours(&self) -> Vec<ClusterNode> {
-        let nodes = self.ship.problem().map(|_| self.ship.last_nodes()).unwrap_or_default();
-        let others = nodes.into_iter().filter(|node| node.name != self.entry.name && !node.url.is_empty());
-        others.map(shown).collect()
-    }
-
-    /// A neighbour reaches the shared store. If this node still does not, it is cut off.
-    pub(crate) async fn is_reached_by(&self, name: &str) {
-        if self.ship.try_now().await {
-            return;
-        }
-        if let Some(node) = self.ship.last_nodes().into_iter().find(|node| node.name == name) {
-            self.ship.cut_off_from(node);
-        }
-    }
-
     /// Where a session is to be created.
     pub(crate) async fn place(&self) -> Result<Whereabouts, OpError> {
-        match self.ship.refuses_alone() {
-            Some(Some(node)) => Ok(Whereabouts::There(shown(node))),
-            Some(None) => Err(ClusterError::Alone { node: self.entry.name.clone() }.into()),
-            None if self.is_draining() => Ok(Whereabouts::There(self.another().await?)),
-            None => Ok(Whereabouts::Here),
-        }
+        if self.is_draining() { Ok(Whereabouts::There(self.another().await?)) } else { Ok(Whereabouts::Here) }
     }
 }

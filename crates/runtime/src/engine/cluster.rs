@@ -64,21 +64,6 @@ impl ClusterOps<'_> {
         })
     }
 
-    /// Returns when the shared store is away.
-    pub fn until_away(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.cluster.members().until_away())
-    }
-
-    /// Nodes that may reach the shared store while this one does not.
-    pub fn neighbours(&self) -> Vec<ClusterNode> {
-        self.cluster.members().neighbours()
-    }
-
-    /// A neighbour says that it reaches the shared store.
-    pub fn is_reached_by<'a>(&'a self, node: &'a str) -> BoxFuture<'a, ()> {
-        Box::pin(self.cluster.members().is_reached_by(node))
-    }
-
     /// Where a session is to be created.
     pub fn place(&self) -> BoxFuture<'_, Result<Whereabouts, OpError>> {
         Box::pin(self.cluster.members().place())

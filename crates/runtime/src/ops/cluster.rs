@@ -27,11 +27,6 @@ pub enum ClusterError {
     /// Another node does not answer.
     #[error("node '{node}' cannot be reached; it may have received the request. Try again")]
     NodeUnreachable { node: String },
-    /// This node does not reach the shared store, and does not serve alone.
-    #[error(
-        "node '{node}' cannot reach the shared store and does not serve without it; nothing was run. Ask another node, or try again"
-    )]
-    Alone { node: String },
     /// No node has this name.
     #[error("there is no node '{node}' among those that are alive")]
     NoSuchNode { node: String },
@@ -50,7 +45,6 @@ impl ClusterError {
             Self::Draining { .. } => "node_draining",
             Self::NodeUnreachable { .. } => "node_unreachable",
             Self::NoSuchNode { .. } => "node_not_found",
-            Self::Alone { .. } => "node_alone",
         }
     }
 
@@ -76,7 +70,7 @@ impl ClusterError {
             Self::OwnerUnreachable { session_id, .. }
             | Self::OwnerLost { session_id, .. }
             | Self::Moved { session_id } => Some(session_id),
-            Self::Draining { .. } | Self::NodeUnreachable { .. } | Self::Alone { .. } | Self::NoSuchNode { .. } => None,
+            Self::Draining { .. } | Self::NodeUnreachable { .. } | Self::NoSuchNode { .. } => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head};
 use shellkeep_session::{Event, Record, SessionId, Timestamp};
 use shellkeep_shared::memory::MemoryTier;
-use shellkeep_shared::{ClaimRequest, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start, Tier, WhenAlone};
+use shellkeep_shared::{ClaimRequest, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start, Tier};
 use tokio::sync::mpsc;
 
 struct Fixture {
@@ -23,9 +23,7 @@ impl Fixture {
         let (sender, news) = mpsc::unbounded_channel();
         let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
         let node = NodeEntry { name, url, version, since, sessions: 0, draining: false };
-        let ship =
-            Ship::start(ShipOptions { when_alone: WhenAlone::Serve, tier: Box::new(tier.clone()), node, news: sender })
-                .unwrap();
+        let ship = Ship::start(ShipOptions { tier: Box::new(tier.clone()), node, news: sender }).unwrap();
         Self { tier, ship, news, id: SessionId::parse("s").unwrap() }
     }
 

@@ -48,16 +48,6 @@ pub enum OnStop {
     Stop,
 }
 
-/// What a node does while the shared store is away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenAlone {
-    /// It goes on with its sessions, unless another node reaches the store.
-    Serve,
-    /// It refuses commands.
-    Refuse,
-}
-
 /// How processes are tracked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -104,7 +94,6 @@ macro_rules! by_name {
     };
 }
 
-by_name!(WhenAlone: "serve" = Serve, "refuse" = Refuse);
 by_name!(OnStop: "keep" = Keep, "stop" = Stop);
 by_name!(LogFormat: "text" = Text, "json" = Json);
 by_name!(Cages: "auto" = Auto, "no_limits" = NoLimits, "marks" = Marks);
