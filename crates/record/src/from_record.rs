@@ -180,6 +180,7 @@ fn records_lost(lost: Range<u64>, reason: &str, state: &SessionState) -> Fields 
 fn owned(claim: &Claim, because: &str, state: Option<&SessionState>) -> Fields {
     let fields = Fields::default().text("node", &claim.node).value("claim", claim).text("reason", because);
     let Some(state) = state else { return fields };
+    let fields = fields.bytes("workspace", &state.meta.workspace);
     let fields = fields.value("shell", &state.shell).value("files", &state.files);
     fields.maybe_agent_state(state.agent_state.as_deref())
 }

@@ -9,7 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use shellkeep_session::{AgentState, Checkpoint, Content, FileSum, FilesAt, LeftOut, ShellDelta, ShellState};
+use shellkeep_session::relocate::relocate;
+use shellkeep_session::{
+    AgentState, ByteString, Checkpoint, Content, FileSum, FilesAt, LeftOut, ShellDelta, ShellState,
+};
 use std::collections::BTreeMap;
 
 /// Files beside a recording, by name.
@@ -20,6 +23,8 @@ type Sums = BTreeMap<String, FileSum>;
 pub struct Past {
     /// Number of the record.
     pub seq: u64,
+    /// Where its workspace was, if that is known.
+    pub workspace: Option<ByteString>,
     /// What its shell knew.
     pub shell: ShellState,
     /// What its agent had saved.
@@ -30,6 +35,15 @@ pub struct Past {
     pub files: Option<FilesAt>,
     /// What of the files in it may not be as it was.
     pub unsure: Unsure,
+}
+
+impl Past {
+    /// Moves the shell's paths to where the workspace is now: it may have been on another node.
+    pub fn move_to(&mut self, workspace: &ByteString) {
+        if let Some(former) = self.workspace.replace(workspace.clone()).filter(|former| former != workspace) {
+            relocate(&mut self.shell, &former, workspace);
+        }
+    }
 }
 
 /// What of a session's files is not known to be as it was at a record.
@@ -88,6 +102,8 @@ pub enum PastError {
 /// What is known while the lines are read.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Fold {
+    #[serde(default)]
+    workspace: Option<ByteString>,
     shell: Option<ShellState>,
     agent_state: Option<AgentState>,
     #[serde(default)]
@@ -255,8 +271,8 @@ impl Fold {
         match (self.shell, self.hole) {
             (Some(shell), None) => {
                 let unsure = self.files.unsure();
-                let (agent_state, kv_version) = (self.agent_state, self.kv_version);
-                Ok(Past { seq, shell, agent_state, kv_version, files: self.files.at, unsure })
+                let Self { workspace, agent_state, kv_version, .. } = self;
+                Ok(Past { seq, workspace, shell, agent_state, kv_version, files: self.files.at, unsure })
             }
             (_, Some((before, reason))) => Err(PastError::Hole { before, reason }),
             (None, None) => Err(PastError::BadRecord { seq: 1, reason: "it does not begin a session".to_owned() }),
@@ -266,6 +282,9 @@ impl Fold {
     fn take(&mut self, line: &Line) -> Result<(), PastError> {
         let Line { seq, event_type, data, proof, .. } = line;
         let seq = *seq;
+        if let ("session_created" | "session_owned", Some(path)) = (event_type.as_str(), data["workspace"].as_str()) {
+            self.workspace = Some(path.into());
+        }
         match event_type.as_str() {
             // A posted event changed no shell, whatever it says.
             "tool_call" if line.author.is_posted() => {}

@@ -94,9 +94,10 @@ pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Fork
 async fn copy_to(
     session: &mut Session,
     order: &ForkOrder,
-    past: Option<Past>,
+    mut past: Option<Past>,
     uncertain: Uncertain,
 ) -> Result<Forked, OpError> {
+    past.iter_mut().for_each(|past| past.move_to(&session.journal.state().meta.workspace));
     let at = past.as_ref().map_or(session.journal.state().seq, |past| past.seq);
     let workspace = session.ctx.workspaces.of(&order.id);
     let is_own = session.ctx.workspaces.owns(&session.journal.state().meta.workspace);

@@ -115,7 +115,8 @@ fn without_files(session: &Session, error: OpError) -> OpError {
 }
 
 /// What of that moment can be restored, and notices about the rest.
-async fn target(session: &mut Session, past: Past) -> Result<Target, OpError> {
+async fn target(session: &mut Session, mut past: Past) -> Result<Target, OpError> {
+    past.move_to(&session.journal.state().meta.workspace);
     let mut shell = past.shell.clone();
     let secrets = match session.journal.mask() {
         Some(_) => keep_secrets(&mut shell, &session.journal.state().shell),

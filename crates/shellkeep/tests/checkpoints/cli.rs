@@ -283,7 +283,7 @@ fn help_is_wrapped_at_words() {
     let text = screen.text();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for sentence in
-        ["what is replaced is saved in a checkpoint first", "Take back also what other sessions in the same"]
+        ["what is replaced is saved in a checkpoint first", "Also undo changes that other sessions made in the"]
     {
         assert!(words.contains(sentence), "{sentence}: {text}");
     }

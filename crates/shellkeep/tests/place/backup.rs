@@ -150,7 +150,10 @@ fn a_data_directory_that_is_removed_is_told() {
     let ready = daemon.get("/readyz").json();
     assert_eq!(ready["status"], "degraded", "{ready}");
     assert!(ready["problems"].to_string().contains("is gone"), "{ready}");
-    let reply = daemon.sh("s", "echo still here");
+    // Its workspace is gone with it, so a command runs only where its caller says.
+    let refused = daemon.post("/v1/sessions/s/run", &json!({"command": "echo lost"}));
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (409, Some("bad_cwd")), "{}", refused.text());
+    let reply = daemon.run("s", json!({"command": "echo still here", "cwd": "/"}));
     assert_eq!(reply.out(), "still here\n");
     assert!(reply.notice_text().contains("is gone"), "{:?}", reply.json);
     fs::rename(&aside, daemon.data()).unwrap();
