@@ -90,7 +90,7 @@ def test_each_thread_has_its_session(client: shellkeep.Client, thread: str) -> N
 def test_files_are_used_beside_a_command_that_runs(client: shellkeep.Client, thread: str) -> None:
     backend = ShellkeepBackend(client, session=thread)
     room = backend.session.workspace
-    backend.execute("mkdir gone; cd gone; mkfifo ../go; rmdir ../gone")
+    backend.execute("mkdir deep; cd deep; mkfifo ../go")
     running = threading.Thread(target=backend.execute, args=(f"cat {room}/go",))
     running.start()
     assert backend.write(f"{room}/dir/note", "one\ntwo\n").error is None
@@ -110,7 +110,7 @@ def test_files_are_used_beside_a_command_that_runs(client: shellkeep.Client, thr
     assert backend.execute("echo a; echo b >&2; echo c").output.startswith("a\nb\nc\n")
     events = list(backend.session.events.list())
     commands = [event.data.get("command") for event in events if event.event_type == "run_started"]
-    assert commands[:2] == ["mkdir gone; cd gone; mkfifo ../go; rmdir ../gone", f"cat {room}/go"]
+    assert commands[:2] == ["mkdir deep; cd deep; mkfifo ../go", f"cat {room}/go"]
     assert len(commands) == 3
     calls = [event.data["tool_name"] for event in events if event.event_type == "tool_call"]
     assert [name for name in calls if name != "run_command"] == ["write_file", "write_file", "remove_file"]
