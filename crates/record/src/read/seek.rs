@@ -3,10 +3,10 @@
 use super::{ReadError, Recording, failed};
 use crate::line::Peek;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 
-/// Below this distance lines are read one after the other, which is one read.
+/// Below this distance lines are read one after the other, most often with one read.
 const NEAR: u64 = 32 * 1024;
 
 /// How much is read to find a line break and the number behind it.
@@ -72,17 +72,22 @@ fn in_file(file: &File, length: u64, seq: u64) -> io::Result<u64> {
             _ => high = middle,
         }
     }
-    let mut start = low;
+    near(file, low, length, seq)
+}
+
+/// The first line from `start` on whose number is not below `seq`, found by reading one line after the other.
+fn near(mut file: &File, start: u64, length: u64, seq: u64) -> io::Result<u64> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut lines = BufReader::with_capacity(NEAR as usize, file.take(length - start));
+    let (mut start, mut line) = (start, Vec::new());
     loop {
-        let mut bytes = [0; NUMBER];
-        let read = file.read_at(&mut bytes, start)?;
-        if read == 0 || Peek::seq(&bytes[..read]).is_some_and(|found| found >= seq) {
+        line.clear();
+        let read = lines.read_until(b'\n', &mut line)?;
+        // At the end, or in a line without one.
+        if !line.ends_with(b"\n") || Peek::seq(&line).is_some_and(|found| found >= seq) {
             return Ok(start);
         }
-        match line_break(file, start, length)? {
-            Some(end) => start = end + 1,
-            None => return Ok(start),
-        }
+        start += read as u64;
     }
 }
 
