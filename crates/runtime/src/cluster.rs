@@ -11,13 +11,15 @@ use crate::checkpoints::Checkpoints;
 use crate::names::{Names, not_found};
 use crate::ops::{ClusterError, OpError, Whereabouts};
 use arrive::{Former, kept};
-use files::{Brought, SharedFiles};
+use files::Brought;
+pub(crate) use files::SharedFiles;
 use look::{Look, away, holder, shown};
 pub(crate) use members::Members;
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
 use shellkeep_shared::{
-    ClaimRequest, Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start,
+    ClaimRequest, Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start,
+    WhenAlone,
 };
 use shellkeep_store::Store;
 use shellkeep_workspace::Workspaces;
@@ -35,6 +37,9 @@ const CREATE_PAUSE: Duration = Duration::from_millis(20);
 /// After how many records the shared store is given the whole state, so that it can drop older ones.
 const REST_EVERY: u64 = 256;
 
+/// The file of the data directory with the names of the other nodes.
+const NODES_FILE: &str = "nodes";
+
 /// Why records are only on the node that made them.
 const NOT_SHARED: &str = "they were not synced and exist only on the node that wrote them";
 
@@ -49,6 +54,8 @@ pub struct ClusterConfig {
     pub advertise: String,
     /// A directory that all nodes can read, for checkpoints.
     pub blobs: Option<PathBuf>,
+    /// What it does while the shared store is unreachable.
+    pub when_alone: WhenAlone,
 }
 
 /// What this node has of its own.
@@ -98,7 +105,9 @@ impl Cluster {
             draining: false,
         };
         let entry = node.clone();
-        let ship = Arc::new(Ship::start(ShipOptions { tier, node, news }).map_err(|error| error.to_string())?);
+        let (when_alone, remembered) = (config.when_alone, Remembered::at(&data_dir.join(NODES_FILE)));
+        let options = ShipOptions { tier, node, when_alone, remembered, news };
+        let ship = Arc::new(Ship::start(options).map_err(|error| error.to_string())?);
         let members = Members::new(Arc::clone(&ship), entry);
         let data_dir = data_dir.to_string_lossy().into_owned();
         let Own { store, names, workspaces, checkpoints } = own;
@@ -117,11 +126,17 @@ impl Cluster {
 
     /// Waits until a record is shared. Returns what to say if only this node has it.
     pub(crate) async fn settle(&self, id: &SessionId, seq: u64) -> Result<Option<Notice>, OpError> {
-        match tokio::time::timeout(SETTLE_WAIT, self.ship.settle(id, seq)).await {
-            Ok(Settled::Kept) => Ok(None),
-            Ok(Settled::HereOnly { reason }) => Ok(Some(told::kept_here_only(&reason))),
-            Ok(Settled::Moved) => Err(moved(id)),
-            Err(_) => Ok(Some(told::kept_here_only(&format!("no confirmation within {} s", SETTLE_WAIT.as_secs())))),
+        loop {
+            match tokio::time::timeout(SETTLE_WAIT, self.ship.settle(id, seq)).await {
+                Ok(Settled::Kept) => return Ok(None),
+                Ok(Settled::HereOnly { reason }) => return Ok(Some(told::kept_here_only(&reason))),
+                Ok(Settled::Moved) => return Err(moved(id)),
+                Err(_) if self.ship.alone().waits() => {}
+                Err(_) => {
+                    let reason = format!("no confirmation within {} s", SETTLE_WAIT.as_secs());
+                    return Ok(Some(told::kept_here_only(&reason)));
+                }
+            }
         }
     }
 
@@ -137,42 +152,15 @@ impl Cluster {
         self.ship.end(id);
     }
 
-    /// A session's checkpoints changed.
-    pub(crate) fn offer_files(&self, state: &SessionState) {
-        if let Some(files) = &self.files {
-            files.offer(state);
-        }
-    }
-
-    /// Waits until the checkpoints of all sessions are where other nodes can read them, for a while.
-    pub(crate) async fn finish_files(&self) {
-        if let Some(files) = &self.files {
-            files.finish().await;
-        }
-    }
-
-    /// Waits until the checkpoints of a session are where other nodes can read them, for a while.
-    pub(crate) async fn files_settled(&self, id: &SessionId) {
-        if let Some(files) = &self.files {
-            files.settled(id).await;
-        }
-    }
-
-    /// Removes what other nodes could read of a session's files.
-    pub(crate) async fn remove_files(&self, id: &SessionId, created_at: Timestamp) -> Result<(), String> {
-        match &self.files {
-            Some(files) => files.remove(id, created_at).await,
-            None => Ok(()),
-        }
+    /// Checkpoints where all nodes can read them, if there is a directory for them.
+    pub(crate) fn files(&self) -> Option<&Arc<SharedFiles>> {
+        self.files.as_ref()
     }
 
     /// What is wrong, each in a sentence.
     pub(crate) fn problems(&self) -> Vec<String> {
-        let away = self.ship.problem().map(|reason| {
-            format!(
-                "The shared store is unreachable ({reason}). This node keeps serving its own sessions and will sync when the store is back."
-            )
-        });
+        let unserved = self.ship.alone().unserved().is_some();
+        let away = self.ship.problem().map(|reason| told::away(&reason, unserved));
         away.into_iter().chain(self.files.as_ref().and_then(|files| files.problem())).collect()
     }
 
@@ -188,11 +176,13 @@ impl Cluster {
 
     /// Where a session is, and whether this node must take it before it is used here.
     pub(crate) async fn locate(&self, id: &SessionId) -> Result<(Whereabouts, bool), OpError> {
+        if let Some(node) = self.members.served_by()? {
+            return Ok((Whereabouts::There(node), false));
+        }
         if self.ship.is_open(id) {
             return Ok((Whereabouts::Here, false));
         }
-        let (name, session_id) = (self.node.clone(), id.clone());
-        let look = match self.ship.ask(move |tier| Look::at(tier, &session_id, &name)).await {
+        let look = match self.look(id).await {
             Ok(look) => look,
             // Alone, this node answers for what it has.
             Err(_) => return Ok((Whereabouts::Here, false)),
@@ -201,9 +191,9 @@ impl Cluster {
             Look { found: None, .. } => Ok((Whereabouts::Here, false)),
             Look { elsewhere: Some(node), .. } if node.url.is_empty() => Err(self.unreachable(id, &node.name)),
             Look { elsewhere: Some(node), .. } => Ok((Whereabouts::There(shown(node)), false)),
-            Look { found: Some(found), elsewhere: None } => {
+            Look { found: Some(found), elsewhere: None, is_early } => {
                 let is_own = found.head.owner.node == self.node;
-                if !is_own && found.lease.is_some() {
+                if !is_own && (found.lease.is_some() || is_early) {
                     return Err(self.unreachable(id, holder(&found)));
                 }
                 if self.ship.is_draining() {
@@ -217,10 +207,14 @@ impl Cluster {
         }
     }
 
+    async fn look(&self, id: &SessionId) -> Result<Look, Down> {
+        let (name, session_id, alone) = (self.node.clone(), id.clone(), self.ship.alone());
+        self.ship.ask(move |tier| Look::at(tier, &session_id, &name, &alone)).await
+    }
+
     /// Whether another node still has a session, as far as is known.
     pub(crate) async fn is_with(&self, id: &SessionId, node: &str) -> bool {
-        let (name, session_id) = (self.node.clone(), id.clone());
-        match self.ship.ask(move |tier| Look::at(tier, &session_id, &name)).await {
+        match self.look(id).await {
             Ok(look) => look.elsewhere.is_some_and(|elsewhere| elsewhere.name == node),
             Err(_) => true,
         }
@@ -241,13 +235,11 @@ impl Cluster {
     /// together. Gives its state.
     pub(crate) async fn take(&self, id: &SessionId, local: Option<SessionState>) -> Result<SessionState, OpError> {
         let request = self.request(id, local.as_ref(), false)?;
-        let nonce = request.ask.nonce.clone();
+        let (nonce, alone) = (request.ask.nonce.clone(), self.ship.alone());
         let asked = self.ship.ask(move |tier| {
-            let look = Look::at(tier, &request.session_id, &request.ask.node)?;
-            let claimed = match &look.elsewhere {
-                Some(_) => None,
-                None => tier.claim(&request, LEASE)?,
-            };
+            let look = Look::at(tier, &request.session_id, &request.ask.node, &alone)?;
+            let is_others = look.elsewhere.is_some() || look.is_early;
+            let claimed = if is_others { None } else { tier.claim(&request, LEASE)? };
             Ok((look, claimed))
         });
         let (look, claimed) = match asked.await {
@@ -256,6 +248,9 @@ impl Cluster {
         };
         if let Some(node) = look.elsewhere {
             return Err(self.unreachable(id, &node.name));
+        }
+        if let Some(found) = look.found.as_ref().filter(|_| look.is_early) {
+            return Err(self.unreachable(id, holder(found)));
         }
         match claimed {
             None => {
@@ -306,7 +301,7 @@ impl Cluster {
                 None => arrive::joined(head.owner),
             };
             self.arrive(&mut state, events)?;
-            self.offer_files(&state);
+            self.share_files(&state);
         }
         Ok(state)
     }
@@ -349,6 +344,12 @@ impl Cluster {
         state.ok_or_else(|| not_found(id))
     }
 
+    fn share_files(&self, state: &SessionState) {
+        if let Some(files) = &self.files {
+            files.offer(state);
+        }
+    }
+
     /// Records that this node owns the session from now on.
     fn arrive(&self, state: &mut SessionState, events: Vec<Event>) -> Result<(), OpError> {
         for event in events {
@@ -369,6 +370,7 @@ impl Cluster {
         nonce: String,
         down: Down,
     ) -> Result<SessionState, OpError> {
+        self.members.check_serving()?;
         let Some(mut state) = local else { return Err(away(down)) };
         match state.claims.last().cloned() {
             Some(claim) if claim.node == self.node => {
@@ -410,7 +412,7 @@ impl Cluster {
                 let start = Start { claim: mine, from, known: Some(head.last), seq: state.seq };
                 self.ship.begin(id, start, |after| Some(stands_for(state, after + 1, NOT_SHARED)));
                 // A store that came back empty does not know where the files are.
-                self.offer_files(state);
+                self.share_files(state);
                 true
             }
             Ok(_) => false,
@@ -419,9 +421,7 @@ impl Cluster {
 
     /// Claims the name of a session that is to be created. The caller records it and its owner.
     pub(crate) async fn create(&self, id: &SessionId, agent: Option<&str>) -> Result<Creation, OpError> {
-        if self.ship.is_draining() {
-            return Err(ClusterError::Draining { node: self.node.clone() }.into());
-        }
+        self.members.check_serving()?;
         let mut request = self.request(id, None, true)?;
         request.agent = agent.map(str::to_owned);
         let nonce = request.ask.nonce.clone();

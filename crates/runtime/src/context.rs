@@ -93,8 +93,8 @@ impl SessionContext {
 
     /// A session's checkpoints changed: they are copied to where other nodes can read them, if there is such a place.
     pub(crate) fn share_files(&self, state: &SessionState) {
-        if let Some(cluster) = &self.cluster {
-            cluster.offer_files(state);
+        if let Some(files) = self.cluster.as_ref().and_then(|cluster| cluster.files()) {
+            files.offer(state);
         }
     }
 

@@ -104,6 +104,7 @@ pub use masking::RecordConfig;
 pub use ops::*;
 pub use resume::stream::ResumeStream;
 pub use shares::{Full, Lent, Limits, Share};
+pub use shellkeep_shared::WhenAlone;
 pub use shellkeep_store::AuditEntry;
 pub use shellkeep_store::DeletedSession;
 pub use stream::RunStream;

@@ -52,8 +52,8 @@ impl Remover {
             // Until then lines may be written for which outputs are looked at.
             let _ = self.store.flush_about(&id).await;
         }
-        if let Some(cluster) = &self.cluster
-            && let Err(reason) = cluster.remove_files(&id, deletion.created_at).await
+        if let Some(files) = self.cluster.as_ref().and_then(|cluster| cluster.files())
+            && let Err(reason) = files.remove(&id, deletion.created_at).await
         {
             tracing::warn!(session = %id, reason, "the checkpoints of a removed session stay where other nodes can read them");
         }

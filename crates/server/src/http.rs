@@ -41,6 +41,7 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
 use door::Door;
+pub use forward::watch_neighbours;
 use metrics_exporter_prometheus::PrometheusHandle;
 use shellkeep_runtime::Engine;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ mod until;
 pub use auth::{Auth, Scoped, Token};
 pub use control::{Control, DaemonFacts, Reloading, StopOrder};
 pub use http::openapi::document as openapi;
-pub use http::router;
+pub use http::{router, watch_neighbours};
 pub use listen::{BindError, bind_tcp, bind_unix, serve_tcp, serve_unix};
 pub use metrics::{install_metrics, keep_metrics};
 pub use metrics_exporter_prometheus::PrometheusHandle;

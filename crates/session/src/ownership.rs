@@ -5,10 +5,14 @@
 //! and *after what* (number and claim of the last record, as index and term are in Raft). A lease says who is believed to be
 //! alive; correctness does not rest on it. So an append stays right when a lease ends too early and when the tier falls back
 //! to an older copy of itself. `tests/ownership.rs` searches all short schedules for one that breaks this.
+//!
+//! What no append can check is when a node stops that cannot reach the tier: [`serves_until`] and [`may_take_over`] decide
+//! that by clocks, and `tests/alone.rs` searches for a schedule in which two nodes serve one session.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// How many changes of owner are remembered. A node that has not seen the last ones compares nothing and takes the tier's
 /// history.
@@ -290,6 +294,27 @@ pub fn meet(claims: &Claims, seq: u64, head: &Head) -> Meeting {
         (false, true) => Meeting::NodeLacks { after },
         (true, true) => Meeting::Apart { after },
     }
+}
+
+/// Until when a node that cannot reach the tier may go on with its sessions: to the end of its lease, or as long as every
+/// other node has promised not to take them. `None` if there is no other node. `renewed` is when the node began the last
+/// renewal that succeeded, and `promised` when it asked each of the others for its last promise. All times are of the
+/// node's own clock. Once that time has passed, later promises do not count: another node may have taken a session before
+/// it promised.
+pub fn serves_until(
+    renewed: Option<Duration>,
+    promised: impl IntoIterator<Item = Option<Duration>>,
+    lease: Duration,
+) -> Option<Duration> {
+    let end = |begun: Option<Duration>| begun.map_or(Duration::ZERO, |begun| begun + lease);
+    let all = promised.into_iter().map(end).min()?;
+    Some(end(renewed).max(all))
+}
+
+/// Whether a node may take sessions of nodes that are gone: it has reached the tier for as long as a lease. A node that
+/// cannot reach the tier promises others not to take their sessions, and its promise must end before it takes one.
+pub fn may_take_over(reached_since: Option<Duration>, now: Duration, lease: Duration) -> bool {
+    reached_since.is_some_and(|since| now >= since + lease)
 }
 
 #[cfg(test)]

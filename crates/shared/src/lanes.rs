@@ -1,12 +1,13 @@
 //! All lanes of a node, and what waits for the thread that serves them.
 
 use crate::lane::{Lane, Line, Rewind, Settled};
+use crate::tenure::Tenure;
 use crate::tier::{Append, Appended, Down, Tier};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Claim, Refusal};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// What the node must do for a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,10 +18,10 @@ pub enum Moved {
     Reclaim(SessionId),
 }
 
-pub(crate) type Ask = Box<dyn FnOnce(Result<&mut dyn Tier, Down>) + Send>;
+/// A question to the tier. Returns that the tier is down if it found out.
+pub(crate) type Ask = Box<dyn FnOnce(Result<&mut dyn Tier, Down>) -> Result<(), Down> + Send>;
 
 /// All lanes, and what the thread is asked to do.
-#[derive(Default)]
 pub(crate) struct Lanes {
     pub(crate) all: HashMap<SessionId, Lane>,
     /// Sessions whose lanes have something to do.
@@ -30,6 +31,8 @@ pub(crate) struct Lanes {
     pub(crate) queued_bytes: usize,
     pub(crate) asks: Vec<Ask>,
     pub(crate) down: Option<Down>,
+    /// How long the node serves while the tier is down.
+    pub(crate) tenure: Tenure,
     /// The node takes no more sessions, and tells others so.
     pub(crate) is_draining: bool,
     /// What the node tells of itself has changed.
@@ -43,11 +46,16 @@ pub(crate) struct Shared {
     pub(crate) work: Condvar,
     /// How many lanes there are, for those who wait until there are none.
     pub(crate) count: watch::Sender<usize>,
+    /// Whether the tier is unreachable.
+    pub(crate) away: watch::Sender<bool>,
+    /// What the node must do.
+    pub(crate) news: mpsc::UnboundedSender<Moved>,
 }
 
 impl Shared {
-    pub(crate) fn new() -> Self {
-        Self { lanes: Mutex::default(), work: Condvar::new(), count: watch::Sender::new(0) }
+    pub(crate) fn new(tenure: Tenure, news: mpsc::UnboundedSender<Moved>) -> Self {
+        let lanes = Mutex::new(Lanes::new(tenure));
+        Self { lanes, work: Condvar::new(), count: watch::Sender::new(0), away: watch::Sender::new(false), news }
     }
 
     pub(crate) fn lanes(&self) -> MutexGuard<'_, Lanes> {
@@ -56,6 +64,35 @@ impl Shared {
 }
 
 impl Lanes {
+    fn new(tenure: Tenure) -> Self {
+        Self {
+            all: HashMap::new(),
+            dirty: HashSet::new(),
+            unclaimed: HashMap::new(),
+            queued_bytes: 0,
+            asks: Vec::new(),
+            down: None,
+            tenure,
+            is_draining: false,
+            has_news: false,
+            is_closing: false,
+        }
+    }
+
+    /// Whether other nodes may take this node's sessions: it cannot reach the tier, and its time is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.down.is_some() && self.tenure.is_over()
+    }
+
+    /// Lets go of all sessions, because other nodes may take them.
+    pub(crate) fn lose_all(&mut self) -> Vec<Moved> {
+        let all: Vec<SessionId> = self.all.keys().cloned().collect();
+        if !all.is_empty() {
+            tracing::warn!(sessions = all.len(), "this node is cut off from the shared store and ends its sessions");
+        }
+        all.iter().filter_map(|id| self.lose(id)).collect()
+    }
+
     /// What follows from the answer to an append.
     pub(crate) fn appended(&mut self, append: &Append, answer: Appended) -> Option<Moved> {
         let session_id = &append.session_id;
@@ -88,8 +125,8 @@ impl Lanes {
         }
     }
 
-    /// Another node owns the session.
-    fn lose(&mut self, session_id: &SessionId) -> Option<Moved> {
+    /// Another node owns the session, or may soon.
+    pub(crate) fn lose(&mut self, session_id: &SessionId) -> Option<Moved> {
         let mut lane = self.all.remove(session_id)?;
         self.queued_bytes -= lane.drop_queue();
         lane.answer_all(&Settled::Moved);

@@ -6,8 +6,10 @@
 //! - [`memory`]: one in memory, the reference for the contract that all tiers keep.
 //! - [`redis`]: one in Redis or Valkey, with scripts in Lua.
 //! - [`ship`]: the thread that brings a node's records to the tier, and those who wait for it.
+//! - [`alone`]: what a node may do while the tier is unreachable; `tenure`: for how long.
 //! - `worker`: that thread; `lanes`: what it and the ship share; `lane`: what they know of one session.
 
+pub mod alone;
 pub mod memory;
 pub mod redis;
 pub mod ship;
@@ -15,9 +17,12 @@ pub mod tier;
 
 mod lane;
 mod lanes;
+mod tenure;
 mod worker;
 
+pub use alone::{Alone, Unserved};
 pub use ship::{Moved, Settled, Ship, ShipOptions, Start};
+pub use tenure::{Remembered, WhenAlone};
 pub use tier::{Append, Appended, ClaimRequest, Down, Found, KeptFiles, Loaded, NodeEntry, OpenError, Tier};
 
 /// How long a node keeps a session without a word: others take it over afterwards.

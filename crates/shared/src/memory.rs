@@ -15,6 +15,7 @@ struct Kept {
     data_dir: String,
     agent: Option<String>,
     files: Option<KeptFiles>,
+    is_free: bool,
     base: Option<Vec<u8>>,
     next: Option<(Vec<u8>, usize)>,
     log: Vec<Vec<u8>>,
@@ -46,7 +47,7 @@ impl MemoryTier {
     fn up(&self) -> Result<MutexGuard<'_, Contents>, Down> {
         let contents = self.contents();
         if contents.is_down {
-            return Err(Down { reason: "cut off".to_owned() });
+            return Err(Down::new("cut off"));
         }
         Ok(contents)
     }
@@ -109,12 +110,13 @@ impl Tier for MemoryTier {
             data_dir: String::new(),
             agent: None,
             files: None,
+            is_free: false,
             base: None,
             next: None,
             log: Vec::new(),
         };
         let kept = contents.sessions.entry(session_id.clone()).or_insert(empty);
-        (kept.head, kept.data_dir) = (head, data_dir.clone());
+        (kept.head, kept.data_dir, kept.is_free) = (head, data_dir.clone(), false);
         kept.agent = agent.clone().or(kept.agent.take());
         Ok(Some(claimed))
     }
@@ -152,8 +154,11 @@ impl Tier for MemoryTier {
         Ok(owned.map(|kept| kept.files = Some(files.clone())).is_some())
     }
 
-    fn release(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
+    fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down> {
         let mut contents = self.up()?;
+        if let Some(kept) = contents.owned(session_id, claim) {
+            kept.is_free = for_good;
+        }
         if contents.leases.get(session_id).is_some_and(|(holder, _)| holder == claim) {
             contents.leases.remove(session_id);
         }
@@ -178,6 +183,7 @@ impl Tier for MemoryTier {
             data_dir: kept.data_dir.clone(),
             agent: kept.agent.clone(),
             files: kept.files.clone(),
+            is_free: kept.is_free,
         });
         Ok(found)
     }

@@ -4,7 +4,7 @@
 //!
 //! - `sk:{S}:head`: hash with `owner` (the claim that may write), `seq` and `at` (the last record and its claim), `claims`
 //!   (who wrote from which number on), `home`, `data`, `agent`, `files` (the newest checkpoint that all nodes can read);
-//!   `removed` if the session was removed.
+//!   `removed` if the session was removed, `free` if its owner released it for good.
 //! - `sk:{S}:lease`: the claim of the node that works with it, with an expiry.
 //! - `sk:{S}:log`: list of records, oldest first; `sk:{S}:base`: the record that stands for those before them;
 //!   `sk:{S}:next`: the one that will replace it.
@@ -134,11 +134,12 @@ fn is_worth_another(error: &RedisError) -> bool {
 }
 
 fn down(address: &Address, error: &RedisError) -> Down {
-    Down { reason: format!("{address}: {error}") }
+    Down::new(format!("{address}: {error}"))
 }
 
 fn not_ours(address: &Address, what: &NotAClaim) -> Down {
-    Down { reason: format!("{address}: the keys in this database are not shellkeep's: {what}") }
+    let reason = format!("{address}: the keys in this database are not shellkeep's: {what}");
+    Down { reason, answers: true }
 }
 
 fn keys<const N: usize>(session_id: &SessionId, names: [&str; N]) -> [String; N] {
@@ -226,17 +227,17 @@ impl Tier for RedisTier {
     }
 
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down> {
-        let files = serde_json::to_string(files).map_err(|error| Down { reason: error.to_string() })?;
+        let files = serde_json::to_string(files).map_err(|error| Down::new(error.to_string()))?;
         let arguments = |call: &mut Cmd| {
             call.arg(claim.to_string()).arg(&files);
         };
         self.run::<i64>(Script::Files, &keys(session_id, ["head"]), arguments).map(|noted| noted == 1)
     }
 
-    fn release(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
-        let keys = keys(session_id, ["lease"]);
+    fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down> {
+        let keys = keys(session_id, ["lease", "head"]);
         let arguments = |call: &mut Cmd| {
-            call.arg(claim.to_string());
+            call.arg(claim.to_string()).arg(u8::from(for_good));
         };
         self.run::<i64>(Script::Release, &keys, arguments).map(|_| ())
     }
@@ -252,17 +253,17 @@ impl Tier for RedisTier {
     fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down> {
         let [head_key, lease] = keys(session_id, ["head", "lease"]);
         let mut both = pipe();
-        let fields = ["owner", "seq", "at", "claims", "data", "agent", "removed", "files"];
+        let fields = ["owner", "seq", "at", "claims", "data", "agent", "removed", "files", "free"];
         both.cmd("HMGET").arg(&head_key).arg(&fields).cmd("GET").arg(&lease);
         let (fields, lease): (Vec<Option<String>>, Option<String>) = self.query_all(&both)?;
-        let [owner, seq, at, claims, data, agent, removed, files] = fields.try_into().unwrap_or_default();
+        let [owner, seq, at, claims, data, agent, removed, files, free] = fields.try_into().unwrap_or_default();
         let (Some(owner), Some(seq), None) = (owner, seq, removed) else { return Ok(None) };
         let found = || {
             let head = head(&owner, &seq, at.as_deref().unwrap_or_default(), claims.as_deref().unwrap_or_default())?;
             let lease = lease.map(|lease| lease.parse()).transpose()?;
             // A note of a later version that cannot be read is as good as none.
             let files = files.and_then(|files| serde_json::from_str(&files).ok());
-            Ok(Some(Found { head, lease, data_dir: data.unwrap_or_default(), agent, files }))
+            Ok(Some(Found { head, lease, data_dir: data.unwrap_or_default(), agent, files, is_free: free.is_some() }))
         };
         found().map_err(|what| not_ours(&self.address, &what))
     }
@@ -276,7 +277,7 @@ impl Tier for RedisTier {
     }
 
     fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down> {
-        let told = serde_json::to_string(node).map_err(|error| Down { reason: error.to_string() })?;
+        let told = serde_json::to_string(node).map_err(|error| Down::new(error.to_string()))?;
         let mut both = pipe();
         both.cmd("SET").arg(format!("sk:node:{}", node.name)).arg(told).arg("PX").arg(millis(lease)).ignore();
         both.cmd("SADD").arg("sk:nodes").arg(&node.name).ignore();

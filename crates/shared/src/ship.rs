@@ -2,10 +2,12 @@
 //! answers for the record waits until it has settled. While one batch is on its way the next gathers, so many sessions
 //! share a round trip. If the tier is unreachable, the node continues alone and sends its records later.
 
+use crate::alone::Alone;
 pub use crate::lane::Settled;
 use crate::lane::{Lane, Line};
 pub use crate::lanes::Moved;
 use crate::lanes::{Ask, Shared};
+use crate::tenure::{Remembered, Tenure, WhenAlone};
 use crate::tier::{Down, NodeEntry, Tier};
 use crate::worker::Worker;
 use shellkeep_session::ownership::{Claim, Point};
@@ -24,6 +26,10 @@ pub struct ShipOptions {
     pub tier: Box<dyn Tier>,
     /// How this node is told to others.
     pub node: NodeEntry,
+    /// What the node does while the tier is unreachable.
+    pub when_alone: WhenAlone,
+    /// The other nodes at the node's last run.
+    pub remembered: Remembered,
     /// Where to send what the node must do.
     pub news: mpsc::UnboundedSender<Moved>,
 }
@@ -44,18 +50,18 @@ pub struct Start {
 /// Brings a node's records to the shared tier.
 pub struct Ship {
     shared: Arc<Shared>,
-    news: mpsc::UnboundedSender<Moved>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Ship {
     /// Starts the thread.
     pub fn start(options: ShipOptions) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::new());
-        let ShipOptions { tier, node, news } = options;
-        let worker = Worker::new(Arc::clone(&shared), tier, node, news.clone());
+        let ShipOptions { tier, node, when_alone, remembered, news } = options;
+        let tenure = Tenure::new(&node.name, when_alone, remembered);
+        let shared = Arc::new(Shared::new(tenure, news));
+        let worker = Worker::new(Arc::clone(&shared), tier, node);
         let thread = std::thread::Builder::new().name("shared-ship".to_owned()).spawn(|| worker.run())?;
-        Ok(Self { shared, news, thread: Mutex::new(Some(thread)) })
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
     /// Asks the tier, on the ship's thread. At once [`Down`] while it is unreachable.
@@ -65,10 +71,16 @@ impl Ship {
         F: FnOnce(&mut dyn Tier) -> Result<T, Down> + Send + 'static,
     {
         let (answer, waiting) = oneshot::channel();
-        let ask: Ask = Box::new(move |tier| drop(answer.send(tier.and_then(question))));
+        let ask: Ask = Box::new(move |tier| {
+            let was_up = tier.is_ok();
+            let answered = tier.and_then(question);
+            let found = answered.as_ref().err().filter(|down| was_up && !down.answers).cloned();
+            drop(answer.send(answered));
+            found.map_or(Ok(()), Err)
+        });
         self.shared.lanes().asks.push(ask);
         self.shared.work.notify_one();
-        waiting.await.unwrap_or_else(|_| Err(Down { reason: "the node is stopping".to_owned() }))
+        waiting.await.unwrap_or_else(|_| Err(Down::new("the node is stopping")))
     }
 
     /// Begins to send a session's records under a claim. Records that were offered before, and that the tier lacks, are sent
@@ -114,7 +126,7 @@ impl Ship {
         if is_full {
             let dropped = lane.drop_queue();
             lanes.queued_bytes -= dropped;
-            let _ = self.news.send(Moved::Reclaim(session_id.clone()));
+            let _ = self.shared.news.send(Moved::Reclaim(session_id.clone()));
         } else {
             let added = lane.push(line);
             lanes.queued_bytes += added;
@@ -127,7 +139,11 @@ impl Ship {
     pub async fn settle(&self, session_id: &SessionId, seq: u64) -> Settled {
         let waiting = {
             let mut lanes = self.shared.lanes();
-            if let Some(Down { reason }) = &lanes.down {
+            if lanes.is_over() {
+                let _ = lanes.lose(session_id).map(|moved| self.shared.news.send(moved));
+                return Settled::Moved;
+            }
+            if let Some(Down { reason, .. }) = lanes.down.as_ref().filter(|_| !lanes.tenure.waits()) {
                 return Settled::HereOnly { reason: reason.clone() };
             }
             let Some(lane) = lanes.all.get_mut(session_id) else { return Settled::Moved };
@@ -202,6 +218,11 @@ impl Ship {
     pub async fn until_empty(&self) {
         // The sender lives as long as the ship.
         let _ = self.shared.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    /// What this node may do while the tier is unreachable.
+    pub fn alone(&self) -> Alone {
+        Alone(Arc::clone(&self.shared))
     }
 
     /// Why the tier is unreachable, if it is.

@@ -14,6 +14,15 @@ pub const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub struct Down {
     /// What it, or the network, said.
     pub reason: String,
+    /// It answers, but not with what was asked for.
+    pub answers: bool,
+}
+
+impl Down {
+    /// It does not answer at all.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), answers: false }
+    }
 }
 
 /// Why a URL names no tier.
@@ -79,6 +88,8 @@ pub struct Found {
     pub agent: Option<String>,
     /// Its newest checkpoint that is complete outside of its node.
     pub files: Option<KeptFiles>,
+    /// Its owner released it for good.
+    pub is_free: bool,
 }
 
 /// A checkpoint that is complete where all nodes can read it.
@@ -139,8 +150,9 @@ pub trait Tier: Send {
     /// Notes the newest checkpoint that all nodes can read, if the claim owns the session. Returns whether it does.
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down>;
 
-    /// Gives up the lease, if the claim has it.
-    fn release(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;
+    /// Gives up the lease, if the claim has it. `for_good`: the node does not go on with the session without a new claim,
+    /// so others need not wait for it.
+    fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down>;
 
     /// Removes a session, if the claim owns it. That it was removed is remembered for [`REMEMBERED`].
     fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;

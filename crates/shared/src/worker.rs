@@ -8,7 +8,6 @@ use shellkeep_session::SessionId;
 use shellkeep_session::ownership::Claim;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
 
 /// How often leases are renewed: twice before they end, whatever happens to one of them.
 const BEAT: Duration = Duration::from_millis(1500);
@@ -22,7 +21,6 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     tier: Box<dyn Tier>,
     node: NodeEntry,
-    news: mpsc::UnboundedSender<Moved>,
     beat_at: Instant,
     /// When to try an unreachable tier again.
     retry_at: Option<Instant>,
@@ -31,13 +29,8 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// A thread that has not begun.
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        tier: Box<dyn Tier>,
-        node: NodeEntry,
-        news: mpsc::UnboundedSender<Moved>,
-    ) -> Self {
-        Self { shared, tier, node, news, beat_at: Instant::now(), retry_at: None, pause: FIRST_PAUSE }
+    pub(crate) fn new(shared: Arc<Shared>, tier: Box<dyn Tier>, node: NodeEntry) -> Self {
+        Self { shared, tier, node, beat_at: Instant::now(), retry_at: None, pause: FIRST_PAUSE }
     }
 
     /// Serves the lanes until they are closed.
@@ -86,9 +79,10 @@ impl Worker {
                 tracing::info!("the shared store answers again; what it lacks is sent");
                 let mut lanes = self.shared.lanes();
                 lanes.down = None;
+                self.shared.away.send_replace(false);
                 lanes.dirty = lanes.all.keys().cloned().collect();
                 for (session_id, _) in lanes.all.iter().filter(|(_, lane)| !lane.is_known()) {
-                    let _ = self.news.send(Moved::Reclaim(session_id.clone()));
+                    let _ = self.shared.news.send(Moved::Reclaim(session_id.clone()));
                 }
             }
         }
@@ -100,9 +94,15 @@ impl Worker {
             tracing::warn!(reason = down.reason, "the shared store is unreachable; this node continues alone");
         }
         metrics::counter!("shellkeep_shared_failures_total").increment(1);
+        lanes.tenure.went_away();
         let answer = Settled::HereOnly { reason: down.reason.clone() };
-        lanes.all.values_mut().for_each(|lane| lane.answer_all(&answer));
         lanes.down = Some(down);
+        if lanes.is_over() {
+            lanes.lose_all().into_iter().for_each(|moved| drop(self.shared.news.send(moved)));
+        } else if !lanes.tenure.waits() {
+            lanes.all.values_mut().for_each(|lane| lane.answer_all(&answer));
+        }
+        self.shared.away.send_replace(true);
         self.retry_at = Some(Instant::now() + self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
@@ -110,9 +110,13 @@ impl Worker {
     fn answer(&mut self, asks: Vec<Ask>) {
         for ask in asks {
             let down = self.shared.lanes().down.clone();
-            match down {
+            let answered = match down {
                 Some(down) => ask(Err(down)),
                 None => ask(Ok(&mut *self.tier)),
+            };
+            // The others must learn it too, not only the one who asked.
+            if let Err(down) = answered {
+                self.went_down(down);
             }
         }
     }
@@ -129,8 +133,11 @@ impl Worker {
             let idle = lanes.all.iter().filter(|(_, lane)| lane.is_empty() && !lane.is_closing);
             idle.filter_map(|(session_id, lane)| lane.next_append(session_id)).collect()
         };
+        let begun = Instant::now();
         self.tier.beat(&self.node, LEASE)?;
         self.append(&renewals)?;
+        let nodes = self.tier.nodes()?;
+        self.shared.lanes().tenure.renewed(begun, nodes);
         self.beat_at = Instant::now() + BEAT;
         Ok(())
     }
@@ -158,7 +165,7 @@ impl Worker {
         let mut lanes = self.shared.lanes();
         for (append, answer) in appends.iter().zip(answers) {
             if let Some(news) = lanes.appended(append, answer) {
-                let _ = self.news.send(news);
+                let _ = self.shared.news.send(news);
             }
         }
         Ok(())
@@ -187,7 +194,8 @@ impl Worker {
                 self.tier.rest(&session_id, &claim, &rest.json)?;
             }
             if is_closing {
-                self.tier.release(&session_id, &claim)?;
+                let for_good = self.shared.lanes().is_draining;
+                self.tier.release(&session_id, &claim, for_good)?;
                 self.shared.lanes().end_lane(&session_id);
             }
         }
@@ -202,7 +210,7 @@ impl Worker {
             lanes.all.iter().map(|(id, lane)| (id.clone(), lane.claim.clone())).collect()
         };
         for (session_id, claim) in claims {
-            if self.retry_at.is_some() || self.tier.release(&session_id, &claim).is_err() {
+            if self.retry_at.is_some() || self.tier.release(&session_id, &claim, true).is_err() {
                 return;
             }
         }

@@ -15,7 +15,7 @@ pub use layer::Layer;
 pub use paths::{DaemonPaths, keeps_projects};
 pub use record::RecordSettings;
 pub use setting::{Environment, Setting, Shown, environment};
-pub use values::{Cages, Durability, LogFormat, OnStop, Span};
+pub use values::{Cages, Durability, LogFormat, OnStop, Span, WhenAlone};
 
 use crate::failure::Failure;
 use layers::{Layers, setting_of};
@@ -69,6 +69,8 @@ pub struct Settings {
     pub node: Setting<String>,
     /// The URL at which others reach it; empty for that of its TCP listener.
     pub advertise: Setting<String>,
+    /// What this node does while it cannot reach the shared store.
+    pub when_alone: Setting<WhenAlone>,
     /// Where the secret of the cluster is.
     pub cluster_secret_file: Setting<Option<PathBuf>>,
     /// Where checkpoints are copied for all nodes; empty for nowhere.
@@ -170,6 +172,7 @@ impl Settings {
             store: layers.pick("SHELLKEEP_STORE", |layer| layer.store.clone(), || Ok(default_store(&data.value)))?,
             node: layers.pick("SHELLKEEP_NODE", |layer| layer.node.clone(), || Ok(cluster::host_name()))?,
             advertise: layers.or("SHELLKEEP_ADVERTISE", |layer| layer.advertise.clone(), String::new())?,
+            when_alone: layers.or("SHELLKEEP_WHEN_ALONE", |layer| layer.when_alone, WhenAlone::Serve)?,
             cluster_secret_file: layers.or(
                 "SHELLKEEP_CLUSTER_SECRET_FILE",
                 |layer| layer.cluster_secret_file.clone().map(Some),
@@ -230,6 +233,7 @@ impl Settings {
             show("store", &self.store, |url| cluster::without_login(url)),
             show("node", &self.node, String::clone),
             show("advertise", &self.advertise, String::clone),
+            show("when_alone", &self.when_alone, ToString::to_string),
             show("cluster_secret_file", &self.cluster_secret_file, |path| {
                 path.as_deref().map_or_else(String::new, shown_path)
             }),

@@ -16,7 +16,7 @@ use shellkeep_process::{CageMode, own};
 use shellkeep_runtime::{AdmissionConfig, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig};
 use shellkeep_server::{
     Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
-    serve_tcp, serve_unix,
+    serve_tcp, serve_unix, watch_neighbours,
 };
 use shellkeep_session::Timestamp;
 use shellkeep_store::{Arrival, RecordOptions, Store};
@@ -147,6 +147,9 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let socket = router(engine.at_door("socket"), auth, peers.clone(), metrics.clone(), running.clone());
     serving.spawn(serve_unix(doors.unix, socket, engine.clone(), stopped.clone()));
     serving.spawn(reap_strays(signal(SignalKind::child()).map_err(Failure::start)?, stopped.clone()));
+    if let Some(peers) = peers.clone() {
+        serving.spawn(watch_neighbours(engine.clone(), peers, stopped.clone()));
+    }
     if let Some(listener) = doors.tcp {
         let loopback = listener.local_addr().map_err(Failure::start)?.ip().is_loopback();
         let auth = Auth::Bearer { token, loopback };

@@ -68,7 +68,7 @@ impl Brought {
 }
 
 /// Checkpoints where all nodes can read them.
-pub(super) struct SharedFiles {
+pub(crate) struct SharedFiles {
     blobs: Blobs,
     checkpoints: Arc<Checkpoints>,
     ship: Arc<Ship>,
@@ -96,7 +96,7 @@ impl SharedFiles {
     }
 
     /// A session's checkpoints changed. Returns at once; a task puts them in their place.
-    pub(super) fn offer(self: &Arc<Self>, state: &SessionState) {
+    pub(crate) fn offer(self: &Arc<Self>, state: &SessionState) {
         let (Some(files), Some(claim)) = (&state.files, state.claims.last()) else { return };
         let id = &state.meta.session_id;
         let order = Order { claim: claim.clone(), created_at: state.meta.created_at, files: files.clone() };
@@ -176,7 +176,7 @@ impl SharedFiles {
     }
 
     /// Waits until everything is put, for a while; nothing is tried again after that.
-    pub(super) async fn finish(&self) {
+    pub(crate) async fn finish(&self) {
         let mut changed = self.changed.subscribe();
         let done = changed.wait_for(|_| lock(&self.busy).is_empty());
         if tokio::time::timeout(LAST_WAIT, done).await.is_err() {
@@ -186,13 +186,13 @@ impl SharedFiles {
     }
 
     /// Waits until nothing of a session is on its way, for a while.
-    pub(super) async fn settled(&self, id: &SessionId) {
+    pub(crate) async fn settled(&self, id: &SessionId) {
         let mut changed = self.changed.subscribe();
         let _ = tokio::time::timeout(LAST_WAIT, changed.wait_for(|_| !lock(&self.busy).contains_key(id))).await;
     }
 
     /// Removes everything of a session.
-    pub(super) async fn remove(&self, id: &SessionId, created_at: Timestamp) -> Result<(), String> {
+    pub(crate) async fn remove(&self, id: &SessionId, created_at: Timestamp) -> Result<(), String> {
         if let Some(busy) = lock(&self.busy).get_mut(id) {
             *busy = Busy { next: None, is_removed: true };
         }

@@ -2,7 +2,7 @@
 
 use crate::ops::{ClusterNode, OpError};
 use shellkeep_session::SessionId;
-use shellkeep_shared::{Down, Found, NodeEntry, Tier};
+use shellkeep_shared::{Alone, Down, Found, NodeEntry, Tier};
 
 /// What is known of a session before it is claimed.
 pub(super) struct Look {
@@ -10,19 +10,24 @@ pub(super) struct Look {
     pub(super) found: Option<Found>,
     /// The node that has it, if that is another and alive.
     pub(super) elsewhere: Option<NodeEntry>,
+    /// It is another's, and it is too early to take it: that node may go on without the shared store.
+    pub(super) is_early: bool,
 }
 
 impl Look {
     /// Looks for a session, from a node.
-    pub(super) fn at(tier: &mut dyn Tier, id: &SessionId, from: &str) -> Result<Self, Down> {
+    pub(super) fn at(tier: &mut dyn Tier, id: &SessionId, from: &str, alone: &Alone) -> Result<Self, Down> {
         // One without records is only being created.
         let found = tier.find(id)?.filter(|found| found.head.last.seq > 0);
-        let elsewhere = match found.as_ref().filter(|found| holder(found) != from) {
-            // What a node let go of because it is drained is anybody's.
-            Some(found) => tier.node(holder(found))?.filter(|node| found.lease.is_some() || !node.draining),
-            None => None,
+        let Some(others) = found.as_ref().filter(|found| holder(found) != from) else {
+            return Ok(Self { found, elsewhere: None, is_early: false });
         };
-        Ok(Self { found, elsewhere })
+        // What a node let go of because it is drained is anybody's.
+        let (held, node) = (others.lease.is_some(), tier.node(holder(others))?);
+        let is_free = others.is_free || node.as_ref().is_some_and(|node| node.draining);
+        let elsewhere = node.filter(|node| held || !node.draining);
+        let is_early = !is_free && !alone.may_take_over();
+        Ok(Self { found, elsewhere, is_early })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::look::{away, shown};
 use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
-use shellkeep_shared::{NodeEntry, Ship};
+use shellkeep_shared::{Alone, NodeEntry, Ship, Unserved};
 use std::sync::Arc;
 
 /// The nodes, as this one knows them.
@@ -67,8 +67,42 @@ impl Members {
         found.map(shown).ok_or_else(|| ClusterError::Draining { node: self.entry.name.clone() }.into())
     }
 
+    /// What this node may do while the shared store is unreachable.
+    pub(crate) fn alone(&self) -> Alone {
+        self.ship.alone()
+    }
+
+    /// The other nodes while the shared store is unreachable.
+    pub(crate) fn neighbours(&self) -> Vec<ClusterNode> {
+        self.alone().others().into_iter().map(shown).collect()
+    }
+
+    fn cut_off(&self) -> OpError {
+        ClusterError::Alone { node: self.entry.name.clone() }.into()
+    }
+
+    /// The node that serves in place of this one, which is cut off; `None` if this one serves.
+    pub(super) fn served_by(&self) -> Result<Option<ClusterNode>, OpError> {
+        match self.alone().unserved() {
+            None => Ok(None),
+            Some(Unserved { reached_by: Some(node) }) if !node.url.is_empty() => Ok(Some(shown(node))),
+            Some(_) => Err(self.cut_off()),
+        }
+    }
+
+    /// An error if this node begins nothing: it is drained or cut off.
+    pub(super) fn check_serving(&self) -> Result<(), OpError> {
+        if self.is_draining() {
+            return Err(ClusterError::Draining { node: self.entry.name.clone() }.into());
+        }
+        if self.alone().unserved().is_some() { Err(self.cut_off()) } else { Ok(()) }
+    }
+
     /// Where a session is to be created.
     pub(crate) async fn place(&self) -> Result<Whereabouts, OpError> {
+        if let Some(node) = self.served_by()? {
+            return Ok(Whereabouts::There(node));
+        }
         if self.is_draining() { Ok(Whereabouts::There(self.another().await?)) } else { Ok(Whereabouts::Here) }
     }
 }

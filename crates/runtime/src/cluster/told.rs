@@ -13,6 +13,15 @@ pub(super) fn kept_here_only(reason: &str) -> Notice {
     Notice { code: NoticeCode::KeptHereOnly, message }
 }
 
+/// The same, for the host.
+pub(super) fn away(reason: &str, is_unserved: bool) -> String {
+    let serves = match is_unserved {
+        true => "does not serve its sessions, because other nodes may take them, and will serve again",
+        false => "keeps serving its own sessions and will sync",
+    };
+    format!("The shared store is unreachable ({reason}). This node {serves} when the store is back.")
+}
+
 /// The working directory of a session that came from another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cwd {

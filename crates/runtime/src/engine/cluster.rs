@@ -7,12 +7,12 @@ use super::node::NodeOps;
 use crate::actor::Message;
 use crate::cluster::Cluster;
 use crate::identities::bound;
-use crate::ops::{BoxFuture, ClusterNode, OpError, Whereabouts};
+use crate::ops::{BoxFuture, ClusterNode, OpError, Reaches, Whereabouts};
 use crate::services::StopReason;
 use shellkeep_session::SessionId;
-use shellkeep_shared::Moved;
+use shellkeep_shared::{Alone, Moved};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// How long services have to end by themselves when their session is another node's: it may already start them anew.
@@ -62,6 +62,26 @@ impl ClusterOps<'_> {
             }
             false
         })
+    }
+
+    /// Returns when the shared store is unreachable.
+    pub fn until_away(&self) -> BoxFuture<'static, ()> {
+        let alone = self.cluster.members().alone();
+        Box::pin(async move { alone.until_away().await })
+    }
+
+    /// The other nodes while the shared store is unreachable.
+    pub fn neighbours(&self) -> Vec<ClusterNode> {
+        self.cluster.members().neighbours()
+    }
+
+    /// What another node, asked at `asked`, said about the shared store.
+    pub fn heard(&self, node: &str, asked: Instant, reaches: Reaches) {
+        let alone = self.cluster.members().alone();
+        match reaches {
+            Reaches::Store => alone.reached_by(node),
+            Reaches::Nothing => alone.promised(node, asked),
+        }
     }
 
     /// Where a session is to be created.
@@ -118,6 +138,20 @@ impl ClusterOps<'_> {
             self.access.as_reader()?;
             self.cluster.members().nodes().await
         })
+    }
+}
+
+/// Ends this node's sessions when it is cut off from the shared store and other nodes may take them.
+pub(super) async fn guard(alone: Alone) {
+    loop {
+        alone.until_away().await;
+        match alone.stops_at() {
+            // There is no other node.
+            None => alone.until_reached().await,
+            Some(_) if alone.stop_if_over() => alone.until_reached().await,
+            // Others may promise more time meanwhile.
+            Some(at) => tokio::time::sleep_until(at.into()).await,
+        }
     }
 }
 

@@ -37,8 +37,8 @@ async fn put_to_sleep(inner: Arc<Inner>, id: SessionId) {
     while inner.ctx.registry.is_awake(&id) {
         // The next owner can have the session as soon as it sleeps, so its files must be where that one finds them.
         inner.files.settled(&id).await;
-        if let Some(cluster) = &inner.ctx.cluster {
-            cluster.files_settled(&id).await;
+        if let Some(files) = inner.ctx.cluster.as_ref().and_then(|cluster| cluster.files()) {
+            files.settled(&id).await;
         }
         if let Some(Err(error)) = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await {
             tracing::debug!(session = %id, %error, "not hibernated yet");

@@ -75,8 +75,8 @@ impl Engine {
             for id in ids {
                 let _ = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await;
             }
-            if let Some(cluster) = &inner.ctx.cluster {
-                cluster.finish_files().await;
+            if let Some(files) = inner.ctx.cluster.as_ref().and_then(|cluster| cluster.files()) {
+                files.finish().await;
             }
             close_pool(inner).await;
             let _ = inner.ctx.store.flush_backend().await;

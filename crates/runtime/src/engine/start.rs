@@ -140,7 +140,10 @@ impl Engine {
             };
             let inner = Arc::new(parts.into_inner(identities, audit));
             begin(&inner, left).await?;
-            tokio::spawn(cluster::follow(Arc::downgrade(&inner), moved));
+            if let Some(cluster) = &inner.ctx.cluster {
+                tokio::spawn(cluster::follow(Arc::downgrade(&inner), moved));
+                tokio::spawn(cluster::guard(cluster.members().alone()));
+            }
             Ok(Self::of(inner))
         })
     }

@@ -27,6 +27,11 @@ pub enum ClusterError {
     /// Another node does not answer.
     #[error("node '{node}' cannot be reached; it may have received the request. Try again")]
     NodeUnreachable { node: String },
+    /// This node cannot reach the shared store, and begins nothing without it.
+    #[error(
+        "node '{node}' cannot reach the shared store, and other nodes may have its sessions; nothing was run. Ask another node, or repeat the request; with the same request_id a command runs only once"
+    )]
+    Alone { node: String },
     /// No node has this name.
     #[error("there is no node '{node}' among those that are alive")]
     NoSuchNode { node: String },
@@ -44,6 +49,7 @@ impl ClusterError {
             Self::Moved { .. } => "session_moved",
             Self::Draining { .. } => "node_draining",
             Self::NodeUnreachable { .. } => "node_unreachable",
+            Self::Alone { .. } => "node_alone",
             Self::NoSuchNode { .. } => "node_not_found",
         }
     }
@@ -70,7 +76,7 @@ impl ClusterError {
             Self::OwnerUnreachable { session_id, .. }
             | Self::OwnerLost { session_id, .. }
             | Self::Moved { session_id } => Some(session_id),
-            Self::Draining { .. } | Self::NodeUnreachable { .. } | Self::NoSuchNode { .. } => None,
+            Self::Draining { .. } | Self::NodeUnreachable { .. } | Self::Alone { .. } | Self::NoSuchNode { .. } => None,
         }
     }
 }
@@ -89,6 +95,15 @@ pub struct ClusterNode {
     pub sessions: u64,
     /// Whether it takes no more sessions.
     pub draining: bool,
+}
+
+/// Whether another node reaches the shared store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reaches {
+    /// It does.
+    Store,
+    /// It does not, and takes no session for the time of a lease.
+    Nothing,
 }
 
 /// Where a session is.

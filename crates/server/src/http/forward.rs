@@ -2,7 +2,10 @@
 //! do: clients drop their token on the way to another port, and those of a socket cannot follow at all.
 
 mod mcp;
+mod reach;
 mod relay;
+
+pub use reach::watch_neighbours;
 
 use super::sse;
 use crate::auth::Scoped;

@@ -27,6 +27,7 @@ else
   kind, claim = 'taken', (tonumber(string.match(owner, '^%d+')) + 1) .. suffix
 end
 redis.call('SET', KEYS[2], claim, 'PX', ARGV[4])
+redis.call('HDEL', KEYS[1], 'free')
 redis.call('HSET', KEYS[1], 'owner', claim, 'home', ARGV[1], 'data', ARGV[5])
 if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'agent', ARGV[6]) end
 return {kind, claim, seq, h[3], h[4]}

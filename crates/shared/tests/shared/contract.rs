@@ -68,15 +68,22 @@ fn claims_are_exclusive_and_fenced(tier: &mut dyn Tier) {
     let held = tier.claim(&request("a", "n2", "y", None), LEASE).unwrap();
     assert_eq!(held, Some(Claimed::Held(first.owner.clone())));
     // The lease is given up by the claim that has it, and by no other.
-    tier.release(&id("a"), &"9.n9.z".parse().unwrap()).unwrap();
+    tier.release(&id("a"), &"9.n9.z".parse().unwrap(), false).unwrap();
     assert_eq!(tier.find(&id("a")).unwrap().unwrap().lease, Some(first.owner.clone()));
-    tier.release(&id("a"), &first.owner).unwrap();
+    tier.release(&id("a"), &first.owner, false).unwrap();
     let found = tier.find(&id("a")).unwrap().unwrap();
     assert_eq!((found.lease, found.agent.as_deref(), found.data_dir.as_str()), (None, Some("ann"), "/data/n1"));
     assert_eq!(found.head.claims.to_string(), "2=1.n1.x");
+    // Others are told if its owner does not go on with it, until it is claimed again.
+    assert!(!found.is_free);
+    tier.release(&id("a"), &"9.n9.z".parse().unwrap(), true).unwrap();
+    assert!(!tier.find(&id("a")).unwrap().unwrap().is_free);
+    tier.release(&id("a"), &first.owner, true).unwrap();
+    assert!(tier.find(&id("a")).unwrap().unwrap().is_free);
     // The next owner goes on after what is there.
     let second = claimed(tier, &request("a", "n2", "y", None), LEASE);
     assert_eq!((second.owner.to_string().as_str(), second.last.seq), ("2.n2.y", 2));
+    assert!(!tier.find(&id("a")).unwrap().unwrap().is_free);
     let second = send(tier, "a", &second, 3, &["three"]).unwrap();
     assert_eq!(send(tier, "a", &first, 2, &["late"]), Err(Refusal::Fenced(Some(second.owner.clone()))));
     assert_eq!(lines(tier, "a"), ["one", "two", "three"]);
@@ -85,7 +92,7 @@ fn claims_are_exclusive_and_fenced(tier: &mut dyn Tier) {
     let again = tier.claim(&request("a", "n2", "z", Some(&second.owner)), LEASE).unwrap();
     assert!(matches!(&again, Some(Claimed::Kept(head)) if head.last == second.last), "{again:?}");
     // A lease that ended and that nobody took is taken back by the next append.
-    tier.release(&id("a"), &second.owner).unwrap();
+    tier.release(&id("a"), &second.owner, false).unwrap();
     send(tier, "a", &second, 3, &[]).unwrap();
     assert_eq!(tier.find(&id("a")).unwrap().unwrap().lease, Some(second.owner));
 }
@@ -114,7 +121,7 @@ fn creation_has_one_winner(tier: &mut dyn Tier) {
     });
     assert!(second.owner != first.owner && second.last.seq == 0);
     let second = send(tier, "c", &second, 2, &["one", "two"]).unwrap();
-    tier.release(&id("c"), &second.owner).unwrap();
+    tier.release(&id("c"), &second.owner, false).unwrap();
     let third = tier.claim(&create("n3", "z"), LEASE).unwrap();
     assert_eq!(third, Some(Claimed::Held(second.owner)), "one that has records is left alone");
 }
@@ -138,7 +145,7 @@ fn files_are_noted_by_the_owner(tier: &mut dyn Tier) {
     send(tier, "f", &first, 2, &["one"]).unwrap();
     let files = |name: &str| KeptFiles { folder: "1-1".to_owned(), name: name.to_owned(), commit: "ab".to_owned() };
     assert!(tier.note_files(&id("f"), &first.owner, &files("c1")).unwrap());
-    tier.release(&id("f"), &first.owner).unwrap();
+    tier.release(&id("f"), &first.owner, false).unwrap();
     let second = claimed(tier, &request("f", "n2", "y", None), LEASE);
     // The next owner finds it, and the former one no longer changes it.
     assert!(!tier.note_files(&id("f"), &first.owner, &files("late")).unwrap());

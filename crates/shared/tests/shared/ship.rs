@@ -3,7 +3,9 @@
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head};
 use shellkeep_session::{Event, Record, SessionId, Timestamp};
 use shellkeep_shared::memory::MemoryTier;
-use shellkeep_shared::{ClaimRequest, LEASE, Moved, NodeEntry, Settled, Ship, ShipOptions, Start, Tier};
+use shellkeep_shared::{
+    ClaimRequest, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start, Tier, WhenAlone,
+};
 use tokio::sync::mpsc;
 
 struct Fixture {
@@ -23,7 +25,9 @@ impl Fixture {
         let (sender, news) = mpsc::unbounded_channel();
         let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
         let node = NodeEntry { name, url, version, since, sessions: 0, draining: false };
-        let ship = Ship::start(ShipOptions { tier: Box::new(tier.clone()), node, news: sender }).unwrap();
+        let (when_alone, remembered) = (WhenAlone::Serve, Remembered::default());
+        let options = ShipOptions { tier: Box::new(tier.clone()), node, when_alone, remembered, news: sender };
+        let ship = Ship::start(options).unwrap();
         Self { tier, ship, news, id: SessionId::parse("s").unwrap() }
     }
 

@@ -3,7 +3,7 @@
 use super::checkpoints::layer::{self as checkpoints, CheckpointLayer};
 use super::record::layer::{self as record, RecordLayer};
 use super::setting::{Environment, parsed};
-use super::values::{Cages, Durability, LogFormat, OnStop, Span};
+use super::values::{Cages, Durability, LogFormat, OnStop, Span, WhenAlone};
 use crate::failure::Failure;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
@@ -33,6 +33,9 @@ pub struct Layer {
     /// The URL at which other nodes reach this one [default: that of its TCP listener]
     #[arg(long, value_name = "URL")]
     pub advertise: Option<String>,
+    /// What this node does while it cannot reach the shared store [default: serve]
+    #[arg(long, value_name = "WHAT")]
+    pub when_alone: Option<WhenAlone>,
     /// File with the secret that all nodes share; SHELLKEEP_CLUSTER_SECRET holds the secret itself [default: the host token]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub cluster_secret_file: Option<PathBuf>,
@@ -167,6 +170,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         store: env("SHELLKEEP_STORE"),
         node: env("SHELLKEEP_NODE"),
         advertise: env("SHELLKEEP_ADVERTISE"),
+        when_alone: parsed(env, "SHELLKEEP_WHEN_ALONE")?,
         cluster_secret_file: env("SHELLKEEP_CLUSTER_SECRET_FILE").map(PathBuf::from),
         blobs: env("SHELLKEEP_BLOBS"),
         max_shells: parsed(env, "SHELLKEEP_MAX_SHELLS")?,

@@ -48,6 +48,16 @@ pub enum OnStop {
     Stop,
 }
 
+/// What a node does while the shared store is unreachable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenAlone {
+    /// Serve its sessions, until another node may take them.
+    Serve,
+    /// Begin nothing.
+    Refuse,
+}
+
 /// How processes are tracked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -94,6 +104,7 @@ macro_rules! by_name {
     };
 }
 
+by_name!(WhenAlone: "serve" = Serve, "refuse" = Refuse);
 by_name!(OnStop: "keep" = Keep, "stop" = Stop);
 by_name!(LogFormat: "text" = Text, "json" = Json);
 by_name!(Cages: "auto" = Auto, "no_limits" = NoLimits, "marks" = Marks);

@@ -1,8 +1,8 @@
 //! What a daemon needs to be a node among others.
 
-use crate::config::{Settings, Sources, cluster_secret};
+use crate::config::{self, Settings, Sources, cluster_secret};
 use crate::failure::Failure;
-use shellkeep_runtime::ClusterConfig;
+use shellkeep_runtime::{ClusterConfig, WhenAlone};
 use shellkeep_server::Peers;
 use tokio::net::TcpListener;
 
@@ -20,7 +20,12 @@ pub(super) fn config(settings: &Settings, tcp: Option<&TcpListener>) -> Result<O
         _ => given.clone(),
     };
     let node = settings.node.value.clone();
-    Ok(Some(ClusterConfig { url: url.clone(), node, advertise, blobs: settings.blobs_directory()? }))
+    let when_alone = match settings.when_alone.value {
+        config::WhenAlone::Serve => WhenAlone::Serve,
+        config::WhenAlone::Refuse => WhenAlone::Refuse,
+    };
+    let blobs = settings.blobs_directory()?;
+    Ok(Some(ClusterConfig { url: url.clone(), node, advertise, blobs, when_alone }))
 }
 
 /// How this node shows others that it is one of them.

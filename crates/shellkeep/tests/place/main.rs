@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 mod backup;
+mod cut_off;
 mod deploy;
 mod forks;
 mod gone;
@@ -9,6 +10,7 @@ mod moved;
 mod node_files;
 mod nodes;
 mod promoted;
+mod proxy;
 mod redis;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,80 @@
+//! What a node may do while the tier is unreachable, for those who decide whether a session is served.
+
+use crate::lanes::Shared;
+use crate::tier::NodeEntry;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What this node may do while the tier is unreachable.
+#[derive(Clone)]
+pub struct Alone(pub(crate) Arc<Shared>);
+
+/// A node begins nothing by itself: it cannot reach the tier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unserved {
+    /// A node that reaches the tier, if one is known.
+    pub reached_by: Option<NodeEntry>,
+}
+
+impl Alone {
+    /// Returns when the tier is unreachable.
+    pub async fn until_away(&self) {
+        // The sender lives as long as the ship.
+        let _ = self.0.away.subscribe().wait_for(|is_away| *is_away).await;
+    }
+
+    /// Returns when the tier answers.
+    pub async fn until_reached(&self) {
+        let _ = self.0.away.subscribe().wait_for(|is_away| !*is_away).await;
+    }
+
+    /// The other nodes while the tier is unreachable: each is to be asked whether it reaches the tier.
+    pub fn others(&self) -> Vec<NodeEntry> {
+        let lanes = self.0.lanes();
+        if lanes.down.is_some() { lanes.tenure.others() } else { Vec::new() }
+    }
+
+    /// Another node, asked at `asked`, does not reach the tier either: it takes no session for the time of a lease.
+    pub fn promised(&self, node: &str, asked: Instant) {
+        self.0.lanes().tenure.promised(node, asked);
+    }
+
+    /// Another node reaches the tier.
+    pub fn reached_by(&self, node: &str) {
+        self.0.lanes().tenure.reached_by(node);
+    }
+
+    /// When this node stops serving its sessions if nothing changes; never while the tier answers, or without other nodes.
+    pub fn stops_at(&self) -> Option<Instant> {
+        let lanes = self.0.lanes();
+        lanes.tenure.stops_at().filter(|_| lanes.down.is_some())
+    }
+
+    /// Whether this node begins nothing now.
+    pub fn unserved(&self) -> Option<Unserved> {
+        let lanes = self.0.lanes();
+        let waits = lanes.down.is_some() && lanes.tenure.waits();
+        (waits || lanes.is_over()).then(|| Unserved { reached_by: lanes.tenure.reaching() })
+    }
+
+    /// Whether this node answers only what the tier has.
+    pub fn waits(&self) -> bool {
+        self.0.lanes().tenure.waits()
+    }
+
+    /// Lets go of all sessions if other nodes may take them. Returns whether they may.
+    pub fn stop_if_over(&self) -> bool {
+        let mut lanes = self.0.lanes();
+        let is_over = lanes.is_over();
+        let news = if is_over { lanes.lose_all() } else { Vec::new() };
+        drop(lanes);
+        // Without an engine there is nothing to end.
+        news.into_iter().for_each(|moved| drop(self.0.news.send(moved)));
+        is_over
+    }
+
+    /// Whether this node may take sessions of nodes that are gone.
+    pub fn may_take_over(&self) -> bool {
+        self.0.lanes().tenure.may_take_over()
+    }
+}

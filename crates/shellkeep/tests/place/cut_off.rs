@@ -1,0 +1,182 @@
+//! A node that cannot reach Redis: alone, with all others, or from its start.
+
+use crate::proxy::{Fault, Proxy};
+use crate::redis::{Redis, node};
+use crate::support::{Daemon, Door, procs};
+use serde_json::{Value, json};
+use shellkeep_poll::{until, until_within};
+use std::time::{Duration, Instant};
+
+/// Within this time another node answers for a session whose node is cut off: a renewal whose answer was lost, the lease
+/// and 2 s.
+const TAKEN_OVER: Duration = Duration::from_secs(9);
+/// A time in which a lease ends that nobody renews.
+const PAST_LEASE: Duration = Duration::from_secs(7);
+
+/// A node that alone was cut off went on beside the new owner until Redis refused it.
+fn a_node_that_is_cut_off_stops(fault: Fault, is_cut_from_peers: bool) {
+    let redis = Redis::start();
+    let (to_redis, to_second) = (Proxy::to(redis.address), Proxy::open());
+    let advertised = format!("http://{}", to_second.address);
+    let second = Daemon::with(redis.settings("n2").env("SHELLKEEP_ADVERTISE", &advertised));
+    if let Door::Tcp(address) = second.tcp_door() {
+        to_second.lead_to(address);
+    }
+    until("the other node is listed", || (redis.cli(&["EXISTS", "sk:node:n2"]).trim() == "1").then_some(()));
+    let first = node("n1", &format!("redis://{}", to_redis.address));
+    first.create("s");
+    first.sh("s", "n=1");
+    let mark = procs::unique_sleep();
+    first.start_service("s", json!({"command": format!("sleep {mark}")}));
+    let shell = first.shell_pid("s").expect("it has a shell");
+    let witness = second.directory().join("witness");
+    let count = json!({"command": format!("n=$((n+1)); echo $$ >> {}; echo $n", witness.display())});
+
+    to_redis.set(fault);
+    if is_cut_from_peers {
+        to_second.set(Fault::BlackHole);
+    }
+    let mut last = 1;
+    until_within(TAKEN_OVER, "the other node goes on", || {
+        // Until then the node that was cut off answers, because its lease lasts.
+        first.post("/v1/sessions/s/run", &count);
+        let answer = second.post("/v1/sessions/s/run", &count);
+        let is_here = answer.status == 200 && answer.header("shellkeep-node").is_none();
+        is_here.then(|| last = number(&answer.json()))
+    });
+    assert!(!procs::alive(shell), "the node that was cut off had ended its shell before");
+    assert!(procs::marked(&mark).is_empty(), "and its service");
+    // What it ran, it ran before the new owner ran anything.
+    let ran = std::fs::read_to_string(&witness).expect("the witness");
+    let by_first: Vec<bool> = ran.lines().map(|pid| pid == shell.to_string()).collect();
+    assert!(by_first.is_sorted_by(|before, after| before >= after) && by_first.contains(&true), "{ran}");
+
+    let through = first.post("/v1/sessions/s/run", &count);
+    if is_cut_from_peers {
+        assert_eq!((through.status, through.json()["code"].as_str()), (503, Some("node_alone")), "{}", through.text());
+    } else {
+        assert_eq!((number(&through.json()), through.header("shellkeep-node")), (last + 1, Some("n2")));
+    }
+    (to_redis.set(Fault::None), to_second.set(Fault::None));
+    until_within(Duration::from_secs(15), "it is ready again", || {
+        (first.get("/readyz").json()["status"] == "ready").then_some(())
+    });
+    let back = first.post("/v1/sessions/s/run", &count);
+    assert_eq!((back.status, back.header("shellkeep-node")), (200, Some("n2")), "{}", back.text());
+}
+
+fn number(answer: &Value) -> u64 {
+    answer["stdout"].as_str().and_then(|text| text.trim().parse().ok()).unwrap_or_else(|| panic!("{answer}"))
+}
+
+#[test]
+fn a_node_in_a_black_hole_stops_when_its_lease_ends() {
+    a_node_that_is_cut_off_stops(Fault::BlackHole, false);
+}
+
+#[test]
+fn a_node_that_gets_no_answers_stops_when_its_lease_ends() {
+    a_node_that_is_cut_off_stops(Fault::AnswersLost, false);
+}
+
+#[test]
+fn a_node_that_reaches_nobody_stops_when_its_lease_ends() {
+    a_node_that_is_cut_off_stops(Fault::BlackHole, true);
+}
+
+#[test]
+fn nodes_go_on_past_their_leases_if_redis_is_away_for_all() {
+    let mut redis = Redis::start();
+    let nodes = [redis.node("n1"), redis.node("n2")];
+    for (daemon, session) in nodes.iter().zip(["a", "b"]) {
+        daemon.create(session);
+        daemon.sh(session, "n=0");
+    }
+    redis.stop();
+    let stopped = Instant::now();
+    let mut asked = 0;
+    until_within(2 * PAST_LEASE, "the leases are over", || {
+        asked += 1;
+        for (daemon, session) in nodes.iter().zip(["a", "b"]) {
+            let counted = daemon.run(session, json!({"command": "n=$((n+1)); echo $n"}));
+            assert_eq!(counted.out(), format!("{asked}\n"));
+            assert!(counted.notice_codes().contains(&"kept_here_only"), "{:?}", counted.notice_codes());
+        }
+        (stopped.elapsed() > PAST_LEASE).then_some(())
+    });
+    redis.restart();
+    for (daemon, session) in nodes.iter().zip(["a", "b"]) {
+        until_within(Duration::from_secs(15), "it is ready again", || {
+            (daemon.get("/readyz").json()["status"] == "ready").then_some(())
+        });
+        assert_eq!(daemon.sh(session, "echo $n").out(), format!("{asked}\n"));
+    }
+    // Neither took the other's session while it could not see it.
+    let through = nodes[0].post("/v1/sessions/b/run", &json!({"command": "echo $n"}));
+    assert_eq!((number(&through.json()), through.header("shellkeep-node")), (asked, Some("n2")));
+}
+
+#[test]
+fn a_node_that_starts_while_redis_is_away_serves_if_it_was_the_only_one() {
+    for is_only_one in [true, false] {
+        let mut redis = Redis::start();
+        let mut first = redis.node("n1");
+        let second = (!is_only_one).then(|| redis.node("n2"));
+        first.create("s");
+        first.sh("s", "n=1");
+        if second.is_some() {
+            let file = first.directory().join("data/nodes");
+            until("it knows the other node", || std::fs::read_to_string(&file).ok().filter(|text| text == "n2"));
+        }
+        redis.stop();
+        first.restart();
+        let answer = first.post("/v1/sessions/s/run", &json!({"command": "echo $n"}));
+        if is_only_one {
+            assert_eq!(number(&answer.json()), 1);
+            continue;
+        }
+        assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("node_alone")), "{}", answer.text());
+        redis.restart();
+        until_within(Duration::from_secs(15), "it serves again", || {
+            let answer = first.post("/v1/sessions/s/run", &json!({"command": "echo $n"}));
+            (answer.status == 200).then(|| assert_eq!(number(&answer.json()), 1))
+        });
+    }
+}
+
+#[test]
+fn a_slow_network_is_no_reason_to_stop() {
+    let redis = Redis::start();
+    let proxy = Proxy::to(redis.address);
+    let (first, second) = (node("n1", &format!("redis://{}", proxy.address)), redis.node("n2"));
+    first.create("s");
+    proxy.set(Fault::Delay);
+    for count in 1..=3 {
+        let ran = second.post("/v1/sessions/s/run", &json!({"command": "n=$((n+1)); echo $n"}));
+        assert_eq!((number(&ran.json()), ran.header("shellkeep-node")), (count, Some("n1")));
+        assert_eq!(ran.json()["notices"], json!([]));
+    }
+    assert_eq!(first.get("/readyz").json()["status"], "ready");
+}
+
+#[test]
+fn a_node_may_refuse_to_serve_alone() {
+    let mut redis = Redis::start();
+    let first = Daemon::with(redis.settings("n1").env("SHELLKEEP_WHEN_ALONE", "refuse"));
+    first.create("s");
+    first.sh("s", "n=1");
+    redis.stop();
+    let refused = until("it knows that Redis is away", || {
+        let answer = first.get("/v1/sessions/s");
+        (answer.status == 503).then_some(answer)
+    });
+    assert_eq!(refused.json()["code"], "node_alone", "{}", refused.text());
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(first.post("/v1/sessions", &json!({"session_id": "t"})).json()["code"], "node_alone");
+    assert_eq!(first.get("/readyz").json()["status"], "degraded");
+    redis.restart();
+    until_within(Duration::from_secs(15), "it serves again", || {
+        let answer = first.post("/v1/sessions/s/run", &json!({"command": "echo $n"}));
+        (answer.status == 200).then(|| assert_eq!(number(&answer.json()), 1))
+    });
+}
