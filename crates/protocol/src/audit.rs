@@ -13,6 +13,9 @@ pub struct AuditEntry {
     pub door: String,
     /// Who: `host`, the id of a token, `session NAME` for a process of that session, or `unknown`.
     pub who: String,
+    /// The agent whose token it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The operation, or `refused`.
     pub what: String,
     /// What it was about; for a rejected request the method and path.

@@ -30,6 +30,9 @@ pub struct AuditEntry {
     pub door: String,
     /// Who: `host`, the id of a token, `session NAME` for a process of that session, or `unknown`.
     pub who: String,
+    /// The agent whose token it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The operation, or `refused`.
     pub what: String,
     /// What it was about: a session, a token, an agent; for a rejected request the method and path.
@@ -170,6 +173,7 @@ mod tests {
             at: Timestamp::UNIX_EPOCH,
             door: "socket".to_owned(),
             who: "host".to_owned(),
+            agent: None,
             what: "destroy".to_owned(),
             object: object.to_owned(),
             code: None,

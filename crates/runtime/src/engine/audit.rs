@@ -77,17 +77,23 @@ impl Audit {
             None => tracing::debug!(target: TARGET, token = "host", operation, object, "audit"),
         }
         if FILED.contains(&operation) {
-            self.trail.add(entry(door, caller(scope), operation, object));
+            self.trail.add(AuditEntry { agent: agent(scope), ..entry(door, caller(scope), operation, object) });
         }
     }
 
     /// Logs a rejected request. `who` is its caller, if it differs from `scope`.
     pub(super) fn refusal(&self, door: &str, scope: &Scope, who: Option<String>, request: &str, code: &str) {
         let Some(left_out) = self.refusals.note(Instant::now()) else { return };
+        let agent = if who.is_none() { agent(scope) } else { None };
         let who = who.unwrap_or_else(|| caller(scope));
         let request: String = request.chars().take(MOST_PATH).collect();
         tracing::warn!(target: TARGET, door, who, request, code, left_out, "refused");
-        self.trail.add(AuditEntry { code: Some(code.to_owned()), left_out, ..entry(door, who, "refused", &request) });
+        self.trail.add(AuditEntry {
+            agent,
+            code: Some(code.to_owned()),
+            left_out,
+            ..entry(door, who, "refused", &request)
+        });
     }
 
     /// The last entries, the oldest first.
@@ -98,7 +104,12 @@ impl Audit {
 
 fn entry(door: &str, who: String, what: &str, object: &str) -> AuditEntry {
     let (door, what, object) = (door.to_owned(), what.to_owned(), object.to_owned());
-    AuditEntry { at: Timestamp::now(), door, who, what, object, code: None, left_out: 0 }
+    AuditEntry { at: Timestamp::now(), door, who, agent: None, what, object, code: None, left_out: 0 }
+}
+
+/// The agent of a caller with an agent's token.
+fn agent(scope: &Scope) -> Option<String> {
+    scope.token().and(scope.agent()).map(str::to_owned)
 }
 
 fn caller(scope: &Scope) -> String {

@@ -42,6 +42,7 @@ pub async fn list(Scoped(engine): Scoped, Params(params): Params<AuditParams>) -
         at: entry.at.to_string(),
         door: entry.door,
         who: entry.who,
+        agent: entry.agent,
         what: entry.what,
         object: entry.object,
         code: entry.code,

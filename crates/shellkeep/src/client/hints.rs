@@ -13,18 +13,25 @@ pub struct Refused {
     meant: Option<String>,
 }
 
+/// Ends of paths that a new session could answer too. To verify, export or remove one, it must be there.
+const FOR_NEW: [&str; 5] = ["run", "runs", "services", "messages", "resume"];
+
 /// What was asked for: the flags that lead to the daemon, with a space in front, and the session in the path.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     flags: String,
     session: Option<String>,
+    /// Whether a new session could answer it.
+    for_new: bool,
 }
 
 impl Asked {
     /// A request for a path.
     pub fn new(flags: &str, path: &str) -> Self {
         let session = path.strip_prefix("/v1/sessions/").and_then(|rest| rest.split(['/', '?']).next());
-        Self { flags: flags.to_owned(), session: session.filter(|name| !name.is_empty()).map(str::to_owned) }
+        let session = session.filter(|name| !name.is_empty()).map(str::to_owned);
+        let operation = path.split('?').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+        Self { flags: flags.to_owned(), session, for_new: FOR_NEW.contains(&operation) }
     }
 
     /// The session that was asked for and is not there, if that is the problem.
@@ -52,6 +59,7 @@ impl Refused {
         Some(match hint {
             Hint::ListSessions => match &self.meant {
                 Some(meant) => format!("did you mean '{meant}'? `shellkeep sessions ls{flags}` lists all sessions"),
+                None if !self.asked.for_new => format!("list sessions with `shellkeep sessions ls{flags}`"),
                 None => format!(
                     "list sessions with `shellkeep sessions ls{flags}`, or create this one with `shellkeep sessions new \
                      {session}{flags}`"
@@ -162,6 +170,8 @@ mod tests {
     #[test]
     fn a_name_that_may_have_been_meant_comes_first() {
         let mut refused = refused(Some("list_sessions"));
+        assert!(!refused.to_string().contains("sessions new"), "{refused}");
+        refused.asked = Asked::new(" --data /d", "/v1/sessions/demo/run");
         assert!(refused.to_string().contains("`shellkeep sessions new demo --data /d`"), "{refused}");
         refused.meant = Some("demos".to_owned());
         assert!(refused.to_string().contains("; did you mean 'demos'?"), "{refused}");

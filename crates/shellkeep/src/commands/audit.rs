@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Created and revoked tokens, deleted, restarted, scrubbed and ended sessions, changed quotas, and rejected requests
-(401, 403; at most 20 per second). The file is audit.jsonl in the data directory, the previous one audit.1.jsonl. What
+(401, 403; at most 20 per second). --json has the ids of tokens. The file is audit.jsonl in the data directory, the previous one audit.1.jsonl. What
 happens in sessions is in their recordings.
 
 Examples:
@@ -48,7 +48,8 @@ async fn show(args: AuditArgs) -> Result<ExitCode, Failure> {
     let rows = list.audit.into_iter().map(|entry| {
         let more = if entry.left_out > 0 { format!("{} more left out", entry.left_out) } else { String::new() };
         let why = [entry.code.unwrap_or_default(), more].join(" ").trim().to_owned();
-        let texts = [entry.door, entry.who, entry.what, entry.object, why].map(Cell::from);
+        let who = entry.agent.map_or(entry.who, |agent| format!("agent {agent}"));
+        let texts = [entry.door, who, entry.what, entry.object, why].map(Cell::from);
         let [door, who, what, object, why] = texts;
         [Cell::time(&entry.at), door, who, what, object, why]
     });

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use shellkeep_protocol::{
     NoticeView, OutputEvent, RunRequest, RunResponse, RunStatus, StderrChoice, TimeoutChoice, text,
 };
-use shellkeep_session::SessionId;
+use shellkeep_session::{NoticeCode, SessionId};
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
@@ -182,8 +182,11 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
             terminal::notice("output of earlier background jobs:");
             let _ = io::stderr().write_all(&bytes);
         }
-        for NoticeView { message, .. } in &result.notices {
-            terminal::notice(message);
+        for NoticeView { code, message, .. } in &result.notices {
+            match code {
+                NoticeCode::TimedOut => terminal::notice(&timed_out(args, result)),
+                _ => terminal::notice(message),
+            }
         }
     }
     match (result.status, result.exit_code) {
@@ -200,6 +203,17 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
         (RunStatus::TimedOut, None) => Ok(TIMED_OUT),
         (status, None) => Err(Failure::client(format!("the command's outcome is unknown ({status:?})"))),
     }
+}
+
+/// What happened to a command that took too long, and what to do, in the words of this command.
+fn timed_out(args: &RunArgs, result: &RunResponse) -> String {
+    let flags = args.daemon.as_flags();
+    format!(
+        "the command was killed after {:.1} s; its output so far is kept. To let it run longer, pass --timeout SECONDS; to \
+         run it in the background, `shellkeep run -s {} --no-wait{flags} -- COMMAND`",
+        result.duration_ms / 1000.0,
+        args.session,
+    )
 }
 
 fn request(args: &RunArgs) -> Result<RunRequest, Failure> {

@@ -44,6 +44,13 @@ fn what_changes_rights_and_who_was_refused_is_on_record() {
         is("tcp", "unknown", "refused", "GET /v1/audit unauthorized"),
     ];
     assert_eq!(entries(&daemon), expected);
+    let agents: Vec<Value> = daemon.get("/v1/audit").json()["audit"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["agent"].clone())
+        .collect();
+    assert_eq!(agents, [json!(null), json!("ann"), json!(null), json!(null), json!(null), json!(null)]);
     assert!(daemon.log().contains("refused") && !daemon.log().contains(&secret), "{}", daemon.log());
     // It is still there after a crash, and the command line shows it.
     daemon.restart();
@@ -51,8 +58,12 @@ fn what_changes_rights_and_who_was_refused_is_on_record() {
     let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
     let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
     command.env_clear().envs(bash::environment()).stdin(Stdio::null()).args(["audit", "-n", "1", "--socket"]);
-    let shown = String::from_utf8(command.arg(socket).output().unwrap().stdout).unwrap();
+    let shown = String::from_utf8(command.arg(&socket).output().unwrap().stdout).unwrap();
     assert!(shown.contains("GET /v1/audit") && shown.lines().count() == 1, "{shown}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    command.env_clear().envs(bash::environment()).stdin(Stdio::null()).args(["audit", "--socket"]);
+    let shown = String::from_utf8(command.arg(socket).output().unwrap().stdout).unwrap();
+    assert!(shown.contains("agent ann") && !shown.contains(&format!("{id}  refused")), "{shown}");
 }
 
 #[test]

@@ -33,7 +33,9 @@ fn a_hint_is_a_command_that_can_be_typed() {
     let flags = format!(" --socket {}", socket.display());
     let table: &[(&[&str], &str, &str)] = &[
         (&["runs", "show", "demo", "r99"], "`shellkeep runs ls demo", "run_not_found"),
-        (&["sessions", "show", "nothing-like-it"], "`shellkeep sessions new nothing-like-it", "session_not_found"),
+        (&["sessions", "show", "nothing-like-it"], "list sessions with `shellkeep sessions ls", "session_not_found"),
+        (&["verify", "nothing-like-it"], "list sessions with `shellkeep sessions ls", "session_not_found"),
+        (&["runs", "ls", "nothing-like-it"], "`shellkeep sessions new nothing-like-it", "session_not_found"),
         (&["checkpoints", "show", "demo", "nope"], "`shellkeep checkpoints demo", "checkpoint_not_found"),
         (&["kv", "get", "demo", "nope"], "`shellkeep kv ls demo", "key_not_found"),
         (&["kv", "get", "demo", "nope", "--json"], "`shellkeep kv ls demo", "key_not_found"),
@@ -53,6 +55,9 @@ fn a_hint_is_a_command_that_can_be_typed() {
         shellkeep(&daemon, &["run", "-s", "demo", "--timeout", "0.1", "--background-on-timeout", "--", "sleep 600"]);
     assert_eq!(background.status.code(), Some(124), "{background:?}");
     assert!(err(&background).contains(&format!(" -f{flags}`")), "{background:?}");
+    let killed = shellkeep(&daemon, &["run", "-s", "demo", "--timeout", "0.1", "--", "sleep 600"]);
+    assert!(err(&killed).contains("pass --timeout SECONDS"), "{killed:?}");
+    assert!(err(&killed).contains(&format!("`shellkeep run -s demo --no-wait{flags} -- COMMAND`")), "{killed:?}");
 }
 
 /// Messages of the daemon named fields of HTTP.

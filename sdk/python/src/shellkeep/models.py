@@ -90,6 +90,8 @@ class AuditEntry:
     what: str
     #: Who.
     who: str
+    #: The agent whose token it was.
+    agent: str | None = None
     #: Why it was rejected.
     code: str | None = None
     #: How many more entries were left out here, because there were too many at once.
@@ -104,6 +106,7 @@ class AuditEntry:
             object=data["object"],
             what=data["what"],
             who=data["who"],
+            agent=data.get("agent"),
             code=data.get("code"),
             left_out=data.get("left_out"),
         )

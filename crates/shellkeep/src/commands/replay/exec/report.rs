@@ -73,7 +73,16 @@ impl Report {
         let files = self
             .files
             .map_or_else(String::new, |files| format!(", {} compared", words::counted(files as usize, "file")));
-        terminal::line(format!("{verdict}: {} of {} commands came out the same{files}", self.compared, self.steps));
+        let stopped = match &self.first_difference {
+            Some(First::Step(step)) if step.step < self.steps => {
+                format!("; stopped there, {} not run", words::counted(self.steps - step.step, "command"))
+            }
+            _ => String::new(),
+        };
+        terminal::line(format!(
+            "{verdict}: {} of {} commands came out the same{files}{stopped}",
+            self.compared, self.steps
+        ));
         match &self.first_difference {
             None => {}
             Some(First::Step(step)) => {
