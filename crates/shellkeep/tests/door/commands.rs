@@ -34,7 +34,7 @@ fn a_hint_is_a_command_that_can_be_typed() {
     let table: &[(&[&str], &str, &str)] = &[
         (&["runs", "show", "demo", "r99"], "`shellkeep runs ls demo", "run_not_found"),
         (&["sessions", "show", "nothing-like-it"], "list sessions with `shellkeep sessions ls", "session_not_found"),
-        (&["verify", "nothing-like-it"], "list sessions with `shellkeep sessions ls", "session_not_found"),
+        (&["export", "nothing-like-it"], "list sessions with `shellkeep sessions ls", "session_not_found"),
         (&["runs", "ls", "nothing-like-it"], "`shellkeep sessions new nothing-like-it", "session_not_found"),
         (&["checkpoints", "show", "demo", "nope"], "`shellkeep checkpoints demo", "checkpoint_not_found"),
         (&["kv", "get", "demo", "nope"], "`shellkeep kv ls demo", "key_not_found"),
