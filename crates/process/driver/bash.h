@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
+#include <time.h>
 
 typedef struct variable {
     char *name;
@@ -116,6 +118,8 @@ extern char *trap_list[];
 extern char *the_current_working_directory;
 extern char *dollar_vars[];
 extern void *last_procsub_child;
+extern pid_t dollar_dollar_pid, shell_pgrp;
+extern time_t shell_start_time;
 
 extern int parse_and_execute(char *, const char *, int);
 extern void clear_unwind_protect_list(int);

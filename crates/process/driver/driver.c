@@ -13,6 +13,7 @@
 #include "descriptors.h"
 #include "state.h"
 #include "wire.h"
+#include "zygote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -288,6 +289,8 @@ static void serve(void) {
             become(&in);
         else if (request.kind == FRAME_SERVICE)
             become_service(&in, fds, fd_count);
+        else if (request.kind == FRAME_FORK && fork_shell(fds, fd_count))
+            shell_pid = getpid();
     }
 }
 

@@ -22,6 +22,7 @@ enum {
     FRAME_RUN = 3,      /* daemon: run this; driver: done */
     FRAME_BAD_CWD = 4,  /* driver: not run, the directory for this call cannot be entered */
     FRAME_SERVICE = 5,  /* daemon: become this service; driver: I will, and this is my last word */
+    FRAME_FORK = 7,     /* daemon: fork a shell; driver: this is its number, or why there is none */
 };
 
 /* Kinds of facts in a state. */

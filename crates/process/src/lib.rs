@@ -6,6 +6,7 @@
 //! - [`shell`]: a live bash under the driver: restores a state, runs a command, reads its output and its changes.
 //! - [`facts`]: a shell's state as the driver reports it.
 //! - [`spawn`]: starting bash.
+//! - [`zygote`]: forking shells from one that was started.
 //! - [`cage`]: the processes of one shell or service: counting, freezing, limiting and killing them.
 //! - [`cgroup`]: control groups, where the machine has them.
 //! - [`proc`]: reading `/proc`.
@@ -39,6 +40,7 @@ pub mod stdio;
 mod strays;
 mod sync;
 mod wire;
+pub mod zygote;
 
 pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits};
 pub use exit::ExitStatus;
@@ -54,3 +56,4 @@ pub use service::{
 };
 pub use shell::{Ends, LiveShell, Progress, Report, RunSpec, ShellSpec, StartError, Stderr, Stdin, Stream};
 pub use strays::{become_subreaper, reap_strays};
+pub use zygote::{Forking, Zygote};

@@ -81,7 +81,7 @@ impl ServiceProcess {
         // It is our child unless an earlier daemon started it.
         let keeper = WaitId::PidFd(self.keeper.get_ref().as_fd());
         if let Ok(Some(_)) = waitid(keeper, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
-            spawn::awaited().remove(&self.stamps.keeper.pid);
+            spawn::awaited().remove(self.stamps.keeper.pid);
         }
         let exit = left_exit(&self.directory).unwrap_or(ServiceExit::Unknown);
         if exit == ServiceExit::Unknown {

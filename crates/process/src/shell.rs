@@ -13,6 +13,7 @@ use crate::channel::Channel;
 use crate::exit::ExitStatus;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
+use crate::spawn::{Born, Entrance};
 use crate::stdio::{self, Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
 use crate::{handle, proc, spawn};
@@ -23,8 +24,10 @@ use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 pub(crate) use start_error::START_LIMIT;
 pub use start_error::StartError;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -32,6 +35,8 @@ use tokio::io::unix::AsyncFd;
 pub const INTERRUPT: i32 = 60;
 /// Exit status of a driver that found a bash it does not know; `EXIT_UNSUPPORTED` in `driver.c`.
 const UNSUPPORTED: i32 = 96;
+/// How long a fork may take before the shell that should do it counts as stuck. It takes less than a millisecond.
+const FORK_LIMIT: Duration = Duration::from_secs(5);
 
 /// How to start a shell.
 #[derive(Debug, Clone)]
@@ -119,6 +124,7 @@ pub struct LiveShell {
     cage: Cage,
     spec: ShellSpec,
     version: String,
+    is_forked: bool,
     stdout: Option<Reader>,
     stderr: Option<Reader>,
     ended: Option<ExitStatus>,
@@ -130,34 +136,13 @@ pub struct LiveShell {
 
 impl LiveShell {
     /// Starts a bash, puts it into its cage, and waits until the driver is there.
-    pub async fn start(spec: ShellSpec, mut cage: Cage) -> Result<Self, StartError> {
+    pub async fn start(spec: ShellSpec, cage: Cage) -> Result<Self, StartError> {
         let (ours, theirs) = spawn::channel()?;
         let channel = Channel::new(ours)?;
         let born = spawn::bash(&spec.bash, theirs.as_fd(), cage.mark().as_deref(), cage.entrance().as_ref());
         let born = born.map_err(|error| StartError::of(&spec.bash, error))?;
         drop(theirs);
-        let pid = born.pid;
-        let unwatched = spawn::Unwatched(pid);
-        let raw = handle::number(pid).ok_or_else(|| io::Error::other("bad process id"))?;
-        let handle = pidfd_open(raw, PidfdFlags::NONBLOCK).map_err(io::Error::from)?;
-        let process = stdio::watch(handle, Interest::READABLE)?;
-        std::mem::forget(unwatched);
-        let enclosed = cage.receive(born);
-        let mut shell = Self {
-            pid,
-            process,
-            channel,
-            cage,
-            spec,
-            version: String::new(),
-            stdout: None,
-            stderr: None,
-            ended: None,
-            survivors: Vec::new(),
-            limit_hits: 0,
-            finishing: None,
-        };
-        enclosed?;
+        let mut shell = Self::watched(spec, cage, channel, born)?;
         let hello = tokio::time::timeout(START_LIMIT, shell.reply()).await.map_err(|_| StartError::Stuck)?;
         match hello {
             Some((kind::HELLO, payload)) => {
@@ -169,6 +154,77 @@ impl LiveShell {
         }
     }
 
+    /// A shell that was forked from one of this version. Its driver is there already.
+    pub(crate) fn forked(
+        spec: ShellSpec,
+        cage: Cage,
+        socket: UnixStream,
+        born: Born,
+        version: String,
+    ) -> Result<Self, StartError> {
+        let unwatched = spawn::Unwatched(born.pid);
+        let channel = Channel::new(socket)?;
+        std::mem::forget(unwatched);
+        let mut shell = Self::watched(spec, cage, channel, born)?;
+        shell.version = version;
+        shell.is_forked = true;
+        Ok(shell)
+    }
+
+    /// A process of ours that is ended from now on when this is dropped.
+    fn watched(spec: ShellSpec, mut cage: Cage, channel: Channel, born: Born) -> Result<Self, StartError> {
+        let pid = born.pid;
+        let unwatched = spawn::Unwatched(pid);
+        let raw = handle::number(pid).ok_or_else(|| io::Error::other("bad process id"))?;
+        let handle = pidfd_open(raw, PidfdFlags::NONBLOCK).map_err(io::Error::from)?;
+        let process = stdio::watch(handle, Interest::READABLE)?;
+        std::mem::forget(unwatched);
+        let enclosed = cage.receive(born);
+        let shell = Self {
+            pid,
+            process,
+            channel,
+            cage,
+            spec,
+            version: String::new(),
+            is_forked: false,
+            stdout: None,
+            stderr: None,
+            ended: None,
+            survivors: Vec::new(),
+            limit_hits: 0,
+            finishing: None,
+        };
+        enclosed?;
+        Ok(shell)
+    }
+
+    /// Forks another shell from this one, which has run nothing. The other is a child of ours, uses `control` as its
+    /// socket, and is born in its groups. The inner error is the kernel's; the outer one means that this shell is gone.
+    pub(crate) async fn fork(&mut self, control: OwnedFd, entrance: Entrance) -> io::Result<io::Result<Born>> {
+        // The child may end before we know its number, and must not be taken for a stray.
+        let birth = spawn::births().read().await;
+        let mut descriptors = vec![control, entrance.group];
+        descriptors.extend(entrance.tasks.map(OwnedFd::from));
+        let frame = self.channel.frame(kind::FORK);
+        self.channel.send(frame, &descriptors).await?;
+        drop(descriptors);
+        let reply = tokio::time::timeout(FORK_LIMIT, self.reply()).await;
+        let Ok(Some((kind::FORK, payload))) = reply else {
+            return Err(io::Error::other("the shell that should fork another is gone"));
+        };
+        let mut reader = wire::Reader::new(&payload);
+        let (Some(pid), Some(error)) = (reader.u32(), reader.u32()) else {
+            return Err(io::Error::other("the driver's answer cannot be read"));
+        };
+        if pid == 0 {
+            return Ok(Err(io::Error::from_raw_os_error(error as i32)));
+        }
+        spawn::awaited().insert(pid);
+        drop(birth);
+        Ok(Ok(Born { pid, is_inside: true }))
+    }
+
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -176,6 +232,11 @@ impl LiveShell {
     /// Its version, as bash says it.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Whether it was forked, and not started.
+    pub fn is_forked(&self) -> bool {
+        self.is_forked
     }
 
     /// Says whom it and what it starts work for.

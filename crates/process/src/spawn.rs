@@ -18,6 +18,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock};
+use tokio::sync::RwLock;
 
 /// The driver as it was built; see `build.rs`.
 const DRIVER: &[u8] = include_bytes!(env!("SHELLKEEP_DRIVER"));
@@ -145,10 +146,50 @@ pub(crate) fn start(
     Ok(born)
 }
 
+/// Children that a part of this program waits for.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    pids: BTreeSet<u32>,
+    /// One that has ended and hides from [`crate::reap_strays`] who else has.
+    in_the_way: Option<u32>,
+}
+
+impl Awaited {
+    /// From now on someone waits for this child.
+    pub(crate) fn insert(&mut self, pid: u32) {
+        self.pids.insert(pid);
+    }
+
+    pub(crate) fn contains(&self, pid: u32) -> bool {
+        self.pids.contains(&pid)
+    }
+
+    /// This child has ended and is not reaped yet. False if it was so the last time already.
+    pub(crate) fn is_newly_in_the_way(&mut self, pid: u32) -> bool {
+        self.in_the_way.replace(pid) != Some(pid)
+    }
+
+    /// It was reaped. If it was in the way, we hear once more that a child has ended: others may have.
+    pub(crate) fn remove(&mut self, pid: u32) {
+        self.pids.remove(&pid);
+        if self.in_the_way.take_if(|hiding| *hiding == pid).is_some() {
+            // It cannot fail: the process is our own.
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::CHILD);
+        }
+    }
+}
+
 /// Children that a part of this program waits for. Held while one is started, so that none is ever missing.
-pub(crate) fn awaited() -> MutexGuard<'static, BTreeSet<u32>> {
-    static AWAITED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+pub(crate) fn awaited() -> MutexGuard<'static, Awaited> {
+    static AWAITED: Mutex<Awaited> = Mutex::new(Awaited { pids: BTreeSet::new(), in_the_way: None });
     lock(&AWAITED)
+}
+
+/// Held for reading while another process makes a child of ours, until the child is in [`awaited`]; and for writing while
+/// children that no one waits for are reaped. First come, first served.
+pub(crate) fn births() -> &'static RwLock<()> {
+    static BIRTHS: RwLock<()> = RwLock::const_new(());
+    &BIRTHS
 }
 
 /// A pair of connected sockets: ours, which never blocks, and bash's, which does.
@@ -180,7 +221,7 @@ pub fn reap(pid: u32) -> io::Result<ExitStatus> {
         }
         info.assume_init()
     };
-    awaited().remove(&pid);
+    awaited().remove(pid);
     // SAFETY: after a successful waitid for an exited child, si_status is the field in use.
     let status = unsafe { info.si_status() };
     Ok(if info.si_code == libc::CLD_EXITED { ExitStatus::Exited(status) } else { ExitStatus::Signalled(status) })

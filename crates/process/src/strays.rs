@@ -19,23 +19,28 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// Reaps them; gives how many. Does nothing where strays are not ours: there the children we do not know may be those of
-/// the program that we are a part of.
+/// Reaps them; gives how many. Blocks while a shell is being forked. Does nothing where strays are not ours: there the
+/// children we do not know may be those of the program that we are a part of.
 pub fn reap_strays() -> usize {
     const FIRST: u32 = 1;
     if std::process::id() != FIRST && !IS_SUBREAPER.load(Ordering::SeqCst) {
         return 0;
     }
-    let awaited = spawn::awaited();
+    let _no_births = spawn::births().blocking_write();
+    let mut awaited = spawn::awaited();
     let reap = |pid: u32| {
         let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
         waitpid(Some(pid), WaitOptions::NOHANG).ok().flatten()
     };
     let mut reaped = 0;
     while let Some(pid) = first_ended() {
-        if awaited.contains(&pid) {
-            // The kernel reports only this one until it is reaped; the others are found by a scan.
-            let strays = proc::zombies_of(std::process::id()).into_iter().filter(|pid| !awaited.contains(pid));
+        if awaited.contains(pid) {
+            // The kernel reports only this one until it is reaped. That happens soon, and we are called again then; only
+            // one that no one reaps makes us look at all processes of the machine, which takes milliseconds.
+            if awaited.is_newly_in_the_way(pid) {
+                return reaped;
+            }
+            let strays = proc::zombies_of(std::process::id()).into_iter().filter(|pid| !awaited.contains(*pid));
             return reaped + strays.filter_map(reap).count();
         }
         if reap(pid).is_none() {

@@ -5,7 +5,7 @@ mod trouble;
 
 use crate::admission::{FairNotify, Notified};
 use crate::sync::lock;
-use shellkeep_process::{CageFactory, LiveShell, ShellSpec, StartError};
+use shellkeep_process::{CageFactory, LiveShell, StartError, Zygote};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -68,7 +68,7 @@ struct News {
 /// The shells of a node.
 #[derive(Debug)]
 pub struct Pool {
-    bash: PathBuf,
+    zygote: Zygote,
     scratch: PathBuf,
     factory: Arc<CageFactory>,
     places: Arc<Places>,
@@ -79,9 +79,9 @@ pub struct Pool {
 
 impl Pool {
     /// A pool of at most `limit` shells, `ahead` of them started in advance. `scratch` is an empty directory.
-    pub fn new(bash: PathBuf, scratch: PathBuf, factory: Arc<CageFactory>, limit: usize, ahead: usize) -> Self {
+    pub fn new(zygote: Zygote, scratch: PathBuf, factory: Arc<CageFactory>, limit: usize, ahead: usize) -> Self {
         Self {
-            bash,
+            zygote,
             scratch,
             factory,
             places: Arc::new(Places {
@@ -193,9 +193,11 @@ impl Pool {
     async fn launch(&self, mut place: PoolSlot) -> Result<PooledShell, StartError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shell-{}-{number}", std::process::id());
-        let spec = ShellSpec { bash: self.bash.clone(), rescue: self.scratch.join(&name) };
-        let shell = LiveShell::start(spec, self.factory.cage(&name)).await?;
+        let shell = self.zygote.shell(self.scratch.join(&name), self.factory.cage(&name)).await?;
         metrics::counter!("shellkeep_shells_started_total").increment(1);
+        if shell.is_forked() {
+            metrics::counter!("shellkeep_shells_forked_total").increment(1);
+        }
         place.was_used = true;
         Ok(PooledShell { shell, _place: place })
     }
@@ -236,6 +238,7 @@ impl Pool {
     pub fn close(&self, keep: &HashSet<String>) {
         self.places.limit.store(0, Ordering::SeqCst);
         self.spares().clear();
+        self.zygote.close();
         self.factory.remove(keep);
     }
 

@@ -77,6 +77,8 @@ pub struct Settings {
     pub blobs: Setting<String>,
     /// Shells started in advance.
     pub spare_shells: Setting<usize>,
+    /// Whether shells are forked from a bash that is already loaded.
+    pub fork_shells: Setting<bool>,
     /// The quotas, in the order of [`QuotaName::ALL`].
     pub quotas: Vec<(QuotaName, Setting<u64>)>,
     /// When idle services are stopped.
@@ -184,6 +186,7 @@ impl Settings {
                 |layer| layer.spare_shells,
                 || Ok(DEFAULT_SPARE_SHELLS),
             )?,
+            fork_shells: layers.or("SHELLKEEP_FORK_SHELLS", |layer| layer.fork_shells, true)?,
             quotas: layers.quotas()?,
             idle_services: layers.or("SHELLKEEP_IDLE_SERVICES", |layer| layer.idle_services, DEFAULT_IDLE_SERVICES)?,
             services_on_stop: layers.or("SHELLKEEP_SERVICES_ON_STOP", |layer| layer.services_on_stop, OnStop::Keep)?,
@@ -239,6 +242,7 @@ impl Settings {
             }),
             show("blobs", &self.blobs, String::clone),
             show("spare_shells", &self.spare_shells, ToString::to_string),
+            show("fork_shells", &self.fork_shells, ToString::to_string),
             show("env_pass", &self.env_pass, |names| names.join(",")),
             show("bash", &self.bash, |path| shown_path(path)),
             show("agent_may_restart", &self.agent_may_restart, ToString::to_string),

@@ -12,7 +12,7 @@ use crate::turn::Turn;
 use crate::{terminal, token};
 use control::Running;
 use log::LogFilter;
-use shellkeep_process::{CageMode, own};
+use shellkeep_process::{CageMode, Forking, own};
 use shellkeep_runtime::{AdmissionConfig, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig};
 use shellkeep_server::{
     Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
@@ -400,6 +400,7 @@ async fn start_engine(
     let defaults = AdmissionConfig::default();
     let config = EngineConfig {
         spare_shells: settings.spare_shells.value,
+        forking: if settings.fork_shells.value { Forking::Auto } else { Forking::Off },
         quotas: settings.quotas(),
         agent_may_restart: settings.agent_may_restart.value,
         mcp_undo: settings.mcp_undo.value,

@@ -5,7 +5,8 @@ mod support;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use support::Daemon;
+use support::daemon::signal;
+use support::{Daemon, Settings, groups};
 
 /// Everything a shell can tell of itself, by its own words.
 const DUMP: &str = r#"declare -p; declare -f; alias; shopt; set -o; trap -p; umask; ulimit -S -a; dirs -l -p; printf '%q ' "$@"; enable -n; pwd"#;
@@ -56,8 +57,61 @@ fn survives_everything(daemon: &mut Daemon, session: &str, script: &[u8]) {
     assert_same(&before, &dump(daemon, session), "exit", script);
     daemon.sh(session, "kill -9 $$");
     assert_same(&before, &dump(daemon, session), "kill -9 of the shell", script);
+    kill_zygote(daemon);
+    daemon.hibernate(session);
+    assert_same(&before, &dump(daemon, session), "kill -9 of the zygote", script);
     daemon.restart();
     assert_same(&before, &dump(daemon, session), "kill -9 of the daemon", script);
+}
+
+/// Kills the bash from which shells are forked. Returns its process id.
+fn kill_zygote(daemon: &Daemon) -> u32 {
+    let zygotes = groups::members(&daemon.data(), "zygote-");
+    let [zygote] = zygotes[..] else { panic!("there is one zygote, not {zygotes:?}") };
+    signal(zygote, "KILL");
+    zygote
+}
+
+/// Shells that were forked do not need the one they were forked from, and the next one is forked from another.
+#[test]
+fn a_killed_zygote_is_replaced_and_no_one_notices() {
+    let mut daemon = Daemon::start();
+    let forked = |daemon: &Daemon| {
+        let metrics = daemon.get("/metrics").text();
+        let line = metrics.lines().find_map(|line| line.strip_prefix("shellkeep_shells_forked_total "));
+        line.and_then(|count| count.parse::<u64>().ok()).unwrap_or_default()
+    };
+    for session in ["before", "after"] {
+        daemon.create(session);
+    }
+    assert_eq!(daemon.sh("before", "x=1; sleep 1000 & echo $$ $PPID").exit_code(), Some(0));
+    let (killed, count) = (kill_zygote(&daemon), forked(&daemon));
+    assert!(count > 0, "shells are not forked");
+    assert_eq!(daemon.sh("before", "echo $x; jobs -r | wc -l").out(), "1\n1\n");
+    for round in 0..5 {
+        daemon.hibernate("after");
+        assert_eq!(daemon.sh("after", "echo $((++n))").out(), format!("{}\n", round + 1));
+    }
+    assert!(forked(&daemon) > count, "shells are no longer forked");
+    let zygotes = groups::members(&daemon.data(), "zygote-");
+    assert!(zygotes.len() == 1 && zygotes[0] != killed, "{zygotes:?}");
+    // Nor does one outlive its daemon.
+    daemon.kill();
+    shellkeep_poll::until("the zygote ends with its daemon", || {
+        groups::members(&daemon.data(), "zygote-").is_empty().then_some(())
+    });
+    daemon.restart();
+    assert_eq!(daemon.sh("before", "echo $x").out(), "1\n");
+}
+
+/// The host can turn it off; then each shell is started.
+#[test]
+fn shells_are_started_where_the_host_wants_that() {
+    let daemon = Daemon::with(Settings::default().env("SHELLKEEP_FORK_SHELLS", "false"));
+    daemon.create("s");
+    assert_eq!(daemon.sh("s", "echo $(( $$ == BASHPID ))").out(), "1\n");
+    assert!(groups::members(&daemon.data(), "zygote-").is_empty());
+    assert!(!daemon.get("/metrics").text().contains("shellkeep_shells_forked_total "));
 }
 
 // ---- random states ----

@@ -10,6 +10,7 @@ const POLL: &str = "crates/poll/";
 
 /// Tests that may poll, and what they wait for that sends them no event.
 const MAY_POLL: &[(&str, &str)] = &[
+    ("crates/process/tests/driver/zygote.rs", "the clock"),
     ("crates/process/tests/service/", "processes that are not children of the test"),
     ("crates/runtime/tests/admission.rs", "figures of the node"),
     ("crates/runtime/tests/housekeeping.rs", "services that end, and their logs"),
@@ -31,6 +32,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/shellkeep/tests/scarce.rs", "descriptors that are free again"),
     ("crates/shellkeep/tests/services/", "services, which are not children of the test"),
     ("crates/shellkeep/tests/support/", "services, and processes that a killed daemon leaves"),
+    ("crates/shellkeep/tests/survival.rs", "a process that ends with its daemon"),
     ("crates/shellkeep/tests/top/", "figures that the daemon writes behind the answer"),
 ];
 

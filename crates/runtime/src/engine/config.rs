@@ -6,7 +6,7 @@ use crate::cluster::ClusterConfig;
 use crate::disk::Reclaim;
 use crate::masking::RecordConfig;
 use crate::ops::CheckpointConfig;
-use shellkeep_process::CageMode;
+use shellkeep_process::{CageMode, Forking};
 use shellkeep_session::Quotas;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub struct EngineConfig {
     pub bash: PathBuf,
     /// Shells started in advance.
     pub spare_shells: usize,
+    /// Whether shells are forked from a bash that is already loaded.
+    pub forking: Forking,
     pub quotas: Quotas,
     /// Whether a new token may restart its sessions by default.
     pub agent_may_restart: bool,
@@ -70,6 +72,7 @@ impl EngineConfig {
             data_dir,
             bash,
             spare_shells: 2,
+            forking: Forking::Auto,
             quotas: Quotas::default(),
             agent_may_restart: false,
             mcp_undo: true,

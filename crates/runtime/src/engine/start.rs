@@ -43,7 +43,7 @@ use crate::stored::Stored;
 use crate::thinning::Thinning;
 use crate::work::Work;
 use shellkeep_process::service::{ServiceProcess, ServiceStamps};
-use shellkeep_process::{CageFactory, ProcessStamp};
+use shellkeep_process::{CageFactory, ProcessStamp, Zygote};
 use shellkeep_session::{QuotaName, Stamp};
 use shellkeep_store::{AuditTrail, Store, TokenFile};
 use shellkeep_workspace::Workspaces;
@@ -241,7 +241,8 @@ impl Parts {
         let Self { config, store, quotas, factory, names, masking, .. } = self;
         let shells = node_limits::count(quotas, QuotaName::LiveShells);
         let bash = config.bash.clone();
-        let pool = Pool::new(bash.clone(), data_dir.scratch(), Arc::clone(factory), shells, config.spare_shells);
+        let zygote = Zygote::new(bash.clone(), data_dir.scratch(), CageFactory::clone(factory), config.forking);
+        let pool = Pool::new(zygote, data_dir.scratch(), Arc::clone(factory), shells, config.spare_shells);
         let pool = Arc::new(pool);
         let runs = Arc::new(LiveRuns::default());
         let disk = Arc::new(Disk::new(&data_dir, Arc::clone(quotas)));

@@ -48,6 +48,10 @@ pub struct Layer {
     /// Shells started in advance [default: 2]
     #[arg(long, value_name = "N")]
     pub spare_shells: Option<usize>,
+    /// Whether shells are forked from a bash that is already loaded, where the machine allows it; otherwise each is
+    /// started [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub fork_shells: Option<bool>,
     /// Maximum number of processes of one session [default: 256]
     #[arg(long, value_name = "N")]
     pub session_processes: Option<u64>,
@@ -175,6 +179,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         blobs: env("SHELLKEEP_BLOBS"),
         max_shells: parsed(env, "SHELLKEEP_MAX_SHELLS")?,
         spare_shells: parsed(env, "SHELLKEEP_SPARE_SHELLS")?,
+        fork_shells: parsed(env, "SHELLKEEP_FORK_SHELLS")?,
         session_processes: parsed(env, "SHELLKEEP_SESSION_PROCESSES")?,
         processes: parsed(env, "SHELLKEEP_PROCESSES")?,
         services: parsed(env, "SHELLKEEP_SERVICES")?,

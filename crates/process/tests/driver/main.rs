@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod zygote;
+
 use shellkeep_process::*;
 use std::path::PathBuf;
 
 struct Fixture {
     factory: CageFactory,
+    zygote: Zygote,
     scratch: tempfile::TempDir,
     count: std::cell::Cell<u32>,
 }
@@ -33,18 +36,26 @@ fn bash() -> PathBuf {
 
 impl Fixture {
     fn new() -> Self {
+        Self::with(bash(), CageMode::Auto, Forking::Auto)
+    }
+
+    fn with(bash: PathBuf, mode: CageMode, forking: Forking) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let name = scratch.path().file_name().unwrap().to_str().unwrap().to_owned();
-        let factory =
-            CageFactory::detect(&format!("shellkeep-test{name}"), CageMode::Auto, Limits { per_cage: 128, node: 1000 });
-        Self { factory, scratch, count: std::cell::Cell::new(0) }
+        let limits = Limits { per_cage: 128, node: 1000 };
+        let factory = CageFactory::detect(&format!("shellkeep-test{name}"), mode, limits);
+        let zygote = Zygote::new(bash, scratch.path().to_owned(), factory.clone(), forking);
+        Self { factory, zygote, scratch, count: std::cell::Cell::new(0) }
+    }
+
+    fn next_name(&self) -> String {
+        self.count.set(self.count.get() + 1);
+        format!("s{}", self.count.get())
     }
 
     async fn shell(&self, facts: &[Fact]) -> LiveShell {
-        self.count.set(self.count.get() + 1);
-        let name = format!("s{}", self.count.get());
-        let spec = ShellSpec { bash: bash(), rescue: self.scratch.path().join(&name) };
-        let mut shell = LiveShell::start(spec, self.factory.cage(&name)).await.unwrap();
+        let name = self.next_name();
+        let mut shell = self.zygote.shell(self.scratch.path().join(&name), self.factory.cage(&name)).await.unwrap();
         assert_eq!(shell.restore(facts).await.unwrap(), []);
         shell
     }
@@ -52,6 +63,7 @@ impl Fixture {
 
 impl Drop for Fixture {
     fn drop(&mut self) {
+        self.zygote.close();
         self.factory.remove(&Default::default());
     }
 }
