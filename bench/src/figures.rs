@@ -4,6 +4,7 @@ mod against;
 mod create;
 mod crowd;
 mod files;
+mod fork;
 mod greedy;
 mod hops;
 mod hostile;
@@ -24,12 +25,13 @@ use crate::setup::Setup;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 15] = [
+pub const ALL: [(&str, Figure); 16] = [
     ("warm", warm::measure),
     ("hops", hops::measure),
     ("against", against::measure),
     ("mcp", mcp::measure),
     ("spawn", spawn::measure),
+    ("fork", fork::measure),
     ("wake", wake::measure),
     ("output", output::measure),
     ("record", record::measure),

@@ -1,0 +1,103 @@
+//! A shell for a session: forked from a bash that is loaded, beside one that is started. And what a new session's first
+//! command takes.
+
+use crate::fallible::Fallible;
+use crate::library::{self, Library};
+use crate::report::{Report, Row};
+use crate::setup::Setup;
+use crate::stats::Rounds;
+use shellkeep_process::{CageFactory, CageMode, Forking, Limits, Zygote};
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// Turns of both ways; with a turn's starts, well over a thousand of each in a full run.
+const TURNS: usize = 3;
+/// More live shells than a turn makes sessions.
+const LIVE_SHELLS: usize = 200;
+const SPARE_SHELLS: usize = 2;
+const LIMITS: Limits = Limits { per_cage: 64, node: 1000 };
+/// A new session answers its first command within this many milliseconds.
+const FIRST_MS: f64 = 1.0;
+
+pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let forks = Shells::new(&setup.bash, Forking::Auto)?;
+    let starts = Shells::new(&setup.bash, Forking::Off)?;
+    let (mut forked, mut started) = (Rounds::default(), Rounds::default());
+    for _ in 0..setup.effort.rounds * TURNS {
+        started.push(starts.times(&runtime, setup.effort.starts)?);
+        forked.push(forks.times(&runtime, setup.effort.starts)?);
+    }
+    let what = "a shell that takes a command: forked from a loaded bash, beside started".to_owned();
+    report.row(Row::latency(what, started.middle(), forked.middle(), None));
+    for shells in [forks, starts] {
+        runtime.block_on(async { shells.close() });
+    }
+    first_command(setup, report)
+}
+
+/// One way to make shells.
+struct Shells {
+    scratch: TempDir,
+    factory: CageFactory,
+    zygote: Zygote,
+    made: AtomicU64,
+}
+
+impl Shells {
+    fn new(bash: &Path, forking: Forking) -> Fallible<Self> {
+        let scratch = tempfile::tempdir()?;
+        let name = format!("shellkeep-bench-{}-{forking:?}", std::process::id());
+        let factory = CageFactory::detect(&name, CageMode::Auto, LIMITS);
+        let zygote = Zygote::new(bash.to_owned(), scratch.path().to_owned(), factory.clone(), forking);
+        Ok(Self { scratch, factory, zygote, made: AtomicU64::new(0) })
+    }
+
+    /// Makes shells, one after the other, each until it has taken over a state.
+    fn times(&self, runtime: &Runtime, count: usize) -> Fallible<Vec<Duration>> {
+        runtime.block_on(async {
+            let mut times = Vec::with_capacity(count);
+            for _ in 0..count {
+                let name = format!("shell-{}", self.made.fetch_add(1, Ordering::Relaxed));
+                let start = Instant::now();
+                let mut shell = self.zygote.shell(self.scratch.path().join(&name), self.factory.cage(&name)).await?;
+                shell.restore(&[]).await?;
+                times.push(start.elapsed());
+                shell.kill_all();
+                shell.ended().await;
+            }
+            Ok(times)
+        })
+    }
+
+    fn close(self) {
+        self.zygote.close();
+        self.factory.remove(&HashSet::new());
+    }
+}
+
+fn first_command(setup: &Setup, report: &mut Report) -> Fallible<()> {
+    let library = Library::start(&setup.bash, LIVE_SHELLS, SPARE_SHELLS)?;
+    let mut first = Rounds::default();
+    for _ in 0..setup.effort.rounds {
+        let count = setup.effort.starts;
+        first.push(library.with(move |engine| async move {
+            let mut times = Vec::with_capacity(count);
+            for _ in 0..count {
+                let id = library::create(&engine).await?;
+                let start = Instant::now();
+                library::run(&engine, &id, "true").await?;
+                times.push(start.elapsed());
+                engine.destroy(&id).await?;
+            }
+            Ok(times)
+        })?);
+    }
+    let milliseconds = first.middle().p50 * 1000.0;
+    report.row(Row::limit("first command of a new session, library".to_owned(), milliseconds, "ms", FIRST_MS));
+    Ok(())
+}
