@@ -54,6 +54,8 @@ pub use service::log::{LogWatch, ServiceLog};
 pub use service::{
     ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit,
 };
-pub use shell::{Ends, LiveShell, Progress, Report, RunSpec, ShellSpec, StartError, Stderr, Stdin, Stream};
+pub use shell::{
+    Ends, LiveShell, Progress, Report, RunSpec, ShellOrigin, ShellSpec, StartError, Stderr, Stdin, Stream,
+};
 pub use strays::{become_subreaper, reap_strays};
 pub use zygote::{Forking, Zygote};

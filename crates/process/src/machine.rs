@@ -25,7 +25,7 @@ pub async fn probe(bash: &Path, scratch: &Path) -> Machine {
     let factory = CageFactory::detect(&name, CageMode::Auto, Limits { per_cage: 16, node: 16 });
     let spec = ShellSpec { bash: bash.to_owned(), rescue: scratch.join(format!("{name}.rescue")) };
     let bash = match LiveShell::start(spec, factory.cage("probe")).await {
-        Ok(shell) => Ok(shell.version().to_owned()),
+        Ok(shell) => Ok(shell.origin().version.clone()),
         Err(error) => Err(error.to_string()),
     };
     let found = Machine {

@@ -6,6 +6,7 @@
 mod ends;
 mod finish;
 pub(crate) mod frames;
+mod process;
 mod start_error;
 
 use crate::cage::Cage;
@@ -14,22 +15,20 @@ use crate::exit::ExitStatus;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
 use crate::spawn::{Born, Entrance};
-use crate::stdio::{self, Reader, Writer, poll_streams};
+use crate::stdio::{Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
 use crate::{handle, proc, spawn};
 pub use ends::{Ends, Stdin};
 use frames::{flag, read_problems, write_command, write_restore};
+use process::ShellProcess;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 pub(crate) use start_error::START_LIMIT;
 pub use start_error::StartError;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// The signal that the driver takes as a request to interrupt; `INTERRUPT_SIGNAL` in `driver.c`.
 pub const INTERRUPT: i32 = 60;
@@ -115,19 +114,25 @@ pub enum Progress {
     BadCwd(String),
 }
 
+/// Where a shell comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShellOrigin {
+    /// Its version, as bash says it.
+    pub version: String,
+    /// Whether it was forked, and not started.
+    pub is_forked: bool,
+}
+
 /// A live bash.
 #[derive(Debug)]
 pub struct LiveShell {
-    pid: u32,
-    process: AsyncFd<OwnedFd>,
+    process: ShellProcess,
     channel: Channel,
     cage: Cage,
     spec: ShellSpec,
-    version: String,
-    is_forked: bool,
+    origin: ShellOrigin,
     stdout: Option<Reader>,
     stderr: Option<Reader>,
-    ended: Option<ExitStatus>,
     survivors: Vec<ProcessStamp>,
     limit_hits: u64,
     /// The result of the running command, once it is there and while its output is still being read.
@@ -142,55 +147,36 @@ impl LiveShell {
         let born = spawn::bash(&spec.bash, theirs.as_fd(), cage.mark().as_deref(), cage.entrance().as_ref());
         let born = born.map_err(|error| StartError::of(&spec.bash, error))?;
         drop(theirs);
-        let mut shell = Self::watched(spec, cage, channel, born)?;
+        let mut shell = Self::of(born, spec, cage, channel, ShellOrigin::default())?;
         let hello = tokio::time::timeout(START_LIMIT, shell.reply()).await.map_err(|_| StartError::Stuck)?;
         match hello {
             Some((kind::HELLO, payload)) => {
                 let version = wire::Reader::new(&payload).bytes().unwrap_or_default();
-                shell.version = String::from_utf8_lossy(&version).into_owned();
+                shell.origin.version = String::from_utf8_lossy(&version).into_owned();
                 Ok(shell)
             }
-            _ => Err(unsupported(&shell.spec.bash, shell.ended)),
+            _ => Err(unsupported(&shell.spec.bash, shell.process.ended)),
         }
     }
 
-    /// A shell that was forked from one of this version. Its driver is there already.
-    pub(crate) fn forked(
-        spec: ShellSpec,
-        cage: Cage,
-        socket: UnixStream,
+    /// A process of ours, in its cage from now on, and ended when this is dropped.
+    pub(crate) fn of(
         born: Born,
-        version: String,
+        spec: ShellSpec,
+        mut cage: Cage,
+        channel: Channel,
+        origin: ShellOrigin,
     ) -> Result<Self, StartError> {
-        let unwatched = spawn::Unwatched(born.pid);
-        let channel = Channel::new(socket)?;
-        std::mem::forget(unwatched);
-        let mut shell = Self::watched(spec, cage, channel, born)?;
-        shell.version = version;
-        shell.is_forked = true;
-        Ok(shell)
-    }
-
-    /// A process of ours that is ended from now on when this is dropped.
-    fn watched(spec: ShellSpec, mut cage: Cage, channel: Channel, born: Born) -> Result<Self, StartError> {
-        let pid = born.pid;
-        let unwatched = spawn::Unwatched(pid);
-        let raw = handle::number(pid).ok_or_else(|| io::Error::other("bad process id"))?;
-        let handle = pidfd_open(raw, PidfdFlags::NONBLOCK).map_err(io::Error::from)?;
-        let process = stdio::watch(handle, Interest::READABLE)?;
-        std::mem::forget(unwatched);
+        let process = ShellProcess::watch(born.pid)?;
         let enclosed = cage.receive(born);
         let shell = Self {
-            pid,
             process,
             channel,
             cage,
             spec,
-            version: String::new(),
-            is_forked: false,
+            origin,
             stdout: None,
             stderr: None,
-            ended: None,
             survivors: Vec::new(),
             limit_hits: 0,
             finishing: None,
@@ -226,17 +212,12 @@ impl LiveShell {
     }
 
     pub fn pid(&self) -> u32 {
-        self.pid
+        self.process.pid
     }
 
-    /// Its version, as bash says it.
-    pub fn version(&self) -> &str {
-        &self.version
-    }
-
-    /// Whether it was forked, and not started.
-    pub fn is_forked(&self) -> bool {
-        self.is_forked
+    /// Where it comes from.
+    pub fn origin(&self) -> &ShellOrigin {
+        &self.origin
     }
 
     /// Says whom it and what it starts work for.
@@ -251,7 +232,7 @@ impl LiveShell {
 
     /// Files and pipes that commands opened in it and left open.
     pub fn open_descriptors(&self) -> Vec<(u32, String)> {
-        proc::open_descriptors(self.pid)
+        proc::open_descriptors(self.process.pid)
     }
 
     /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
@@ -345,37 +326,18 @@ impl LiveShell {
             Poll::Ready(Some(frame)) => Poll::Ready(Some(frame)),
             // A command may have closed our socket, or given it to a child, so that it stays open when the shell ends.
             Poll::Ready(None) | Poll::Pending => {
-                if self.channel.is_forged() && self.ended.is_none() {
+                if self.channel.is_forged() && self.process.ended.is_none() {
                     self.kill_all();
                 }
-                self.poll_exit(cx).map(|()| None)
+                self.process.poll_exit(cx).map(|()| None)
             }
         }
-    }
-
-    /// Ready once the process has ended; it is reaped then.
-    fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.ended.is_some() {
-            return Poll::Ready(());
-        }
-        match self.process.poll_read_ready(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(_) => {
-                self.ended = spawn::reap(self.pid).ok().or(Some(ExitStatus::Signalled(9)));
-                Poll::Ready(())
-            }
-        }
-    }
-
-    async fn wait_exit(&mut self) -> Option<ExitStatus> {
-        let ended = tokio::time::timeout(START_LIMIT, std::future::poll_fn(|cx| self.poll_exit(cx))).await;
-        ended.ok().and(self.ended)
     }
 
     /// Waits for the shell to end by itself, as it may between commands.
     pub async fn ended(&mut self) -> ExitStatus {
-        std::future::poll_fn(|cx| self.poll_exit(cx)).await;
-        self.ended.unwrap_or(ExitStatus::Signalled(9))
+        std::future::poll_fn(|cx| self.process.poll_exit(cx)).await;
+        self.process.ended.unwrap_or(ExitStatus::Signalled(9))
     }
 
     /// Asks bash to stop what it is doing and come back to us. Children are not touched.
@@ -394,10 +356,10 @@ impl LiveShell {
     }
 
     fn ask(&self, value: i32) {
-        if self.ended.is_some() {
+        if self.process.ended.is_some() {
             return;
         }
-        let Ok(pid) = libc::pid_t::try_from(self.pid) else { return };
+        let Ok(pid) = libc::pid_t::try_from(self.process.pid) else { return };
         // Which run it is for, and the signal: the driver must not take it for another. See `on_interrupt` in `driver.c`.
         let [first, second, third, ..] = *self.channel.nonce();
         let value = i32::from_be_bytes([first, second, third, value as u8]);
@@ -408,7 +370,7 @@ impl LiveShell {
 
     /// Sends a signal to the shell itself.
     pub fn signal_shell(&self, signal: Signal) {
-        let _ = pidfd_send_signal(self.process.get_ref(), signal);
+        self.process.signal(signal);
     }
 
     /// Sends a signal to what the running command started; what earlier commands left running is spared.
@@ -438,7 +400,7 @@ impl Drop for LiveShell {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.spec.rescue);
         self.kill_all();
-        let (pid, is_reaped) = (self.pid, self.ended.is_some());
+        let (pid, is_reaped) = (self.process.pid, self.process.ended.is_some());
         let cage = std::mem::replace(&mut self.cage, Cage::empty());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             // Killed, so this does not wait long; not reaping would leave a zombie for as long as we live.

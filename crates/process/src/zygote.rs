@@ -2,11 +2,11 @@
 //! starting one. Where that is not possible, shells are started.
 
 use crate::cage::{Cage, CageFactory};
-use crate::shell::{LiveShell, ShellSpec, StartError};
+use crate::channel::Channel;
+use crate::shell::{LiveShell, ShellOrigin, ShellSpec, StartError};
 use crate::spawn::{self, Born};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Mutex;
@@ -38,10 +38,9 @@ pub struct Zygote {
 
 /// A shell that was forked.
 struct Forked {
-    /// Our end of its socket.
-    socket: UnixStream,
     born: Born,
-    version: String,
+    channel: Channel,
+    origin: ShellOrigin,
 }
 
 /// A zygote that waits for requests.
@@ -86,7 +85,7 @@ impl Zygote {
     pub async fn shell(&self, rescue: PathBuf, cage: Cage) -> Result<LiveShell, StartError> {
         let spec = ShellSpec { bash: self.bash.clone(), rescue };
         match self.fork(&cage).await {
-            Some(Forked { socket, born, version }) => LiveShell::forked(spec, cage, socket, born, version),
+            Some(Forked { born, channel, origin }) => LiveShell::of(born, spec, cage, channel, origin),
             None => LiveShell::start(spec, cage).await,
         }
     }
@@ -105,7 +104,8 @@ impl Zygote {
         }
         for _ in 0..ATTEMPTS {
             // A new one each time: a child that we did not hear of finds the other end of its own closed, and ends.
-            let (socket, theirs) = spawn::channel().ok()?;
+            let (ours, theirs) = spawn::channel().ok()?;
+            let channel = Channel::new(ours).ok()?;
             let entrance = cage.entrance()?;
             let mut live = self.live.lock().await;
             let origin = Origin::of(&self.bash).ok()?;
@@ -115,7 +115,10 @@ impl Zygote {
             }
             let zygote = live.as_mut()?;
             match zygote.shell.fork(theirs, entrance).await {
-                Ok(Ok(born)) => return Some(Forked { socket, born, version: zygote.shell.version().to_owned() }),
+                Ok(Ok(born)) => {
+                    let origin = ShellOrigin { is_forked: true, ..zygote.shell.origin().clone() };
+                    return Some(Forked { born, channel, origin });
+                }
                 Ok(Err(refused)) => {
                     self.note(&refused);
                     return None;

@@ -195,7 +195,7 @@ impl Pool {
         let name = format!("shell-{}-{number}", std::process::id());
         let shell = self.zygote.shell(self.scratch.join(&name), self.factory.cage(&name)).await?;
         metrics::counter!("shellkeep_shells_started_total").increment(1);
-        if shell.is_forked() {
+        if shell.origin().is_forked {
             metrics::counter!("shellkeep_shells_forked_total").increment(1);
         }
         place.was_used = true;

@@ -35,7 +35,7 @@ impl LiveShell {
         let flags = reader.u32().ok_or_else(unreadable)?;
         let facts = facts::read_all(&mut reader).map_err(|_| unreadable())?;
         let has = |bit: u32| flags & bit != 0;
-        let exit = if has(flag::EXITING) { self.wait_exit().await } else { None };
+        let exit = if has(flag::EXITING) { self.process.wait_exit().await } else { None };
         let late = self.drain(flags, sink).await;
         self.finishing = None;
         let names =
@@ -64,9 +64,9 @@ impl LiveShell {
             let status = wire::Reader::new(&payload).u32().unwrap_or_default() as i32;
             self.finishing = Some(payload);
             let report = self.finish(sink).await?;
-            return Ok(Progress::Reported(Box::new(Report { status, exit: self.ended, ..*report })));
+            return Ok(Progress::Reported(Box::new(Report { status, exit: self.process.ended, ..*report })));
         }
-        let exit = self.ended.unwrap_or(ExitStatus::Signalled(9));
+        let exit = self.process.ended.unwrap_or(ExitStatus::Signalled(9));
         let late = self.drain(flag::FORKED, sink).await;
         Ok(Progress::ShellGone { exit, late })
     }

@@ -64,8 +64,8 @@ async fn a_forked_shell_looks_like_a_started_one() {
     }
     for probe in PROBES {
         let (mut forked, mut started) = (fixture.shell(&[]).await, started(&fixture).await);
-        assert!(forked.is_forked() && !started.is_forked());
-        assert_eq!(forked.version(), started.version());
+        assert!(forked.origin().is_forked && !started.origin().is_forked);
+        assert_eq!(forked.origin().version, started.origin().version);
         assert_eq!(answer(&mut forked, probe).await, answer(&mut started, probe).await, "{probe}");
     }
 }
@@ -127,7 +127,7 @@ async fn a_zygote_that_was_killed_is_replaced() {
     let killed = zygote_of(&fixture).unwrap();
     kill_process(Pid::from_raw(killed as i32).unwrap(), Signal::KILL).unwrap();
     let mut second = fixture.shell(&[]).await;
-    assert!(second.is_forked());
+    assert!(second.origin().is_forked);
     assert_ne!(zygote_of(&fixture), Some(killed));
     assert_eq!(run(&mut first, "echo $x").await.stdout, b"1\n", "shells that were forked do not depend on it");
     assert_eq!(run(&mut second, "echo $x").await.stdout, b"\n");
@@ -144,14 +144,14 @@ async fn a_new_bash_makes_a_new_zygote() {
     }
     let of = |shell: &LiveShell| std::fs::read_link(format!("/proc/{}/exe", shell.pid())).unwrap();
     let first = fixture.shell(&[]).await;
-    assert_eq!((of(&first).as_path(), first.is_forked()), (path.as_path(), true));
+    assert_eq!((of(&first).as_path(), first.origin().is_forked), (path.as_path(), true));
     // As a package manager does it.
     let newer = directory.path().join("bash.new");
     std::fs::copy(bash(), &newer).unwrap();
     std::fs::rename(&newer, &path).unwrap();
     assert!(of(&first).ends_with("bash (deleted)"));
     let second = fixture.shell(&[]).await;
-    assert_eq!((of(&second).as_path(), second.is_forked()), (path.as_path(), true));
+    assert_eq!((of(&second).as_path(), second.origin().is_forked), (path.as_path(), true));
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn where_there_is_no_zygote_shells_are_started() {
     for (mode, forking) in [(CageMode::Marks, Forking::Auto), (CageMode::Auto, Forking::Off)] {
         let fixture = Fixture::with(bash(), mode, forking);
         let mut shell = fixture.shell(&[]).await;
-        assert!(!shell.is_forked());
+        assert!(!shell.origin().is_forked);
         assert_eq!(run(&mut shell, "echo $$").await.stdout, format!("{}\n", shell.pid()).into_bytes());
         assert_eq!(zygote_of(&fixture), None);
     }
