@@ -5,6 +5,7 @@ mod arrive;
 mod files;
 mod look;
 mod members;
+mod removals;
 mod told;
 
 use crate::checkpoints::Checkpoints;
@@ -15,6 +16,7 @@ use files::Brought;
 pub(crate) use files::SharedFiles;
 use look::{Look, away, holder, shown};
 pub(crate) use members::Members;
+pub(crate) use removals::Removals;
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
 use shellkeep_shared::{
@@ -81,6 +83,7 @@ pub(crate) struct Cluster {
     files: Option<Arc<SharedFiles>>,
     node: String,
     members: Members,
+    removals: Arc<Removals>,
     data_dir: String,
     store: Store,
     names: Arc<Names>,
@@ -109,18 +112,18 @@ impl Cluster {
         let options = ShipOptions { tier, node, when_alone, remembered, news };
         let ship = Arc::new(Ship::start(options).map_err(|error| error.to_string())?);
         let members = Members::new(Arc::clone(&ship), entry);
+        let removals = Removals::new(Arc::clone(&ship), &config.node);
         let data_dir = data_dir.to_string_lossy().into_owned();
         let Own { store, names, workspaces, checkpoints } = own;
         let open = |root: &PathBuf| SharedFiles::open(root.clone(), checkpoints, Arc::clone(&ship)).map(Arc::new);
         let files = config.blobs.as_ref().map(open).transpose().map_err(|error| format!("blobs: {error}"))?;
-        Ok(Self { ship, files, node: config.node.clone(), members, data_dir, store, names, workspaces })
+        Ok(Self { ship, files, node: config.node.clone(), members, removals, data_dir, store, names, workspaces })
     }
 
-    /// Shares a record that this node's store has.
+    /// Shares a record that this node's store has. The end of a session is not shared as a record: see [`Removals`].
     pub(crate) fn offer(&self, record: &Record) {
-        match record.event.destroys() {
-            true => self.ship.remove(&record.session_id),
-            false => self.ship.offer(record),
+        if !record.event.destroys() {
+            self.ship.offer(record);
         }
     }
 
@@ -169,6 +172,11 @@ impl Cluster {
         &self.members
     }
 
+    /// Deletions that the shared store has not followed yet.
+    pub(crate) fn removals(&self) -> &Arc<Removals> {
+        &self.removals
+    }
+
     /// Sends what it can and leaves the cluster. Blocks meanwhile.
     pub(crate) fn close(&self) {
         self.ship.close();
@@ -179,7 +187,7 @@ impl Cluster {
         if let Some(node) = self.members.served_by()? {
             return Ok((Whereabouts::There(node), false));
         }
-        if self.ship.is_open(id) {
+        if self.ship.is_open(id) || self.removals.is_waiting(id) {
             return Ok((Whereabouts::Here, false));
         }
         let look = match self.look(id).await {
@@ -234,6 +242,9 @@ impl Cluster {
     /// Makes a session this node's, before it is used: claims it, and brings what this node and the shared store have of it
     /// together. Gives its state.
     pub(crate) async fn take(&self, id: &SessionId, local: Option<SessionState>) -> Result<SessionState, OpError> {
+        if self.removals.is_waiting(id) {
+            return Err(not_found(id));
+        }
         let request = self.request(id, local.as_ref(), false)?;
         let (nonce, alone) = (request.ask.nonce.clone(), self.ship.alone());
         let asked = self.ship.ask(move |tier| {
@@ -422,6 +433,9 @@ impl Cluster {
     /// Claims the name of a session that is to be created. The caller records it and its owner.
     pub(crate) async fn create(&self, id: &SessionId, agent: Option<&str>) -> Result<Creation, OpError> {
         self.members.check_serving()?;
+        if self.removals.is_waiting(id) {
+            return Err(ClusterError::NameInUse { session_id: id.to_string() }.into());
+        }
         let mut request = self.request(id, None, true)?;
         request.agent = agent.map(str::to_owned);
         let nonce = request.ask.nonce.clone();

@@ -116,7 +116,7 @@ impl SessionContext {
     }
 
     /// Waits for the disk, if the host configured that. Returns a notice if the disk failed.
-    async fn sync(&self) -> Option<Notice> {
+    pub(crate) async fn sync(&self) -> Option<Notice> {
         let error = self.store.sync().await.err()?;
         tracing::warn!(%error, "the journal is not on disk yet");
         Some(notices::not_on_disk(&error.reason))

@@ -71,8 +71,8 @@ pub(crate) fn remove_files(deletion: &Deletion, data_dir: &Path, workspaces: &Wo
 
 /// A deletion that an earlier daemon had started.
 pub(crate) struct Unfinished {
-    deletion: Deletion,
-    note: Pending,
+    pub(crate) deletion: Deletion,
+    pub(crate) note: Pending,
 }
 
 /// What is needed to complete unfinished operations.
@@ -128,14 +128,13 @@ impl Settler<'_> {
         Ok(true)
     }
 
-    /// Removes the files of sessions that were being removed.
-    pub(crate) async fn finish_deletions(&self, unfinished: Vec<Unfinished>) {
-        for Unfinished { deletion, note } in unfinished {
+    /// Removes the files of sessions that were being removed. The notes stay for the caller.
+    pub(crate) async fn finish_deletions(&self, unfinished: &[Unfinished]) {
+        for Unfinished { deletion, .. } in unfinished {
             if let Err(error) = self.store.flush_about(&deletion.id).await {
                 tracing::warn!(session = %deletion.id, %error, "its recording may be behind");
             }
-            remove_files(&deletion, self.data_dir, self.workspaces, &self.checkpoints.home(&deletion.id));
-            note.done();
+            remove_files(deletion, self.data_dir, self.workspaces, &self.checkpoints.home(&deletion.id));
             tracing::warn!(session = %deletion.id, "completed a deletion that the last daemon had started");
         }
     }

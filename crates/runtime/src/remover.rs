@@ -40,34 +40,40 @@ impl Remover {
         noted.inspect_err(|error| tracing::warn!(session = %deletion.id, %error, "cannot note a deletion")).ok()
     }
 
-    /// Deletes a session's name and files, after its end is recorded.
+    /// Deletes a session's name and files, after its end is recorded, and the session where nodes share a store.
     pub(crate) async fn finish(&self, deletion: Deletion, pending: Option<Pending>) {
-        let id = deletion.id.clone();
+        self.remove_here(&deletion).await;
+        match (&self.cluster, pending) {
+            (Some(cluster), note) => cluster.removals().finish(&deletion, note).await,
+            (None, Some(note)) => note.done(),
+            (None, None) => {}
+        }
+        // Last: a new session of this name must not find anything of the old one.
+        self.names.remove(&deletion.id);
+    }
+
+    async fn remove_here(&self, deletion: &Deletion) {
+        let id = &deletion.id;
         // What ran in the background was killed; its end will not be reported.
-        self.runs.forget_detached(&id);
-        self.disk.forget(&id);
-        self.thinning.forget(&id);
-        self.secrets.forget(&id);
+        self.runs.forget_detached(id);
+        self.disk.forget(id);
+        self.thinning.forget(id);
+        self.secrets.forget(id);
         if deletion.kept.is_some() {
             // Until then lines may be written for which outputs are looked at.
-            let _ = self.store.flush_about(&id).await;
+            let _ = self.store.flush_about(id).await;
         }
         if let Some(files) = self.cluster.as_ref().and_then(|cluster| cluster.files())
-            && let Err(reason) = files.remove(&id, deletion.created_at).await
+            && let Err(reason) = files.remove(id, deletion.created_at).await
         {
             tracing::warn!(session = %id, reason, "the checkpoints of a removed session stay where other nodes can read them");
         }
         let (data_dir, workspaces) = (self.data_dir.root().to_owned(), self.workspaces.clone());
-        let checkpoints = self.checkpoints.home(&id);
+        let (checkpoints, deletion) = (self.checkpoints.home(id), deletion.clone());
         let removal = tokio::task::spawn_blocking(move || {
             pending::remove_files(&deletion, &data_dir, &workspaces, &checkpoints);
         });
         let _ = removal.await;
-        if let Some(pending) = pending {
-            pending.done();
-        }
-        // Last: a new session of this name must not find anything of the old one.
-        self.names.remove(&id);
     }
 
     /// An unreadable session can still be deleted.
@@ -119,6 +125,7 @@ impl Remover {
     /// Deletes the files of a fork that could not be completed.
     pub(crate) async fn forget_fork(&self, id: &SessionId) {
         let workspace = self.workspaces.of(id);
-        self.finish(Deletion::of_files(id, workspace), None).await;
+        self.remove_here(&Deletion::of_files(id, workspace)).await;
+        self.names.remove(id);
     }
 }

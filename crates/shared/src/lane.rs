@@ -76,8 +76,6 @@ pub(crate) struct Lane {
     rest: Option<Line>,
     /// Its actor has left: the lease is given up once everything is sent.
     pub is_closing: bool,
-    /// The session was removed.
-    pub is_removed: bool,
 }
 
 impl Lane {
@@ -93,7 +91,6 @@ impl Lane {
             waiters: Vec::new(),
             rest: None,
             is_closing: false,
-            is_removed: false,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::lane::{Lane, Line, Rewind, Settled};
 use crate::tenure::Tenure;
 use crate::tier::{Append, Appended, Down, Tier};
 use shellkeep_session::SessionId;
-use shellkeep_session::ownership::{Claim, Refusal};
+use shellkeep_session::ownership::Refusal;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, watch};
@@ -133,10 +133,11 @@ impl Lanes {
         Some(Moved::Away(session_id.clone()))
     }
 
-    pub(crate) fn drop_lane(&mut self, session_id: &SessionId, claim: &Claim) {
-        if self.all.get(session_id).is_some_and(|lane| lane.claim == *claim)
-            && let Some(mut lane) = self.all.remove(session_id)
-        {
+    /// The session was deleted here.
+    pub(crate) fn forget(&mut self, session_id: &SessionId) {
+        let unsent = self.unclaimed.remove(session_id).unwrap_or_default();
+        self.queued_bytes -= unsent.iter().map(|line| line.json.len()).sum::<usize>();
+        if let Some(mut lane) = self.all.remove(session_id) {
             self.queued_bytes -= lane.drop_queue();
             lane.answer_all(&Settled::Kept);
         }

@@ -147,7 +147,7 @@ impl Ship {
                 return Settled::HereOnly { reason: reason.clone() };
             }
             let Some(lane) = lanes.all.get_mut(session_id) else { return Settled::Moved };
-            if lane.has(seq) && !lane.is_removed {
+            if lane.has(seq) {
                 return Settled::Kept;
             }
             let (answer, waiting) = oneshot::channel();
@@ -170,21 +170,18 @@ impl Ship {
 
     /// The session sleeps: its lease is given up once everything is sent.
     pub fn end(&self, session_id: &SessionId) {
-        self.mark(session_id, |lane| lane.is_closing = true);
-    }
-
-    /// The session was removed here, and is removed for all.
-    pub fn remove(&self, session_id: &SessionId) {
-        self.mark(session_id, |lane| lane.is_removed = true);
-    }
-
-    fn mark(&self, session_id: &SessionId, change: impl FnOnce(&mut Lane)) {
         let mut lanes = self.shared.lanes();
         if let Some(lane) = lanes.all.get_mut(session_id) {
-            change(lane);
+            lane.is_closing = true;
             lanes.dirty.insert(session_id.clone());
             self.shared.work.notify_one();
         }
+    }
+
+    /// The session was deleted here: nothing of it is sent.
+    pub fn forget(&self, session_id: &SessionId) {
+        self.shared.lanes().forget(session_id);
+        self.shared.work.notify_one();
     }
 
     /// The claim under which this node sends a session's records.

@@ -171,7 +171,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Shortens what the tier has, gives up leases, removes sessions.
+    /// Shortens what the tier has, and gives up leases.
     fn tidy(&mut self) -> Result<(), Down> {
         let dirty: Vec<SessionId> = {
             let Lanes { dirty, all, .. } = &mut *self.shared.lanes();
@@ -179,17 +179,12 @@ impl Worker {
             dirty.extract_if(|id| !all.get(id).is_some_and(Lane::is_ready)).collect()
         };
         for session_id in dirty {
-            let (claim, rest, is_removed, is_closing) = {
+            let (claim, rest, is_closing) = {
                 let mut lanes = self.shared.lanes();
                 let Some(lane) = lanes.all.get_mut(&session_id) else { continue };
                 let is_closing = lane.is_closing && lane.is_empty();
-                (lane.claim.clone(), lane.take_rest(), lane.is_removed, is_closing)
+                (lane.claim.clone(), lane.take_rest(), is_closing)
             };
-            if is_removed {
-                self.tier.remove(&session_id, &claim)?;
-                self.shared.lanes().drop_lane(&session_id, &claim);
-                continue;
-            }
             if let Some(rest) = rest {
                 self.tier.rest(&session_id, &claim, &rest.json)?;
             }

@@ -61,6 +61,11 @@ impl Deletion {
         Self { id: id.clone(), created_at: Timestamp::UNIX_EPOCH, workspace, kept: None }
     }
 
+    /// Whether it is this session that is deleted. The time of creation of an unreadable session is not known.
+    pub fn is_of(&self, meta: &SessionMeta) -> bool {
+        self.id == meta.session_id && [meta.created_at, Timestamp::UNIX_EPOCH].contains(&self.created_at)
+    }
+
     /// The session's last event.
     pub fn event(&self) -> Event {
         match &self.kept {

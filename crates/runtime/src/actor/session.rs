@@ -444,7 +444,8 @@ impl Session {
         let pending = self.ctx.remover.begin(&deletion);
         crash::point(Point::DeleteNoted, self.id().as_str().as_bytes());
         self.journal.put(deletion.event());
-        self.journal.sync().await;
+        // Where nodes share a store, it follows when the files are removed.
+        self.ctx.sync().await;
         crash::point(Point::DeleteRecorded, self.id().as_str().as_bytes());
         self.ctx.remover.finish(deletion, pending).await;
         self.phase = Phase::Gone;

@@ -27,7 +27,7 @@ use crate::masking::Masking;
 use crate::names::Names;
 use crate::node_limits::{self, NodeLimits, adaptive_limits, process_limits};
 use crate::ops::{BoxFuture, OpError};
-use crate::pending::Settler;
+use crate::pending::{Settler, Unfinished};
 use crate::pool::Pool;
 use crate::quotas::NodeQuotas;
 use crate::recordings::Recordings;
@@ -109,7 +109,7 @@ impl Engine {
             let unfinished = settler.settle().await;
             let left =
                 after_crash(&config, &store, &checkpoints, &factory, &boot_id).await.map_err(StartError::Store)?;
-            settler.finish_deletions(unfinished).await;
+            settler.finish_deletions(&unfinished).await;
             let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
             let masking = Masking::new(&config.record)?;
             let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
@@ -126,6 +126,7 @@ impl Engine {
                     Some(Arc::new(started.map_err(StartError::Cluster)?))
                 }
             };
+            forget_deleted(unfinished, cluster.as_deref()).await;
             let parts = Parts {
                 config,
                 store,
@@ -146,6 +147,16 @@ impl Engine {
             }
             Ok(Self::of(inner))
         })
+    }
+}
+
+/// Completes deletions where nodes share a store, before that brings a session back.
+async fn forget_deleted(unfinished: Vec<Unfinished>, cluster: Option<&Cluster>) {
+    for Unfinished { deletion, note } in unfinished {
+        match cluster {
+            Some(cluster) => cluster.removals().finish(&deletion, Some(note)).await,
+            None => note.done(),
+        }
     }
 }
 

@@ -32,6 +32,11 @@ pub enum ClusterError {
         "node '{node}' cannot reach the shared store, and other nodes may have its sessions; nothing was run. Ask another node, or repeat the request; with the same request_id a command runs only once"
     )]
     Alone { node: String },
+    /// The name of a deleted session that the shared store still has.
+    #[error(
+        "session '{session_id}' was deleted, but the shared store cannot be reached and still has it; the name is free when the store is back. Try again, or use another name"
+    )]
+    NameInUse { session_id: String },
     /// No node has this name.
     #[error("there is no node '{node}' among those that are alive")]
     NoSuchNode { node: String },
@@ -50,6 +55,7 @@ impl ClusterError {
             Self::Draining { .. } => "node_draining",
             Self::NodeUnreachable { .. } => "node_unreachable",
             Self::Alone { .. } => "node_alone",
+            Self::NameInUse { .. } => "store_unavailable",
             Self::NoSuchNode { .. } => "node_not_found",
         }
     }
@@ -75,6 +81,7 @@ impl ClusterError {
         match self {
             Self::OwnerUnreachable { session_id, .. }
             | Self::OwnerLost { session_id, .. }
+            | Self::NameInUse { session_id }
             | Self::Moved { session_id } => Some(session_id),
             Self::Draining { .. } | Self::NodeUnreachable { .. } | Self::Alone { .. } | Self::NoSuchNode { .. } => None,
         }

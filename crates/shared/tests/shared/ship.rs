@@ -134,7 +134,7 @@ async fn a_tier_that_came_back_empty_is_given_the_state() {
 }
 
 #[tokio::test]
-async fn a_session_that_sleeps_gives_up_its_lease_and_one_that_is_removed_is_gone() {
+async fn a_session_that_sleeps_gives_up_its_lease_and_one_that_is_forgotten_is_not_sent() {
     let fixture = Fixture::new();
     fixture.begin();
     fixture.ship.offer(&record(&fixture.id, 1));
@@ -148,8 +148,9 @@ async fn a_session_that_sleeps_gives_up_its_lease_and_one_that_is_removed_is_gon
     let head = fixture.claim("n1", None);
     let start = Start { claim: head.owner, from: 2, known: Some(head.last), seq: 1 };
     fixture.ship.begin(&fixture.id, start, |_| None);
-    fixture.ship.remove(&fixture.id);
-    // It waits until the session is gone, if it is not gone already.
-    fixture.ship.settle(&fixture.id, 1).await;
-    assert_eq!(fixture.tier.clone().find(&fixture.id).unwrap(), None);
+    fixture.ship.forget(&fixture.id);
+    assert!(!fixture.ship.is_open(&fixture.id));
+    fixture.ship.offer(&record(&fixture.id, 2));
+    assert_eq!(fixture.ship.settle(&fixture.id, 2).await, Settled::Moved);
+    assert_eq!(fixture.shared(), [1]);
 }

@@ -57,7 +57,8 @@ fn a_node_that_is_cut_off_stops(fault: Fault, is_cut_from_peers: bool) {
     } else {
         assert_eq!((number(&through.json()), through.header("shellkeep-node")), (last + 1, Some("n2")));
     }
-    (to_redis.set(Fault::None), to_second.set(Fault::None));
+    to_redis.set(Fault::None);
+    to_second.set(Fault::None);
     until_within(Duration::from_secs(15), "it is ready again", || {
         (first.get("/readyz").json()["status"] == "ready").then_some(())
     });
@@ -178,5 +179,27 @@ fn a_node_may_refuse_to_serve_alone() {
     until_within(Duration::from_secs(15), "it serves again", || {
         let answer = first.post("/v1/sessions/s/run", &json!({"command": "echo $n"}));
         (answer.status == 200).then(|| assert_eq!(number(&answer.json()), 1))
+    });
+}
+
+/// The shared store brought a session back that was deleted while it could not be reached.
+#[test]
+fn what_is_deleted_while_redis_is_away_is_removed_when_it_is_back() {
+    let redis = Redis::start();
+    let proxy = Proxy::to(redis.address);
+    let first = node("n1", &format!("redis://{}", proxy.address));
+    first.create("s");
+    proxy.set(Fault::BlackHole);
+    until("it knows that Redis is away", || (first.get("/readyz").json()["status"] == "degraded").then_some(()));
+    first.destroy("s");
+    let again = first.post("/v1/sessions", &json!({"session_id": "s"}));
+    assert_eq!((again.status, again.json()["code"].as_str()), (503, Some("store_unavailable")), "{}", again.text());
+    proxy.set(Fault::None);
+    until_within(Duration::from_secs(15), "it is removed in Redis", || {
+        (redis.cli(&["HGET", "sk:{s}:head", "removed"]).trim() == "1").then_some(())
+    });
+    until("the name is free", || {
+        assert_eq!(first.get("/v1/sessions/s").status, 404);
+        (first.post("/v1/sessions", &json!({"session_id": "s"})).status == 201).then_some(())
     });
 }

@@ -203,6 +203,41 @@ fn one_name_is_created_once_and_removed_for_all() {
     first.create("s0");
 }
 
+/// A node that died between recording a deletion and removing the session in Redis brought it back after its next start. If
+/// another node has gone on with the session meanwhile, it stays: nobody was told that it is deleted.
+#[test]
+fn a_deletion_that_was_cut_off_is_completed_in_redis() {
+    for is_taken_over in [false, true] {
+        let redis = Redis::start();
+        let mut first = Daemon::with(redis.settings("n1").env("SHELLKEEP_CRASH_AT", "delete_recorded"));
+        let second = redis.node("n2");
+        first.create("crash-here");
+        first.sh("crash-here", "n=1");
+        let deleted = Request::new("DELETE", "/v1/sessions/crash-here").send(&first.door());
+        assert!(deleted.is_err(), "nobody answers: the daemon is dead");
+        assert_eq!(
+            redis.cli(&["HGET", "sk:{crash-here}:head", "removed"]).trim(),
+            "",
+            "it died too late for this test"
+        );
+        if is_taken_over {
+            let (answer, _) = run_when_taken_over(&second, "crash-here", &json!({"command": "n=$((n+1)); echo $n"}));
+            assert_eq!(answer["stdout"], "2\n");
+        }
+        first.restart_with(redis.settings("n1"));
+        for daemon in [&first, &second] {
+            let found = daemon.get("/v1/sessions/crash-here");
+            assert_eq!(found.status, if is_taken_over { 200 } else { 404 }, "{}", found.text());
+        }
+        if is_taken_over {
+            assert_eq!(first.sh("crash-here", "echo $n").out(), "2\n");
+        } else {
+            assert_eq!(redis.cli(&["HGET", "sk:{crash-here}:head", "removed"]).trim(), "1");
+            first.create("crash-here");
+        }
+    }
+}
+
 #[test]
 fn a_drained_node_gives_its_sessions_to_others() {
     let redis = Redis::start();
