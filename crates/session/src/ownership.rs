@@ -103,6 +103,11 @@ impl Claims {
         self.0.last().map(|last| last.from)
     }
 
+    /// Who wrote a record, as far as is remembered.
+    pub fn of(&self, seq: u64) -> Option<&Claim> {
+        self.0.iter().rev().find(|entry| entry.from <= seq).map(|entry| &entry.claim)
+    }
+
     /// The node that made a record, if it is not the last owner.
     pub fn elsewhere(&self, seq: u64) -> Option<&str> {
         let maker = self.0.iter().rev().find(|entry| entry.from <= seq).or(self.0.first())?;

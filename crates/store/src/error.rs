@@ -25,6 +25,12 @@ pub enum OpenError {
         /// What was given.
         url: String,
     },
+    /// History is written from the journal, and there is none.
+    #[error("history needs a journal, and '{url}' has none; use sqlite:// or file:// for the store, or no history")]
+    NoJournal {
+        /// What was given.
+        url: String,
+    },
     /// A place cannot be written.
     #[error("cannot use {}: {reason}; check that it exists, has space and belongs to this user", path.display())]
     NotWritable {

@@ -16,6 +16,7 @@
 //! - `reader`: readers of the journal, each with a mark; `recording_reader` writes the recordings.
 //! - `scheduler`: the thread that gives the readers their turns.
 //! - [`recordings`]: the sessions' recordings, and what happens when one cannot be written.
+//! - [`feed`]: the journal for a reader outside the store; `feed_port` is what both sides share.
 //! - `request_index`: what a caller's keys started; `requests` are those that the backend may lack.
 //! - [`depth`]: JSON that is nested too deeply.
 //! - `follow`: followers of a session's new records.
@@ -40,6 +41,8 @@ pub mod ended;
 mod error;
 #[doc(hidden)]
 pub mod fault;
+pub mod feed;
+pub mod feed_port;
 mod filesystem;
 mod follow;
 pub mod identity;
@@ -75,6 +78,8 @@ pub use backend::{Backend, BackendError, Entry, Mark, Name, SessionSummary};
 pub use deleted::DeletedSession;
 pub use ended::EndedSessions;
 pub use error::{Durability, OpenError, ReadError, SyncError};
+pub use feed::{Feed, FeedBatch, FeedControl, FeedEntry};
+pub use feed_port::{FEED_BEHIND_BYTES, FeedScrub, Gate, Woken};
 pub use identity::{Arrival, CopyOf, Home};
 pub use journal::AppendError;
 pub use key::PUBLIC_KEY;
@@ -82,7 +87,7 @@ pub use keyed::{Keyed, KeyedEntry, KeyedError, KeyedUse};
 pub use mask::masked_state;
 pub use pending::{Deletion, FileChange, Pending};
 pub use quotas::QuotaFile;
-pub use recordings::RecordOptions;
+pub use recordings::{FeedOptions, RecordOptions};
 pub use request_index::RequestIndex;
 pub use sealed::Survives;
 pub use store::{Store, StoreHold};

@@ -4,6 +4,7 @@ use crate::backend::Backend;
 use crate::check::{self, Checked};
 use crate::error::{Durability, OpenError};
 use crate::fault::Faults;
+use crate::feed_port::FeedPort;
 use crate::filesystem::FilesystemBackend;
 use crate::identity::Home;
 use crate::journal::{Journal, JournalOptions, QUEUE_BYTES, SEGMENT_BYTES};
@@ -120,6 +121,9 @@ impl Store {
         };
         let record = |journal| if options.on { Recordings::open(setup(journal)).map(Some) } else { Ok(None) };
         let backend: Box<dyn Backend> = match &place {
+            StoreLocation::Memory if options.feed.is_some() => {
+                return Err(OpenError::NoJournal { url: url.to_owned() });
+            }
             StoreLocation::Memory => {
                 let recordings = record(None)?;
                 let held = Held { set, home, lock };
@@ -131,6 +135,7 @@ impl Store {
         let Prepared { first, oldest, after } = prepare(data_dir, backend.as_ref(), options.accept_loss)?;
         let is_ahead = scheduler::has_lost_its_end(&directory, backend.applied());
         let recordings = record(Some(&directory))?;
+        let feed = options.feed.map(|feed| FeedPort::from_segment(oldest, feed.gated)).unwrap_or_default();
         let options = JournalOptions {
             first,
             after,
@@ -142,7 +147,7 @@ impl Store {
         };
         let not_writable = |error: io::Error| OpenError::not_writable(&directory, &error);
         let journal = Journal::begin(options, Arc::clone(&faults), Arc::clone(&problems)).map_err(not_writable)?;
-        let shared = Arc::new(Shared::new(journal, faults, problems));
+        let shared = Arc::new(Shared::new(journal, faults, problems, feed));
         let recorder = recordings.map(|recordings| RecordingReader::new(recordings, &directory, backend.id(), oldest));
         let scheduler = Scheduler::new(Arc::clone(&shared), backend, recorder, Found { oldest, is_ahead });
         let thread = std::thread::Builder::new()

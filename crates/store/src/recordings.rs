@@ -58,6 +58,15 @@ pub struct RecordOptions {
     pub signing_key: Option<PathBuf>,
     /// Where signed heads are anchored, and how often.
     pub anchor: Option<AnchorOptions>,
+    /// Whether a reader outside the store follows the journal, and what it may read.
+    pub feed: Option<FeedOptions>,
+}
+
+/// A reader outside the store.
+#[derive(Debug, Clone, Copy)]
+pub struct FeedOptions {
+    /// Whether records wait until a gate lets them out: where nodes share a store.
+    pub gated: bool,
 }
 
 impl Default for RecordOptions {
@@ -70,6 +79,7 @@ impl Default for RecordOptions {
             accept_loss: false,
             signing_key: None,
             anchor: None,
+            feed: None,
         }
     }
 }

@@ -22,8 +22,11 @@ impl<'a> RequestIndex<'a> {
 
     /// The run that a key started. Waits for nothing to be written.
     pub async fn run(&self, request_id: &str) -> Result<Option<StoredRun>, ReadError> {
-        let found =
-            self.store.requests_waiting().map_or(Found::Unknown, |waiting| waiting.find(self.session_id, request_id));
+        let found = self
+            .store
+            .shared()
+            .map(|shared| &shared.requests_waiting)
+            .map_or(Found::Unknown, |waiting| waiting.find(self.session_id, request_id));
         let (about, request_id) = (self.session_id.clone(), request_id.to_owned());
         let question = move |backend: &mut dyn Backend| backend.run_by_request(&about, &request_id);
         match found {
@@ -36,7 +39,11 @@ impl<'a> RequestIndex<'a> {
     /// The keys of the session's runs, in no order; `None` if there are more than `most`. Waits for nothing to be written.
     pub async fn run_keys(&self, most: usize) -> Result<Option<Vec<String>>, ReadError> {
         // First those that the backend may lack: what it gets meanwhile is in both.
-        let waiting = self.store.requests_waiting().and_then(|waiting| waiting.ids_of(self.session_id));
+        let waiting = self
+            .store
+            .shared()
+            .map(|shared| &shared.requests_waiting)
+            .and_then(|waiting| waiting.ids_of(self.session_id));
         let about = self.session_id.clone();
         let question = move |backend: &mut dyn Backend| backend.request_ids(&about, most + 1);
         let (mut keys, rest) = match waiting {

@@ -22,6 +22,7 @@ use backend_reader::BackendReader;
 use background::Background;
 pub(crate) use reconcile::has_lost_its_end;
 use retry::Retry;
+use scrub::WaitingScrubs;
 pub(crate) use scrub::{Scrub, scrub_outputs};
 use shared::Farewell;
 pub(crate) use shared::{Read, Request, Shared};
@@ -64,8 +65,7 @@ pub(crate) struct Scheduler {
     /// How long the backend must read in order before some sessions are served early again: as long as that took the
     /// last time, so that a backlog shrinks however many queries arrive.
     in_turn_for: Duration,
-    /// Scrubs that wait until no reader needs the journal before a segment.
-    scrubs: Vec<(u64, Scrub)>,
+    scrubs: WaitingScrubs,
 }
 
 impl Scheduler {
@@ -88,7 +88,7 @@ impl Scheduler {
             due: None,
             retry: Retry::default(),
             in_turn_for: Duration::ZERO,
-            scrubs: Vec::new(),
+            scrubs: WaitingScrubs::default(),
         }
     }
 
@@ -178,8 +178,8 @@ impl Scheduler {
         let mark = self.background.mark();
         if before.map(|mark| mark.segment) < mark.map(|mark| mark.segment) {
             self.remove_segments();
-            self.scrub_those_ready();
         }
+        self.scrub_those_ready();
         if before != mark {
             self.background.answer_flushes();
         }
@@ -204,18 +204,16 @@ impl Scheduler {
         });
         match begun {
             Ok(()) => {
-                self.scrubs.push((self.backend.reader.mark().segment, scrub));
+                self.scrubs.push(self.backend.reader.mark().segment, scrub);
                 self.scrub_those_ready();
             }
             Err(reason) => scrub.answer(Err(reason)),
         }
     }
 
-    /// Does the scrubs for which the recordings have everything.
+    /// Does the scrubs for which all readers have everything.
     fn scrub_those_ready(&mut self) {
-        let recorded = self.background.mark().map_or(u64::MAX, |mark| mark.segment);
-        let ready: Vec<(u64, Scrub)> = self.scrubs.extract_if(.., |(segment, _)| *segment <= recorded).collect();
-        for (_, scrub) in ready {
+        for scrub in self.scrubs.take_ready(self.background.passed_segment(), self.shared.feed.refusal()) {
             if self.background.recover(true) {
                 self.remove_segments();
             }
@@ -303,6 +301,7 @@ impl Scheduler {
                 Request::Sync(answer) => syncs.push(answer),
                 Request::Record { about, seal, answer } => records.push((about, seal, answer)),
                 Request::Scrub(scrub) => scrubs.push(scrub),
+                Request::Remove => self.remove_segments(),
             }
         }
         for (about, seal, answer) in records {
@@ -486,9 +485,7 @@ impl Scheduler {
         if healthy && self.backend.has_all(&end) {
             let mark = Mark { segment: end.segment + 1, offset: 0 };
             if self.backend.reader.backend.apply(&[], mark).is_ok() {
-                if let Some(recorder) = self.background.recorder().filter(|recorder| recorder.reader.is_at(&end)) {
-                    recorder.close_at(mark);
-                }
+                self.background.close_at(mark, &end);
                 self.remove_segments();
             }
         } else if end.queued {

@@ -11,7 +11,6 @@ use crate::lock::hold;
 use crate::memory::MemoryBackend;
 use crate::problems::Problems;
 use crate::recordings::{RecordingSet, Recordings};
-use crate::requests::Requests;
 use crate::scheduler::{Read, Request, Scrub, Shared};
 use shellkeep_record::{PublicKey, Scrubbed, SessionKey};
 use shellkeep_redact::Redactor;
@@ -141,7 +140,9 @@ impl Store {
     pub fn problems(&self) -> Vec<String> {
         match &self.inner.kind {
             Kind::Memory { problems, .. } => problems.sentences(),
-            Kind::Journalled { shared, .. } => shared.problems.sentences(),
+            Kind::Journalled { shared, .. } => {
+                shared.problems.sentences().into_iter().chain(shared.feed.problems()).collect()
+            }
         }
     }
 
@@ -284,9 +285,12 @@ impl Store {
             Kind::Journalled { shared, .. } => shared,
         };
         let (answer, waiting) = oneshot::channel();
-        let (session_id, redactor) = (session_id.clone(), redactor.clone());
-        shared.post(Request::Scrub(Scrub { session_id, redactor, outputs, answer }));
-        waiting.await.unwrap_or_else(|_| Err(ReadError::Unavailable { reason: "the store is closed".to_owned() }))
+        let (about, finds) = (session_id.clone(), redactor.clone());
+        shared.post(Request::Scrub(Scrub { session_id: about, redactor: finds, outputs, answer }));
+        let closed = || Err(ReadError::Unavailable { reason: "the store is closed".to_owned() });
+        let scrubbed = waiting.await.unwrap_or_else(|_| closed())?;
+        shared.feed.scrub(session_id, redactor).await?;
+        Ok(scrubbed)
     }
 
     /// Waits until the backend has every record appended before. Recordings may still be behind.
@@ -355,11 +359,11 @@ impl Store {
     }
 
     /// The same for a query about one session, for which only that session's records must have been applied.
-    /// Runs with keys that the backend may not have yet. Memory has all of them.
-    pub(crate) fn requests_waiting(&self) -> Option<&Requests> {
+    /// What it shares with the thread behind the journal; memory has none.
+    pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
         match &self.inner.kind {
             Kind::Memory { .. } => None,
-            Kind::Journalled { shared, .. } => Some(&shared.requests_waiting),
+            Kind::Journalled { shared, .. } => Some(shared),
         }
     }
 

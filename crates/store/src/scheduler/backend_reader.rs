@@ -21,6 +21,7 @@ impl Reader for BackendReader {
 
     fn apply(&mut self, batch: &Arc<Batch>) -> Result<(), String> {
         self.apply_entries(&batch.entries, batch.mark)?;
+        self.shared.feed.wake();
         for reason in &batch.unreadable {
             self.shared.problems.unreadable(reason.clone());
         }

@@ -4,6 +4,7 @@
 use super::shared::Shared;
 use crate::backend::Mark;
 use crate::fault::Point;
+use crate::feed_port::FEED_BEHIND_BYTES;
 use crate::journal::End;
 use crate::reader::{Follower, Reader as _};
 use crate::recording_reader::{RecordingReader, Turn};
@@ -128,9 +129,33 @@ impl Background {
         recovered
     }
 
+    /// The segment up to which all that is not the backend has read.
+    pub(super) fn passed_segment(&self) -> u64 {
+        let marks = [self.mark(), self.shared.feed.mark()];
+        marks.into_iter().flatten().map(|mark| mark.segment).min().unwrap_or(u64::MAX)
+    }
+
+    /// Lets those that have read everything continue in the next daemon's first segment.
+    pub(super) fn close_at(&mut self, mark: Mark, end: &End) {
+        if let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.reader.is_at(end)) {
+            recorder.close_at(mark);
+        }
+        if self.shared.feed.mark().is_some_and(|read| read >= end.mark()) {
+            self.shared.feed.set_mark(mark);
+        }
+    }
+
+    /// The first segment of the journal that recordings, or a reader outside the store, need, if the backend needs those
+    /// from `applied` on.
+    pub(super) fn needs_from(&mut self, applied: u64) -> u64 {
+        let keep = self.recordings_need_from(applied);
+        let journal = &self.shared.journal;
+        self.shared.feed.needs_from(keep, FEED_BEHIND_BYTES, |number| journal.size(number))
+    }
+
     /// The first segment of the journal that recordings need, if the backend needs those from `applied` on. Recordings
     /// that are too far behind are dropped: they get a hole.
-    pub(super) fn needs_from(&mut self, applied: u64) -> u64 {
+    fn recordings_need_from(&mut self, applied: u64) -> u64 {
         let Some(recorder) = &mut self.recorder else { return applied };
         let keep = recorder.reader.mark().segment.min(applied);
         let recordings = recorder.reader.recordings();

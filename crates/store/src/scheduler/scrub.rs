@@ -29,6 +29,24 @@ impl Scrub {
     }
 }
 
+/// Scrubs that wait until no reader needs the journal before a segment.
+#[derive(Default)]
+pub(super) struct WaitingScrubs(Vec<(u64, Scrub)>);
+
+impl WaitingScrubs {
+    pub(super) fn push(&mut self, segment: u64, scrub: Scrub) {
+        self.0.push((segment, scrub));
+    }
+
+    /// Those for which all readers have passed the segment. If there is a reason why none can be done, all get it.
+    pub(super) fn take_ready(&mut self, passed: u64, refusal: Option<String>) -> Vec<Scrub> {
+        if let Some(reason) = refusal {
+            self.0.drain(..).for_each(|(_, scrub)| scrub.answer(Err(reason.clone())));
+        }
+        self.0.extract_if(.., |(segment, _)| *segment <= passed).map(|(_, scrub)| scrub).collect()
+    }
+}
+
 /// Masks it everywhere. The backend and the recordings have everything that was appended before.
 pub(super) fn scrub(
     scrub: &Scrub,

@@ -3,6 +3,7 @@
 use super::scrub::Scrub;
 use crate::backend::Backend;
 use crate::fault::Faults;
+use crate::feed_port::FeedPort;
 use crate::journal::Journal;
 use crate::lock::hold;
 use crate::problems::Problems;
@@ -40,6 +41,8 @@ pub(crate) enum Request {
         seal: bool,
         answer: oneshot::Sender<()>,
     },
+    /// Remove segments of the journal that no reader needs any longer.
+    Remove,
     /// Mask a secret in everything that is stored of a session.
     Scrub(Scrub),
 }
@@ -53,6 +56,8 @@ pub(crate) struct Shared {
     pub problems: Arc<Problems>,
     /// Runs with keys that the backend may not have yet.
     pub requests_waiting: Requests,
+    /// The reader outside the store, if there is one.
+    pub feed: FeedPort,
     /// `None` once the writer has ended, so that no caller waits for an answer that will never come.
     requests: Mutex<Option<Vec<Request>>>,
     closing: AtomicBool,
@@ -66,12 +71,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// State for a writer that is about to start.
-    pub(crate) fn new(journal: Journal, faults: Arc<Faults>, problems: Arc<Problems>) -> Self {
+    pub(crate) fn new(journal: Journal, faults: Arc<Faults>, problems: Arc<Problems>, feed: FeedPort) -> Self {
         Self {
             journal,
             faults,
             problems,
             requests_waiting: Requests::default(),
+            feed,
             requests: Mutex::new(Some(Vec::new())),
             closing: AtomicBool::new(false),
             lost: AtomicUsize::new(0),

@@ -1,0 +1,257 @@
+//! What the store and the reader outside of it share: how far that reader is, what is wrong with it, and what it is asked
+//! to do. See [`crate::feed`].
+
+use crate::backend::Mark;
+use crate::error::ReadError;
+use crate::lock::hold;
+use shellkeep_redact::Redactor;
+use shellkeep_session::SessionId;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// How much of the journal is kept for a reader outside that is behind. Beyond that its oldest records are dropped: a
+/// database that stays away must not fill the disk.
+pub const FEED_BEHIND_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+
+/// After how long without an answer the reader outside is reported.
+const MOST_SILENCE: Duration = Duration::from_secs(5);
+
+/// Whether a record may leave the node: where nodes share a store, only what that store has acknowledged.
+pub type Gate = Arc<dyn Fn(&SessionId, u64) -> bool + Send + Sync>;
+
+/// A secret to be masked in what the reader outside has written.
+pub struct FeedScrub {
+    /// The session it is about.
+    pub session_id: SessionId,
+    /// Finds it.
+    pub redactor: Redactor,
+    /// Takes why it failed, if it did.
+    pub answer: oneshot::Sender<Result<(), String>>,
+}
+
+/// What a wait ended with.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// There may be something to read, or to do.
+    News,
+    /// Nothing happened for as long as was asked.
+    Nothing,
+    /// The store is about to close.
+    Closing,
+}
+
+/// What the store and its reader outside share.
+#[derive(Default)]
+pub(crate) struct FeedPort {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Everything before this place is where it belongs; none if there is no such reader.
+    mark: Option<Mark>,
+    has_news: bool,
+    is_closing: bool,
+    problem: Option<String>,
+    /// Since when the reader waits for an answer.
+    waits_since: Option<Instant>,
+    /// Bytes that were dropped because the reader was too far behind.
+    dropped: u64,
+    /// Whether nothing is read before there is a gate.
+    needs_gate: bool,
+    gate: Option<Gate>,
+    scrubs: Vec<FeedScrub>,
+}
+
+impl FeedPort {
+    /// A port for a reader that is about to start; it needs everything from a segment on.
+    pub(crate) fn from_segment(segment: u64, needs_gate: bool) -> Self {
+        let inner = Inner { mark: Some(Mark { segment, offset: 0 }), needs_gate, ..Inner::default() };
+        Self { inner: Mutex::new(inner), changed: Condvar::new() }
+    }
+
+    /// Everything before this place is where it belongs; none if there is no reader.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        hold(&self.inner).mark
+    }
+
+    pub(crate) fn set_mark(&self, mark: Mark) {
+        hold(&self.inner).mark = Some(mark);
+    }
+
+    /// There is more in the journal, or more of it may be read.
+    pub(crate) fn wake(&self) {
+        let mut inner = hold(&self.inner);
+        if inner.mark.is_some() {
+            inner.has_news = true;
+            self.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        hold(&self.inner).is_closing = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        hold(&self.inner).is_closing
+    }
+
+    pub(crate) fn set_problem(&self, problem: Option<String>) {
+        hold(&self.inner).problem = problem;
+    }
+
+    /// The reader waits for an answer from now on, or no longer.
+    pub(crate) fn set_waiting(&self, is_waiting: bool) {
+        hold(&self.inner).waits_since = is_waiting.then(Instant::now);
+    }
+
+    pub(crate) fn set_gate(&self, gate: Gate) {
+        hold(&self.inner).gate = Some(gate);
+        self.wake();
+    }
+
+    /// Whether a record may leave the node now.
+    pub(crate) fn may_leave(&self, session_id: &SessionId, seq: u64) -> bool {
+        let (gate, needs_gate) = {
+            let inner = hold(&self.inner);
+            (inner.gate.clone(), inner.needs_gate)
+        };
+        match gate {
+            Some(gate) => gate(session_id, seq),
+            None => !needs_gate,
+        }
+    }
+
+    pub(crate) fn has_gate(&self) -> bool {
+        hold(&self.inner).needs_gate
+    }
+
+    /// Why nothing can be masked at the moment, if the reader cannot write.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let inner = hold(&self.inner);
+        inner.problem.as_ref().map(|problem| {
+            format!(
+                "{problem} The journal must be kept until then, with the secret in it; scrub again when history is back"
+            )
+        })
+    }
+
+    /// Asks the reader to mask a secret in what it has written; nothing to do if there is no reader.
+    pub(crate) async fn scrub(&self, session_id: &SessionId, redactor: &Redactor) -> Result<(), ReadError> {
+        if self.mark().is_none() {
+            return Ok(());
+        }
+        let (answer, waiting) = oneshot::channel();
+        let scrub = FeedScrub { session_id: session_id.clone(), redactor: redactor.clone(), answer };
+        hold(&self.inner).scrubs.push(scrub);
+        self.changed.notify_all();
+        let closed = || Err("the store is closed".to_owned());
+        waiting.await.unwrap_or_else(|_| closed()).map_err(|reason| ReadError::Unavailable { reason })
+    }
+
+    pub(crate) fn take_scrub(&self) -> Option<FeedScrub> {
+        hold(&self.inner).scrubs.pop()
+    }
+
+    /// What is wrong, as sentences.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let inner = hold(&self.inner);
+        let dropped = (inner.dropped > 0).then(|| {
+            format!(
+                "History lacks {} bytes of the journal: the history database was away for so long that the journal \
+                 reached its limit of {FEED_BEHIND_BYTES} bytes.",
+                inner.dropped
+            )
+        });
+        let silent = inner.waits_since.map(|since| since.elapsed()).filter(|waited| *waited > MOST_SILENCE);
+        let silent = silent.map(|waited| {
+            format!(
+                "The history database has not answered for {} s; the journal keeps what it lacks.",
+                waited.as_secs()
+            )
+        });
+        inner.problem.iter().cloned().chain(silent).chain(dropped).collect()
+    }
+
+    /// Sleeps until there is something to read or to do.
+    pub(crate) fn wait(&self, most: Duration) -> Woken {
+        let until = Instant::now() + most;
+        let mut inner = hold(&self.inner);
+        loop {
+            if std::mem::take(&mut inner.has_news) || !inner.scrubs.is_empty() {
+                return Woken::News;
+            }
+            if inner.is_closing {
+                return Woken::Closing;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Woken::Nothing;
+            }
+            (inner, _) = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Sleeps for a while, or until the store is about to close; whether it is.
+    pub(crate) fn rest(&self, pause: Duration) -> bool {
+        let inner = hold(&self.inner);
+        let rested = self.changed.wait_timeout_while(inner, pause, |inner| !inner.is_closing);
+        rested.unwrap_or_else(PoisonError::into_inner).0.is_closing
+    }
+
+    /// The first segment that the reader needs, if others need those from `others` on. What is too far behind is dropped.
+    pub(crate) fn needs_from(&self, others: u64, most: u64, size: impl Fn(u64) -> u64) -> u64 {
+        let mut inner = hold(&self.inner);
+        let Some(mark) = inner.mark.filter(|mark| mark.segment < others) else { return others };
+        let mut kept: u64 = (mark.segment..others).map(&size).sum();
+        let mut from = mark.segment;
+        while kept > most && from < others {
+            let bytes = size(from);
+            (kept, inner.dropped) = (kept - bytes, inner.dropped + bytes);
+            metrics::counter!("shellkeep_history_dropped_bytes_total").increment(bytes);
+            tracing::error!(
+                segment = from,
+                bytes,
+                "history is too far behind; a part of the journal is dropped for it"
+            );
+            from += 1;
+        }
+        if from > mark.segment {
+            inner.mark = Some(Mark { segment: from, offset: 0 });
+        }
+        from
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_stay_until_the_reader_is_past_them_but_not_without_limit() {
+        assert_eq!(FeedPort::default().needs_from(7, 100, |_| 10), 7, "nobody reads");
+        let port = FeedPort::from_segment(3, false);
+        assert_eq!(port.needs_from(7, 100, |_| 10), 3);
+        port.set_mark(Mark { segment: 5, offset: 9 });
+        assert_eq!(port.needs_from(7, 100, |_| 10), 5);
+        assert!(port.problems().is_empty());
+        assert_eq!(port.needs_from(9, 25, |_| 10), 7, "two of four segments are dropped");
+        assert_eq!(port.mark(), Some(Mark { segment: 7, offset: 0 }));
+        assert!(port.problems()[0].contains("lacks 20 bytes"), "{:?}", port.problems());
+    }
+
+    #[test]
+    fn what_needs_a_gate_waits_for_it() {
+        let (port, id) = (FeedPort::from_segment(1, true), SessionId::parse("s").unwrap());
+        assert!(!port.may_leave(&id, 1));
+        port.set_gate(Arc::new(|_, seq| seq < 2));
+        assert_eq!(port.wait(Duration::ZERO), Woken::News);
+        assert!(port.may_leave(&id, 1) && !port.may_leave(&id, 2));
+        assert_eq!(port.wait(Duration::ZERO), Woken::Nothing);
+        port.close();
+        assert_eq!(port.wait(Duration::from_secs(60)), Woken::Closing);
+    }
+}
