@@ -23,7 +23,7 @@ use shellkeep_shared::{
     ClaimRequest, Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start,
     WhenAlone,
 };
-use shellkeep_store::Store;
+use shellkeep_store::{FeedControl, Store};
 use shellkeep_workspace::Workspaces;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,6 +111,12 @@ impl Cluster {
         let (when_alone, remembered) = (config.when_alone, Remembered::at(&data_dir.join(NODES_FILE)));
         let options = ShipOptions { tier, node, when_alone, remembered, news };
         let ship = Arc::new(Ship::start(options).map_err(|error| error.to_string())?);
+        if let Some(feed) = FeedControl::of(&own.store) {
+            let (of, tell) = (Arc::downgrade(&ship), feed.clone());
+            ship.on_settled(Box::new(move || tell.wake()));
+            // What the shared store may not have does not become history.
+            feed.set_gate(Arc::new(move |id, seq| of.upgrade().is_none_or(|ship| ship.may_be_told(id, seq))));
+        }
         let members = Members::new(Arc::clone(&ship), entry);
         let removals = Removals::new(Arc::clone(&ship), &config.node);
         let data_dir = data_dir.to_string_lossy().into_owned();

@@ -6,7 +6,7 @@ use crate::tier::{Append, Appended, Down, Tier};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::Refusal;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{mpsc, watch};
 
 /// What the node must do for a session.
@@ -50,12 +50,15 @@ pub(crate) struct Shared {
     pub(crate) away: watch::Sender<bool>,
     /// What the node must do.
     pub(crate) news: mpsc::UnboundedSender<Moved>,
+    /// What to call when records were sent.
+    pub(crate) settled: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Shared {
     pub(crate) fn new(tenure: Tenure, news: mpsc::UnboundedSender<Moved>) -> Self {
         let lanes = Mutex::new(Lanes::new(tenure));
-        Self { lanes, work: Condvar::new(), count: watch::Sender::new(0), away: watch::Sender::new(false), news }
+        let (count, away) = (watch::Sender::new(0), watch::Sender::new(false));
+        Self { lanes, work: Condvar::new(), count, away, news, settled: OnceLock::new() }
     }
 
     pub(crate) fn lanes(&self) -> MutexGuard<'_, Lanes> {

@@ -189,6 +189,19 @@ impl Ship {
         self.shared.lanes().all.get(session_id).map(|lane| lane.claim.clone())
     }
 
+    /// Whether a record of this node may be shown to others: not while it waits to be sent. One that the tier refused may: it
+    /// was written under a claim that has been replaced, which its epoch says.
+    pub fn may_be_told(&self, session_id: &SessionId, seq: u64) -> bool {
+        let lanes = self.shared.lanes();
+        lanes.all.get(session_id).is_none_or(|lane| lane.has(seq))
+    }
+
+    /// Calls back whenever records were sent.
+    pub fn on_settled(&self, call: Box<dyn Fn() + Send + Sync>) {
+        // There is one caller, so there is nothing to be set already.
+        let _ = self.shared.settled.set(call);
+    }
+
     /// Whether this node works with a session.
     pub fn is_open(&self, session_id: &SessionId) -> bool {
         self.shared.lanes().all.get(session_id).is_some_and(|lane| !lane.is_closing)

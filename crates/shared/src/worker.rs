@@ -45,6 +45,9 @@ impl Worker {
                     self.went_down(down);
                 }
             }
+            if let Some(call) = self.shared.settled.get() {
+                call();
+            }
             let left = self.shared.lanes().all.len();
             self.shared.count.send_if_modified(|count| std::mem::replace(count, left) != left);
             if is_closing {
