@@ -75,6 +75,8 @@ pub struct Settings {
     pub cluster_secret_file: Setting<Option<PathBuf>>,
     /// Where checkpoints are copied for all nodes; empty for nowhere.
     pub blobs: Setting<String>,
+    /// The database for history; empty for none.
+    pub history: Setting<String>,
     /// Shells started in advance.
     pub spare_shells: Setting<usize>,
     /// Whether shells are forked from a bash that is already loaded.
@@ -181,6 +183,7 @@ impl Settings {
                 None,
             )?,
             blobs: layers.or("SHELLKEEP_BLOBS", |layer| layer.blobs.clone(), String::new())?,
+            history: layers.or("SHELLKEEP_HISTORY", |layer| layer.history.clone(), String::new())?,
             spare_shells: layers.pick(
                 "SHELLKEEP_SPARE_SHELLS",
                 |layer| layer.spare_shells,
@@ -241,6 +244,7 @@ impl Settings {
                 path.as_deref().map_or_else(String::new, shown_path)
             }),
             show("blobs", &self.blobs, String::clone),
+            show("history", &self.history, |url| shellkeep_history::url::without_login(url)),
             show("spare_shells", &self.spare_shells, ToString::to_string),
             show("fork_shells", &self.fork_shells, ToString::to_string),
             show("env_pass", &self.env_pass, |names| names.join(",")),
@@ -296,6 +300,9 @@ impl Settings {
         }
         cluster::check(&self.node.value, &self.advertise.value)?;
         cluster::blobs(&self.blobs.value, &self.store.value)?;
+        if !self.history.value.is_empty() {
+            shellkeep_history::url::kind(&self.history.value).map_err(Failure::start)?;
+        }
         self.log.check()?;
         self.record.check()?;
         self.checkpoints.check()?;

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod control;
+mod history;
 mod log;
 mod private;
 
@@ -32,8 +33,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Variables that may hold secrets. They are read before the daemon starts, then removed.
-const SECRET_VARIABLES: [&str; 4] =
-    ["SHELLKEEP_TOKEN", "SHELLKEEP_RECORD_SECRETS", "SHELLKEEP_STORE", "SHELLKEEP_CLUSTER_SECRET"];
+const SECRET_VARIABLES: [&str; 5] =
+    ["SHELLKEEP_TOKEN", "SHELLKEEP_RECORD_SECRETS", "SHELLKEEP_STORE", "SHELLKEEP_CLUSTER_SECRET", "SHELLKEEP_HISTORY"];
 /// Minimum time between two checks for orphaned children: many may exit at once.
 const REAP_PAUSE: Duration = Duration::from_millis(10);
 
@@ -128,6 +129,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let record = settings.record.config()?;
     let store = open_store(&settings, &record, accept_loss)?;
     tell_place(&store, take_workspaces)?;
+    let outbox = history::start(&settings, &store)?;
     let doors = Doors::open(&settings).await?;
     let token = token::find(sources.variables.get("SHELLKEEP_TOKEN").cloned(), &settings.data.value)?;
     let mut signals = Signals::listen()?;
@@ -169,6 +171,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
         let _ = stop.send(true);
         engine.shutdown().await;
         while serving.join_next().await.is_some() {}
+        history::close(outbox).await;
         engine.close_store().await
     };
     let code = tokio::select! {
@@ -361,6 +364,7 @@ fn open_store(settings: &Settings, record: &RecordConfig, accept_loss: bool) -> 
         accept_loss,
         signing_key: settings.record.signing_key.value.clone(),
         anchor: settings.record.anchor()?,
+        feed: history::feed(settings),
         ..RecordOptions::default()
     };
     let url = local_store(&settings.store.value, &settings.data.value);

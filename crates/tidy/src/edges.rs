@@ -33,6 +33,11 @@ const RULES: &[Rule] = &[
         must_not_have: &["axum", "hyper", "clap", "libc"],
     },
     Rule { name: "shared", may_name: &["session"], must_not_have: &["axum", "hyper", "clap", "libc", "rusqlite"] },
+    Rule {
+        name: "history",
+        may_name: &["session", "redact", "record", "store"],
+        must_not_have: &["axum", "hyper", "clap", "libc", "rusqlite"],
+    },
     Rule { name: "process", may_name: &[], must_not_have: &["serde", "serde_json", "axum", "hyper", "clap"] },
     Rule { name: "workspace", may_name: &["session"], must_not_have: &["axum", "hyper", "clap"] },
     Rule {
@@ -54,6 +59,7 @@ const RULES: &[Rule] = &[
             "record",
             "store",
             "shared",
+            "history",
             "process",
             "workspace",
             "runtime",

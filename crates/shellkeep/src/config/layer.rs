@@ -42,6 +42,10 @@ pub struct Layer {
     /// Copy checkpoints to a directory that all nodes can read, file:///DIR, so that files move with their session
     #[arg(long, value_name = "URL")]
     pub blobs: Option<String>,
+    /// Write what agents do to a database as well: postgres://USER:PASSWORD@HOST:PORT/DATABASE, or mysql://…; see
+    /// `shellkeep history --help`
+    #[arg(long, value_name = "URL")]
+    pub history: Option<String>,
     /// Maximum number of live shells; beyond it, idle ones are dropped [default: 200]
     #[arg(long, value_name = "N")]
     pub max_shells: Option<usize>,
@@ -177,6 +181,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         when_alone: parsed(env, "SHELLKEEP_WHEN_ALONE")?,
         cluster_secret_file: env("SHELLKEEP_CLUSTER_SECRET_FILE").map(PathBuf::from),
         blobs: env("SHELLKEEP_BLOBS"),
+        history: env("SHELLKEEP_HISTORY"),
         max_shells: parsed(env, "SHELLKEEP_MAX_SHELLS")?,
         spare_shells: parsed(env, "SHELLKEEP_SPARE_SHELLS")?,
         fork_shells: parsed(env, "SHELLKEEP_FORK_SHELLS")?,

@@ -1,0 +1,146 @@
+//! MySQL and MariaDB.
+
+use crate::database::{Database, DatabaseError, Dialect, Found, Value};
+use crate::url;
+use jiff::civil;
+use jiff::tz::TimeZone;
+use mysql::prelude::Queryable;
+use mysql::{Conn, Opts, OptsBuilder, Params};
+use shellkeep_session::Timestamp;
+use std::time::Duration;
+
+/// How long connecting may take, and how long an answer.
+const CONNECT: Duration = Duration::from_secs(5);
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// Prepared statements that are kept: there are three sizes of each insert, and few other statements.
+const MOST_STATEMENTS: usize = 100;
+
+/// A packet has more in it than one value.
+const PACKET_MARGIN: usize = 64 * 1024;
+
+/// Errors instead of truncated values, one time zone, and no locks on gaps between rows.
+const SETTINGS: [&str; 4] = [
+    "SET NAMES utf8mb4",
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO'",
+    "SET SESSION time_zone = '+00:00'",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+];
+
+/// A connection to MySQL or MariaDB.
+pub(crate) struct Mysql {
+    connection: Conn,
+    most_bytes: usize,
+}
+
+impl Mysql {
+    pub(crate) fn open(url: &str) -> Result<Self, DatabaseError> {
+        let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+        let opts = Opts::from_url(&format!("mysql://{rest}")).map_err(|error| url::bad(url, error))?;
+        if opts.get_db_name().is_none_or(str::is_empty) {
+            return Err(url::bad(url, "it names no database; end it with /DATABASE"));
+        }
+        let builder = OptsBuilder::from_opts(opts).tcp_connect_timeout(Some(CONNECT)).prefer_socket(false);
+        let builder = builder.read_timeout(Some(ANSWER)).write_timeout(Some(ANSWER));
+        let builder = builder.stmt_cache_size(MOST_STATEMENTS).init(SETTINGS.to_vec());
+        let mut connection = Conn::new(builder).map_err(DatabaseError::failed)?;
+        let packet: Option<u64> =
+            connection.query_first("SELECT @@max_allowed_packet").map_err(DatabaseError::failed)?;
+        let packet = packet.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+        Ok(Self { connection, most_bytes: packet.saturating_sub(PACKET_MARGIN) })
+    }
+}
+
+impl Database for Mysql {
+    fn dialect(&self) -> Dialect {
+        Dialect::Mysql
+    }
+
+    fn run(&mut self, sql: &str) -> Result<(), DatabaseError> {
+        let statements = sql.split(";\n").map(str::trim).filter(|statement| !statement.is_empty());
+        statements.into_iter().try_for_each(|sql| self.connection.query_drop(sql).map_err(DatabaseError::failed))
+    }
+
+    fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, DatabaseError> {
+        self.connection.exec_drop(sql, parameters(values)).map_err(DatabaseError::failed)?;
+        Ok(self.connection.affected_rows())
+    }
+
+    fn query(&mut self, sql: &str, values: &[Value]) -> Result<Found, DatabaseError> {
+        let result = self.connection.exec_iter(sql, parameters(values)).map_err(DatabaseError::failed)?;
+        let columns = result.columns().as_ref().iter().map(|column| column.name_str().into_owned()).collect();
+        let row = |row: mysql::Result<mysql::Row>| {
+            Ok(row.map_err(DatabaseError::failed)?.unwrap().into_iter().map(read).collect())
+        };
+        Ok(Found { columns, rows: result.map(row).collect::<Result<_, DatabaseError>>()? })
+    }
+
+    fn most_bytes(&self) -> usize {
+        self.most_bytes
+    }
+}
+
+fn parameters(values: &[Value]) -> Params {
+    match values {
+        [] => Params::Empty,
+        values => Params::Positional(values.iter().map(written).collect()),
+    }
+}
+
+fn written(value: &Value) -> mysql::Value {
+    match value {
+        Value::Null => mysql::Value::NULL,
+        Value::Int(number) => mysql::Value::Int(*number),
+        Value::Float(number) => mysql::Value::Double(*number),
+        Value::Text(text) => mysql::Value::Bytes(text.as_bytes().to_vec()),
+        Value::Bytes(bytes) => mysql::Value::Bytes(bytes.clone()),
+        Value::Time(at) => date(*at).unwrap_or(mysql::Value::NULL),
+    }
+}
+
+/// A time as MySQL writes it; none for one that is out of range.
+fn date(at: i64) -> Option<mysql::Value> {
+    let at = Timestamp::from_microsecond(at).ok()?.to_zoned(TimeZone::UTC).datetime();
+    let part = |number: i8| u8::try_from(number).ok();
+    let micros = u32::try_from(at.subsec_nanosecond() / 1000).ok()?;
+    let (year, month, day) = (u16::try_from(at.year()).ok()?, part(at.month())?, part(at.day())?);
+    Some(mysql::Value::Date(year, month, day, part(at.hour())?, part(at.minute())?, part(at.second())?, micros))
+}
+
+fn read(value: mysql::Value) -> Value {
+    match value {
+        mysql::Value::NULL | mysql::Value::Time(..) => Value::Null,
+        mysql::Value::Int(number) => Value::Int(number),
+        mysql::Value::UInt(number) => Value::count(number),
+        mysql::Value::Float(number) => Value::Float(number.into()),
+        mysql::Value::Double(number) => Value::Float(number),
+        mysql::Value::Bytes(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Value::Text(text),
+            Err(error) => Value::Bytes(error.into_bytes()),
+        },
+        mysql::Value::Date(year, month, day, hour, minute, second, micros) => {
+            read_date((year, month, day), (hour, minute, second), micros).unwrap_or(Value::Null)
+        }
+    }
+}
+
+fn read_date((year, month, day): (u16, u8, u8), (hour, minute, second): (u8, u8, u8), micros: u32) -> Option<Value> {
+    let part = |number: u8| i8::try_from(number).ok();
+    let nanos = i32::try_from(micros * 1000).ok()?;
+    let date = civil::Date::new(i16::try_from(year).ok()?, part(month)?, part(day)?).ok()?;
+    let time = civil::Time::new(part(hour)?, part(minute)?, part(second)?, nanos).ok()?;
+    Some(Value::time(date.to_datetime(time).to_zoned(TimeZone::UTC).ok()?.timestamp()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_survives_to_the_microsecond() {
+        for at in ["2026-11-17T00:11:12.123456Z", "1970-01-01T00:00:00Z", "2038-01-19T03:14:08.000001Z"] {
+            let value = Value::time(at.parse().expect("a time"));
+            assert_eq!(read(written(&value)), value, "{at}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! PostgreSQL.
+
+use crate::database::{Database, DatabaseError, Dialect, Found, Value};
+use crate::url;
+use bytes::BytesMut;
+use postgres::config::SslMode;
+use postgres::types::{Format, FromSql, IsNull, ToSql, Type};
+use postgres::{Client, Config, NoTls, Statement};
+use shellkeep_session::Timestamp;
+use std::collections::HashMap;
+use std::error::Error;
+use std::time::Duration;
+
+/// How long connecting may take, and how long a server may leave sent bytes unacknowledged.
+const CONNECT: Duration = Duration::from_secs(5);
+const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
+
+/// Prepared statements that are kept: there are three sizes of each insert, and few other statements.
+const MOST_STATEMENTS: usize = 100;
+
+/// The longest value: the limit of `jsonb`.
+const MOST_BYTES: usize = 255 * 1024 * 1024;
+
+/// Microseconds from 1970 to 2000, where PostgreSQL counts from.
+const TO_2000: i64 = 946_684_800_000_000;
+
+/// A connection to PostgreSQL.
+pub(crate) struct Postgres {
+    client: Client,
+    statements: HashMap<String, Statement>,
+}
+
+impl Postgres {
+    pub(crate) fn open(url: &str) -> Result<Self, DatabaseError> {
+        let mut config: Config = url.parse().map_err(|error| url::bad(url, said(&error)))?;
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(url::bad(url, "this program speaks no TLS; connect through a private network or a tunnel"));
+        }
+        config.connect_timeout(CONNECT).tcp_user_timeout(UNACKNOWLEDGED).keepalives_idle(CONNECT);
+        let client = config.application_name("shellkeep").connect(NoTls).map_err(failed)?;
+        let mut postgres = Self { client, statements: HashMap::new() };
+        postgres.run("SET TIME ZONE 'UTC'")?;
+        Ok(postgres)
+    }
+
+    fn prepared(&mut self, sql: &str) -> Result<Statement, DatabaseError> {
+        if let Some(statement) = self.statements.get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&numbered(sql)).map_err(failed)?;
+        if self.statements.len() >= MOST_STATEMENTS {
+            self.statements.clear();
+        }
+        self.statements.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+}
+
+impl Database for Postgres {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    fn run(&mut self, sql: &str) -> Result<(), DatabaseError> {
+        self.client.batch_execute(sql).map_err(failed)
+    }
+
+    fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, DatabaseError> {
+        let statement = self.prepared(sql)?;
+        self.client.execute(&statement, &parameters(values)).map_err(failed)
+    }
+
+    fn query(&mut self, sql: &str, values: &[Value]) -> Result<Found, DatabaseError> {
+        let statement = self.prepared(sql)?;
+        let found = self.client.query(&statement, &parameters(values)).map_err(failed)?;
+        let columns = statement.columns().iter().map(|column| column.name().to_owned()).collect();
+        let row = |row: &postgres::Row| (0..row.len()).map(|column| row.try_get(column).map_err(failed)).collect();
+        Ok(Found { columns, rows: found.iter().map(row).collect::<Result<_, _>>()? })
+    }
+
+    fn most_bytes(&self) -> usize {
+        MOST_BYTES
+    }
+}
+
+fn parameters(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+/// `$1, $2` for `?, ?`. No statement of ours has a question mark in a text.
+fn numbered(sql: &str) -> String {
+    let mut count = 0;
+    let number = |part: &str| {
+        count += 1;
+        format!("{part}${count}")
+    };
+    let (all, last) = sql.rsplit_once('?').map_or((None, sql), |(all, last)| (Some(all), last));
+    all.map_or_else(String::new, |all| all.split('?').map(number).collect()) + last
+}
+
+fn failed(error: postgres::Error) -> DatabaseError {
+    DatabaseError::Failed { reason: said(&error) }
+}
+
+/// An error with its cause: alone it only says "db error".
+fn said(error: &postgres::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self {
+            Self::Null => return Ok(IsNull::Yes),
+            Self::Int(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Self::Float(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Self::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Self::Bytes(bytes) => out.extend_from_slice(bytes),
+            Self::Time(at) => out.extend_from_slice(Timestamp::from_microsecond(*at)?.to_string().as_bytes()),
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn to_sql_checked(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        self.to_sql(ty, out)
+    }
+
+    /// As text, which every type reads; bytes as they are.
+    fn encode_format(&self, _: &Type) -> Format {
+        match self {
+            Self::Bytes(_) => Format::Binary,
+            _ => Format::Text,
+        }
+    }
+}
+
+impl<'a> FromSql<'a> for Value {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(match *ty {
+            Type::INT8 => Self::Int(i64::from_sql(ty, raw)?),
+            Type::INT4 => Self::Int(i32::from_sql(ty, raw)?.into()),
+            Type::INT2 => Self::Int(i16::from_sql(ty, raw)?.into()),
+            Type::BOOL => Self::Int(bool::from_sql(ty, raw)?.into()),
+            Type::FLOAT8 => Self::Float(f64::from_sql(ty, raw)?),
+            Type::FLOAT4 => Self::Float(f32::from_sql(ty, raw)?.into()),
+            Type::BYTEA => Self::Bytes(raw.to_vec()),
+            Type::JSONB => Self::Text(String::from_utf8(raw.get(1..).unwrap_or_default().to_vec())?),
+            Type::TIMESTAMPTZ | Type::TIMESTAMP => Self::Time(i64::from_be_bytes(raw.try_into()?) + TO_2000),
+            Type::JSON | Type::TEXT | Type::VARCHAR | Type::NAME | Type::BPCHAR | Type::UNKNOWN => {
+                Self::Text(String::from_utf8(raw.to_vec())?)
+            }
+            _ => return Err(format!("a column has the type {ty}; cast it to text: column::text").into()),
+        })
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self::Null)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_numbered() {
+        assert_eq!(numbered("SELECT 1"), "SELECT 1");
+        assert_eq!(numbered("a = ? AND (?, ?)"), "a = $1 AND ($2, $3)");
+    }
+}
