@@ -3,9 +3,11 @@
 
 mod backup;
 mod cut_off;
+mod databases;
 mod deploy;
 mod forks;
 mod gone;
+mod history;
 mod moved;
 mod node_files;
 mod nodes;
