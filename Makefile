@@ -87,7 +87,8 @@ SOAKED = binary(/^(interrupted|powercut|redact)$$/) | package(shellkeep-store) &
 	| binary(checkpoints) & test(/^(model|rules)::/) \
 	| binary(records) & test(every_single_change_of_a_recorded_session_is_found) \
 	| binary(tenant) & test(/^(followers_that_never_read|half_requests)/) \
-	| binary(place) & test(/a_killed_node_s_files_are_on_the_next_owner|nothing_is_missing_or_double/)
+	| binary(place) & test(/a_killed_node_s_files_are_on_the_next_owner|nothing_is_missing_or_double/) \
+	| binary(place) & test(/^(load::|nodes::(one_name_is_created|a_node_that_was_asleep))/)
 soak: ## the long forms of the tests that repeat something, SOAK times as often (20)
 	SHELLKEEP_SOAK=$(SOAK) PROPTEST_CASES=$$((256 * $(SOAK))) $(CARGO) nextest run --profile soak --workspace -E '$(SOAKED)'
 	$(CARGO) nextest run --profile soak --package shellkeep --run-ignored only -E 'binary(services)'

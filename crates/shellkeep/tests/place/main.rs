@@ -8,6 +8,7 @@ mod deploy;
 mod forks;
 mod gone;
 mod history;
+mod load;
 mod moved;
 mod node_files;
 mod nodes;

@@ -4,6 +4,7 @@ use crate::support::daemon::{free_port, signal};
 use crate::support::{Daemon, Settings};
 use shellkeep_poll::{until, until_within};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -61,6 +62,10 @@ impl Redis {
     pub fn restart(&mut self) {
         self.child = Self::spawn(self.address, &self.directory, &self.arguments);
         self.wait();
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn node(&self, name: &str) -> Daemon {
