@@ -5,7 +5,6 @@
 //! - [`write`]: one part of the journal in one transaction; `rows` is what a record becomes in the tables.
 //! - [`schema`]: the tables, their versions and migrations.
 //! - `scrub`: masks a secret in rows.
-//! - [`questions`]: what people ask most.
 //! - [`database`]: a connection; `postgres` and `mysql` are the kinds, `open` picks one by its [`url`].
 
 pub mod database;
@@ -13,7 +12,6 @@ mod mysql;
 mod open;
 pub mod outbox;
 mod postgres;
-pub mod questions;
 mod rows;
 pub mod schema;
 mod scrub;

@@ -42,8 +42,8 @@ pub struct Layer {
     /// Copy checkpoints to a directory that all nodes can read, file:///DIR, so that files move with their session
     #[arg(long, value_name = "URL")]
     pub blobs: Option<String>,
-    /// Write what agents do to a database as well: postgres://USER:PASSWORD@HOST:PORT/DATABASE, or mysql://…; see
-    /// `shellkeep history --help`
+    /// Write what agents do to a database as well: postgres://USER:PASSWORD@HOST:PORT/DATABASE or
+    /// mysql://USER:PASSWORD@HOST:PORT/DATABASE
     #[arg(long, value_name = "URL")]
     pub history: Option<String>,
     /// Maximum number of live shells; beyond it, idle ones are dropped [default: 200]
