@@ -6,8 +6,18 @@
 use std::env;
 use std::path::PathBuf;
 
-const DRIVER: [&str; 9] =
-    ["driver.c", "call.c", "channel.c", "descriptors.c", "wire.c", "seen.c", "capture.c", "restore.c", "zygote.c"];
+const DRIVER: [&str; 10] = [
+    "driver.c",
+    "call.c",
+    "channel.c",
+    "confine.c",
+    "descriptors.c",
+    "wire.c",
+    "seen.c",
+    "capture.c",
+    "restore.c",
+    "zygote.c",
+];
 const KEEPER: [&str; 2] = ["keeper.c", "log.c"];
 
 /// What every compiler that we know takes: a stack that notices when it is overwritten, checked copies, and tables of

@@ -10,6 +10,7 @@
 #include "bash.h"
 #include "call.h"
 #include "channel.h"
+#include "confine.h"
 #include "descriptors.h"
 #include "state.h"
 #include "wire.h"
@@ -291,6 +292,8 @@ static void serve(void) {
             become_service(&in, fds, fd_count);
         else if (request.kind == FRAME_FORK && fork_shell(fds, fd_count))
             shell_pid = getpid();
+        else if (request.kind == FRAME_CONFINE)
+            confine(&in, fds, fd_count);
     }
 }
 

@@ -23,6 +23,7 @@ enum {
     FRAME_BAD_CWD = 4,  /* driver: not run, the directory for this call cannot be entered */
     FRAME_SERVICE = 5,  /* daemon: become this service; driver: I will, and this is my last word */
     FRAME_FORK = 7,     /* daemon: fork a shell; driver: this is its number, or why there is none */
+    FRAME_CONFINE = 16, /* daemon: confine yourself; driver: done, or which step failed */
 };
 
 /* Kinds of facts in a state. */

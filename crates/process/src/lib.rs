@@ -8,6 +8,7 @@
 //! - [`spawn`]: starting bash.
 //! - [`zygote`]: forking shells from one that was started.
 //! - [`cage`]: the processes of one shell or service: counting, freezing, limiting and killing them.
+//! - [`confine`]: what the processes of a session are kept from.
 //! - [`cgroup`]: control groups, where the machine has them.
 //! - [`proc`]: reading `/proc`.
 //! - [`handle`]: handles on processes, through which they are signalled.
@@ -23,6 +24,7 @@
 pub mod cage;
 pub mod cgroup;
 mod channel;
+pub mod confine;
 mod exit;
 pub mod facts;
 pub mod handle;
@@ -43,6 +45,7 @@ mod wire;
 pub mod zygote;
 
 pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits};
+pub use confine::{Confinement, Fence, FenceSpec, Gap, NoFence, Own, Proof};
 pub use exit::ExitStatus;
 pub use facts::Fact;
 pub use peer::Peer;

@@ -2,6 +2,7 @@
 //! its processes outlives this value.
 
 use crate::cage::Cage;
+use crate::confine::Confinement;
 use crate::exit::ExitStatus;
 use crate::facts::Bytes;
 use crate::shell::Stream;
@@ -65,7 +66,7 @@ pub struct Program {
 impl Program {
     /// Starts it, and gives what it reads from. Copies our page tables, so a thread that may block should call it; the
     /// thread must know the runtime.
-    pub fn start(spec: &ProgramSpec, mut cage: Cage) -> io::Result<(Self, Writer)> {
+    pub fn start(spec: &ProgramSpec, mut cage: Cage, confinement: Option<Confinement>) -> io::Result<(Self, Writer)> {
         let path = find(spec)?;
         let (stdin, writer) = stdio::input_pipe()?;
         let (stdout, stdout_end) = stdio::output_pipe()?;
@@ -83,7 +84,13 @@ impl Program {
         let entrances = cage.entrances()?;
         let (soft, mask) = (spawn::descriptor_limit(), own::callers_umask());
         // SAFETY: between fork and exec only system calls are made: no memory is taken, no lock, and the files are open.
-        unsafe { command.pre_exec(move || prepare(&entrances, soft, mask)) };
+        unsafe {
+            command.pre_exec(move || {
+                prepare(&entrances, soft, mask)?;
+                // Last: the groups are not writable from inside.
+                confinement.as_ref().map_or(Ok(()), Confinement::apply)
+            })
+        };
         let pid = {
             let mut awaited = spawn::awaited();
             let pid = command.spawn()?.id();

@@ -10,6 +10,7 @@ mod watch;
 pub use spec::{ServiceCommand, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 
 use crate::cage::Cage;
+use crate::confine::Confinement;
 use crate::facts::Fact;
 use crate::proc::Stat;
 use crate::{handle, spawn, stdio};
@@ -36,16 +37,17 @@ pub struct ServiceProcess {
 }
 
 impl ServiceProcess {
-    /// Starts; gives what of the state could not be restored, with the reason. Everything started is ended if this
+    /// Starts, confined if it should be; gives what of the state could not be restored, with the reason. Everything started is ended if this
     /// fails or is dropped half-way.
     pub async fn start(
         spec: ServiceSpec,
         cage: Cage,
+        confinement: Option<Confinement>,
         facts: &[Fact],
         run: ServiceCommand<'_>,
     ) -> Result<(Self, Vec<(String, String)>), ServiceStartError> {
         let directory = spec.directory.clone();
-        let Begun { stamps, keeper, cage, problems } = start::start(spec, cage, facts, run).await?;
+        let Begun { stamps, keeper, cage, problems } = start::start(spec, cage, confinement, facts, run).await?;
         Ok((Self { directory, stamps, keeper, cage, exit: None }, problems))
     }
 

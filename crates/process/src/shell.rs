@@ -3,6 +3,7 @@
 //! `ShellSpec` describes a shell, [`LiveShell::start`] makes it live. A command is [`LiveShell::begin`] and then
 //! [`LiveShell::progress`] until it says that the command is done or the shell is gone.
 
+mod confined;
 mod ends;
 mod finish;
 pub(crate) mod frames;

@@ -30,6 +30,8 @@ pub mod kind {
     pub const SERVICE: u32 = 5;
     /// Fork a shell.
     pub const FORK: u32 = 7;
+    /// Confine yourself.
+    pub const CONFINE: u32 = 16;
 }
 
 /// Builds a frame.

@@ -33,7 +33,7 @@ impl Place {
     }
 
     fn script(&self, script: &str) -> (Program, shellkeep_process::stdio::Writer) {
-        Program::start(&self.spec(&["bash", "-c", script]), self.factory.cage("agent-1")).unwrap()
+        Program::start(&self.spec(&["bash", "-c", script]), self.factory.cage("agent-1"), None).unwrap()
     }
 }
 
@@ -96,8 +96,9 @@ async fn it_reads_and_writes_and_has_its_own_directory_and_environment() {
 #[tokio::test]
 async fn one_that_is_not_there_is_named() {
     let place = Place::new(CageMode::Auto);
-    let start =
-        |spec: &ProgramSpec| Program::start(spec, place.factory.cage("agent-1")).map(drop).unwrap_err().to_string();
+    let start = |spec: &ProgramSpec| {
+        Program::start(spec, place.factory.cage("agent-1"), None).map(drop).unwrap_err().to_string()
+    };
     assert!(start(&place.spec(&["no-such-program"])).contains("no program no-such-program in PATH (/usr/bin:/bin)"));
     assert!(start(&place.spec(&["./no"])).contains("./no is not a program"));
     assert!(start(&place.spec(&["/etc/passwd"])).contains("not a program that can be run"));
@@ -108,7 +109,7 @@ async fn one_that_is_not_there_is_named() {
     std::fs::set_permissions(place.scratch.path().join("bad"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
     assert!(!start(&place.spec(&["./bad"])).is_empty(), "the system's own reason");
-    let (mut program, _stdin) = Program::start(&place.spec(&["true"]), place.factory.cage("agent-2")).unwrap();
+    let (mut program, _stdin) = Program::start(&place.spec(&["true"]), place.factory.cage("agent-2"), None).unwrap();
     assert_eq!(timeout(LONG, program.ended(&mut |_, _| {})).await.unwrap(), ExitStatus::Exited(0));
 }
 

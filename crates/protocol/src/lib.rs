@@ -32,6 +32,7 @@ pub mod record;
 pub mod resume;
 pub mod rewind;
 pub mod run;
+pub mod sandbox;
 pub mod service;
 pub mod session;
 pub mod state;
@@ -67,6 +68,7 @@ pub use run::{
     BusyChoice, Changes, DisconnectChoice, NameChanges, NoticeView, OutputEvent, RunDetail, RunList, RunListParams,
     RunParams, RunRequest, RunResponse, RunStatus, RunSummary, StartedEvent, StderrChoice, TimeoutChoice,
 };
+pub use sandbox::{SandboxInForce, SandboxName, SandboxRequest, SandboxSource};
 pub use service::{
     AllServicesParams, LogEvent, LogParams, LogResponse, ReadyWhen, RestartChoice, Service, ServiceList, ServiceParams,
     ServiceStatus, StartServiceRequest, StopServiceRequest,

@@ -2,6 +2,7 @@
 
 use crate::NoticeView;
 use crate::record::Switch;
+use crate::sandbox::SandboxName;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{SessionMeta, Timestamp};
 use std::collections::BTreeMap;
@@ -29,6 +30,9 @@ pub struct CreateSessionRequest {
     /// The agent's configuration: an object, stored unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<serde_json::Map<String, serde_json::Value>>,
+    /// How far its processes are confined; at least as far as the host configured it, which is the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxName>,
 }
 
 /// A session.

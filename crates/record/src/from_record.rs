@@ -125,6 +125,9 @@ pub fn line_content<'a>(record: &'a Record, beside: Beside<'_>) -> LineContent<'
             ("session_rewound", fields.maybe_agent_state(agent_state.as_deref()))
         }
         Event::Forked { session_id, at } => ("session_forked", new().value("session_id", session_id).value("at", at)),
+        Event::SandboxChanged { sandbox, by } => {
+            ("sandbox_changed", new().value("sandbox", sandbox).maybe("by", by.as_deref()))
+        }
         Event::Owned { claim, because, state } => ("session_owned", owned(claim, because, state.as_deref())),
         Event::RecordsLost { from, reason, state } => (RECORDS_LOST, records_lost(*from..record.seq, reason, state)),
         Event::SessionDestroyed => ("session_destroyed", new()),
@@ -206,6 +209,9 @@ fn created(meta: &SessionMeta, shell: &ShellState) -> Fields {
         .maybe("by", meta.by.as_deref());
     if let Some(origin) = &meta.forked_from {
         fields = fields.value("forked_from", origin);
+    }
+    if !meta.sandbox.is_none() {
+        fields = fields.value("sandbox", &meta.sandbox);
     }
     fields.bytes("workspace", &meta.workspace).bytes("cwd", &shell.cwd).value("shell", shell)
 }

@@ -37,9 +37,11 @@ pub(crate) use fork::is_outside;
 pub(crate) use kept_to::{all_open, is_open, reopen};
 use message::{Answer, Caller};
 pub use message::{
-    Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, RunReply, ServiceNews, Started,
+    Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, RunReply, ServiceFacts,
+    ServiceNews, Started,
 };
 pub(crate) use others::refuse as refuse_others;
+pub(crate) use shell::confine;
 pub use slot::Slot;
 
 use crate::admission::{self, Ticket};
@@ -50,7 +52,6 @@ use crate::ops::*;
 use crate::pending::Removal;
 use crate::running::RunEvent;
 use crate::stored::read_error;
-use crate::translate;
 use files::Worked;
 use journal::Journal;
 use panicked::OnPanic;
@@ -200,7 +201,7 @@ impl Actor {
             Message::Run { command, reply } => self.on_run(command, reply).await,
             Message::View(answer) => drop(answer.send(Ok(session.view()))),
             Message::Snapshot(answer) => drop(answer.send(Ok(Box::new(session.journal.state().clone())))),
-            Message::State(answer) => drop(answer.send(Ok(session.journal.shell().clone()))),
+            Message::State(answer) => drop(answer.send(Ok(session.placed_shell()))),
             Message::Hibernate(answer) => self.in_turn(Waiting::Hibernate(answer)).await,
             Message::Scrub { secret, answer } => self.in_turn(Waiting::Scrub { secret, answer }).await,
             Message::Files(task) => self.in_turn(Waiting::files(task)).await,
@@ -243,7 +244,7 @@ impl Actor {
                 services::start_service(session, *request, by, answer).await;
             }
             Message::Services(answer) => drop(answer.send(Ok(session.journal.state().services.clone()))),
-            Message::ServiceFacts(answer) => drop(answer.send(Ok(translate::facts(session.journal.shell())))),
+            Message::ServiceFacts(answer) => drop(answer.send(services::facts(session).await)),
             Message::ServiceNews { service_id, news, answer } => {
                 if let Some(service) = services::on_service_news(&mut session.journal, service_id, news).await {
                     let _ = answer.send(service);

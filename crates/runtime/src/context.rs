@@ -19,6 +19,7 @@ use crate::pool::Pool;
 use crate::quotas::NodeQuotas;
 use crate::registry::Registry;
 use crate::remover::Remover;
+use crate::sandboxes::Sandboxes;
 use crate::secrets::Secrets;
 use crate::services::{Services, Supervision};
 use crate::shells::Shells;
@@ -49,6 +50,8 @@ pub struct SessionContext {
     pub(crate) shells: Shells,
     /// Which command may run now.
     pub(crate) admission: Arc<Admission>,
+    /// How sessions are confined.
+    pub(crate) sandboxes: Arc<Sandboxes>,
     /// Limits.
     pub(crate) quotas: Arc<NodeQuotas>,
     /// The disk usage of sessions.

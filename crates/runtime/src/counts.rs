@@ -6,7 +6,7 @@ use metrics::{Counter, counter, describe_counter};
 use shellkeep_session::Event;
 
 /// The runtime's own kinds, as a recording names them.
-const KINDS: [&str; 25] = [
+const KINDS: [&str; 26] = [
     "session_created",
     "run_started",
     "tool_call",
@@ -32,6 +32,7 @@ const KINDS: [&str; 25] = [
     "session_deleted",
     "kv_changed",
     "session_owned",
+    "sandbox_changed",
 ];
 
 /// The counters.
@@ -92,6 +93,7 @@ impl Counts {
             Event::SessionDeleted { .. } => 22,
             Event::KvChanged { .. } => 23,
             Event::Owned { .. } => 24,
+            Event::SandboxChanged { .. } => 25,
         };
         self.kinds[index].increment(1);
     }

@@ -32,6 +32,11 @@ impl DataDir {
         self.root.join("scratch")
     }
 
+    /// What confined sessions have to themselves, besides their workspaces.
+    pub(crate) fn homes(&self) -> PathBuf {
+        self.root.join("homes")
+    }
+
     /// The output files of a session.
     pub(crate) fn outputs(&self, id: &SessionId) -> Arc<Path> {
         self.root.join("outputs").join(id.as_str()).into()

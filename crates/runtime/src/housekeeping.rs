@@ -238,5 +238,6 @@ fn directories_of(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
     let workspace = ctx.workspaces.of(id).as_path().to_owned();
     let outputs = ctx.data_dir.outputs(id).to_path_buf();
     let values = keyed::directory(ctx.data_dir.root(), id.as_str());
-    vec![workspace, outputs, values, ctx.data_dir.services(id), ctx.checkpoints.home(id)]
+    let home = ctx.data_dir.homes().join(id.as_str());
+    vec![workspace, outputs, values, home, ctx.data_dir.services(id), ctx.checkpoints.home(id)]
 }

@@ -74,6 +74,7 @@ mod registry;
 mod remover;
 mod resume;
 pub mod running;
+mod sandboxes;
 mod secrets;
 mod services;
 mod session_files;
@@ -95,14 +96,15 @@ pub use cluster::ClusterConfig;
 pub use disk::Reclaim;
 pub use engine::{
     ClusterOps, Engine, EngineConfig, EventStream, ExportStream, FileOps, FromSession, Guest, HOLD_LIMIT, Hold,
-    IdentityOps, KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunOps, ServiceOps, StartError,
-    Visitor,
+    IdentityOps, KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunOps, SandboxOps, ServiceOps,
+    StartError, Visitor,
 };
 pub use hang_up::{Attached, HangUp, attached};
 pub use identities::{Revocation, Scope};
 pub use masking::RecordConfig;
 pub use ops::*;
 pub use resume::stream::ResumeStream;
+pub use sandboxes::SandboxConfig;
 pub use shares::{Full, Lent, Limits, Share};
 pub use shellkeep_shared::WhenAlone;
 pub use shellkeep_store::AuditEntry;

@@ -10,6 +10,7 @@ mod kv;
 mod node;
 mod records;
 mod resume;
+mod sandbox;
 mod service;
 mod workspace_file;
 
@@ -25,12 +26,13 @@ pub use kv::*;
 pub use node::*;
 pub use records::*;
 pub use resume::*;
+pub use sandbox::*;
 pub use service::*;
 pub use shellkeep_store::{ReaderRole, TokenBearer};
 pub use workspace_file::*;
 
 use crate::hang_up::HangUp;
-use shellkeep_session::{ByteString, Changes, Notice, RunId, RunStatus, SessionId, SessionMeta, Timestamp};
+use shellkeep_session::{ByteString, Changes, Notice, RunId, RunStatus, Sandbox, SessionId, SessionMeta, Timestamp};
 use shellkeep_store::DeletedSession;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -75,6 +77,8 @@ pub struct CreateSession {
     pub env: BTreeMap<String, String>,
     /// The agent's configuration, stored unchanged.
     pub config: serde_json::Value,
+    /// How far its processes are confined; at least as the host configured it.
+    pub sandbox: Sandbox,
 }
 
 /// The result of creating a session.

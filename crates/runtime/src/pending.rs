@@ -65,6 +65,7 @@ pub(crate) fn remove_files(deletion: &Deletion, data_dir: &Path, workspaces: &Wo
     // Most sessions have no output that needed a file.
     let _ = fs::remove_dir_all(outputs);
     let _ = fs::remove_dir_all(data_dir.join("services").join(deletion.id.as_str()));
+    let _ = fs::remove_dir_all(data_dir.join("homes").join(deletion.id.as_str()));
     let _ = fs::remove_dir_all(checkpoints);
     let _ = fs::remove_dir_all(keyed::directory(data_dir, deletion.id.as_str()));
 }

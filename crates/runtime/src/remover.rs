@@ -87,6 +87,7 @@ impl Remover {
             workspace: self.workspaces.of(id),
             by: None,
             forked_from: None,
+            sandbox: shellkeep_session::Sandbox::None,
         };
         // A number beyond all others, because the last one is unknown.
         let deletion = pending::deletion(&meta, u64::MAX, removal);

@@ -53,6 +53,11 @@ fn with_session(refusal: Refusal, error: SessionError) -> Refusal {
         SessionError::WorkspaceNotTaken { session_id, path, .. } => {
             refusal.with("session_id", session_id).with("workspace", path)
         }
+        SessionError::SandboxUnavailable { sandbox, .. } => refusal.with("sandbox", sandbox.as_str()),
+        SessionError::SandboxNotLooser { session_id, sandbox, .. } => {
+            refusal.with("session_id", session_id).with("sandbox", sandbox.as_str())
+        }
+        SessionError::SandboxBusy { session_id } => refusal.with("session_id", session_id),
     }
 }
 
@@ -161,7 +166,11 @@ fn session_status(error: &SessionError) -> StatusCode {
     match error {
         SessionError::BadWorkspace { .. } => StatusCode::BAD_REQUEST,
         SessionError::NotFound { .. } => StatusCode::NOT_FOUND,
-        SessionError::Exists { .. } | SessionError::WorkspaceNotTaken { .. } => StatusCode::CONFLICT,
+        SessionError::Exists { .. }
+        | SessionError::WorkspaceNotTaken { .. }
+        | SessionError::SandboxUnavailable { .. }
+        | SessionError::SandboxNotLooser { .. }
+        | SessionError::SandboxBusy { .. } => StatusCode::CONFLICT,
         SessionError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -24,6 +24,7 @@ mod responses;
 mod resume;
 mod rewind;
 mod runs;
+mod sandbox;
 mod services;
 mod sessions;
 mod sse;
@@ -66,6 +67,7 @@ pub fn router(
         .route("/v1/sessions", get(sessions::list).post(sessions::create))
         .route("/v1/sessions/{session_id}", get(sessions::get).delete(sessions::delete))
         .route("/v1/sessions/{session_id}/state", get(sessions::state))
+        .route("/v1/sessions/{session_id}/sandbox", get(sandbox::get).put(sandbox::put))
         .route("/v1/sessions/{session_id}/hibernate", post(sessions::hibernate))
         .route("/v1/sessions/{session_id}/restart", post(sessions::restart))
         .route("/v1/sessions/{session_id}/end", post(sessions::end))

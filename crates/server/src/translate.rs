@@ -7,6 +7,7 @@ mod kv;
 mod node;
 mod record;
 mod resume;
+mod sandbox;
 mod service;
 mod session;
 mod workspace_file;
@@ -16,6 +17,7 @@ pub use kv::*;
 pub use node::{cluster_node, ended_agent, node, quota_changes, quotas};
 pub use record::*;
 pub use resume::{resume, resumed};
+pub use sandbox::{named_sandbox, sandbox};
 pub use service::{grace, log_follow, log_page, log_query, service, service_list, service_wait, start_service};
 pub use session::session;
 pub use workspace_file::*;
@@ -41,7 +43,7 @@ const MAX_PAGE: usize = 1000;
 
 /// A request to create a session.
 pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refusal> {
-    let wire::CreateSessionRequest { agent, session_id, user_id, cwd, env, config } = request;
+    let wire::CreateSessionRequest { agent, session_id, user_id, cwd, env, config, sandbox } = request;
     if let Some(agent) = &agent {
         id::check(agent).map_err(|error| Refusal::bad_id("agent", &error))?;
     }
@@ -55,6 +57,7 @@ pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refu
         cwd: cwd.map(|cwd| no_nul("cwd", cwd)).transpose()?.map(ByteString::from),
         env: variables(env)?,
         config: serde_json::Value::Object(config.unwrap_or_default()),
+        sandbox: named_sandbox(sandbox.unwrap_or_default()),
     })
 }
 

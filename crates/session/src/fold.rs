@@ -33,6 +33,7 @@ impl SessionState {
                 seq: 1,
                 last_active_at: record.at,
                 generation: 0,
+                sandbox: meta.sandbox,
                 active_runs: BTreeMap::new(),
                 processes: Vec::new(),
                 services: BTreeMap::new(),
@@ -96,6 +97,7 @@ impl SessionState {
                 self.claims.begin(record.seq, claim);
             }
             Event::Checkpointed { .. } | Event::Rewound { .. } => self.apply_to_files(record),
+            Event::SandboxChanged { sandbox, .. } => self.sandbox = self.sandbox.max(*sandbox),
             Event::SessionEnded { .. } => self.ended_at = Some(record.at),
             Event::KvChanged { version, .. } => self.kv.version = self.kv.version.max(*version),
             Event::Noted { .. } | Event::AgentStateSaved { .. } | Event::MessageAdded { .. } => {
@@ -225,7 +227,7 @@ impl SessionState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AgentState, Author, Content, Message, SessionId, SessionMeta, Timestamp};
+    use crate::{AgentState, Author, Content, Message, Sandbox, SessionId, SessionMeta, Timestamp};
     use serde_json::{Value, json};
 
     fn created() -> SessionState {
@@ -238,6 +240,7 @@ mod tests {
             workspace: "/w".into(),
             by: None,
             forked_from: None,
+            sandbox: Sandbox::None,
         };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::default() };
         SessionState::create(&Record { session_id, seq: 1, at: Timestamp::UNIX_EPOCH, event }).unwrap()

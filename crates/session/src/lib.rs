@@ -6,6 +6,7 @@
 //! - [`shell`]: the state of a shell (variables, functions, options, …) and the difference between two states.
 //! - [`size`]: how large a shell's state is, and what of a change does not fit.
 //! - [`run`]: a command, its result, its notices.
+//! - [`sandbox`]: how far its processes are confined.
 //! - [`service`]: a command that keeps running next to the session.
 //! - [`checkpoint`]: a workspace's files as they were.
 //! - [`quota`]: limits that the host sets.
@@ -37,6 +38,7 @@ pub mod record;
 pub mod relocate;
 pub mod resume;
 pub mod run;
+pub mod sandbox;
 pub mod service;
 pub mod shell;
 pub mod size;
@@ -56,6 +58,7 @@ pub use quota::{QuotaName, Quotas};
 pub use record::{Event, FORMAT_VERSION, Record, RewindStep};
 pub use resume::{ResumeMark, StoredResume};
 pub use run::{Call, Changes, FileSum, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
+pub use sandbox::Sandbox;
 pub use service::{Ready, RestartPolicy, Service, ServiceEnd, ServiceSpec, ServiceStamps, ServiceStatus, Stamp};
 pub use shell::{ShellDelta, ShellState};
 pub use state::{ActiveRun, LeftProcess, SessionMeta, SessionState};

@@ -3,8 +3,8 @@
 use crate::state::{LeftProcess, SessionState};
 use crate::{
     AgentState, Author, ByteString, Call, Checkpoint, Claim, FileSum, FilesAt, KvChange, KvRewound, KvScrubbed,
-    LeftOut, Message, Notice, RunId, RunResult, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps, ServiceStatus,
-    SessionId, SessionMeta, ShellDelta, ShellState, Timestamp,
+    LeftOut, Message, Notice, RunId, RunResult, Sandbox, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps,
+    ServiceStatus, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -233,6 +233,14 @@ pub enum Event {
         /// Number of the record that it was forked at.
         at: u64,
     },
+    /// The session's processes are confined more tightly from this record on.
+    SandboxChanged {
+        /// How they are confined now.
+        sandbox: Sandbox,
+        /// The agent's token that requested it; none for the host.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
     /// A node owns the session from this record on. Only where nodes share a store.
     Owned {
         /// Its right to write.
@@ -302,6 +310,7 @@ impl Event {
             | Self::RunInput { by, .. }
             | Self::RunStarted { by, .. }
             | Self::Scrubbed { by, .. }
+            | Self::SandboxChanged { by, .. }
             | Self::Rewound { by, .. } => Author::runtime(by.clone()),
             _ => Author::runtime(None),
         }

@@ -1,8 +1,8 @@
 //! A session as a value: everything that is known of it.
 
 use crate::{
-    AgentState, ByteString, Claims, FilesAt, KvState, Notice, Origin, RunId, Service, ServiceId, SessionId, ShellState,
-    Timestamp,
+    AgentState, ByteString, Claims, FilesAt, KvState, Notice, Origin, RunId, Sandbox, Service, ServiceId, SessionId,
+    ShellState, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,6 +27,9 @@ pub struct SessionMeta {
     /// The session that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<Origin>,
+    /// How far its processes were confined when it was created.
+    #[serde(default, skip_serializing_if = "Sandbox::is_none")]
+    pub sandbox: Sandbox,
 }
 
 /// A run that has started and not ended.
@@ -66,6 +69,9 @@ pub struct SessionState {
     pub last_active_at: Timestamp,
     /// How many shells it has had.
     pub generation: u64,
+    /// How far its processes are confined. May become tighter, never looser.
+    #[serde(default, skip_serializing_if = "Sandbox::is_none")]
+    pub sandbox: Sandbox,
     /// Runs that have started and not ended.
     #[serde(default)]
     pub active_runs: BTreeMap<RunId, ActiveRun>,

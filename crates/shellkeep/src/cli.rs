@@ -3,6 +3,8 @@
 use crate::commands;
 use crate::failure::Failure;
 use clap::{Args, Parser, Subcommand, ValueHint};
+use shellkeep_protocol::SandboxName;
+use shellkeep_session::Sandbox;
 use std::path::{Path, PathBuf};
 
 /// Durable shell sessions for AI agents.
@@ -152,6 +154,14 @@ pub fn variable(text: &str) -> Result<(String, String), String> {
     }
     let value = std::env::var(text).map_err(|_| format!("{text} is not set here; write NAME=VALUE"))?;
     Ok((text.to_owned(), value))
+}
+
+/// Reads the name of a sandbox.
+pub fn sandbox(text: &str) -> Result<SandboxName, String> {
+    text.parse().map(|sandbox| match sandbox {
+        Sandbox::None => SandboxName::None,
+        Sandbox::Fence => SandboxName::Fence,
+    })
 }
 
 /// A directory from a flag as an absolute path, because the daemon works elsewhere.

@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use layers::{Layers, setting_of};
 use setting::show;
 use shellkeep_runtime::{AdmissionConfig, Reclaim};
-use shellkeep_session::{QuotaName, Quotas};
+use shellkeep_session::{QuotaName, Quotas, Sandbox};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -97,6 +97,12 @@ pub struct Settings {
     pub reclaim_bytes: Setting<u64>,
     /// How processes are tracked.
     pub cages: Setting<Cages>,
+    /// How far sessions are confined at least.
+    pub sandbox: Setting<Sandbox>,
+    /// What confined sessions may read in addition to the system.
+    pub sandbox_read: Setting<Vec<PathBuf>>,
+    /// What confined sessions may write in addition to their own directories.
+    pub sandbox_write: Setting<Vec<PathBuf>>,
     /// Variables that new sessions get in addition to the usual ones.
     pub env_pass: Setting<Vec<String>>,
     /// The bash to use.
@@ -206,6 +212,9 @@ impl Settings {
             )?,
             reclaim_bytes: layers.or("SHELLKEEP_RECLAIM_BYTES", |layer| layer.reclaim_bytes, reclaim.bytes)?,
             cages: layers.or("SHELLKEEP_CAGES", |layer| layer.cages, Cages::Auto)?,
+            sandbox: layers.or("SHELLKEEP_SANDBOX", |layer| layer.sandbox, Sandbox::None)?,
+            sandbox_read: layers.or("SHELLKEEP_SANDBOX_READ", |layer| layer.sandbox_read.clone(), Vec::new())?,
+            sandbox_write: layers.or("SHELLKEEP_SANDBOX_WRITE", |layer| layer.sandbox_write.clone(), Vec::new())?,
             env_pass: layers.or("SHELLKEEP_ENV_PASS", |layer| layer.env_pass.clone(), Vec::new())?,
             bash: layers.pick("SHELLKEEP_BASH", |layer| layer.bash.clone(), || Ok(default_bash(env)))?,
             agent_may_restart: layers.pick(
@@ -230,6 +239,13 @@ impl Settings {
         settings.check()
     }
 
+    /// The files that hold secrets of the daemon, wherever they are.
+    pub fn secret_files(&self) -> Vec<PathBuf> {
+        let files = [&self.cluster_secret_file.value, &self.record.secrets_file.value, &self.record.signing_key.value];
+        let doors = [&self.socket.value, &self.data.value];
+        self.file.iter().chain(files.into_iter().flatten()).chain(doors).cloned().collect()
+    }
+
     /// Every setting, for showing.
     pub fn shown(&self) -> Vec<Shown> {
         let mut shown = vec![
@@ -247,6 +263,9 @@ impl Settings {
             show("history", &self.history, |url| shellkeep_history::url::without_login(url)),
             show("spare_shells", &self.spare_shells, ToString::to_string),
             show("fork_shells", &self.fork_shells, ToString::to_string),
+            show("sandbox", &self.sandbox, ToString::to_string),
+            show("sandbox_read", &self.sandbox_read, |paths| shown_paths(paths)),
+            show("sandbox_write", &self.sandbox_write, |paths| shown_paths(paths)),
             show("env_pass", &self.env_pass, |names| names.join(",")),
             show("bash", &self.bash, |path| shown_path(path)),
             show("agent_may_restart", &self.agent_may_restart, ToString::to_string),
@@ -383,6 +402,10 @@ fn is_variable_or_prefix(text: &str) -> bool {
 
 fn shown_path(path: &Path) -> String {
     path.display().to_string()
+}
+
+fn shown_paths(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| shown_path(path)).collect::<Vec<_>>().join(",")
 }
 
 fn default_data(env: Environment) -> Result<PathBuf, Failure> {

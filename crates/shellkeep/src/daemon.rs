@@ -14,7 +14,9 @@ use crate::{terminal, token};
 use control::Running;
 use log::LogFilter;
 use shellkeep_process::{CageMode, Forking, own};
-use shellkeep_runtime::{AdmissionConfig, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig};
+use shellkeep_runtime::{
+    AdmissionConfig, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig, SandboxConfig,
+};
 use shellkeep_server::{
     Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
     serve_tcp, serve_unix, watch_neighbours,
@@ -418,6 +420,12 @@ async fn start_engine(
             Cages::Auto => CageMode::Auto,
             Cages::NoLimits => CageMode::NoLimits,
             Cages::Marks => CageMode::Marks,
+        },
+        sandbox: SandboxConfig {
+            least: settings.sandbox.value,
+            read: settings.sandbox_read.value.clone(),
+            write: settings.sandbox_write.value.clone(),
+            hidden: settings.secret_files(),
         },
         idle_services: settings.idle_services.value.0,
         services_on_stop: match settings.services_on_stop.value {

@@ -6,6 +6,7 @@ use rustix::fs::{Access, access, statvfs};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use shellkeep_process::machine::probe;
+use shellkeep_process::{Fence, FenceSpec, Gap};
 use shellkeep_session::QuotaName;
 use std::fs::read_to_string;
 use std::path::Path;
@@ -90,6 +91,7 @@ pub async fn checks(settings: &Settings) -> Vec<Check> {
             )
         },
         Check::ok("kernel", kernel()),
+        fence(settings),
         user_namespaces(),
         open_files(),
         process_numbers(),
@@ -106,6 +108,38 @@ fn cgroups(groups: bool, unified: Option<String>) -> Check {
             unified.map_or_else(|| "not mounted".to_owned(), |path| format!("{path} is not writable")),
             "processes are found by process group and by scanning /proc, which is slower, and they cannot be frozen while they are killed",
             "start the daemon where it owns a group: systemd-run --user --scope -p Delegate=yes shellkeep serve",
+        ),
+    }
+}
+
+/// Tries to break out of a fence, instead of asking the kernel what it supports.
+fn fence(settings: &Settings) -> Check {
+    let spec = FenceSpec {
+        data: settings.data.value.clone(),
+        hidden: settings.secret_files(),
+        read: settings.sandbox_read.value.clone(),
+        write: settings.sandbox_write.value.clone(),
+    };
+    match Fence::new(&spec).and_then(|fence| fence.prove(&std::env::temp_dir())) {
+        Ok(proof) if proof.gaps().is_empty() => {
+            Check::ok("sandbox", format!("fence holds against {} attempts to break out", proof.attempts.len()))
+        }
+        Ok(proof) => {
+            let gaps: Vec<&str> = proof.gaps().into_iter().map(Gap::as_str).collect();
+            Check::bad(
+                "sandbox",
+                Status::Warning,
+                format!("fence holds, but does not stop {}", gaps.join(", ")),
+                "a confined command can signal other processes of the same user, or connect to their abstract sockets",
+                "use Linux 6.12 or newer",
+            )
+        }
+        Err(reason) => Check::bad(
+            "sandbox",
+            Status::Warning,
+            format!("no fence: {reason}"),
+            "sessions run with all permissions of the daemon's user; `--sandbox fence` is rejected",
+            "use Linux 6.2 or newer with `landlock` in the lsm= list of its command line, and a container that allows it",
         ),
     }
 }

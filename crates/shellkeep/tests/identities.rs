@@ -46,6 +46,8 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
     ("get", "/v1/sessions/{session_id}", &[("", "")]),
     ("delete", "/v1/sessions/{session_id}", &[("", "")]),
     ("get", "/v1/sessions/{session_id}/state", &[("", "")]),
+    ("get", "/v1/sessions/{session_id}/sandbox", &[("", "")]),
+    ("put", "/v1/sessions/{session_id}/sandbox", &[("", "{\"sandbox\": \"none\"}"), ("", "{\"sandbox\": \"room\"}")]),
     ("post", "/v1/sessions/{session_id}/hibernate", &[("", "{}")]),
     ("post", "/v1/sessions/{session_id}/restart", &[("", "")]),
     (

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use shellkeep_redact::Redactor;
 use shellkeep_session::fold::ApplyError;
 use shellkeep_session::{
-    ByteString, Event, Message, Record, RunId, SessionId, SessionMeta, SessionState, ShellState, StoredResume,
+    ByteString, Event, Message, Record, RunId, Sandbox, SessionId, SessionMeta, SessionState, ShellState, StoredResume,
     StoredRun, Timestamp,
 };
 use std::collections::HashSet;
@@ -238,10 +238,12 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
             workspace: ByteString::default(),
             by: None,
             forked_from: None,
+            sandbox: Sandbox::None,
         },
         seq: 0,
         last_active_at: Timestamp::UNIX_EPOCH,
         generation: 0,
+        sandbox: Sandbox::None,
         active_runs: Default::default(),
         processes: Vec::new(),
         services: Default::default(),

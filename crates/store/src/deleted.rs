@@ -131,6 +131,7 @@ mod tests {
             workspace: Default::default(),
             by: None,
             forked_from: None,
+            sandbox: shellkeep_session::Sandbox::None,
         }
     }
 

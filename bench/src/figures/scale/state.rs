@@ -61,6 +61,7 @@ pub fn creation(number: u64) -> Result<CreateSession, shellkeep_session::id::IdE
         cwd: Some(START.into()),
         env: environment(number),
         config: json!({"model": "some-model", "temperature": 0.5, "tools": ["shell", "files"]}),
+        ..CreateSession::default()
     })
 }
 

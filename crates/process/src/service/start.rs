@@ -5,10 +5,11 @@ use super::log::LogWatch;
 use super::spec::{EXIT_FILE, ServiceCommand, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 use crate::cage::Cage;
 use crate::channel::Channel;
+use crate::confine::Confinement;
 use crate::facts::Fact;
 use crate::handle;
 use crate::proc::{ProcessStamp, Stat};
-use crate::shell::frames::{flag, read_problems, write_command, write_restore};
+use crate::shell::frames::{confine, flag, read_problems, write_command, write_restore};
 use crate::shell::{START_LIMIT, StartError, unsupported};
 use crate::wire::{self, kind};
 use crate::{spawn, stdio};
@@ -57,6 +58,7 @@ pub(super) struct Begun {
 pub(super) async fn start(
     spec: ServiceSpec,
     cage: Cage,
+    confinement: Option<Confinement>,
     facts: &[Fact],
     run: ServiceCommand<'_>,
 ) -> Result<Begun, ServiceStartError> {
@@ -75,6 +77,9 @@ pub(super) async fn start(
         };
         let mut channel = Channel::new(control)?;
         greet(&mut channel, &spec).await?;
+        if let Some(confinement) = confinement {
+            confine(&mut channel, confinement).await?;
+        }
         let problems = restore(&mut channel, &spec, facts).await?;
         begin(&mut channel, run, output).await?;
         Ok::<_, ServiceStartError>((stamps, problems))

@@ -1,7 +1,10 @@
 //! What is in the frames that a shell and a service both get.
 
+use crate::channel::Channel;
+use crate::confine::{self, Confinement};
 use crate::facts::{self, Bytes, Fact};
-use crate::wire;
+use crate::wire::{self, kind};
+use std::io;
 use std::path::Path;
 
 /// What comes along with a command; `RUN_…` in `descriptors.h`.
@@ -11,6 +14,17 @@ pub(crate) mod flag {
     pub const STDERR: u32 = 4;
     pub const TTY: u32 = 8;
     pub const CWD: u32 = 16;
+}
+
+/// Has a driver confine itself.
+pub(crate) async fn confine(channel: &mut Channel, confinement: Confinement) -> io::Result<()> {
+    let mut frame = channel.frame(kind::CONFINE);
+    frame.bytes(&confinement.filter_bytes());
+    channel.send(frame, &[confinement.ruleset]).await?;
+    match channel.next().await {
+        Some((kind::CONFINE, payload)) => confine::outcome(&payload),
+        _ => Err(io::Error::other("the shell ended while it was confined")),
+    }
 }
 
 /// A state for the driver to take over.

@@ -95,7 +95,7 @@ impl Fixture {
 
     pub async fn start_with(&self, spec: ServiceSpec, name: &str, command: &str) -> ServiceProcess {
         let run = ServiceCommand { command: command.as_bytes(), cwd: None, env: &[] };
-        let (service, problems) = ServiceProcess::start(spec, self.factory.cage(name), &[], run).await.unwrap();
+        let (service, problems) = ServiceProcess::start(spec, self.factory.cage(name), None, &[], run).await.unwrap();
         assert_eq!(problems, []);
         service
     }

@@ -47,7 +47,8 @@ async fn it_begins_with_the_sessions_state(fixture: Fixture) {
     let env = [(b"PLACE".to_vec(), b"service".to_vec())];
     let run = ServiceCommand { command, cwd: None, env: &env };
     let cage = fixture.factory.cage("service-a");
-    let (mut service, problems) = ServiceProcess::start(fixture.spec("service-a"), cage, &facts, run).await.unwrap();
+    let (mut service, problems) =
+        ServiceProcess::start(fixture.spec("service-a"), cage, None, &facts, run).await.unwrap();
     assert_eq!(problems, []);
     assert_eq!(status_of(&mut service).await, ExitStatus::Exited(0));
     let (_, bytes) = fixture.log("service-a").tail(1000).unwrap();
@@ -60,7 +61,7 @@ async fn it_begins_with_the_sessions_state(fixture: Fixture) {
     let away_bytes = path(&away);
     let run = ServiceCommand { command: b"pwd; echo $OLDPWD; env | grep ^PWD=", cwd: Some(&away_bytes), env: &[] };
     let cage = fixture.factory.cage("service-b");
-    let (mut service, _) = ServiceProcess::start(fixture.spec("service-b"), cage, &facts, run).await.unwrap();
+    let (mut service, _) = ServiceProcess::start(fixture.spec("service-b"), cage, None, &facts, run).await.unwrap();
     assert_eq!(status_of(&mut service).await, ExitStatus::Exited(0));
     let expected = format!("{}\n{}\nPWD={}\n", away.display(), home.display(), away.display());
     assert_eq!(fixture.text("service-b"), expected);
@@ -164,7 +165,8 @@ async fn a_keeper_that_was_killed_leaves_nobody(fixture: Fixture) {
 
 async fn a_directory_that_is_not_there_is_refused(fixture: Fixture) {
     let run = ServiceCommand { command: b"echo ran", cwd: Some(b"/no/such/directory"), env: &[] };
-    let started = ServiceProcess::start(fixture.spec("service-a"), fixture.factory.cage("service-a"), &[], run).await;
+    let started =
+        ServiceProcess::start(fixture.spec("service-a"), fixture.factory.cage("service-a"), None, &[], run).await;
     match started {
         Err(ServiceStartError::BadCwd(reason)) => assert_eq!(reason, "No such file or directory"),
         other => panic!("{other:?}"),
@@ -176,7 +178,7 @@ async fn a_directory_that_is_not_there_is_refused(fixture: Fixture) {
 async fn a_start_that_is_given_up_leaves_nobody(fixture: Fixture) {
     let run = ServiceCommand { command: b"echo ran", cwd: None, env: &[] };
     let mut starting =
-        Box::pin(ServiceProcess::start(fixture.spec("service-a"), fixture.factory.cage("service-a"), &[], run));
+        Box::pin(ServiceProcess::start(fixture.spec("service-a"), fixture.factory.cage("service-a"), None, &[], run));
     let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(starting.as_mut().poll(cx).is_ready())).await;
     assert!(!polled);
     until("it is under way", || keepers(&fixture) > 0).await;
@@ -196,7 +198,7 @@ async fn a_bash_that_is_none_is_named() {
     let run = ServiceCommand { command: b"echo ran", cwd: None, env: &[] };
     for (bash, expected) in [("/no/such/bash", "No such file"), ("/bin/false", "cannot load the driver")] {
         let spec = ServiceSpec { bash: bash.into(), ..fixture.spec("service-a") };
-        let error = ServiceProcess::start(spec, fixture.factory.cage("service-a"), &[], run).await.unwrap_err();
+        let error = ServiceProcess::start(spec, fixture.factory.cage("service-a"), None, &[], run).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
 }

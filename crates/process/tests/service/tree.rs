@@ -45,7 +45,7 @@ async fn what_a_failed_command_leaves_is_ended(fixture: Fixture) {
     let env = [(b"GO".to_vec(), go.to_str().unwrap().as_bytes().to_vec())];
     let run = ServiceCommand { command: command.as_bytes(), cwd: None, env: &env };
     let cage = fixture.factory.cage("service-a");
-    let (mut service, _) = ServiceProcess::start(fixture.spec("service-a"), cage, &[], run).await.unwrap();
+    let (mut service, _) = ServiceProcess::start(fixture.spec("service-a"), cage, None, &[], run).await.unwrap();
     sleeps.until(6).await;
     std::fs::write(go, "").unwrap();
     assert_eq!(status_of(&mut service).await, ExitStatus::Exited(3));

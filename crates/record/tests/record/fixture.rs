@@ -100,6 +100,7 @@ pub fn created() -> Record {
         workspace: "/w".into(),
         by: None,
         forked_from: None,
+        sandbox: shellkeep_session::Sandbox::None,
     };
     record(1, Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) })
 }

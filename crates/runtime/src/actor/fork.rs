@@ -219,6 +219,7 @@ async fn begin_fork(
         workspace,
         by: order.by.clone(),
         forked_from: Some(origin),
+        sandbox: session.journal.state().sandbox,
     };
     let mut events = vec![Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) }];
     events.extend(

@@ -6,11 +6,12 @@ use crate::hang_up::HangUp;
 use crate::ops::*;
 use crate::pending::Removal;
 use crate::running::{Running, Typed};
+use crate::sandboxes::Confined;
 use crate::services::Supervised;
 use shellkeep_process::Fact;
 use shellkeep_session::{
-    AgentState, Author, KvTold, Notice, RunId, Service, ServiceEnd, ServiceId, ServiceStamps, ServiceStatus, SessionId,
-    SessionState, ShellState, Timestamp,
+    AgentState, Author, KvTold, Notice, RunId, Sandbox, Service, ServiceEnd, ServiceId, ServiceStamps, ServiceStatus,
+    SessionId, SessionState, ShellState, Timestamp,
 };
 use shellkeep_workspace::repo::ObjectId;
 use std::collections::BTreeMap;
@@ -70,8 +71,8 @@ pub enum Message {
     Moved,
     /// Its services, also those that ended recently.
     Services(Answer<BTreeMap<ServiceId, Service>>),
-    /// The facts that a service's shell is restored with.
-    ServiceFacts(Answer<Vec<Fact>>),
+    /// What a service's shell is started with.
+    ServiceFacts(Answer<ServiceFacts>),
     /// News about a service, from its supervisor.
     ServiceNews {
         /// About which service.
@@ -300,6 +301,14 @@ pub enum FilesTask {
         /// Who waits.
         answer: Answer<Merged>,
     },
+    /// Confine the session more tightly.
+    Tighten {
+        sandbox: Sandbox,
+        /// The agent's token that asks.
+        by: Option<String>,
+        /// Who waits.
+        answer: Answer<SandboxView>,
+    },
     /// Prune old checkpoints; returns the bytes freed.
     Thin(Answer<u64>),
     /// Take the checkpoint that a dead daemon owed.
@@ -322,6 +331,7 @@ impl FilesTask {
             }
             Self::Fork { answer, .. } => answer.is_closed(),
             Self::Merge { answer, .. } => answer.is_closed(),
+            Self::Tighten { answer, .. } => answer.is_closed(),
             Self::Thin(_) | Self::PayOwed(_) => false,
         }
     }
@@ -334,6 +344,7 @@ impl FilesTask {
             Self::Rewind { answer, .. } => drop(answer.send(Err(error))),
             Self::Fork { answer, .. } => drop(answer.send(Err(error))),
             Self::Merge { answer, .. } => drop(answer.send(Err(error))),
+            Self::Tighten { answer, .. } => drop(answer.send(Err(error))),
             Self::Thin(answer) => drop(answer.send(Err(error))),
             Self::PayOwed(answer) => drop(answer.send(Err(error))),
         }
@@ -350,6 +361,12 @@ pub struct ForkOrder {
     pub by: Option<String>,
     /// Whether both may work on the same files.
     pub share_files: bool,
+}
+
+/// What a service's shell is started with.
+pub struct ServiceFacts {
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) confined: Option<Confined>,
 }
 
 /// What a supervisor has learned.

@@ -1,11 +1,12 @@
 //! A session's services: started here, and what their supervisors learn is recorded here.
 
 use super::journal::Journal;
-use super::message::ServiceNews;
+use super::message::{ServiceFacts, ServiceNews};
 use super::session::Session;
-use super::shell::{check_cwd, make_workspace, resolve_cwd};
+use super::shell::{check_cwd, confine, make_workspace, resolve_cwd};
 use crate::ops::{OpError, ServiceError, StartService};
 use crate::services::{Begin, Entry, Supervised};
+use crate::translate;
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{ByteString, Event, Service, ServiceId, ServiceSpec, ServiceStatus, Timestamp};
 use std::collections::BTreeSet;
@@ -67,6 +68,13 @@ pub(super) async fn start_service(
         tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory));
     }
     session.ctx.supervision.spawn(reserved, Begin::Start(answer));
+}
+
+/// What a service of this session is started with.
+pub(super) async fn facts(session: &Session) -> Result<ServiceFacts, OpError> {
+    let (ctx, state) = (&session.ctx, session.journal.state());
+    let confined = confine(ctx, state).await?;
+    Ok(ServiceFacts { facts: translate::facts(&ctx.sandboxes.placed(state)), confined })
 }
 
 /// Goes on with services that ended with the node that the session came from, and are to start again: the state has them as

@@ -27,7 +27,7 @@ use crate::stored::read_error;
 use shellkeep_process::{ExitStatus, RunSpec, Stdin};
 use shellkeep_redact::Redactor;
 use shellkeep_session::plan::shorten;
-use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, SessionId};
+use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, SessionId, ShellState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -90,6 +90,11 @@ impl Session {
             seq: state.seq,
             deleted: None,
         }
+    }
+
+    /// The state of its shell as it is inside its sandbox.
+    pub(super) fn placed_shell(&self) -> ShellState {
+        self.ctx.sandboxes.placed(self.journal.state()).into_owned()
     }
 
     /// Another command runs.

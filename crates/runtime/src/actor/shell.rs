@@ -2,13 +2,15 @@
 
 use crate::checkpoints;
 use crate::context::SessionContext;
-use crate::ops::{OpError, RunError};
+use crate::ops::{OpError, RunError, SessionError};
 use crate::pool::PooledShell;
+use crate::sandboxes::Confined;
 use crate::user_path::{apart, is_directory, is_same_directory};
 use crate::{notices, translate};
 use shellkeep_process::proc;
 use shellkeep_session::{ByteString, Notice, SessionState};
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
@@ -33,15 +35,36 @@ pub(super) struct Found {
 
 /// Takes a shell and restores the session's state into it: the only way to become live, for new, restored and woken
 /// sessions alike. `None` if no shell is available now.
-pub(super) async fn acquire(ctx: &SessionContext, state: &SessionState) -> Result<Option<Acquired>, OpError> {
+pub(super) async fn acquire(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<Option<Acquired>, OpError> {
+    let confined = confine(ctx, state).await?;
     let Some(mut pooled) = ctx.shells.take(&state.meta.session_id).await? else { return Ok(None) };
-    let restored = pooled.shell.restore(&translate::facts(&state.shell)).await;
-    let problems = restored.map_err(|error| OpError::Run(RunError::ShellUnavailable { reason: error.to_string() }))?;
+    let unavailable = |error: io::Error| OpError::Run(RunError::ShellUnavailable { reason: error.to_string() });
+    if let Some(Confined { confinement, rescue }) = confined {
+        confinement.put_on(&mut pooled.shell, &rescue).await.map_err(unavailable)?;
+    }
+    let facts = translate::facts(&ctx.sandboxes.placed(state));
+    let problems = pooled.shell.restore(&facts).await.map_err(unavailable)?;
     let found = Found {
         cwd_missing: problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone()),
         notices: notices::not_restored(problems.iter().filter(|(what, _)| what != CWD)),
     };
     Ok(Some(Acquired { pooled, found }))
+}
+
+/// What confines a process of a session that is about to start; none if nothing does.
+pub(crate) async fn confine(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<Option<Confined>, OpError> {
+    let sandbox = ctx.sandboxes.of(state);
+    if sandbox.is_none() {
+        return Ok(None);
+    }
+    make_workspace(ctx, state).await?;
+    let (id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.as_path().to_owned());
+    if ctx.workspaces.owns(&state.meta.workspace) {
+        return ctx.sandboxes.confine(&id, sandbox, &workspace);
+    }
+    let sandboxes = Arc::clone(&ctx.sandboxes);
+    let confined = apart(move || Ok(sandboxes.confine(&id, sandbox, &workspace))).await;
+    confined.map_err(|reason| OpError::Session(SessionError::SandboxUnavailable { sandbox, reason }))?
 }
 
 /// The directory for one call. A relative one starts at the session's.

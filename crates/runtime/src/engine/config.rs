@@ -6,6 +6,7 @@ use crate::cluster::ClusterConfig;
 use crate::disk::Reclaim;
 use crate::masking::RecordConfig;
 use crate::ops::CheckpointConfig;
+use crate::sandboxes::SandboxConfig;
 use shellkeep_process::{CageMode, Forking};
 use shellkeep_session::Quotas;
 use std::path::PathBuf;
@@ -40,6 +41,8 @@ pub struct EngineConfig {
     pub cages: CageMode,
     /// After how long without any activity a service is stopped; never if none.
     pub idle_services: Option<Duration>,
+    /// How sessions are confined.
+    pub sandbox: SandboxConfig,
     /// What happens to services when the daemon stops.
     pub services_on_stop: OnStop,
     /// When the files of ended sessions are reclaimed.
@@ -79,6 +82,7 @@ impl EngineConfig {
             admission: AdmissionConfig::default(),
             env_pass: Vec::new(),
             cages: CageMode::Auto,
+            sandbox: SandboxConfig::default(),
             idle_services: Some(Duration::from_secs(2 * 60 * 60)),
             services_on_stop: OnStop::Keep,
             reclaim: Reclaim::default(),

@@ -145,6 +145,8 @@ async fn first_state(
     by: Option<&str>,
 ) -> Result<(SessionMeta, ShellState), OpError> {
     validate::create(&request).await?;
+    let sandbox = inner.ctx.sandboxes.least().max(request.sandbox);
+    inner.ctx.sandboxes.check(sandbox)?;
     let workspace = validate::workspace(&request.config, inner.ctx.data_dir.root()).await?;
     let workspace = workspace.unwrap_or_else(|| inner.ctx.workspaces.of(id));
     let cwd = request.cwd.unwrap_or_else(|| workspace.clone());
@@ -157,6 +159,7 @@ async fn first_state(
         workspace,
         by: by.map(str::to_owned),
         forked_from: None,
+        sandbox,
     };
     Ok((meta, shell))
 }

@@ -75,6 +75,7 @@ pub(super) fn view(deleted: DeletedSession) -> SessionView {
             workspace: ByteString::default(),
             by: None,
             forked_from: None,
+            sandbox: shellkeep_session::Sandbox::None,
         },
         last_active_at: deleted.deleted_at,
         cwd: ByteString::default(),

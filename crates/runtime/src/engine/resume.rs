@@ -5,6 +5,7 @@ use super::access::{Access, Permitted};
 use super::handle::Engine;
 use super::inner::Inner;
 use super::records::RecordOps;
+use crate::actor::confine;
 use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::resume::config::AgentProgram;
@@ -140,7 +141,7 @@ async fn begin_resume(
     let state = inner.ctx.registry.snapshot(&id).await?;
     let agent = agent_of(&state)?;
     let kept = kept_state(access, &id, &state).await?;
-    let (program, stdin) = start_program(&inner, &state, agent.spec(&state.shell)).await?;
+    let (program, stdin) = start_program(&inner, &state, agent.spec(&inner.ctx.sandboxes.placed(&state))).await?;
     let log = SessionLog::new(&inner.ctx.registry, &id);
     let recorded = match earlier {
         Earlier::CutOff { resume_id, seq } => {
@@ -215,6 +216,7 @@ async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -
         let met = QuotaMet { quota: QuotaName::Processes, limit, used, agent: None, services: Vec::new() };
         return Err(OpError::QuotaExceeded(Box::new(met)));
     }
+    let confined = confine(&inner.ctx, state).await?;
     let (workspaces, factory) = (inner.ctx.workspaces.clone(), Arc::clone(&inner.factory));
     let (session_id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.clone());
     let is_new = state.generation == 0;
@@ -224,7 +226,7 @@ async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -
         }
         let cage = factory.cage(&format!("agent-{}", uuid::Uuid::new_v4().simple()));
         cage.assign(session_id.as_str());
-        Program::start(&spec, cage)
+        Program::start(&spec, cage, confined.map(|confined| confined.confinement))
     });
     started.await?.map_err(|error| {
         let session_id = state.meta.session_id.to_string();

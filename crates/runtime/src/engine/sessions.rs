@@ -86,7 +86,7 @@ impl Engine {
             let Permitted { inner, id } = self.access.over(id)?;
             match inner.ctx.registry.ask_awake(&id, Message::State).await {
                 Some(state) => state,
-                None => inner.stored.load(&id).await.map(|state| state.shell),
+                None => inner.stored.load(&id).await.map(|state| inner.ctx.sandboxes.placed(&state).into_owned()),
             }
         })
     }

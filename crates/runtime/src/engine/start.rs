@@ -34,6 +34,7 @@ use crate::recordings::Recordings;
 use crate::recover;
 use crate::registry::{Registry, Spawn};
 use crate::remover::Remover;
+use crate::sandboxes::Sandboxes;
 use crate::secrets::Secrets;
 use crate::services::{Begin, Entry, Services, Supervision, cage_name};
 use crate::session_files::SessionFiles;
@@ -75,6 +76,9 @@ pub enum StartError {
     /// The shared store's URL or this node's name cannot be used.
     #[error("{0}")]
     Cluster(String),
+    /// This machine cannot confine sessions as the settings say.
+    #[error("{0}; start with `--sandbox none` to run sessions without a sandbox")]
+    Sandbox(String),
     /// Bash does not work.
     #[error("{0}")]
     Bash(#[from] shellkeep_process::StartError),
@@ -87,12 +91,14 @@ impl Engine {
         Box::pin(async move {
             // A workspace is known by its real path, so that a link put there later is not followed.
             config.data_dir = config.data_dir.canonicalize().map_err(|error| not_made(&config.data_dir, &error))?;
-            for directory in ["outputs", "scratch", "services"] {
+            for directory in ["homes", "outputs", "scratch", "services"] {
                 make_directory(&config.data_dir.join(directory))?;
             }
             let home = config.data_dir.join("workspaces");
             let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
             recover::clear_scratch(&config.data_dir.join("scratch"));
+            let environment = recover::inherited_environment(&config.env_pass);
+            let sandboxes = sandboxes(&config, &environment).await?;
             let quotas = NodeQuotas::load(config.quotas, &config.data_dir)
                 .map_err(|error| StartError::Quotas(error.to_string()))?;
             let factory =
@@ -138,6 +144,8 @@ impl Engine {
                 names,
                 masking: Arc::new(masking),
                 boot_id: boot_id.into(),
+                sandboxes,
+                environment,
             };
             let inner = Arc::new(parts.into_inner(identities, audit));
             begin(&inner, left).await?;
@@ -172,6 +180,8 @@ struct Parts {
     names: Arc<Names>,
     masking: Arc<Masking>,
     boot_id: Arc<str>,
+    sandboxes: Arc<Sandboxes>,
+    environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Parts {
@@ -211,7 +221,7 @@ impl Parts {
             keep_deleted: self.config.keep_deleted,
         });
         Inner {
-            environment: recover::inherited_environment(&self.config.env_pass),
+            environment: self.environment,
             config: self.config,
             ctx,
             stored,
@@ -298,6 +308,7 @@ impl Parts {
             shells: Shells::new(Arc::clone(&pool), Arc::clone(&registry)),
             pool,
             admission: Admission::new(config.admission.clone(), shells),
+            sandboxes: Arc::clone(&self.sandboxes),
             quotas: Arc::clone(quotas),
             disk,
             services,
@@ -316,6 +327,20 @@ impl Parts {
             boot_id: Arc::clone(&self.boot_id),
         }
     }
+}
+
+/// How sessions are confined. What this machine supports is tried out, and a setting that it cannot keep is an error.
+async fn sandboxes(config: &EngineConfig, environment: &[(Vec<u8>, Vec<u8>)]) -> Result<Arc<Sandboxes>, StartError> {
+    let (asked, data, environment) = (config.sandbox.clone(), config.data_dir.clone(), environment.to_vec());
+    let trying = tokio::task::spawn_blocking(move || Sandboxes::new(&asked, &data, &environment));
+    let sandboxes = trying.await.map_err(|error| StartError::Sandbox(error.to_string()))?;
+    sandboxes.check(config.sandbox.least).map_err(|error| StartError::Sandbox(error.to_string()))?;
+    for support in sandboxes.support() {
+        if let Some(reason) = support.unavailable {
+            tracing::info!(sandbox = %support.sandbox, reason, "not available on this machine");
+        }
+    }
+    Ok(Arc::new(sandboxes))
 }
 
 /// Starts the task of a session for as long as the engine lives.

@@ -3,12 +3,13 @@
 
 use super::ready::Probe;
 use super::{Order, Reserved, Services, StopReason, Supervised, cage_name};
-use crate::actor::{Message, ServiceNews};
+use crate::actor::{Message, ServiceFacts, ServiceNews};
 use crate::crash::{self, Point};
 use crate::data_dir::DataDir;
 use crate::notices;
 use crate::ops::{OpError, RunError, ServiceError, SessionError};
 use crate::registry::Registry;
+use crate::sandboxes::Confined;
 use crate::work::Work;
 use rustix::process::Signal;
 use shellkeep_process::service::log::ServiceLog;
@@ -126,7 +127,12 @@ impl Supervisor {
             (error, ServiceEnd { exit_code: None, signal: None, at: Timestamp::now(), reason })
         };
         let service = self.seen.facts();
-        let facts = self.with.registry.ask(&self.seen.session_id, Message::ServiceFacts).await.map_err(failed)?;
+        let asked = self.with.registry.ask(&self.seen.session_id, Message::ServiceFacts).await;
+        let ServiceFacts { facts, confined } = asked.map_err(failed)?;
+        let (confinement, rescue) = match confined {
+            Some(Confined { confinement, rescue }) => (Some(confinement), rescue),
+            None => (None, self.with.data_dir.scratch()),
+        };
         let unavailable = |reason: String| failed(OpError::Service(ServiceError::NotStarted { reason }));
         std::fs::create_dir_all(&self.seen.directory).map_err(|error| unavailable(error.to_string()))?;
         let spec = &service.spec;
@@ -138,12 +144,12 @@ impl Supervisor {
             bash: self.with.bash.clone(),
             directory: self.seen.directory.clone(),
             log_bytes: self.with.services.quotas.get(shellkeep_session::QuotaName::ServiceLogBytes),
-            rescue: self.with.data_dir.scratch().join(&name),
+            rescue: rescue.join(&name),
         };
         let cage = self.with.services.factory.cage(&name);
         cage.assign(self.seen.session_id.as_str());
         let (process, _) =
-            ServiceProcess::start(process_spec, cage, &facts, run).await.map_err(|error| match error {
+            ServiceProcess::start(process_spec, cage, confinement, &facts, run).await.map_err(|error| match error {
                 ServiceStartError::BadCwd(reason) => {
                     failed(OpError::Run(RunError::BadCwd { path: spec.cwd.to_text().into_owned(), reason }))
                 }

@@ -21,6 +21,8 @@ pub struct Files;
 pub struct SingleFile;
 /// Errors of the keyed store.
 pub struct KvRefused;
+/// Errors of a sandbox.
+pub struct Sandboxed;
 /// Errors of a new service.
 pub struct ServiceName;
 /// Errors of a search.
@@ -72,7 +74,8 @@ impl IntoResponses for Busy {
         refusals(&[(
             "409",
             "`session_busy` (with `if_busy: \"reject\"`), `run_cancelled`: it waited and was cancelled; `request_id_reused`; `bad_cwd`: the session's own directory is \
-             gone, the detail says what to do; `workspace_not_taken`: this daemon's data is a copy, and the directory belongs to the original",
+             gone, the detail says what to do; `workspace_not_taken`: this daemon's data is a copy, and the directory belongs to the original; \
+             `sandbox_unavailable`: this machine does not support the session's sandbox",
         )])
     }
 }
@@ -96,12 +99,23 @@ impl IntoResponses for Full {
     }
 }
 
+impl IntoResponses for Sandboxed {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[(
+            "409",
+            "`sandbox_unavailable` with the `sandbox`: this machine does not support it; `sandbox_not_looser`; \
+             `sandbox_busy`: something runs that would stay outside; `session_busy`: a command runs; `session_exists`: a \
+             session of that name is being created",
+        )])
+    }
+}
+
 impl IntoResponses for ServiceName {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[(
             "409",
             "`service_name_taken` with the `service_id` that has the name and runs; `bad_cwd`: the session's own directory is \
-             gone; `workspace_not_taken`: this daemon's data is a copy, and the directory the original's",
+             gone; `workspace_not_taken`: this daemon's data is a copy, and the directory the original's; `sandbox_unavailable`",
         )])
     }
 }

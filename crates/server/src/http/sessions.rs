@@ -1,7 +1,7 @@
 //! `/v1/sessions`: create, find, list and delete sessions, read their state, drop their shell.
 
 use super::door::json;
-use super::responses::{Common, Full};
+use super::responses::{Common, Full, Sandboxed};
 use crate::auth::Scoped;
 use crate::body::{Json, Nothing, SMALL_LIMIT};
 use crate::detached::detached;
@@ -21,7 +21,7 @@ use shellkeep_session::SessionId;
     responses(
         (status = 201, description = "A new session", body = Session),
         (status = 200, description = "The existing session, unchanged", body = Session),
-        Full, Common
+        Full, Sandboxed, Common
     )
 )]
 pub async fn create(

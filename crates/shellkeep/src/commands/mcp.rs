@@ -110,6 +110,7 @@ async fn make_session(client: &mut Client, args: &McpArgs, project: Option<Strin
         cwd: here,
         env: Some(args.env.iter().cloned().collect()),
         config: None,
+        sandbox: None,
     };
     client.create_in(project, &request).await?;
     Ok(())

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::terminal::{self, TableArgs};
 use clap::{Args, Subcommand};
 use serde_json::json;
-use shellkeep_protocol::{Session, SessionList, StateResponse};
+use shellkeep_protocol::{SandboxInForce, SandboxName, SandboxRequest, Session, SessionList, StateResponse};
 use shellkeep_session::SessionId;
 use std::process::ExitCode;
 
@@ -89,6 +89,15 @@ Example:\n  shellkeep sessions rm one two three"
         #[arg(required = true)]
         ids: Vec<String>,
     },
+    /// Show how a session is confined, or confine it more tightly
+    #[command(after_help = "Examples:\n  shellkeep sessions sandbox demo\n  shellkeep sessions sandbox demo fence")]
+    Sandbox {
+        /// The session
+        id: String,
+        /// The tighter sandbox: fence
+        #[arg(value_parser = crate::cli::sandbox)]
+        sandbox: Option<SandboxName>,
+    },
     /// Drop a session's shell and keep the session
     #[command(after_help = "Example:\n  shellkeep sessions hibernate demo")]
     Hibernate {
@@ -113,12 +122,23 @@ async fn act(args: SessionsArgs) -> Result<ExitCode, Failure> {
         Action::New(wanted) => show(&new::create(&mut client, wanted).await?, args.json)?,
         Action::Ls { deleted: true, .. } => list_deleted(&mut client, args.table, args.json).await?,
         Action::Ls { agent, .. } => list(&mut client, agent.as_deref(), args.table, args.json).await?,
-        Action::Show { id } => show(&client.get(&path(&id, "")?).await?, args.json)?,
+        Action::Show { id } => {
+            let session: Session = client.get(&path(&id, "")?).await?;
+            match args.json || !terminal::is_terminal() {
+                true => show(&session, args.json)?,
+                false => show::session(&session, client.get(&path(&id, "/sandbox")?).await.ok().as_ref())?,
+            }
+        }
         Action::State { id } => state(&client.get(&path(&id, "/state")?).await?, args.json)?,
         Action::End { id } => {
             let (path, nothing) = (path(&id, "/end")?, json!({}));
             let end = client.post(&path, &nothing);
             show(&terminal::patiently("stopping its services", end).await?, args.json)?;
+        }
+        Action::Sandbox { id, sandbox: None } => sandbox(&client.get(&path(&id, "/sandbox")?).await?, args.json)?,
+        Action::Sandbox { id, sandbox: Some(wanted) } => {
+            let request = SandboxRequest { sandbox: wanted };
+            sandbox(&client.put(&path(&id, "/sandbox")?, &request).await?, args.json)?;
         }
         Action::Rm { ids } => return remove(&mut client, &ids).await,
         Action::Hibernate { id } => show(&client.post(&path(&id, "/hibernate")?, &json!({})).await?, args.json)?,
@@ -170,7 +190,11 @@ async fn list_deleted(client: &mut Client, table: TableArgs, json: bool) -> Resu
 }
 
 fn show(session: &Session, json: bool) -> Result<(), Failure> {
-    if json { terminal::json(session) } else { show::session(session) }
+    if json { terminal::json(session) } else { show::session(session, None) }
+}
+
+fn sandbox(sandbox: &SandboxInForce, json: bool) -> Result<(), Failure> {
+    if json { terminal::json(sandbox) } else { show::sandbox(sandbox) }
 }
 
 fn state(state: &StateResponse, json: bool) -> Result<(), Failure> {

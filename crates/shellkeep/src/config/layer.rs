@@ -7,7 +7,7 @@ use super::values::{Cages, Durability, LogFormat, OnStop, Span, WhenAlone};
 use crate::failure::Failure;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
-use shellkeep_session::QuotaName;
+use shellkeep_session::{QuotaName, Sandbox};
 use std::path::{Path, PathBuf};
 
 /// One layer of settings. The fields have the same names in the file, and with `SHELLKEEP_` in the environment.
@@ -105,6 +105,16 @@ pub struct Layer {
     /// [default: auto]
     #[arg(long, value_name = "HOW")]
     pub cages: Option<Cages>,
+    /// How far sessions are confined at least: `none`, or `fence` (read the system, write to their own directories, reach no
+    /// other process) [default: none]
+    #[arg(long, value_name = "SANDBOX")]
+    pub sandbox: Option<Sandbox>,
+    /// Directories and files that confined sessions may read in addition to the system, separated by commas
+    #[arg(long, value_name = "PATHS", value_delimiter = ',', value_hint = ValueHint::AnyPath)]
+    pub sandbox_read: Option<Vec<PathBuf>>,
+    /// Directories and files that confined sessions may read and write in addition to their own, separated by commas
+    #[arg(long, value_name = "PATHS", value_delimiter = ',', value_hint = ValueHint::AnyPath)]
+    pub sandbox_write: Option<Vec<PathBuf>>,
     /// Variables that new sessions get in addition to PATH, HOME, LANG and the like: NAME or PREFIX_*, separated by
     /// commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -201,6 +211,9 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         reclaim_after: parsed(env, "SHELLKEEP_RECLAIM_AFTER")?,
         reclaim_bytes: parsed(env, "SHELLKEEP_RECLAIM_BYTES")?,
         cages: parsed(env, "SHELLKEEP_CAGES")?,
+        sandbox: parsed(env, "SHELLKEEP_SANDBOX")?,
+        sandbox_read: paths(env, "SHELLKEEP_SANDBOX_READ"),
+        sandbox_write: paths(env, "SHELLKEEP_SANDBOX_WRITE"),
         env_pass: env("SHELLKEEP_ENV_PASS").map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()),
         bash: env("SHELLKEEP_BASH").map(PathBuf::from),
         agent_may_restart: parsed(env, "SHELLKEEP_AGENT_MAY_RESTART")?,
@@ -217,6 +230,11 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         checkpoints: checkpoints::from_environment(env)?,
     }
     .absolute(None))
+}
+
+/// Paths that are separated by commas.
+fn paths(env: Environment, name: &str) -> Option<Vec<PathBuf>> {
+    env(name).map(|text| text.split(',').map(|path| PathBuf::from(path.trim())).collect())
 }
 
 /// The layer from the file: one named by the command line or the environment must exist, the default one need not.
@@ -255,7 +273,8 @@ impl Layer {
             &mut self.record.secrets_file,
             &mut self.record.signing_key,
         ];
-        for path in paths.into_iter().flatten() {
+        let lists = [&mut self.sandbox_read, &mut self.sandbox_write].into_iter().flatten().flatten();
+        for path in paths.into_iter().flatten().chain(lists) {
             let joined = base.map_or_else(|| path.clone(), |base| base.join(&*path));
             *path = std::path::absolute(&joined).unwrap_or(joined);
         }

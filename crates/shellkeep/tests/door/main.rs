@@ -6,6 +6,7 @@
 mod support;
 
 mod audit;
+mod breakout;
 mod commands;
 mod environment;
 mod forged;
@@ -13,3 +14,4 @@ mod install;
 mod lifecycle;
 mod peers;
 mod private;
+mod work;

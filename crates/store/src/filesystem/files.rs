@@ -6,7 +6,7 @@ use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
     ActiveRun, AgentState, ByteString, Claims, FORMAT_VERSION, FilesAt, KvState, LeftProcess, Message, Notice, Origin,
-    RunId, Service, ServiceId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
+    RunId, Sandbox, Service, ServiceId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,6 +54,9 @@ pub(super) struct MetaFile {
     /// The session that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<Origin>,
+    /// How far its processes were confined when it was created.
+    #[serde(default, skip_serializing_if = "Sandbox::is_none")]
+    pub sandbox: Sandbox,
     /// Its working directory.
     pub cwd: ByteString,
     /// How many shells it has had.
@@ -78,6 +81,9 @@ pub(super) struct StateFile {
     pub last_active_at: Timestamp,
     /// How many shells it has had.
     pub generation: u64,
+    /// How far its processes are confined.
+    #[serde(default, skip_serializing_if = "Sandbox::is_none")]
+    pub sandbox: Sandbox,
     /// Runs that have started and not ended.
     pub active_runs: BTreeMap<RunId, ActiveRun>,
     /// What finished commands left running.
@@ -160,6 +166,7 @@ impl MetaFile {
             workspace: state.meta.workspace.clone(),
             by: state.meta.by.clone(),
             forked_from: state.meta.forked_from.clone(),
+            sandbox: state.meta.sandbox,
             cwd: state.shell.cwd.clone(),
             generation: state.generation,
             seq: state.seq,
@@ -177,6 +184,7 @@ impl MetaFile {
             workspace: self.workspace,
             by: self.by,
             forked_from: self.forked_from,
+            sandbox: self.sandbox,
         }
     }
 }
@@ -190,6 +198,7 @@ impl StateFile {
             seq: state.seq,
             last_active_at: state.last_active_at,
             generation: state.generation,
+            sandbox: state.sandbox,
             active_runs: state.active_runs.clone(),
             processes: state.processes.clone(),
             services: state.services.clone(),
@@ -212,6 +221,7 @@ impl StateFile {
             seq: self.seq,
             last_active_at: self.last_active_at,
             generation: self.generation,
+            sandbox: self.sandbox,
             active_runs: self.active_runs,
             processes: self.processes,
             services: self.services,

@@ -408,6 +408,7 @@ impl Live {
             processes: std::mem::take(&mut state.processes),
             services: std::mem::take(&mut state.services),
             ended_at: state.ended_at,
+            sandbox: state.sandbox,
             pending_notices: std::mem::take(&mut state.pending_notices),
             agent_versions: state.agent_versions,
             messages: state.messages,

@@ -6,8 +6,8 @@ use rusqlite::Row;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, ByteString, Claims, FilesAt, KvState, LeftProcess, Notice, RunId, Service, ServiceId, SessionId,
-    SessionMeta, SessionState, Timestamp,
+    ActiveRun, ByteString, Claims, FilesAt, KvState, LeftProcess, Notice, RunId, Sandbox, Service, ServiceId,
+    SessionId, SessionMeta, SessionState, Timestamp,
 };
 use std::collections::BTreeMap;
 
@@ -21,6 +21,9 @@ pub(super) struct Pending {
     pub(super) services: BTreeMap<ServiceId, Service>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ended_at: Option<Timestamp>,
+    /// How far its processes are confined.
+    #[serde(default, skip_serializing_if = "Sandbox::is_none")]
+    pub(super) sandbox: Sandbox,
     pub(super) pending_notices: Vec<Notice>,
     /// The highest version that a state of its agent ever had.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -143,6 +146,7 @@ impl SessionRow {
             seq: self.seq,
             last_active_at,
             generation: self.generation,
+            sandbox: pending.sandbox,
             active_runs: pending.active_runs,
             processes: pending.processes,
             services: pending.services,

@@ -1,6 +1,7 @@
 //! Why a session was not created or found, or cannot work.
 
 use crate::ops::Hint;
+use shellkeep_session::Sandbox;
 
 /// Why a session was not created or found, or cannot work.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -41,6 +42,19 @@ pub enum SessionError {
         /// The data directory that the copy was made from.
         original: String,
     },
+    /// This machine cannot confine a session as it must be.
+    #[error("the sandbox '{sandbox}' is not available here: {reason}. Nothing was run")]
+    SandboxUnavailable { sandbox: Sandbox, reason: String },
+    /// A sandbox was to be made looser.
+    #[error(
+        "session '{session_id}' has the sandbox '{sandbox}', and a sandbox can only be made tighter; create another session for '{asked}'"
+    )]
+    SandboxNotLooser { session_id: String, sandbox: Sandbox, asked: Sandbox },
+    /// Something that runs would go on as it is.
+    #[error(
+        "session '{session_id}' has services, commands in the background or an agent that run, and would stay outside the sandbox; stop them first"
+    )]
+    SandboxBusy { session_id: String },
 }
 
 impl SessionError {
@@ -51,6 +65,9 @@ impl SessionError {
             Self::Damaged { .. } => "session_damaged",
             Self::BadWorkspace { .. } => "bad_workspace",
             Self::WorkspaceNotTaken { .. } => "workspace_not_taken",
+            Self::SandboxUnavailable { .. } => "sandbox_unavailable",
+            Self::SandboxNotLooser { .. } => "sandbox_not_looser",
+            Self::SandboxBusy { .. } => "sandbox_busy",
         }
     }
 
@@ -59,6 +76,7 @@ impl SessionError {
         match self {
             Self::NotFound { .. } => Some(Hint::ListSessions),
             Self::WorkspaceNotTaken { .. } => Some(Hint::TakeWorkspaces),
+            Self::SandboxBusy { .. } => Some(Hint::ListServices),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::{cli, terminal};
 use clap::{Args, ValueHint};
 use serde_json::{Map, Value, json};
-use shellkeep_protocol::{CreateSessionRequest, Session};
+use shellkeep_protocol::{CreateSessionRequest, SandboxName, Session};
 use shellkeep_session::SessionId;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,9 @@ pub struct NewArgs {
     /// A JSON file with its config; `-` is standard input
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
+    /// How far its commands are confined: none, fence [default: as the daemon is configured]
+    #[arg(long, value_name = "SANDBOX", value_parser = cli::sandbox)]
+    sandbox: Option<SandboxName>,
     /// Its agent: a program with its arguments; `shellkeep resume` runs it
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
@@ -105,6 +108,7 @@ fn request(args: NewArgs) -> Result<CreateSessionRequest, Failure> {
         cwd: args.cwd.as_deref().map(|cwd| cli::directory("--cwd", cwd)).transpose()?,
         env: (!args.env.is_empty()).then(|| args.env.into_iter().collect()),
         config,
+        sandbox: args.sandbox,
     })
 }
 

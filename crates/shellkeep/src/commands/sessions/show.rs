@@ -5,7 +5,7 @@ use crate::terminal::{self, Cell, Column, Fields, Table, TableArgs};
 use serde_json::Value;
 use shellkeep_protocol::state::VariableView;
 use shellkeep_protocol::text::Bytes;
-use shellkeep_protocol::{Session, StateResponse};
+use shellkeep_protocol::{SandboxInForce, SandboxName, SandboxSource, Session, StateResponse};
 use std::collections::BTreeMap;
 
 /// Sessions, one per row.
@@ -53,7 +53,8 @@ pub fn deleted(sessions: Vec<Session>, args: TableArgs) {
     terminal::show(&Table::new(columns, rows.collect()), args, "no agent has deleted a session");
 }
 
-pub fn session(session: &Session) -> Result<(), Failure> {
+/// One session, with how it is confined if that is known.
+pub fn session(session: &Session, sandbox: Option<&SandboxInForce>) -> Result<(), Failure> {
     if !terminal::is_terminal() {
         return raw(session);
     }
@@ -73,6 +74,7 @@ pub fn session(session: &Session) -> Result<(), Failure> {
         .with("directory", terminal::path(&session.cwd))
         .with("workspace", terminal::path(&session.workspace))
         .with("shell", shell)
+        .maybe("sandbox", sandbox.map(confined))
         .with("created", terminal::moment(&session.created_at))
         .with("last active", terminal::moment(&session.last_active_at))
         .with("records", session.seq.to_string())
@@ -81,6 +83,33 @@ pub fn session(session: &Session) -> Result<(), Failure> {
         .maybe("config", (!config.is_empty()).then(|| config.join("\n")));
     terminal::fields(&fields);
     Ok(())
+}
+
+/// How a session is confined.
+pub fn sandbox(sandbox: &SandboxInForce) -> Result<(), Failure> {
+    if !terminal::is_terminal() {
+        return raw(sandbox);
+    }
+    let list = |values: &[String]| (!values.is_empty()).then(|| values.join("\n"));
+    let fields = Fields::new()
+        .with("session", sandbox.session_id.as_str())
+        .with("sandbox", confined(sandbox))
+        .maybe("unavailable", sandbox.unavailable.as_deref())
+        .maybe("not stopped", list(&sandbox.missing))
+        .maybe("home", sandbox.home.as_deref())
+        .maybe("writes", list(&sandbox.write))
+        .maybe("reads", list(&sandbox.read));
+    terminal::fields(&fields);
+    Ok(())
+}
+
+/// The sandbox and who set it, in a few words.
+fn confined(sandbox: &SandboxInForce) -> String {
+    match (sandbox.sandbox, sandbox.set_by) {
+        (SandboxName::None, _) => "none".to_owned(),
+        (SandboxName::Fence, SandboxSource::Node) => "fence, set for all sessions".to_owned(),
+        (SandboxName::Fence, SandboxSource::Session) => "fence".to_owned(),
+    }
 }
 
 /// The state of a session's shell.

@@ -1,0 +1,32 @@
+//! Confinement of a session's processes: what they may read and write (Landlock), which system calls are refused (seccomp),
+//! and no new privileges. Nothing is mounted, no process is added, and no special rights are needed.
+//!
+//! [`Fence`] is what the sessions of a node have in common, [`Fence::around`] makes a [`Confinement`] for the processes of
+//! one session, and [`Fence::prove`] tries to break out of one. A shell applies its confinement itself, in
+//! `driver/confine.c`; a program that has no driver applies it between fork and exec.
+
+mod apply;
+mod fence;
+mod filter;
+mod grants;
+mod probe;
+
+pub use fence::{Confinement, Fence, FenceSpec, NoFence, Own};
+pub use probe::{Attempt, Gap, Proof};
+
+use std::io;
+
+/// The steps of `driver/confine.c`, in their order from 1.
+const STEPS: [&str; 5] = ["the frame", "no_new_privs", "capabilities", "landlock_restrict_self", "seccomp"];
+
+/// What a driver answered to a confinement: done, or the step that failed and why.
+pub(crate) fn outcome(payload: &[u8]) -> io::Result<()> {
+    let mut reader = crate::wire::Reader::new(payload);
+    let (Some(step), Some(why)) = (reader.u32(), reader.u32()) else {
+        return Err(io::Error::other("the driver's answer to a confinement cannot be read"));
+    };
+    let Some(failed) = (step as usize).checked_sub(1) else { return Ok(()) };
+    let name = STEPS.get(failed).copied().unwrap_or("an unknown step");
+    let error = io::Error::from_raw_os_error(why as i32);
+    Err(io::Error::new(error.kind(), format!("the shell could not be confined: {name}: {error}")))
+}

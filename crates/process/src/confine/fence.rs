@@ -1,0 +1,255 @@
+//! The fence of a node: what every confined session may read and write, and the filter of system calls. With the
+//! directories of one session it becomes a confinement.
+
+use super::filter;
+use super::grants::{DEVICES, SHARED_MEMORY, system, without};
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
+    RulesetCreated, RulesetCreatedAttr as _, Scope, make_bitflags,
+};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, open};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The newest rights that we use. Later ones are about logs and threads.
+const NEWEST: ABI = ABI::V6;
+/// Before this version (Linux 6.2) files outside could be truncated.
+const OLDEST: i32 = 3;
+/// The flag that asks for the version.
+const VERSION: libc::c_uint = 1;
+
+/// What a fence is made from.
+#[derive(Debug, Clone, Default)]
+pub struct FenceSpec {
+    /// The data directory: never granted, whatever else is.
+    pub data: PathBuf,
+    /// What else is not part of the system: homes, files with secrets.
+    pub hidden: Vec<PathBuf>,
+    /// What sessions may read in addition to the system.
+    pub read: Vec<PathBuf>,
+    /// What sessions may read and write in addition to their own directories.
+    pub write: Vec<PathBuf>,
+}
+
+/// Why there is no fence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoFence {
+    /// The kernel was built without it, it is switched off, or a container forbids it.
+    #[error(
+        "this kernel has no Landlock, or does not allow it ({0}); Linux 6.2 or newer with `landlock` in its lsm= list is needed"
+    )]
+    Landlock(String),
+    /// The kernel is too old.
+    #[error("the Landlock of this kernel is too old (version {0}); Linux 6.2 or newer is needed")]
+    Old(i32),
+    /// There is no filter for this processor.
+    #[error("there is no system call filter for this processor ({})", std::env::consts::ARCH)]
+    Processor,
+    /// A path that sessions should reach cannot be opened.
+    #[error("{path}: {reason}")]
+    Path { path: String, reason: String },
+    /// It was tried, and something got through or the trial failed.
+    #[error("it was tried and does not hold: {0}")]
+    Broken(String),
+}
+
+/// A path that every session may use.
+#[derive(Debug)]
+enum Grant {
+    /// Opened once.
+    Directory { path: PathBuf, opened: OwnedFd },
+    /// Opened each time: programs replace a file by renaming another over it.
+    File { path: PathBuf },
+}
+
+/// What all sessions of a node have in common.
+#[derive(Debug)]
+pub struct Fence {
+    abi: ABI,
+    data: PathBuf,
+    read: Vec<Grant>,
+    write: Vec<Grant>,
+    filter: Arc<[libc::sock_filter]>,
+}
+
+/// What belongs to one session.
+#[derive(Debug, Clone, Copy)]
+pub struct Own<'a> {
+    /// Directories that its processes may read and write.
+    pub writable: &'a [&'a Path],
+    /// Where its shells leave a result that they cannot send: files may only be made in it.
+    pub rescue: &'a Path,
+}
+
+/// What confines the processes of one session.
+#[derive(Debug)]
+pub struct Confinement {
+    pub(crate) ruleset: OwnedFd,
+    pub(crate) filter: Arc<[libc::sock_filter]>,
+}
+
+impl Confinement {
+    /// The filter as bytes, for a driver.
+    pub(crate) fn filter_bytes(&self) -> Vec<u8> {
+        let bytes = |step: &libc::sock_filter| {
+            let ([a, b], [e, f, g, h]) = (step.code.to_ne_bytes(), step.k.to_ne_bytes());
+            [a, b, step.jt, step.jf, e, f, g, h]
+        };
+        self.filter.iter().flat_map(bytes).collect()
+    }
+
+    /// Confines the calling process. Makes only system calls, for use between fork and exec.
+    pub(crate) fn apply(&self) -> io::Result<()> {
+        super::apply::apply(self.ruleset.as_fd(), &self.filter)
+    }
+}
+
+impl Fence {
+    /// A fence, if this machine can have one. Whether it holds is for [`Fence::prove`] to say.
+    pub fn new(spec: &FenceSpec) -> Result<Self, NoFence> {
+        let abi = supported()?;
+        let filter = filter::compile().ok_or(NoFence::Processor)?;
+        let hidden: Vec<PathBuf> = spec.hidden.iter().chain([&spec.data]).map(|path| real(path)).collect();
+        let data = real(&spec.data);
+        let mut read = Vec::new();
+        for path in system(&hidden) {
+            // What cannot be opened is not there, or is not for us.
+            read.extend(Grant::open(path).ok());
+        }
+        read.extend(named(&spec.read, &data)?);
+        let write = named(&spec.write, &data)?;
+        Ok(Self { abi, data, read, write, filter: filter.into() })
+    }
+
+    /// Whether sessions may read what is at a path, because the system or the host's list includes it.
+    pub fn reads(&self, path: &Path) -> bool {
+        let path = real(path);
+        self.read.iter().chain(&self.write).any(|grant| path.starts_with(grant.path()))
+    }
+
+    /// The paths that all sessions may read, and those that they may write.
+    pub fn paths(&self) -> (Vec<&Path>, Vec<&Path>) {
+        (self.read.iter().map(Grant::path).collect(), self.write.iter().map(Grant::path).collect())
+    }
+
+    /// Makes the confinement of one session. Its directories must exist.
+    pub fn around(&self, own: Own<'_>) -> io::Result<Confinement> {
+        let ruleset = self.ruleset(own).map_err(io::Error::other)?;
+        let ruleset: Option<OwnedFd> = ruleset.into();
+        let ruleset = ruleset.ok_or_else(|| io::Error::other("the kernel made no ruleset"))?;
+        Ok(Confinement { ruleset, filter: Arc::clone(&self.filter) })
+    }
+
+    fn ruleset(&self, own: Own<'_>) -> Result<RulesetCreated, Box<dyn std::error::Error + Send + Sync>> {
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(self.abi))?;
+        if self.abi >= ABI::V6 {
+            rules = rules.scope(Scope::from_all(self.abi))?;
+        }
+        let mut rules = rules.create()?;
+        for grant in &self.read {
+            rules = self.grant(rules, grant, AccessFs::from_read(self.abi))?;
+        }
+        for grant in &self.write {
+            rules = self.grant(rules, grant, self.full())?;
+        }
+        let device = make_bitflags!(AccessFs::{ReadFile | WriteFile}) | self.if_known(AccessFs::IoctlDev);
+        for path in DEVICES {
+            if let Ok(opened) = open_path(Path::new(path)) {
+                rules = rules.add_rule(PathBeneath::new(opened, device | AccessFs::Truncate))?;
+            }
+        }
+        if let Ok(opened) = open_path(Path::new(SHARED_MEMORY)) {
+            let shared = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | MakeReg | RemoveFile});
+            rules = rules.add_rule(PathBeneath::new(opened, shared))?;
+        }
+        for path in own.writable.iter().flat_map(|path| self.own(path)) {
+            rules = self.grant(rules, &Grant::open(path)?, self.full())?;
+        }
+        let rescue = make_bitflags!(AccessFs::{WriteFile | MakeReg});
+        Ok(rules.add_rule(PathBeneath::new(open_path(own.rescue)?, rescue))?)
+    }
+
+    fn grant(
+        &self,
+        rules: RulesetCreated,
+        grant: &Grant,
+        access: BitFlags<AccessFs>,
+    ) -> Result<RulesetCreated, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(match grant {
+            Grant::Directory { opened, .. } => rules.add_rule(PathBeneath::new(opened, access))?,
+            Grant::File { path } => match open_path(path) {
+                Ok(opened) => rules.add_rule(PathBeneath::new(opened, access & AccessFs::from_file(self.abi)))?,
+                // It is gone for now.
+                Err(_) => rules,
+            },
+        })
+    }
+
+    /// A directory of a session. One that the host named may contain the data directory.
+    fn own(&self, path: &Path) -> Vec<PathBuf> {
+        if path.starts_with(&self.data) {
+            vec![path.to_owned()]
+        } else {
+            without(path, std::slice::from_ref(&self.data))
+        }
+    }
+
+    /// Everything but devices: those are granted one by one, and no new ones are made.
+    fn full(&self) -> BitFlags<AccessFs> {
+        AccessFs::from_all(self.abi) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev})
+    }
+
+    fn if_known(&self, access: AccessFs) -> BitFlags<AccessFs> {
+        AccessFs::from_all(self.abi) & access
+    }
+}
+
+impl Grant {
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let opened = open_path(&path)?;
+        let is_directory = std::fs::metadata(&path)?.is_dir();
+        Ok(if is_directory { Self::Directory { path, opened } } else { Self::File { path } })
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Directory { path, .. } | Self::File { path } => path,
+        }
+    }
+}
+
+/// The rights that this kernel knows and we use.
+fn supported() -> Result<ABI, NoFence> {
+    // SAFETY: a plain system call; with this flag it reads nothing.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, VERSION) };
+    match i32::try_from(version) {
+        Ok(version) if version >= OLDEST => Ok(NEWEST.min(ABI::from(version))),
+        Ok(version) if version > 0 => Err(NoFence::Old(version)),
+        _ => Err(NoFence::Landlock(io::Error::last_os_error().to_string())),
+    }
+}
+
+/// Paths that the host named. Each must exist: one that is missing would be missed only by a command.
+fn named(paths: &[PathBuf], data: &Path) -> Result<Vec<Grant>, NoFence> {
+    let mut grants = Vec::new();
+    for path in paths {
+        let refused = |error: io::Error| NoFence::Path { path: path.display().to_string(), reason: error.to_string() };
+        let real = path.canonicalize().map_err(refused)?;
+        for part in without(&real, &[data.to_owned()]) {
+            grants.push(Grant::open(part).map_err(refused)?);
+        }
+    }
+    Ok(grants)
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn open_path(path: &Path) -> io::Result<OwnedFd> {
+    Ok(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}

@@ -1,0 +1,99 @@
+//! Which paths a confined process may read. A rule covers a whole tree and nothing can be taken out of it again, so a tree
+//! that contains something hidden is granted entry by entry, without it.
+
+use std::path::{Path, PathBuf};
+
+/// The system: programs, libraries and their data. Not in it: homes, `/tmp`, `/dev`, mounts, and what daemons keep in
+/// `/var` and `/run`.
+const SYSTEM: [&str; 22] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/gnu",
+    "/snap",
+    "/proc",
+    "/sys",
+    "/var/lib/dpkg",
+    "/var/lib/apt",
+    "/var/lib/rpm",
+    "/var/cache/apt",
+    "/var/cache/fontconfig",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager",
+];
+
+/// Devices that every program may use. Terminals are not among them: another session may have one open.
+pub(super) const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// Where named semaphores and shared memory are. Its entries are not listed, but one can open those whose name one knows.
+pub(super) const SHARED_MEMORY: &str = "/dev/shm";
+
+/// The system, without what is hidden. Paths are real ones: a rule holds for what is behind a link.
+pub(super) fn system(hidden: &[PathBuf]) -> Vec<PathBuf> {
+    let mut granted: Vec<PathBuf> =
+        SYSTEM.iter().flat_map(|root| Path::new(root).canonicalize()).flat_map(|root| without(&root, hidden)).collect();
+    // `/bin` is often `/usr/bin`.
+    granted.sort();
+    granted.dedup_by(|path, before| path.starts_with(before));
+    granted
+}
+
+/// A tree without what is hidden: itself, or those of its entries that contain nothing hidden.
+pub(super) fn without(tree: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+    if hidden.iter().any(|path| tree.starts_with(path)) {
+        return Vec::new();
+    }
+    if !hidden.iter().any(|path| path.starts_with(tree)) {
+        return vec![tree.to_owned()];
+    }
+    let entries = std::fs::read_dir(tree).into_iter().flatten().flatten();
+    entries.filter(|entry| !is_link(entry)).flat_map(|entry| without(&entry.path(), hidden)).collect()
+}
+
+/// A rule for a link would be one for what it names, which may be hidden.
+fn is_link(entry: &std::fs::DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_symlink())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_granted_without_what_is_hidden_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for name in ["a/x", "a/secret/deep", "b", "secretive"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("a/secret"), at("link")).unwrap();
+        let sorted = |mut paths: Vec<PathBuf>| {
+            paths.sort();
+            paths
+        };
+        let granted = |hidden: &[PathBuf]| sorted(without(root.path(), hidden));
+        assert_eq!(granted(&[at("elsewhere-entirely").join("/none")]), [root.path()]);
+        assert_eq!(granted(&[at("a/secret")]), [at("a/x"), at("b"), at("secretive")]);
+        assert_eq!(granted(&[at("a/secret/deep")]), [at("a/x"), at("b"), at("secretive")]);
+        assert!(granted(&[root.path().to_owned()]).is_empty());
+        assert!(without(&at("a/x"), &[root.path().to_owned()]).is_empty());
+    }
+
+    #[test]
+    fn the_system_has_no_homes_and_nothing_twice() {
+        let granted = system(&[]);
+        assert!(granted.contains(&PathBuf::from("/usr")) && granted.contains(&PathBuf::from("/etc")));
+        assert!(!granted.iter().any(|path| path.starts_with("/usr/bin")), "{granted:?}");
+        for hidden in ["/root", "/home", "/tmp", "/var/lib", "/dev"] {
+            assert!(!granted.iter().any(|path| Path::new(hidden).starts_with(path)), "{hidden}: {granted:?}");
+        }
+    }
+}

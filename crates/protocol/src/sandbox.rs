@@ -1,0 +1,62 @@
+//! How a session is confined.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How far the processes of a session are confined.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxName {
+    /// Not at all.
+    #[default]
+    None,
+    /// They read the system, write to their own directories, and reach no other process.
+    Fence,
+}
+
+/// Body of `PUT …/sandbox`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SandboxRequest {
+    /// How far its processes are to be confined; not less than they are.
+    pub sandbox: SandboxName,
+}
+
+/// How a session is confined, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SandboxInForce {
+    /// The session.
+    pub session_id: String,
+    /// How far its processes are confined.
+    pub sandbox: SandboxName,
+    /// Who set that.
+    pub set_by: SandboxSource,
+    /// Why no command can run: this machine does not support the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unavailable: Option<String>,
+    /// What the sandbox does not stop on this machine: `signals` to other processes of the same user, `abstract_sockets` of
+    /// other processes.
+    pub missing: Vec<String>,
+    /// `HOME` of its commands, if they are confined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
+    /// `TMPDIR` of its commands, if they are confined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tmp: Option<String>,
+    /// Directories and files that its commands may only read, if they are confined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<String>,
+    /// Directories that its commands may read and write, if they are confined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<String>,
+}
+
+/// Who set how far a session is confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxSource {
+    /// The daemon's settings.
+    Node,
+    /// The session was created with it, or tightened.
+    Session,
+}

@@ -1,0 +1,40 @@
+//! How a session is confined, for the caller.
+
+use shellkeep_protocol as wire;
+use shellkeep_runtime::{SandboxSource, SandboxView};
+use shellkeep_session::Sandbox;
+use std::path::PathBuf;
+
+/// A sandbox by its name.
+pub fn named_sandbox(name: wire::SandboxName) -> Sandbox {
+    match name {
+        wire::SandboxName::None => Sandbox::None,
+        wire::SandboxName::Fence => Sandbox::Fence,
+    }
+}
+
+/// How a session is confined.
+pub fn sandbox(view: SandboxView) -> wire::SandboxInForce {
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    let (home, tmp, read, write) = match view.places {
+        Some(places) => (Some(places.home), Some(places.tmp), places.read, places.write),
+        None => (None, None, Vec::new(), Vec::new()),
+    };
+    wire::SandboxInForce {
+        session_id: view.session_id.into(),
+        sandbox: match view.sandbox {
+            Sandbox::None => wire::SandboxName::None,
+            Sandbox::Fence => wire::SandboxName::Fence,
+        },
+        set_by: match view.set_by {
+            SandboxSource::Node => wire::SandboxSource::Node,
+            SandboxSource::Session => wire::SandboxSource::Session,
+        },
+        unavailable: view.unavailable,
+        missing: view.missing.into_iter().map(str::to_owned).collect(),
+        home: home.map(text),
+        tmp: tmp.map(text),
+        read: read.into_iter().map(text).collect(),
+        write: write.into_iter().map(text).collect(),
+    }
+}

@@ -1,0 +1,144 @@
+"""Tries to reach something that is not the session's. Prints `reached`, `refused` or `absent`, and why.
+
+Called as: breakout.py ATTEMPT [ARGUMENT]. An attempt is `absent` where the machine does not have what it needs."""
+
+import ctypes
+import errno
+import fcntl
+import glob
+import os
+import resource
+import socket
+import stat
+import sys
+
+libc = ctypes.CDLL(None, use_errno=True)
+X86 = os.uname().machine == "x86_64"
+NUMBERS = {
+    "ptrace": 101 if X86 else 117,
+    "process_vm_readv": 310 if X86 else 270,
+    "pidfd_getfd": 438,
+    "io_uring_setup": 425,
+    "bpf": 321 if X86 else 280,
+    "userfaultfd": 323 if X86 else 282,
+    "keyctl": 250 if X86 else 219,
+    "perf_event_open": 298 if X86 else 241,
+    "unshare": 272 if X86 else 97,
+    "setns": 308 if X86 else 268,
+    "mount": 165 if X86 else 40,
+    "chroot": 161 if X86 else 51,
+}
+CLONE_NEWUSER, PTRACE_SEIZE, TIOCSTI = 0x10000000, 0x4206, 0x5412
+
+
+def call(name, *arguments):
+    result = libc.syscall(NUMBERS[name], *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def known_to_kernel(name, *arguments):
+    """The call may fail for its arguments; only a refusal means that the kernel was not reached."""
+    try:
+        call(name, *arguments)
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS):
+            raise
+
+
+def connect(family, address):
+    with socket.socket(family, socket.SOCK_STREAM) as one:
+        one.settimeout(5)
+        one.connect(address)
+
+
+def hard_link(path):
+    os.link(path, "stolen")
+    open("stolen").read()
+
+
+def symbolic_link(path):
+    if not os.path.islink("way"):
+        os.symlink(path, "way")
+    open("way").read()
+
+
+def device(_):
+    os.mknod("device", stat.S_IFCHR | 0o600, os.makedev(1, 5))
+    open("device", "rb").read(1)
+
+
+def new_privileges(_):
+    text = open("/proc/self/status").read()
+    if "NoNewPrivs:\t1" in text:
+        raise OSError(errno.EPERM, "no_new_privs")
+
+
+def system_capability(_):
+    text = open("/proc/self/status").read()
+    held = int(text.split("CapEff:")[1].split()[0], 16)
+    if not held >> 21 & 1:
+        raise OSError(errno.EPERM, "no CAP_SYS_ADMIN")
+
+
+def control_group(_):
+    files = glob.glob("/sys/fs/cgroup/cgroup.procs") + glob.glob("/sys/fs/cgroup/*/cgroup.procs")
+    if not files:
+        raise OSError(errno.ENOSYS, "no control groups")
+    os.close(os.open(files[0], os.O_WRONLY))
+
+
+ATTEMPTS = {
+    "read": lambda path: open(path).read(),
+    "list": lambda path: os.listdir(path),
+    "write": lambda path: os.close(os.open(path, os.O_WRONLY | os.O_APPEND)),
+    "truncate": lambda path: os.truncate(path, os.stat(path).st_size),
+    "create": lambda path: os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)),
+    "remove": os.unlink,
+    "hard_link": hard_link,
+    "symbolic_link": symbolic_link,
+    "stat": os.stat,
+    "chmod": lambda path: os.chmod(path, stat.S_IMODE(os.stat(path).st_mode)),
+    "signal": lambda pid: os.kill(int(pid), 0),
+    "environ": lambda pid: open(f"/proc/{pid}/environ", "rb").read(),
+    "memory": lambda pid: open(f"/proc/{pid}/mem", "rb").close(),
+    "root": lambda pid: os.listdir(f"/proc/{pid}/root"),
+    "descriptors": lambda pid: os.readlink(f"/proc/{pid}/fd/0"),
+    "limits": lambda pid: resource.prlimit(int(pid), resource.RLIMIT_NOFILE),
+    "ptrace": lambda pid: call("ptrace", PTRACE_SEIZE, int(pid), 0, 0),
+    "read_memory": lambda pid: known_to_kernel("process_vm_readv", int(pid), 0, 0, 0, 0, 0),
+    "setns": lambda pid: call("setns", os.open(f"/proc/{pid}/ns/uts", os.O_RDONLY), 0),
+    "unshare": lambda _: call("unshare", CLONE_NEWUSER),
+    "mount": lambda _: known_to_kernel("mount", b"none", b"/nonexistent", b"tmpfs", 0, None),
+    "chroot": lambda _: call("chroot", b"."),
+    "io_uring": lambda _: known_to_kernel("io_uring_setup", 1, None),
+    "bpf": lambda _: known_to_kernel("bpf", 0, None, 0),
+    "userfaultfd": lambda _: known_to_kernel("userfaultfd", 0),
+    "keyctl": lambda _: known_to_kernel("keyctl", 0, -3, 0),
+    "perf": lambda _: known_to_kernel("perf_event_open", None, 0, -1, -1, 0),
+    "raw_socket": lambda _: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1).close(),
+    "packet_socket": lambda _: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close(),
+    "vsock": lambda _: socket.socket(40, socket.SOCK_STREAM, 0).close(),
+    "abstract_socket": lambda name: connect(socket.AF_UNIX, "\0" + name),
+    "path_socket": lambda path: connect(socket.AF_UNIX, path),
+    "loopback": lambda port: connect(socket.AF_INET, ("127.0.0.1", int(port))),
+    "terminal_input": lambda _: fcntl.ioctl(0, TIOCSTI, b" "),
+    "device": device,
+    "new_privileges": new_privileges,
+    "system_capability": system_capability,
+    "control_group": control_group,
+}
+
+
+def main(attempt, argument=None):
+    try:
+        ATTEMPTS[attempt](argument)
+    except OSError as error:
+        refused = error.errno in (errno.EPERM, errno.EACCES, errno.EXDEV)
+        print("refused" if refused else "absent", errno.errorcode.get(error.errno))
+        return
+    print("reached")
+
+
+main(*sys.argv[1:])
