@@ -140,7 +140,8 @@ impl Cluster {
                 Ok(Settled::Kept) => return Ok(None),
                 Ok(Settled::HereOnly { reason }) => return Ok(Some(told::kept_here_only(&reason))),
                 Ok(Settled::Moved) => return Err(moved(id)),
-                Err(_) if self.ship.alone().waits() => {}
+                // Not longer than the store is away: to claim it again, a store that came back empty needs the session's task.
+                Err(_) if self.ship.alone().waits() && self.ship.problem().is_some() => {}
                 Err(_) => {
                     let reason = format!("no confirmation within {} s", SETTLE_WAIT.as_secs());
                     return Ok(Some(told::kept_here_only(&reason)));
