@@ -9,7 +9,7 @@
 //! - [`output`]: reading a run's output, sending it input and signals.
 //! - [`service`]: services and their logs.
 //! - [`quota`], [`node`]: limits and their use, and the status of the node.
-//! - [`token`]: keys for agents.
+//! - [`token`]: keys for agents. [`console`]: how the console in the browser gets one.
 //! - [`files`]: checkpoints and differences.
 //! - [`rewind`]: moments, rewind, fork, merge back.
 //! - [`record`]: events, messages, the agent's state, proof.
@@ -19,6 +19,7 @@
 //! - [`text`]: bytes in JSON.
 
 pub mod audit;
+pub mod console;
 pub mod daemon;
 pub mod files;
 pub mod health;
@@ -42,6 +43,7 @@ mod whole;
 pub mod workspace_file;
 
 pub use audit::{AuditEntry, AuditList};
+pub use console::{ConsoleCode, ConsoleCodeRequest, ConsoleLoginRequest, ConsoleRight};
 pub use daemon::{ChangedSetting, DaemonStatus, Reloaded, SettingInForce, SettingsInForce, StopRequest, Stopping};
 pub use files::{
     AgainstParams, ChangeKind, Checkpoint, CheckpointCause, CheckpointDetail, CheckpointList, CheckpointName,
@@ -55,9 +57,10 @@ pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, Sign
 pub use problem::Problem;
 pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};
 pub use record::{
-    AgentStateParams, AgentStateSaved, Bad, Event, EventList, EventParams, EventRequest, ExportFormat, ExportParams,
-    Head, Hole, Message, MessageAdded, MessageList, MessageParams, MessageRequest, NewEvent, PostedEvents, ScrubReport,
-    ScrubRequest, Signed, SnapshotParams, Switch, Verdict,
+    AgentStateParams, AgentStateSaved, Bad, Event, EventBucket, EventKind, EventList, EventListView, EventOverview,
+    EventParams, EventRequest, EventSummary, EventSummaryList, EventView, ExportFormat, ExportParams, Head, Hole,
+    Message, MessageAdded, MessageList, MessageParams, MessageRequest, NewEvent, OverviewParams, PostedEvents,
+    ScrubReport, ScrubRequest, Signed, SnapshotParams, Switch, Verdict,
 };
 pub use resume::{AnswerEvent, ResumeRequest, ResumeResponse, ResumeStatus};
 pub use rewind::{

@@ -32,6 +32,10 @@ pub enum TokenRole {
     Auditor,
     /// Read `/metrics`, `/healthz` and `/readyz`.
     Metrics,
+    /// A person at the console who reads everything and changes nothing, for 12 hours.
+    Watch,
+    /// A person at the console who reads everything and uses all sessions, for 12 hours.
+    Act,
 }
 
 /// A token, without its secret.
@@ -50,9 +54,13 @@ pub struct TokenInfo {
     /// When it was created.
     #[schema(format = DateTime)]
     pub created_at: String,
-    /// When it was revoked; `null` if it is valid.
+    /// When it was revoked; `null` if it was not.
     #[schema(format = DateTime)]
     pub revoked_at: Option<String>,
+    /// When it stops being valid; absent if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub expires_at: Option<String>,
 }
 
 /// A new token.

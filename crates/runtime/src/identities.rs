@@ -1,7 +1,10 @@
 //! Who may do what. The host may do everything; an agent is identified by a token and may access only its own sessions.
 //! A token's secret is returned once, when it is created; what is kept is its hash.
 
-use crate::ops::{IssuedToken, NewBearer, NewToken, OpError, ReaderRole, TokenBearer, TokenError, TokenView};
+use crate::console_codes::ConsoleCodes;
+use crate::ops::{
+    ConsoleRight, IssuedToken, NewBearer, NewToken, OpError, ReaderRole, TokenBearer, TokenError, TokenView,
+};
 use crate::sync::{lock, read, write};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,6 +12,7 @@ use shellkeep_session::{SessionId, Timestamp, id};
 use shellkeep_store::{OpenError, TokenFile, TokenRecord};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// The prefix of every agent's token, so that people and secret scanners recognise one.
@@ -17,6 +21,8 @@ pub const TOKEN_PREFIX: &str = "sk_";
 const SECRET_BYTES: usize = 32;
 /// Random bytes of a token's public name; enough that two never collide.
 const ID_BYTES: usize = 8;
+/// Random bytes of a code for the console: 128 bits, which cannot be guessed in its minute.
+const CODE_BYTES: usize = 16;
 /// Longest name of an agent with a token: `thread_{agent}_` and a UUID must fit into a session's id.
 const MAX_AGENT: usize = 64;
 /// Longest name of a token; it is shown in tables.
@@ -25,6 +31,8 @@ const MAX_NAME: usize = 100;
 const MAX_TOKENS: usize = 10_000;
 /// Revoked tokens that are remembered, so that ids in the audit trail can be looked up; older ones are forgotten.
 const MAX_REVOKED: usize = 1_000;
+/// How long a token of the console is valid: a working day, because it is in a browser's memory.
+const CONSOLE_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
 /// On whose behalf an engine is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +57,11 @@ pub enum Scope {
         /// The id of its token.
         token: String,
     },
+    /// A person at the console who may use all sessions, as the host. The door rejects the rest of the host's rights.
+    Console {
+        /// The id of the token.
+        token: String,
+    },
     /// Only this session: one of its own processes, without a token, in a session without an agent.
     Session { session_id: SessionId },
 }
@@ -59,10 +72,10 @@ const NO_AGENT: &str = "";
 const OWN_PROCESS: &str = "session";
 
 impl Scope {
-    /// The agent whose sessions it is limited to; `None` for the host and for read-only tokens.
+    /// The agent whose sessions it is limited to; `None` for the host, the console and read-only tokens.
     pub fn agent(&self) -> Option<&str> {
         match self {
-            Self::Host | Self::Auditor { .. } | Self::Metrics { .. } => None,
+            Self::Host | Self::Auditor { .. } | Self::Metrics { .. } | Self::Console { .. } => None,
             Self::Agent { agent, .. } => Some(agent),
             Self::Session { .. } => Some(NO_AGENT),
         }
@@ -72,7 +85,9 @@ impl Scope {
     pub fn token(&self) -> Option<&str> {
         match self {
             Self::Host => None,
-            Self::Agent { token, .. } | Self::Auditor { token } | Self::Metrics { token } => Some(token),
+            Self::Agent { token, .. } | Self::Auditor { token } | Self::Metrics { token } | Self::Console { token } => {
+                Some(token)
+            }
             Self::Session { .. } => Some(OWN_PROCESS),
         }
     }
@@ -81,7 +96,9 @@ impl Scope {
     pub fn only_session(&self) -> Option<&SessionId> {
         match self {
             Self::Session { session_id } => Some(session_id),
-            Self::Host | Self::Agent { .. } | Self::Auditor { .. } | Self::Metrics { .. } => None,
+            Self::Host | Self::Agent { .. } | Self::Auditor { .. } | Self::Metrics { .. } | Self::Console { .. } => {
+                None
+            }
         }
     }
 }
@@ -104,27 +121,39 @@ pub struct Bearer {
     pub revocation: Revocation,
 }
 
-/// Ends when a token is revoked.
+/// Ends when a token is revoked or expires.
 #[derive(Clone)]
-pub struct Revocation(Option<watch::Receiver<()>>);
+pub struct Revocation {
+    alive: Option<watch::Receiver<()>>,
+    /// When the token expires, if it does.
+    expiry: Option<tokio::time::Instant>,
+}
 
 impl Revocation {
     /// For rights without a token.
     pub(crate) fn never() -> Self {
-        Self(None)
+        Self { alive: None, expiry: None }
     }
 
-    /// Returns when the token has been revoked.
+    /// Returns when the token has been revoked, or has expired.
     pub async fn happened(self) {
-        let Some(mut alive) = self.0 else { return std::future::pending().await };
-        // Nothing is ever sent: the sender lives as long as the token is valid.
-        while alive.changed().await.is_ok() {}
+        let Self { alive, expiry } = self;
+        let revoked = async {
+            let Some(mut alive) = alive else { return std::future::pending().await };
+            // Nothing is ever sent: the sender lives as long as the token is valid.
+            while alive.changed().await.is_ok() {}
+        };
+        match expiry {
+            Some(expiry) => drop(tokio::time::timeout_at(expiry, revoked).await),
+            None => revoked.await,
+        }
     }
 }
 
 /// A valid token.
 struct Active {
     scope: Arc<Scope>,
+    expires_at: Option<Timestamp>,
     alive: watch::Sender<()>,
 }
 
@@ -137,6 +166,8 @@ pub struct Identities {
     active: RwLock<HashMap<blake3::Hash, Active>>,
     /// The default of `may_restart`.
     may_restart: bool,
+    /// Codes with which a browser gets a token.
+    codes: ConsoleCodes,
 }
 
 impl Identities {
@@ -151,7 +182,8 @@ impl Identities {
                     rejected"),
             }
         }
-        Ok(Self { file, records: Mutex::new(records), active: RwLock::new(active), may_restart })
+        let (records, active) = (Mutex::new(records), RwLock::new(active));
+        Ok(Self { file, records, active, may_restart, codes: ConsoleCodes::default() })
     }
 
     /// The token with this secret.
@@ -160,14 +192,15 @@ impl Identities {
             return None;
         }
         let active = read(&self.active);
-        active.get(&blake3::hash(secret)).map(Active::bearer)
+        active.get(&blake3::hash(secret)).and_then(|active| active.bearer(Timestamp::now()))
     }
 
     /// The rights of an agent without its secret: those of the token `preferred`, or of another valid token of it.
     pub fn rights_of(&self, agent: &str, preferred: Option<&str>) -> Option<Bearer> {
         let active = read(&self.active);
         let of_agent = active.values().filter(|active| active.scope.agent() == Some(agent));
-        of_agent.min_by_key(|active| (active.scope.token() != preferred, active.scope.token())).map(Active::bearer)
+        let found = of_agent.min_by_key(|active| (active.scope.token() != preferred, active.scope.token()));
+        found.and_then(|active| active.bearer(Timestamp::now()))
     }
 
     /// Creates a token. Waits for the disk.
@@ -179,7 +212,10 @@ impl Identities {
                 TokenBearer::Agent { agent, may_restart: may_restart.unwrap_or(self.may_restart) }
             }
             NewBearer::Reader(role) => TokenBearer::Reader { role },
+            NewBearer::Console(console) => TokenBearer::Console { console },
         };
+        let now = Timestamp::now();
+        let expires_at = matches!(bearer, TokenBearer::Console { .. }).then(|| now + CONSOLE_LIFETIME);
         let random = |reason: std::io::Error| unwritten(format!("no token was created: {reason}"));
         let secret = format!("{TOKEN_PREFIX}{}", random_text(SECRET_BYTES).map_err(random)?);
         let hash = blake3::hash(secret.as_bytes());
@@ -187,16 +223,40 @@ impl Identities {
             id: format!("tok_{}", random_text(ID_BYTES).map_err(random)?),
             bearer,
             name: request.name,
-            created_at: Timestamp::now(),
+            created_at: now,
             hash: hash.to_hex().to_string(),
             revoked_at: None,
+            expires_at,
         };
         let mut next = records.clone();
+        next.retain(|record| record.expires_at.is_none_or(|at| at > now));
         next.push(record.clone());
         self.file.save(&next).map_err(|error| unwritten(format!("no token was created: {error}")))?;
         *records = next;
         write(&self.active).insert(hash, Active::new(&record));
         Ok(IssuedToken { token: view(&record), secret })
+    }
+
+    /// A code with which a browser gets a token, once.
+    pub fn console_code(&self, right: ConsoleRight) -> Result<String, OpError> {
+        let code = random_text(CODE_BYTES).map_err(|reason| unwritten(format!("no code was created: {reason}")))?;
+        self.codes.add(&code, right);
+        Ok(code)
+    }
+
+    /// The token for a code; `None` if the code is unknown, used or too old. Waits for the disk.
+    pub fn console_login(&self, code: &str) -> Result<Option<IssuedToken>, OpError> {
+        let Some(right) = self.codes.redeem(code) else { return Ok(None) };
+        self.issue(NewToken { bearer: NewBearer::Console(right), name: None }).map(Some)
+    }
+
+    /// Revokes a token of the console on behalf of its own holder; false if it is not one.
+    pub fn console_logout(&self, id: &str) -> Result<bool, OpError> {
+        let is_console = |record: &TokenRecord| record.id == id && matches!(record.bearer, TokenBearer::Console { .. });
+        if !self.records().iter().any(is_console) {
+            return Ok(false);
+        }
+        self.revoke(id).map(|()| true)
     }
 
     /// All tokens, the oldest first.
@@ -235,14 +295,25 @@ impl Active {
             TokenBearer::Agent { agent, may_restart } => {
                 Scope::Agent { agent: agent.clone(), may_restart: *may_restart, token }
             }
-            TokenBearer::Reader { role: ReaderRole::Auditor } => Scope::Auditor { token },
+            TokenBearer::Reader { role: ReaderRole::Auditor }
+            | TokenBearer::Console { console: ConsoleRight::Watch } => Scope::Auditor { token },
+            TokenBearer::Console { console: ConsoleRight::Act } => Scope::Console { token },
             TokenBearer::Reader { role: ReaderRole::Metrics } => Scope::Metrics { token },
         };
-        Self { scope: Arc::new(scope), alive: watch::Sender::new(()) }
+        Self { scope: Arc::new(scope), expires_at: record.expires_at, alive: watch::Sender::new(()) }
     }
 
-    fn bearer(&self) -> Bearer {
-        Bearer { scope: Arc::clone(&self.scope), revocation: Revocation(Some(self.alive.subscribe())) }
+    /// What it gives its holder; `None` if it has expired.
+    fn bearer(&self, now: Timestamp) -> Option<Bearer> {
+        let expiry = match self.expires_at {
+            None => None,
+            Some(at) => {
+                let left = Duration::try_from(at.duration_since(now)).ok().filter(|left| !left.is_zero())?;
+                Some(tokio::time::Instant::now() + left)
+            }
+        };
+        let revocation = Revocation { alive: Some(self.alive.subscribe()), expiry };
+        Some(Bearer { scope: Arc::clone(&self.scope), revocation })
     }
 }
 
@@ -274,7 +345,7 @@ fn check_agent(agent: &str, records: &[TokenRecord]) -> Result<(), OpError> {
     let extends = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));
     let others = records.iter().filter_map(|record| match &record.bearer {
         TokenBearer::Agent { agent, .. } => Some(agent),
-        TokenBearer::Reader { .. } => None,
+        TokenBearer::Reader { .. } | TokenBearer::Console { .. } => None,
     });
     match others.into_iter().find(|other| extends(other, agent) || extends(agent, other)) {
         None => Ok(()),
@@ -302,6 +373,7 @@ fn view(record: &TokenRecord) -> TokenView {
         name: record.name.clone(),
         created_at: record.created_at,
         revoked_at: record.revoked_at,
+        expires_at: record.expires_at,
     }
 }
 
@@ -398,5 +470,41 @@ mod tests {
         forget_the_oldest(&mut records);
         assert_eq!(records.len(), MAX_REVOKED + 1);
         assert_eq!(records[0].id, "tok_5");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_code_of_the_console_works_once_and_its_token_expires() {
+        let data = tempfile::tempdir().unwrap();
+        let identities = identities(data.path());
+        let code = identities.console_code(ConsoleRight::Act).unwrap();
+        assert_eq!(code.len(), 22, "128 bits");
+        assert!(identities.console_login("").unwrap().is_none());
+        assert!(identities.console_login(&code[1..]).unwrap().is_none());
+        let issued = identities.console_login(&code).unwrap().unwrap();
+        assert!(identities.console_login(&code).unwrap().is_none(), "a second time");
+        let bearer = identities.authenticate(issued.secret.as_bytes()).unwrap();
+        assert_eq!(*bearer.scope, Scope::Console { token: issued.token.id.clone() });
+        assert_eq!(issued.token.expires_at.unwrap(), issued.token.created_at + CONSOLE_LIFETIME);
+        // The clock is simulated: this takes twelve hours of it.
+        bearer.revocation.happened().await;
+        let active = read(&identities.active);
+        let token = active.values().next().unwrap();
+        assert!(token.bearer(issued.token.expires_at.unwrap()).is_none());
+        assert!(token.bearer(issued.token.created_at).is_some());
+    }
+
+    #[test]
+    fn only_a_token_of_the_console_signs_itself_out() {
+        let data = tempfile::tempdir().unwrap();
+        let identities = identities(data.path());
+        let agent = identities.issue(new("ann")).unwrap();
+        assert!(!identities.console_logout(&agent.token.id).unwrap());
+        let code = identities.console_code(ConsoleRight::Watch).unwrap();
+        let watching = identities.console_login(&code).unwrap().unwrap();
+        let scope = identities.authenticate(watching.secret.as_bytes()).unwrap().scope;
+        assert_eq!(*scope, Scope::Auditor { token: watching.token.id.clone() });
+        assert!(identities.console_logout(&watching.token.id).unwrap());
+        assert!(identities.authenticate(watching.secret.as_bytes()).is_none());
+        assert!(identities.authenticate(agent.secret.as_bytes()).is_some());
     }
 }

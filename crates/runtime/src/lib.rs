@@ -42,6 +42,7 @@ pub mod cell;
 mod checkpoints;
 mod cluster;
 pub mod conclude;
+mod console_codes;
 mod context;
 mod counts;
 pub mod crash;
@@ -93,11 +94,12 @@ mod work;
 pub use adaptive::{Adaptive, RealSenses, Senses};
 pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
 pub use cluster::ClusterConfig;
+pub use console_codes::CODE_LIFETIME;
 pub use disk::Reclaim;
 pub use engine::{
-    ClusterOps, Engine, EngineConfig, EventStream, ExportStream, FileOps, FromSession, Guest, HOLD_LIMIT, Hold,
-    IdentityOps, KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunOps, SandboxOps, ServiceOps,
-    StartError, Visitor,
+    ClusterOps, Engine, EngineConfig, EventStream, ExportStream, FileOps, FleetChange, FleetStream, FromSession, Guest,
+    HOLD_LIMIT, Hold, IdentityOps, KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunOps, SandboxOps,
+    ServiceOps, StartError, Visitor,
 };
 pub use hang_up::{Attached, HangUp, attached};
 pub use identities::{Revocation, Scope};

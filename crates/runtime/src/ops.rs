@@ -28,7 +28,7 @@ pub use records::*;
 pub use resume::*;
 pub use sandbox::*;
 pub use service::*;
-pub use shellkeep_store::{ReaderRole, TokenBearer};
+pub use shellkeep_store::{ConsoleRight, ReaderRole, TokenBearer};
 pub use workspace_file::*;
 
 use crate::hang_up::HangUp;
@@ -373,6 +373,8 @@ pub enum NewBearer {
     },
     /// A read-only role.
     Reader(ReaderRole),
+    /// A person at the console, for a working day.
+    Console(ConsoleRight),
 }
 
 /// A token as the host sees it: everything but its secret.
@@ -388,6 +390,8 @@ pub struct TokenView {
     pub created_at: Timestamp,
     /// When it was revoked, if it was.
     pub revoked_at: Option<Timestamp>,
+    /// When it stops being valid, if it does.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// A new token.

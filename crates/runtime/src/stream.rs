@@ -61,6 +61,16 @@ impl RunStream {
         }
     }
 
+    /// What was written so far, its middle left out where it is long. `next` continues after it.
+    pub fn catch_up(&mut self) -> Option<RunView> {
+        let view = self.now()?;
+        self.seen = [view.stdout.total, view.stderr.total];
+        if let Source::Ended(chunks) = &mut self.source {
+            chunks.by_ref().take_while(|chunk| !matches!(chunk, RunChunk::Result(_))).for_each(drop);
+        }
+        Some(view)
+    }
+
     /// Waits for the end and skips the output on the way; `None` once the result was returned. Cheaper than `next` for
     /// a caller that only wants the result.
     pub async fn result(&mut self) -> Option<RunView> {

@@ -12,15 +12,23 @@ use crate::until::until;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use shellkeep_runtime::{Engine, Guest, Scope, Visitor};
+use shellkeep_runtime::{Engine, Guest, IssuedToken, OpError, Scope, Visitor};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The one path that needs no token: supervisors must be able to check whether the process responds.
-const OPEN_PATH: &str = "/healthz";
+/// Paths that need no token: supervisors check whether the process responds, and the console's page asks for a token.
+const OPEN_PATHS: [&str; 2] = ["/healthz", "/"];
+/// The console's scripts and styles, which need none either.
+const ASSETS: &str = "/assets/";
+/// Paths whose callers prove in the request itself who they are: with a code, or with a token in the first frame.
+const LOBBY_PATHS: [&str; 2] = ["/v1/console/login", LIVE];
+/// A conversation, though it is read with GET.
+const LIVE: &str = "/v1/live";
+/// What a browser says about where a request comes from.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
 /// How callers of a door are authenticated.
 #[derive(Debug, Clone)]
@@ -75,6 +83,38 @@ impl<S: Send + Sync> FromRequestParts<S> for Scoped {
     }
 }
 
+/// The way in for a caller who has not proven yet who it is.
+#[derive(Clone)]
+pub struct Lobby {
+    engine: Engine,
+    auth: Auth,
+}
+
+impl Lobby {
+    /// The owner of a token; `None` if it is not valid.
+    pub(crate) fn authenticate(&self, secret: &[u8]) -> Option<Guest> {
+        let (Auth::SocketOwner { token } | Auth::Bearer { token, .. }) = &self.auth;
+        if token.matches(secret) {
+            return Some(self.engine.identities().on_behalf(Scope::Host));
+        }
+        self.engine.identities().authenticate(secret)
+    }
+
+    /// The token for a code of the console; `None` if the code is not valid.
+    pub(crate) async fn login(&self, code: &str) -> Result<Option<IssuedToken>, OpError> {
+        self.engine.identities().console_login(code).await
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Lobby {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        let found = parts.extensions.get::<Self>().cloned();
+        found.ok_or_else(|| Refusal::internal("a route was served without authentication"))
+    }
+}
+
 /// What authentication needs.
 pub(crate) struct Gate {
     pub(crate) engine: Engine,
@@ -107,12 +147,15 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
     };
     let caller = match sent_on {
         Some(scope) => scope.map(|scope| on_behalf(&gate, scope)),
-        None => admit(&gate.auth, request.uri(), request.headers(), known),
+        None => admit(&gate.auth, request.method(), request.uri(), request.headers(), known),
     };
     let shows_token = request.headers().contains_key(header::AUTHORIZATION);
     let visitor = request.extensions_mut().remove::<Visitor>();
     let response = match caller.and_then(|caller| place(&gate, caller, visitor.as_ref(), shows_token)) {
-        Ok(Caller::Anyone) => next.run(request).await,
+        Ok(Caller::Anyone) => {
+            request.extensions_mut().insert(Lobby { engine: gate.engine.clone(), auth: gate.auth.clone() });
+            next.run(request).await
+        }
         Ok(Caller::Host) => match proven(&request, &gate.engine) {
             Ok(()) => {
                 request.extensions_mut().insert(Scoped(gate.engine.clone()));
@@ -224,25 +267,36 @@ fn forbidden_peer(detail: String) -> Refusal {
 
 fn admit<T>(
     auth: &Auth,
+    method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
     known: impl FnOnce(&[u8]) -> Option<T>,
 ) -> Result<Caller<T>, Refusal> {
     let given = headers.get(header::AUTHORIZATION);
-    if uri.path() == OPEN_PATH {
+    let path = uri.path();
+    if OPEN_PATHS.contains(&path) || path.starts_with(ASSETS) {
         return Ok(Caller::Anyone);
     }
+    let is_in_lobby = LOBBY_PATHS.contains(&path);
     let token = match auth {
-        Auth::SocketOwner { .. } if given.is_none() => return Ok(Caller::Host),
+        Auth::SocketOwner { .. } if given.is_none() && !is_in_lobby => return Ok(Caller::Host),
         Auth::SocketOwner { token } => token,
         Auth::Bearer { token, loopback } => {
-            check_origin(headers)?;
+            let reads = (method == Method::GET || method == Method::HEAD) && path != LIVE;
+            if reads {
+                check_reader(headers)?
+            } else {
+                check_writer(uri, headers)?
+            }
             if *loopback {
                 check_host(uri, headers)?;
             }
             token
         }
     };
+    if is_in_lobby {
+        return Ok(Caller::Anyone);
+    }
     let given = given.and_then(|value| bearer(value.as_bytes())).ok_or_else(unauthorized)?;
     if token.matches(given) {
         return Ok(Caller::Host);
@@ -263,14 +317,43 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
 }
 
-fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
-    let host = origin.to_str().ok().and_then(|text| text.split_once("://")).map(|(_, authority)| authority);
-    if host.is_some_and(is_loopback) {
+/// A page of this machine may read with a token: without permission of ours, its browser does not show it the response.
+fn check_reader(headers: &HeaderMap) -> Result<(), Refusal> {
+    match origin(headers) {
+        None => Ok(()),
+        Some(authority) if is_loopback(authority) => Ok(()),
+        Some(_) => Err(foreign()),
+    }
+}
+
+/// Only the daemon's own page may change something or open a socket. A page on another port of this machine is another
+/// origin: agents run development servers there, and people open their pages.
+fn check_writer(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+    let is_ours = match origin(headers) {
+        None => true,
+        Some(authority) => {
+            let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+            host.or(uri.authority().map(Authority::as_str)).is_some_and(|host| host.eq_ignore_ascii_case(authority))
+        }
+    };
+    if is_ours && site.is_none_or(|site| [b"same-origin".as_slice(), b"none"].contains(&site)) {
         return Ok(());
     }
-    let detail = "web pages may call this daemon from loopback origins only; send no Origin header";
-    Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden_origin", detail))
+    Err(foreign())
+}
+
+/// The host and port of the page that a request comes from. Empty, which matches nothing, where they are hidden.
+fn origin(headers: &HeaderMap) -> Option<&str> {
+    let origin = headers.get(header::ORIGIN)?.to_str().unwrap_or_default();
+    let (scheme, authority) = origin.split_once("://").unwrap_or_default();
+    Some(if ["http", "https"].contains(&scheme) { authority } else { "" })
+}
+
+fn foreign() -> Refusal {
+    let detail = "a web page of another origin cannot use this daemon; open its console with `shellkeep console`, or send no \
+                  Origin header";
+    Refusal::new(StatusCode::FORBIDDEN, "forbidden_origin", detail)
 }
 
 /// Every host name in the request must be this machine's: of several it is unclear which one was meant.
@@ -308,7 +391,7 @@ mod tests {
             map.append(name, value.parse().unwrap());
         }
         let known = |secret: &[u8]| secret.starts_with(b"sk_").then(|| String::from_utf8(secret.to_vec()).unwrap());
-        admit(auth, &path.parse().unwrap(), &map, known).map_err(|refusal| refusal.problem().code.clone())
+        admit(auth, &Method::GET, &path.parse().unwrap(), &map, known).map_err(|refusal| refusal.problem().code.clone())
     }
 
     fn tried(path: &str, headers: &[(HeaderName, &str)]) -> Result<(), String> {
@@ -361,18 +444,50 @@ mod tests {
             ("http://127.0.0.1.example.com", Err("forbidden_origin".to_owned())),
             ("null", Err("forbidden_origin".to_owned())),
         ] {
-            assert_eq!(tried("/", &[key.clone(), (header::ORIGIN, origin)]), expected, "{origin}");
+            assert_eq!(tried("/x", &[key.clone(), (header::ORIGIN, origin)]), expected, "{origin}");
         }
-        let rebound = tried("/", &[key.clone(), (header::HOST, "evil.example:7433")]);
+        let rebound = tried("/x", &[key.clone(), (header::HOST, "evil.example:7433")]);
         assert_eq!(rebound, Err("forbidden_host".to_owned()));
-        assert_eq!(tried("/", &[key.clone(), (header::HOST, "127.0.0.1:7433")]), Ok(()));
+        assert_eq!(tried("/x", &[key.clone(), (header::HOST, "127.0.0.1:7433")]), Ok(()));
         let host = |name: &'static str| (header::HOST, name);
         let second = [key.clone(), host("127.0.0.1:7433"), host("evil.example:7433")];
-        assert_eq!(tried("/", &second), Err("forbidden_host".to_owned()));
+        assert_eq!(tried("/x", &second), Err("forbidden_host".to_owned()));
         let twice = [key.clone(), host("127.0.0.1:7433"), host("localhost")];
-        assert_eq!(tried("/", &twice), Err("invalid_request".to_owned()));
+        assert_eq!(tried("/x", &twice), Err("invalid_request".to_owned()));
         let absolute = [key, host("127.0.0.1:7433")];
-        assert_eq!(tried("http://evil.example/", &absolute), Err("forbidden_host".to_owned()));
-        assert_eq!(tried("http://localhost:7433/", &absolute), Ok(()));
+        assert_eq!(tried("http://evil.example/x", &absolute), Err("forbidden_host".to_owned()));
+        assert_eq!(tried("http://localhost:7433/x", &absolute), Ok(()));
+    }
+
+    #[test]
+    fn only_the_own_page_writes_and_opens_sockets() {
+        let auth = Auth::Bearer { token: Token::new("secret"), loopback: true };
+        let tried = |method: &Method, path: &str, origin: Option<&str>, site: Option<&str>| {
+            let mut map = HeaderMap::new();
+            map.insert(header::AUTHORIZATION, "Bearer secret".parse().unwrap());
+            map.insert(header::HOST, "127.0.0.1:7433".parse().unwrap());
+            origin.map(|origin| map.insert(header::ORIGIN, origin.parse().unwrap()));
+            site.map(|site| map.insert(SEC_FETCH_SITE, site.parse().unwrap()));
+            admit(&auth, method, &path.parse().unwrap(), &map, |_| None::<()>).is_ok()
+        };
+        for (origin, site, writes) in [
+            (None, None, true),
+            (None, Some("none"), true),
+            (Some("http://127.0.0.1:7433"), Some("same-origin"), true),
+            (Some("http://127.0.0.1:7433"), Some("cross-site"), false),
+            (Some("http://127.0.0.1:3000"), None, false),
+            (Some("http://localhost:7433"), None, false),
+            (Some("http://127.0.0.1"), None, false),
+            (Some("null"), None, false),
+            (None, Some("same-site"), false),
+        ] {
+            for (method, path) in
+                [(Method::POST, "/v1/sessions"), (Method::GET, "/v1/live"), (Method::POST, "/v1/console/login")]
+            {
+                assert_eq!(tried(&method, path, origin, site), writes, "{method} {path} {origin:?} {site:?}");
+            }
+        }
+        assert!(tried(&Method::GET, "/v1/sessions", Some("http://127.0.0.1:3000"), Some("same-site")));
+        assert!(!tried(&Method::GET, "/v1/sessions", Some("http://example.com"), None));
     }
 }

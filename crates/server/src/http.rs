@@ -1,8 +1,10 @@
 //! The HTTP door: one file per resource. Every handler reads, translates, calls one operation, and translates back.
 
 mod agent_state;
+mod assets;
 mod audit;
 mod checkpoints;
+mod console;
 mod daemon;
 mod door;
 mod events;
@@ -10,8 +12,8 @@ mod files;
 mod forward;
 mod health;
 mod hold;
-mod index;
 mod kv;
+mod live;
 mod messages;
 mod metrics;
 mod node;
@@ -59,7 +61,8 @@ pub fn router(
     let counts = Arc::new(RequestMetrics::new());
     let gate = Arc::new(Gate { engine, auth, peers: peers.clone(), counts: Arc::clone(&counts) });
     Router::new()
-        .route("/", get(index::page))
+        .route("/", get(assets::page))
+        .route("/assets/{name}", get(assets::file))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::scrape))
@@ -82,6 +85,7 @@ pub fn router(
         .route("/v1/sessions/{session_id}/services/{service_id}/stop", post(services::stop))
         .route("/v1/sessions/{session_id}/services/{service_id}/logs", get(services::logs))
         .route("/v1/sessions/{session_id}/events", get(events::list).post(events::post))
+        .route("/v1/sessions/{session_id}/events/overview", get(events::overview))
         .route("/v1/sessions/{session_id}/export", get(records::export))
         .route("/v1/sessions/{session_id}/verify", post(records::verify))
         .route("/v1/sessions/{session_id}/scrub", post(records::scrub))
@@ -119,6 +123,10 @@ pub fn router(
         .route("/v1/hold", post(hold::hold))
         .route("/v1/agents/{agent}/end", post(node::end_agent))
         .route("/v1/audit", get(audit::list))
+        .route("/v1/live", get(live::live))
+        .route("/v1/console/code", post(console::code))
+        .route("/v1/console/login", post(console::login))
+        .route("/v1/console/logout", post(console::logout))
         .route("/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/v1/tokens/{token_id}", delete(tokens::revoke))
         .merge(mcp::routes())

@@ -31,6 +31,9 @@ pub struct NodePath(pub String);
 /// `{token_id}` of a path.
 pub struct TokenPath(pub String);
 
+/// `{name}` of a file of the console.
+pub struct AssetPath(pub String);
+
 /// The parameters of a query.
 pub struct Params<T>(pub T);
 
@@ -105,6 +108,15 @@ impl<S: Send + Sync> FromRequestParts<S> for TokenPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         checked(&path_params(parts, state).await?, "token_id").map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for AssetPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        // It is only compared with the names that there are.
+        Ok(Self(text(&path_params(parts, state).await?, "name")?.to_owned()))
     }
 }
 

@@ -205,6 +205,7 @@ fn written(scope: &Scope) -> String {
         }
         Scope::Auditor { token } => format!("auditor {token}"),
         Scope::Metrics { token } => format!("metrics {token}"),
+        Scope::Console { token } => format!("console {token}"),
         Scope::Session { session_id } => format!("session {session_id}"),
     }
 }
@@ -220,6 +221,7 @@ fn read(text: &str) -> Option<Scope> {
         }),
         ["auditor", token] => Some(Scope::Auditor { token: (*token).to_owned() }),
         ["metrics", token] => Some(Scope::Metrics { token: (*token).to_owned() }),
+        ["console", token] => Some(Scope::Console { token: (*token).to_owned() }),
         ["session", id] => SessionId::parse(id).ok().map(|session_id| Scope::Session { session_id }),
         _ => None,
     }
@@ -289,6 +291,7 @@ mod tests {
             Scope::Agent { agent: "a:b".to_owned(), may_restart: false, token: token() },
             Scope::Auditor { token: token() },
             Scope::Metrics { token: token() },
+            Scope::Console { token: token() },
             Scope::Session { session_id: SessionId::parse("s").unwrap() },
         ] {
             assert_eq!(read(&written(&scope)), Some(scope));

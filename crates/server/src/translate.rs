@@ -29,9 +29,9 @@ use shellkeep_protocol::{
     self as wire, BusyChoice, RunRequest, RunResponse, StderrChoice, StreamName, TimeoutChoice, TokenRole, text,
 };
 use shellkeep_runtime::{
-    CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, Hint, IfBusy, IssuedToken, MAX_COMMAND, MAX_MAX_OUTPUT,
-    MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewBearer, NewToken, OnTimeout, OutputPage, OutputQuery, ReaderRole,
-    RunCommand, RunDetail, RunPage, RunSummary, RunView, SessionPage, Stream, TokenBearer, TokenView,
+    ConsoleRight, CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, Hint, IfBusy, IssuedToken, MAX_COMMAND,
+    MAX_MAX_OUTPUT, MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewBearer, NewToken, OnTimeout, OutputPage, OutputQuery,
+    ReaderRole, RunCommand, RunDetail, RunPage, RunSummary, RunView, SessionPage, Stream, TokenBearer, TokenView,
 };
 use shellkeep_session::{ByteString, id};
 use std::time::Duration;
@@ -248,20 +248,30 @@ fn run_summary(run: RunSummary) -> wire::RunSummary {
 /// A request for a token.
 pub fn new_token(request: wire::CreateTokenRequest) -> Result<NewToken, Refusal> {
     let wire::CreateTokenRequest { role, agent, name, may_restart } = request;
-    let reader = match role.unwrap_or(TokenRole::Agent) {
+    let bearer = match role.unwrap_or(TokenRole::Agent) {
         TokenRole::Agent => {
             let unnamed = || Refusal::invalid("an agent's token belongs to an agent").with_hint(Some(Hint::NameAgent));
             let agent = agent.ok_or_else(unnamed)?;
             return Ok(NewToken { bearer: NewBearer::Agent { agent, may_restart }, name });
         }
-        TokenRole::Auditor => ReaderRole::Auditor,
-        TokenRole::Metrics => ReaderRole::Metrics,
+        TokenRole::Auditor => NewBearer::Reader(ReaderRole::Auditor),
+        TokenRole::Metrics => NewBearer::Reader(ReaderRole::Metrics),
+        TokenRole::Watch => NewBearer::Console(ConsoleRight::Watch),
+        TokenRole::Act => NewBearer::Console(ConsoleRight::Act),
     };
     if agent.is_some() || may_restart.is_some() {
-        let refusal = Refusal::invalid("a token that only reads belongs to no agent");
+        let refusal = Refusal::invalid("a token with this role belongs to no agent");
         return Err(refusal.with_hint(Some(Hint::NameNoAgent)));
     }
-    Ok(NewToken { bearer: NewBearer::Reader(reader), name })
+    Ok(NewToken { bearer, name })
+}
+
+/// What a person at the console may do.
+pub fn console_right(right: wire::ConsoleRight) -> ConsoleRight {
+    match right {
+        wire::ConsoleRight::Watch => ConsoleRight::Watch,
+        wire::ConsoleRight::Act => ConsoleRight::Act,
+    }
 }
 
 /// A token without its secret, for the host.
@@ -270,6 +280,8 @@ pub fn token(view: TokenView) -> wire::TokenInfo {
         TokenBearer::Agent { agent, may_restart } => (TokenRole::Agent, Some(agent), may_restart),
         TokenBearer::Reader { role: ReaderRole::Auditor } => (TokenRole::Auditor, None, false),
         TokenBearer::Reader { role: ReaderRole::Metrics } => (TokenRole::Metrics, None, false),
+        TokenBearer::Console { console: ConsoleRight::Watch } => (TokenRole::Watch, None, false),
+        TokenBearer::Console { console: ConsoleRight::Act } => (TokenRole::Act, None, false),
     };
     wire::TokenInfo {
         id: view.id,
@@ -279,6 +291,7 @@ pub fn token(view: TokenView) -> wire::TokenInfo {
         may_restart,
         created_at: view.created_at.to_string(),
         revoked_at: view.revoked_at.map(|at| at.to_string()),
+        expires_at: view.expires_at.map(|at| at.to_string()),
     }
 }
 

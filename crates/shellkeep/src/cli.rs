@@ -84,6 +84,8 @@ pub enum Command {
     Agents(commands::agents::AgentsArgs),
     /// Show a live view of the daemon
     Top(commands::top::TopArgs),
+    /// Open the console in a browser
+    Console(commands::console::ConsoleArgs),
     /// Show the audit trail: changed permissions, deletions and rejected requests
     Audit(commands::audit::AuditArgs),
     /// Create, list and revoke agent tokens

@@ -6,6 +6,7 @@ pub mod backup;
 pub mod checkpoints;
 pub mod completions;
 pub mod config;
+pub mod console;
 pub mod diff;
 pub mod doctor;
 pub mod events;

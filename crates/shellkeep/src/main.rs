@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Quotas(args) => commands::quotas::execute(args),
         Command::Agents(args) => commands::agents::execute(args),
         Command::Top(args) => commands::top::execute(args),
+        Command::Console(args) => commands::console::execute(args),
         Command::Audit(args) => commands::audit::execute(args),
         Command::Tokens(args) => commands::tokens::execute(args),
         Command::Nodes(args) => commands::nodes::execute(args),

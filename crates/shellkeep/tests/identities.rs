@@ -114,8 +114,9 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
     (
         "get",
         "/v1/sessions/{session_id}/events",
-        &[("", ""), ("?after=1&redact=true", ""), ("?type=tool_call", ""), ("?search=(", "")],
+        &[("", ""), ("?after=1&redact=true", ""), ("?type=tool_call", ""), ("?search=(", ""), ("?view=summary", "")],
     ),
+    ("get", "/v1/sessions/{session_id}/events/overview", &[("", ""), ("?buckets=5", ""), ("?buckets=0", "")]),
     (
         "get",
         "/v1/sessions/{session_id}/export",
@@ -179,6 +180,11 @@ const OTHER_ROUTES: &[(&str, &str, &str, u16)] = &[
     ("get", "/readyz", "", 200),
     ("get", "/openapi.json", "", 200),
     ("get", "/metrics", "", 403),
+    ("get", "/assets/{name}", "", 404),
+    ("get", "/v1/live", "", 426),
+    ("post", "/v1/console/code", "", 403),
+    ("post", "/v1/console/login", "{\"code\": \"x\"}", 401),
+    ("post", "/v1/console/logout", "", 403),
     ("get", "/v1/audit", "", 403),
     ("get", "/v1/tokens", "", 403),
     ("post", "/v1/tokens", "{\"agent\": \"bob\"}", 403),

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 /// Keeps the records of all sessions. Clones are the same store; it closes itself with the last of them.
 #[derive(Clone)]
@@ -242,10 +242,9 @@ impl Store {
         self.inner.held.set.problem(session_id)
     }
 
-    /// Reports the number of each record that is appended to a session from now on; the first value is 0. The receiver
-    /// calls [`Store::flush_about`] and reads the recording.
-    pub fn follow(&self, session_id: &SessionId) -> watch::Receiver<u64> {
-        self.inner.followers.follow(session_id)
+    /// Followers of new records.
+    pub fn followers(&self) -> &Followers {
+        &self.inner.followers
     }
 
     /// Waits until a session's recording has every record of it that was appended before, or cannot be written.

@@ -31,6 +31,9 @@ pub struct TokenRecord {
     /// When it was revoked, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
+    /// When it stops being valid, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Whom a token is for.
@@ -46,6 +49,18 @@ pub enum TokenBearer {
     },
     /// A read-only role.
     Reader { role: ReaderRole },
+    /// A person at the console.
+    Console { console: ConsoleRight },
+}
+
+/// What a person at the console may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsoleRight {
+    /// Read everything, and change nothing.
+    Watch,
+    /// Read everything, and use all sessions.
+    Act,
 }
 
 /// A read-only role.
@@ -65,6 +80,7 @@ impl TokenBearer {
             Self::Agent { agent, .. } => agent,
             Self::Reader { role: ReaderRole::Auditor } => "an auditor",
             Self::Reader { role: ReaderRole::Metrics } => "metrics",
+            Self::Console { .. } => "the console",
         }
     }
 }
@@ -115,6 +131,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             hash: "00".repeat(32),
             revoked_at: None,
+            expires_at: None,
         }
     }
 

@@ -5,7 +5,7 @@ use super::inner::Inner;
 use crate::identities::{Scope, bound};
 use crate::names::not_found;
 use crate::ops::OpError;
-use shellkeep_session::{Author, SessionId};
+use shellkeep_session::{Author, SessionId, Source};
 use shellkeep_store::DeletedSession;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -65,7 +65,10 @@ impl Access {
 
     /// The author of what is posted with these rights.
     pub(super) fn author(&self) -> Author {
-        Author::caller(self.scope.token())
+        match &*self.scope {
+            Scope::Console { token } => Author { source: Source::Host, by: Some(token.clone()) },
+            scope => Author::caller(scope.token()),
+        }
     }
 
     /// The one check before every operation on a session. Another agent's session is treated as one that does not
@@ -88,7 +91,7 @@ impl Access {
     /// What only the host may do.
     pub(super) fn as_host(&self) -> Result<&Arc<Inner>, OpError> {
         match &*self.scope {
-            Scope::Host => Ok(&self.inner),
+            Scope::Host | Scope::Console { .. } => Ok(&self.inner),
             Scope::Agent { .. } => {
                 let detail = "permission denied: this needs the host token; ask the host";
                 Err(OpError::NotAllowed { detail: detail.to_owned() })
@@ -105,7 +108,7 @@ impl Access {
     pub(super) fn as_reader(&self) -> Result<&Arc<Inner>, OpError> {
         match &*self.scope {
             Scope::Auditor { .. } | Scope::Metrics { .. } => Ok(&self.inner),
-            Scope::Host | Scope::Agent { .. } | Scope::Session { .. } => self.as_host(),
+            Scope::Host | Scope::Console { .. } | Scope::Agent { .. } | Scope::Session { .. } => self.as_host(),
         }
     }
 

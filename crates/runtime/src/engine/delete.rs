@@ -33,7 +33,7 @@ impl Engine {
                     self.access.as_host()?;
                     Removal::Purge
                 }
-                Scope::Agent { .. } | Scope::Session { .. } | Scope::Host => Removal::Purge,
+                Scope::Agent { .. } | Scope::Session { .. } | Scope::Host | Scope::Console { .. } => Removal::Purge,
             };
             if let Scope::Agent { agent, token, .. } = self.access.scope() {
                 let kept = removal != Removal::Purge;

@@ -45,7 +45,7 @@ impl Engine {
     /// with the host's handle if the host allows it for all.
     pub fn may_restart(&self) -> bool {
         match self.access.scope() {
-            Scope::Host => self.access.at_large().config.agent_may_restart,
+            Scope::Host | Scope::Console { .. } => self.access.at_large().config.agent_may_restart,
             Scope::Agent { may_restart, .. } => *may_restart,
             Scope::Auditor { .. } | Scope::Metrics { .. } | Scope::Session { .. } => false,
         }

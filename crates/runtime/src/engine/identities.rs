@@ -3,7 +3,7 @@
 use super::access::Access;
 use super::handle::Engine;
 use crate::identities::{Revocation, Scope};
-use crate::ops::{BoxFuture, IssuedToken, NewToken, OpError, TokenView};
+use crate::ops::{BoxFuture, ConsoleRight, IssuedToken, NewToken, OpError, TokenView};
 use std::sync::Arc;
 
 /// An agent that has shown its token.
@@ -49,6 +49,41 @@ impl IdentityOps<'_> {
             tracing::info!(token = token.id, whose, "a token was created");
             self.access.audit("create_token", &format!("{} of {whose}", token.id));
             Ok(issued)
+        })
+    }
+
+    /// A code with which a browser gets a token of the console, once and within a minute. Host only.
+    pub fn console_code(&self, right: ConsoleRight) -> Result<String, OpError> {
+        let code = self.access.as_host()?.identities.console_code(right)?;
+        self.access.audit("create_console_code", if right == ConsoleRight::Act { "act" } else { "watch" });
+        Ok(code)
+    }
+
+    /// The token for a code; `None` if the code is unknown, used or too old. For everybody who has one.
+    pub fn console_login<'a>(&'a self, code: &'a str) -> BoxFuture<'a, Result<Option<IssuedToken>, OpError>> {
+        Box::pin(async move {
+            let (inner, code) = (Arc::clone(self.access.at_large()), code.to_owned());
+            let issued = blocking(move || inner.identities.console_login(&code)).await?;
+            if let Some(IssuedToken { token, .. }) = &issued {
+                tracing::info!(token = token.id, "the console was opened");
+                self.access.audit("create_token", &format!("{} of {}", token.id, token.bearer.describe()));
+            }
+            Ok(issued)
+        })
+    }
+
+    /// Revokes the caller's own token, if it is one of the console.
+    pub fn console_logout(&self) -> BoxFuture<'_, Result<(), OpError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(self.access.at_large());
+            let token = self.access.scope().token().unwrap_or_default().to_owned();
+            let id = token.clone();
+            if !blocking(move || inner.identities.console_logout(&id)).await? {
+                let detail = "this token is not one of the console; the host revokes it".to_owned();
+                return Err(OpError::NotAllowed { detail });
+            }
+            self.access.audit("revoke_token", &token);
+            Ok(())
         })
     }
 

@@ -1,6 +1,7 @@
 //! Operations on the node as a whole: quotas, status, and one round of its housekeeping.
 
 use super::access::{Access, Permitted};
+use super::fleet::FleetStream;
 use super::handle::Engine;
 use super::hold::{self, Hold};
 use super::inner::Inner;
@@ -37,6 +38,11 @@ impl Engine {
 }
 
 impl NodeOps<'_> {
+    /// Follows all sessions that the caller may see.
+    pub fn follow_sessions(&self) -> FleetStream {
+        FleetStream::start(self.access)
+    }
+
     /// The status of the engine. An agent learns whether it works and how many shells of its own live.
     pub fn health(&self) -> BoxFuture<'_, Health> {
         Box::pin(async move {

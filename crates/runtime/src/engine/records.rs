@@ -3,6 +3,7 @@
 
 mod export;
 mod follow;
+mod summaries;
 
 pub use export::ExportStream;
 pub use follow::EventStream;
@@ -60,6 +61,30 @@ impl RecordOps<'_> {
             let filter = filter(&inner.ctx.secrets, &id, &query).await?;
             let EventQuery { after, limit, .. } = query;
             inner.recordings.search(&id, move |recording| page(recording, after, limit, &filter)).await
+        })
+    }
+
+    /// Reads a recording, each event in one line, a page at a time; of those that went wrong only, if `failed` is set.
+    pub fn summaries<'a>(
+        &'a self,
+        id: &'a SessionId,
+        query: EventQuery,
+        failed: bool,
+    ) -> BoxFuture<'a, Result<SummaryPage, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            let filter = filter(&inner.ctx.secrets, &id, &query).await?;
+            let EventQuery { after, limit, .. } = query;
+            let read = move |recording: &Recording| summaries::page(recording, after, limit, failed, &filter);
+            inner.recordings.search(&id, read).await
+        })
+    }
+
+    /// A recording as a row of bars, at most `buckets` of them.
+    pub fn overview<'a>(&'a self, id: &'a SessionId, buckets: u64) -> BoxFuture<'a, Result<Overview, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            inner.recordings.search(&id, move |recording| summaries::overview(recording, buckets)).await
         })
     }
 

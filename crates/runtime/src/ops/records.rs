@@ -1,6 +1,7 @@
 //! The vocabulary of records: what an agent's framework posts, reads and saves, and scrubbing.
 
 pub use shellkeep_record::Line;
+pub use shellkeep_record::player::Summary;
 pub use shellkeep_record::verify::Verdict;
 
 use shellkeep_session::{Message, Notice, Timestamp};
@@ -70,6 +71,42 @@ pub struct EventPage {
     pub events: Vec<Line>,
     /// Where to continue, if there may be more: pass it as `after`.
     pub next: Option<u64>,
+}
+
+/// A page of a recording, each event in one line.
+#[derive(Debug, Clone)]
+pub struct SummaryPage {
+    /// The events, in order.
+    pub events: Vec<Summary>,
+    /// Where to continue, if there may be more: pass it as `after`.
+    pub next: Option<u64>,
+}
+
+/// Most bars of an overview.
+pub const MAX_BUCKETS: u64 = 1000;
+
+/// A recording as a row of bars.
+#[derive(Debug, Clone)]
+pub struct Overview {
+    /// The bars, in order.
+    pub buckets: Vec<Bucket>,
+    /// Whether each bar stands for more events than were read for it.
+    pub is_sampled: bool,
+}
+
+/// Some events in a row.
+#[derive(Debug, Clone, Default)]
+pub struct Bucket {
+    /// Number of the first.
+    pub seq: u64,
+    /// How many there are.
+    pub events: u64,
+    /// How many of those that were read went wrong.
+    pub failed: u64,
+    /// Seconds that they took together.
+    pub seconds: f64,
+    /// When the first of them happened.
+    pub from: Option<Timestamp>,
 }
 
 /// The format of an export.

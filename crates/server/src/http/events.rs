@@ -12,7 +12,9 @@ use crate::refusal::Refusal;
 use crate::translate;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use shellkeep_protocol::{Event, EventList, EventParams, EventRequest, PostedEvents};
+use shellkeep_protocol::{
+    Event, EventListView, EventOverview, EventParams, EventRequest, OverviewParams, PostedEvents,
+};
 
 /// Where a disconnected reader wants to continue.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -41,7 +43,8 @@ pub async fn post(
 
 /// Reads the session's recording: everything that happened in it, in order.
 ///
-/// For the next page set `after` to `next`. `type` and `search` filter. With `Accept: text/event-stream` the response
+/// For the next page set `after` to `next`. `type` and `search` filter. `view=summary` returns each event in one line, and
+/// then `failed` returns only those that went wrong. With `Accept: text/event-stream` the response
 /// is a stream: each event is an `event` with its number as the id, first the existing ones after `after` (or
 /// `Last-Event-ID`), then new ones as they happen. The stream does not end.
 #[utoipa::path(
@@ -49,7 +52,7 @@ pub async fn post(
     params(("session_id" = String, Path, description = "The session"), EventParams),
     responses(
         (status = 200, description = "A page of events, or the events as they happen", content(
-            (EventList = "application/json"), (Event = "text/event-stream"))),
+            (EventListView = "application/json"), (Event = "text/event-stream"))),
         Searched, Common
     )
 )]
@@ -59,6 +62,7 @@ pub async fn list(
     Params(params): Params<EventParams>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
+    let summary = translate::summary_query(&params)?;
     let mut query = translate::event_query(params)?;
     if wants_events(&headers) {
         if let Some(last) = headers.get(LAST_EVENT_ID) {
@@ -68,6 +72,28 @@ pub async fn list(
         let permit = sse::permit(&engine)?;
         return Ok(sse::events(permit, engine.records().follow_events(&id, query).await?));
     }
+    if let Some(failed) = summary {
+        let page = engine.records().summaries(&id, query, failed).await?;
+        return Ok(json(StatusCode::OK, &translate::summary_list(page)));
+    }
     let page = engine.records().events(&id, query).await?;
     Ok(json(StatusCode::OK, &translate::event_list(page)))
+}
+
+/// The session's recording as a row of bars, each of the same number of events: how many went wrong, how long they took.
+///
+/// Of a recording with more than 20,000 events, each bar is estimated from its first events.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/events/overview", tag = "records", operation_id = "events_overview",
+    params(("session_id" = String, Path, description = "The session"), OverviewParams),
+    responses((status = 200, description = "The bars", body = EventOverview), Searched, Common)
+)]
+pub async fn overview(
+    Scoped(engine): Scoped,
+    SessionPath(id): SessionPath,
+    Params(params): Params<OverviewParams>,
+) -> Result<Response, Refusal> {
+    let buckets = translate::overview_query(&params)?;
+    let overview = engine.records().overview(&id, buckets).await?;
+    Ok(json(StatusCode::OK, &translate::overview(overview)))
 }

@@ -14,7 +14,8 @@ use utoipa::{Modify, OpenApi};
 #[openapi(
     info(title = "shellkeep", description = "Durable shell sessions for AI agents."),
     paths(
-        super::index::page,
+        super::assets::page,
+        super::assets::file,
         super::health::live,
         super::health::ready,
         super::audit::list,
@@ -44,6 +45,7 @@ use utoipa::{Modify, OpenApi};
         super::services::all,
         super::events::post,
         super::events::list,
+        super::events::overview,
         super::records::export,
         super::records::verify,
         super::records::scrub,
@@ -86,6 +88,10 @@ use utoipa::{Modify, OpenApi};
         super::daemon::stop,
         super::hold::hold,
         super::node::end_agent,
+        super::live::live,
+        super::console::code,
+        super::console::login,
+        super::console::logout,
         super::tokens::create,
         super::tokens::list,
         super::tokens::revoke
@@ -137,7 +143,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let document = document();
         let text = document.to_string();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 60);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 66);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

@@ -33,6 +33,8 @@ pub struct EventTypes;
 pub struct Configured;
 /// Errors of a state that another client has saved since.
 pub struct Conflict;
+/// Errors of a code for the console.
+pub struct ConsoleLogin;
 
 impl IntoResponses for Common {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
@@ -42,7 +44,7 @@ impl IntoResponses for Common {
             (
                 "403",
                 "`not_allowed`: host only; `forbidden_peer`: a process of a session is not the host (socket only); \
-                 `forbidden_origin`, `forbidden_host`: a web page's request (TCP only)",
+                 `forbidden_origin`, `forbidden_host`: the request of another web page (TCP only)",
             ),
             (
                 "404",
@@ -214,6 +216,12 @@ impl IntoResponses for Configured {
 impl IntoResponses for Conflict {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[("412", "`version_conflict` with the stored `version`")])
+    }
+}
+
+impl IntoResponses for ConsoleLogin {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[("401", "`invalid_code`: it is wrong, was used, or is older than a minute")])
     }
 }
 

@@ -20,7 +20,8 @@ use shellkeep_runtime::{
     Attached, Engine, EventStream, Hold, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share,
 };
 use shellkeep_session::{ServiceId, SessionId};
-use source::{SseSource, event, whole};
+pub(super) use source::whole;
+use source::{SseSource, event};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -3,13 +3,15 @@
 use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
 use shellkeep_runtime::{
-    AgentStateSaved, EventPage, EventQuery, ExportFormat, Line, MAX_EVENT_PAGE, MAX_MESSAGE_PAGE, MessageAdded,
-    MessagePage, NewEvent, NewMessage, Posted, Scrubbed,
+    AgentStateSaved, EventPage, EventQuery, ExportFormat, Line, MAX_BUCKETS, MAX_EVENT_PAGE, MAX_MESSAGE_PAGE,
+    MessageAdded, MessagePage, NewEvent, NewMessage, Overview, Posted, Scrubbed, SummaryPage,
 };
 use shellkeep_session::Notice;
 
 /// Default number of events per page.
 const DEFAULT_EVENTS: usize = 100;
+/// Default number of bars of an overview.
+const DEFAULT_BUCKETS: u64 = 300;
 
 /// The value of a flag in a query; off by default.
 pub fn is_on(switch: Option<wire::Switch>) -> bool {
@@ -40,6 +42,40 @@ pub fn posted(posted: Posted, many: bool) -> wire::PostedEvents {
         first_seq: many.then_some(posted.first_seq),
         notices: notices(posted.notices),
     }
+}
+
+/// A request for events in one line each: whether only those that went wrong. `None` if whole events are wanted.
+pub fn summary_query(params: &wire::EventParams) -> Result<Option<bool>, Refusal> {
+    match (params.view.unwrap_or_default(), is_on(params.failed)) {
+        (wire::EventView::Summary, failed) => Ok(Some(failed)),
+        (wire::EventView::Full, false) => Ok(None),
+        (wire::EventView::Full, true) => Err(Refusal::invalid("failed: works with view=summary only")),
+    }
+}
+
+/// Events in one line each, for the caller.
+pub fn summary_list(page: SummaryPage) -> wire::EventSummaryList {
+    wire::EventSummaryList { events: page.events.into_iter().map(wire::EventSummary::from).collect(), next: page.next }
+}
+
+/// A request for an overview: how many bars.
+pub fn overview_query(params: &wire::OverviewParams) -> Result<u64, Refusal> {
+    match params.buckets.unwrap_or(DEFAULT_BUCKETS) {
+        buckets @ 1..=MAX_BUCKETS => Ok(buckets),
+        buckets => Err(Refusal::invalid(format!("buckets: {buckets} is not between 1 and {MAX_BUCKETS}"))),
+    }
+}
+
+/// An overview, for the caller.
+pub fn overview(overview: Overview) -> wire::EventOverview {
+    let bucket = |bucket: shellkeep_runtime::Bucket| wire::EventBucket {
+        seq: bucket.seq,
+        events: bucket.events,
+        failed: bucket.failed,
+        seconds: bucket.seconds,
+        from: bucket.from.map(|at| at.to_string()),
+    };
+    wire::EventOverview { buckets: overview.buckets.into_iter().map(bucket).collect(), sampled: overview.is_sampled }
 }
 
 /// A request to read events.

@@ -124,6 +124,7 @@ fn show_new(issued: &IssuedToken, json: bool) -> Result<(), Failure> {
         let whose = match (role, agent) {
             (_, Some(agent)) => format!("of agent {agent}"),
             (TokenRole::Metrics, None) => "for metrics".to_owned(),
+            (TokenRole::Watch | TokenRole::Act, None) => "for the console".to_owned(),
             (TokenRole::Agent | TokenRole::Auditor, None) => "for an auditor".to_owned(),
         };
         terminal::notice(&format!("this is {id} {whose}; save it now, it is not shown again"));
@@ -149,6 +150,8 @@ fn list(list: TokenList, table: TableArgs, json: bool) -> Result<(), Failure> {
             TokenRole::Agent => "own sessions",
             TokenRole::Auditor => "read everything",
             TokenRole::Metrics => "read metrics",
+            TokenRole::Watch => "console, watch",
+            TokenRole::Act => "console, act",
         };
         [
             token.id.into(),

@@ -138,7 +138,7 @@ fn followers_hear_of_records(house: House) {
     let store = house.open();
     let mut teller = Teller::begin("a", None);
     teller.append_to(&store);
-    let (mut one, other) = (store.follow(&id("a")), store.follow(&id("b")));
+    let (mut one, other) = (store.followers().follow(&id("a")), store.followers().follow(&id("b")));
     teller.message("user", "hello");
     teller.append_last(&store).unwrap();
     wait(one.changed()).unwrap();
@@ -148,7 +148,7 @@ fn followers_hear_of_records(house: House) {
     drop(one);
     teller.message("user", "nobody hears this");
     teller.append_last(&store).unwrap();
-    let again = store.follow(&id("a"));
+    let again = store.followers().follow(&id("a"));
     assert_eq!(*again.borrow(), 0);
 }
 

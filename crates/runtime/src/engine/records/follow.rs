@@ -34,7 +34,7 @@ pub struct EventStream {
 
 impl EventStream {
     pub(super) async fn start(inner: &Arc<Inner>, id: &SessionId, query: EventQuery) -> Result<Self, OpError> {
-        let recorded = inner.ctx.store.follow(id);
+        let recorded = inner.ctx.store.followers().follow(id);
         let filter = Arc::new(filter(&inner.ctx.secrets, id, &query).await?);
         let (inner, id, seen) = (Arc::downgrade(inner), id.clone(), query.after);
         // The first look is at what is there.

@@ -1,0 +1,60 @@
+// Keys of a page: those of `shellkeep top` and `shellkeep replay`. `?` lists them.
+
+import { button, h } from './dom.js';
+
+let current = {};
+const everywhere = {
+  '?': ['show these keys', () => help()],
+  '1': ['all sessions', () => (location.hash = '#/')],
+  '2': ['node', () => (location.hash = '#/node')],
+  D: ['dark or light', () => theme(true)],
+};
+
+/** The keys of the page that is shown: `{key: [what, action]}`. */
+export function bind(keys) {
+  current = keys;
+}
+
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  const typing = event.target.closest('input, textarea, select, dialog');
+  if (typing) {
+    if (event.key === 'Escape' && typing.tagName === 'INPUT') typing.blur();
+    return;
+  }
+  const found = current[event.key] ?? everywhere[event.key];
+  if (!found) return;
+  event.preventDefault();
+  found[1](event);
+});
+
+/** Dark or light; `system` until one chooses. */
+export function theme(next) {
+  const root = document.documentElement;
+  const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+  let chosen = localStorage.getItem('shellkeep-theme');
+  if (next) {
+    const now = chosen ?? (dark ? 'dark' : 'light');
+    chosen = now === 'dark' ? 'light' : 'dark';
+    localStorage.setItem('shellkeep-theme', chosen);
+  }
+  if (chosen) root.dataset.theme = chosen;
+}
+
+function help() {
+  const list = Object.entries({ ...current, ...everywhere }).map(([key, [what]]) => [h('dt', null, h('kbd', null, key === ' ' ? 'Space' : key)), h('dd', null, what)]);
+  const dialog = h('dialog', { 'aria-label': 'Keys' }, h('h2', null, 'Keys'), h('dl.keys', null,
+    h('dt', null, h('kbd', null, 'j'), ' ', h('kbd', null, 'k')), h('dd', null, 'next, previous row'),
+    h('dt', null, h('kbd', null, 'g'), ' ', h('kbd', null, 'G')), h('dd', null, 'first, last row'), list),
+  h('div.actions', null, button('Close', () => dialog.close(), { autofocus: true })));
+  open(dialog);
+}
+
+/** Shows a dialog until it is closed. */
+export function open(dialog) {
+  dialog.addEventListener('close', () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+

@@ -1,0 +1,345 @@
+// One session: its timeline, of any length, and what happened at one record of it.
+
+import { get, mayAct, path, query } from './api.js';
+import { button, fill, h, link, problem, say } from './dom.js';
+import { count, moment, plain, span } from './format.js';
+import { inspector } from './inspector.js';
+import { bind } from './keys.js';
+import { follow } from './live.js';
+import { Rows } from './rows.js';
+import { address } from './state.js';
+
+const PAGE = 100;
+/** Pages that are kept; a page is about 20 kB. */
+const MOST_PAGES = 80;
+/** A pause that is shown as one, in seconds. */
+const IDLE = 60;
+const BUCKETS = 300;
+
+export const MARKS = { input: '›', model: '✦', tool: '$', output: '‹', agent: '◇', session: '○', service: '⚙', record: '!', other: '·' };
+
+/** Rows by their place. A record's number is its place, so any of a million is one request away. */
+class Timeline {
+  constructor(id, changed) {
+    this.id = id;
+    this.changed = changed;
+    this.pages = new Map();
+    this.asked = new Set();
+    this.total = 0;
+  }
+
+  at(index) {
+    const page = this.pages.get(Math.floor(index / PAGE));
+    return page?.get(index % PAGE) ?? null;
+  }
+
+  /** Reads the pages of these rows that are not there. */
+  want(start, amount) {
+    for (let page = Math.floor(start / PAGE); page <= Math.floor((start + amount) / PAGE); page += 1) {
+      if (page * PAGE < this.total && !this.pages.has(page) && !this.asked.has(page)) this.read(page);
+    }
+  }
+
+  async read(page) {
+    this.asked.add(page);
+    try {
+      const { events } = await get(path`/v1/sessions/${this.id}/events` + query({ view: 'summary', redact: true, after: page * PAGE, limit: PAGE }));
+      if (this.pages.size >= MOST_PAGES) this.pages.delete(this.pages.keys().next().value);
+      const rows = new Map();
+      for (const event of events) if (event.seq <= (page + 1) * PAGE) rows.set((event.seq - 1) % PAGE, event);
+      this.pages.set(page, rows);
+      this.changed();
+    } catch (error) {
+      if (error.status) say(error.message);
+    } finally {
+      this.asked.delete(page);
+    }
+  }
+
+  add(events) {
+    for (const event of events) {
+      const page = Math.floor((event.seq - 1) / PAGE);
+      if (!this.pages.has(page) && (event.seq - 1) % PAGE === 0) this.pages.set(page, new Map());
+      this.pages.get(page)?.set((event.seq - 1) % PAGE, event);
+    }
+  }
+
+  before(index) {
+    return index > 0 ? this.at(index - 1) : null;
+  }
+}
+
+/** Rows that a filter keeps, in the order in which they are found. */
+class Found {
+  constructor(id, wanted, changed) {
+    Object.assign(this, { id, wanted, changed, rows: [], next: 0, busy: false });
+    this.more();
+  }
+
+  get total() {
+    return this.rows.length;
+  }
+
+  at(index) {
+    return this.rows[index] ?? null;
+  }
+
+  before() {
+    return null;
+  }
+
+  want(start, amount) {
+    if (start + amount >= this.rows.length - PAGE / 2) this.more();
+  }
+
+  async more() {
+    if (this.busy || this.next === null) return;
+    this.busy = true;
+    try {
+      const page = await get(path`/v1/sessions/${this.id}/events` + query({ view: 'summary', redact: true, after: this.next, limit: PAGE, ...this.wanted }));
+      this.rows.push(...page.events);
+      this.next = page.next;
+      this.changed();
+    } catch (error) {
+      this.next = null;
+      say(error.message);
+    } finally {
+      this.busy = false;
+    }
+    if (this.rows.length < PAGE && this.next !== null) this.more();
+  }
+}
+
+/** What a filter asks the daemon for: `type:tool_call failed: text`. Pure. */
+export function wanted(text) {
+  const found = {};
+  const rest = [];
+  for (const word of text.trim().split(/\s+/).filter(Boolean)) {
+    if (word.startsWith('type:')) found.type = word.slice(5);
+    else if (word === 'failed:') found.failed = true;
+    else rest.push(word);
+  }
+  if (rest.length) found.search = rest.join(' ');
+  return found;
+}
+
+export function open(main, state) {
+  const id = state.id;
+  let session = null;
+  let tab = state.params.tab ?? '';
+  let text = state.params.q ?? '';
+  let seq = state.seq;
+  const all = new Timeline(id, redraw);
+  let source = all;
+  const head = h('div.session-head');
+  const trouble = h('div');
+  const map = h('canvas.minimap', { 'aria-hidden': 'true', onclick: (event) => jump(Math.floor((event.offsetX / map.clientWidth) * all.total)) });
+  const input = h('input', { type: 'search', value: text, placeholder: 'failed: type:tool_call text', 'aria-label': 'Filter the timeline', onchange: () => search(input.value) });
+  const rows = new Rows({ label: 'Timeline', make: makeRow, show: showRow, onselect: chosen, onopen: () => detail.element.focus() });
+  rows.follows = true;
+  rows.onpaint = (start, amount) => { source.want(start, amount); drawMap(); };
+  const detail = inspector(id, { tab: changeTab, session: () => session });
+  fill(main, h('section.page', null, head, trouble,
+    h('div.two', null,
+      h('div.left', null, h('div.bar', null, h('h2', null, 'Timeline'), h('span.grow'), input), map, rows.element),
+      detail.element)));
+
+  function redraw() {
+    rows.resize(source.total);
+    if (seq === null && source.total) choose(source === all ? all.total - 1 : 0);
+    const row = source.at(rows.selected);
+    if (row && (detail.seq !== row.seq || detail.tab !== tab)) detail.show(row, tab);
+  }
+
+  function place(number) {
+    return source === all ? number - 1 : source.rows.findIndex((row) => row.seq >= number);
+  }
+
+  function choose(index) {
+    rows.select(index);
+    rows.centre(index);
+  }
+
+  function chosen(index) {
+    const row = source.at(index);
+    seq = row?.seq ?? (source === all ? index + 1 : seq);
+    remember();
+    if (row) detail.show(row, tab);
+  }
+
+  function remember() {
+    history.replaceState(null, '', address({ page: 'session', id, seq, params: { tab, q: text } }));
+  }
+
+  function changeTab(name) {
+    tab = name;
+    remember();
+  }
+
+  function jump(index) {
+    choose(Math.max(0, Math.min(all.total - 1, index)));
+    rows.element.focus();
+  }
+
+  function search(next) {
+    text = next;
+    source = text.trim() ? new Found(id, wanted(text), redraw) : all;
+    seq = null;
+    remember();
+    redraw();
+  }
+
+  function showRow(parts, index) {
+    const row = source.at(index);
+    parts.element.dataset.failed = Boolean(row?.failed);
+    parts.element.dataset.kind = row?.kind ?? '';
+    parts.seq.textContent = row?.seq ?? index + 1;
+    parts.mark.textContent = row ? MARKS[row.kind] ?? '·' : '';
+    parts.text.textContent = row ? plain(row.text || row.event_type) : '…';
+    parts.text.title = row?.event_type ?? '';
+    parts.how.textContent = row ? `${row.failed ? '! ' : ''}${row.outcome ?? ''}` : '';
+    const before = source.before(index);
+    const pause = row && before ? (Date.parse(row.timestamp) - Date.parse(before.timestamp)) / 1000 - (row.seconds ?? 0) : 0;
+    parts.idle.textContent = pause > IDLE ? `${span(pause)} idle` : '';
+    parts.when.textContent = row ? moment(row.timestamp) : '';
+  }
+
+  let overview = null;
+  async function readMap() {
+    try {
+      overview = (await get(path`/v1/sessions/${id}/events/overview` + query({ buckets: BUCKETS }))).buckets;
+      drawMap();
+    } catch {
+      overview = null;
+    }
+  }
+
+  function drawMap() {
+    const width = (map.width = map.clientWidth);
+    const height = (map.height = map.clientHeight);
+    if (!width || !overview?.length || !all.total) return;
+    const pen = map.getContext('2d');
+    const style = getComputedStyle(map);
+    const most = Math.max(...overview.map((bucket) => Math.log1p(bucket.seconds)), 0.1);
+    for (const bucket of overview) {
+      const left = ((bucket.seq - 1) / all.total) * width;
+      const wide = Math.max(1, (bucket.events / all.total) * width - 0.5);
+      const tall = 3 + (Math.log1p(bucket.seconds) / most) * (height - 5);
+      pen.fillStyle = style.getPropertyValue(bucket.failed ? '--bad' : '--accent');
+      pen.fillRect(left, height - tall, wide, tall);
+    }
+    if (source !== all) return;
+    pen.fillStyle = style.getPropertyValue('--shade');
+    pen.fillRect((rows.first / all.total) * width, 0, Math.max(2, (rows.fit() / all.total) * width), height);
+  }
+
+  function showHead() {
+    const origin = session.forked_from;
+    fill(head,
+      h('h1', null, link('#/', 'Sessions'), ' / ', id),
+      h('span.badge', { 'data-mark': session.live ? 'live' : 'asleep' }, session.live ? '● has a shell' : '◌ asleep'),
+      h('span.quiet', null, `shell ${session.generation}`), h('span.quiet', null, `#${count(session.seq)}`),
+      session.agent ? h('span.tag', null, session.agent) : null,
+      origin ? link(address({ page: 'session', id: origin.session_id, seq: origin.seq }), `⑂ from ${origin.session_id}@${origin.seq}`) : null,
+      h('code.cwd', { title: 'Working directory' }, session.cwd),
+      h('span.grow'), tabs(id, 'session'), actions());
+  }
+
+  function actions() {
+    const tools = [button('Export', () => export_().catch((error) => say(error.message)))];
+    if (!mayAct()) return tools;
+    tools.unshift(button('Fork…', () => act('fork')), button('Rewind…', () => act('rewind')));
+    if (session.forked_from) tools.unshift(button('Merge back…', () => act('merge')));
+    return tools;
+  }
+
+  async function export_() {
+    const { download } = await import('./download.js');
+    return download(path`/v1/sessions/${id}/export` + query({ format: 'html', redact: true }), `${id}.html`);
+  }
+
+  async function act(what) {
+    const dialogs = await import('./dialogs.js');
+    dialogs[what](id, { seq, origin: session.forked_from });
+  }
+
+  async function load() {
+    try {
+      session = await get(path`/v1/sessions/${id}`);
+      showHead();
+      all.total = session.seq;
+      fill(trouble);
+      if (text.trim() && source === all) search(text);
+      redraw();
+      if (seq !== null) choose(Math.max(0, place(seq)));
+      readMap();
+    } catch (error) {
+      fill(trouble, problem(error));
+    }
+  }
+
+  function grown({ session: now, events = [], seq: last }) {
+    if (now) {
+      session = now;
+      showHead();
+    }
+    all.add(events);
+    const wasLast = rows.selected >= all.total - 1;
+    if (last > all.total) all.total = last;
+    rows.resize(source.total);
+    if (source === all && wasLast && events.length && rows.selected < all.total - 1) rows.select(all.total - 1);
+    redraw();
+  }
+
+  const unfollow = follow(`session/${id}`, { snapshot: (now) => { grown(now); readMap(); }, update: grown });
+  load();
+  bind({
+    '/': ['filter', () => input.focus()],
+    j: ['next', () => { rows.element.focus(); rows.select(rows.selected + 1); }],
+    k: ['previous', () => { rows.element.focus(); rows.select(rows.selected - 1); }],
+    n: ['next failure', () => failure(1)],
+    N: ['previous failure', () => failure(-1)],
+    o: ['output', () => detail.open('output')],
+    d: ['diff', () => detail.open('diff')],
+    t: ['raw event', () => detail.open('raw')],
+    R: ['rewind to here', () => mayAct() && act('rewind')],
+    F: ['fork from here', () => mayAct() && act('fork')],
+    Escape: ['all sessions', () => (location.hash = '#/')],
+    q: ['all sessions', () => (location.hash = '#/')],
+  });
+
+  async function failure(step) {
+    const from = seq ?? 0;
+    if (step > 0) {
+      const { events } = await get(path`/v1/sessions/${id}/events` + query({ view: 'summary', failed: true, after: from, limit: 1 }));
+      if (events[0]) choose(place(events[0].seq));
+      else say('No later failure.');
+      return;
+    }
+    for (let index = rows.selected - 1; index >= 0 && source.at(index); index -= 1) if (source.at(index).failed) return choose(index);
+    say('No earlier failure among the rows that are loaded.');
+  }
+
+  rows.element.focus();
+  return {
+    close: () => { unfollow(); detail.close(); },
+    update: (next) => {
+      tab = next.params.tab ?? '';
+      if (next.seq !== null) { seq = next.seq; choose(place(next.seq)); }
+      redraw();
+    },
+  };
+}
+
+/** Links to the other pages of a session. */
+export function tabs(id, current) {
+  const pages = [['session', 'Timeline'], ['files', 'Files'], ['services', 'Services'], ['replay', 'Replay']];
+  return h('nav.tabs', { 'aria-label': 'Session' }, pages.map(([page, name]) => link(address({ page, id }), name, page === current ? { 'aria-current': 'page' } : {})));
+}
+
+function makeRow() {
+  const parts = {};
+  for (const name of ['seq', 'when', 'mark', 'text', 'idle', 'how']) parts[name] = h('span', { class: name });
+  parts.element = h('div.event', null, Object.values(parts));
+  return parts;
+}
