@@ -464,6 +464,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             hash: String::new(),
             revoked_at: revoked.then(|| Timestamp::from_second(n as i64).unwrap()),
+            expires_at: None,
         };
         let mut records: Vec<_> = (0..MAX_REVOKED + 5).map(|n| record(n, true)).collect();
         records.push(record(0, false));

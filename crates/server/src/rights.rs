@@ -13,7 +13,7 @@ const CONVERSATIONS: [&str; 3] = ["/mcp", "/v1/mcp/", "/v1/live"];
 /// Where a token of the console may change something: sessions, but neither tokens nor the daemon.
 const SESSIONS: &str = "/v1/sessions";
 /// How a person at the console signs out.
-const LOGOUT: &str = "/v1/console/logout";
+pub(crate) const LOGOUT: &str = "/v1/console/logout";
 
 /// Rejects a request that such a token may not make. The engine checks the limits of the host and of agents.
 pub(crate) fn check(scope: &Scope, method: &Method, path: &str) -> Result<(), Refusal> {

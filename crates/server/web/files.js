@@ -21,7 +21,7 @@ export function open(main, state) {
   fill(main, h('section.page', null,
     h('div.session-head', null, h('h1', null, link('#/', 'Sessions'), ' / ', link(address({ page: 'session', id }), id), ' / files'), h('span.grow'), tabs(id, 'files')),
     h('div.bar', null, h('label', null, 'From ', from), h('label', null, 'to ', to), h('span.grow'),
-      button('Side by side or unified', () => go({ view: params.view === 'split' ? '' : 'split' }))),
+      button('Side by side', () => go({ view: params.view === 'split' ? '' : 'split' }))),
     h('div.split-view', null, side, body)));
 
   function go(next) {

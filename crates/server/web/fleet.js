@@ -90,7 +90,7 @@ export function open(main, state) {
     parts.how.textContent = run ? clock(run.seconds + (Date.now() - stamp) / 1000) : done ? outcome(done) : '';
     parts.how.dataset.failed = Boolean(!run && done && failed(done));
     parts.seq.textContent = `#${count(session.seq)}`;
-    parts.fork.textContent = session.forked_from ? `⑂ ${session.forked_from.session_id}@${session.forked_from.seq}` : '';
+    parts.fork.textContent = session.forked_from ? `${session.forked_from.session_id}@${session.forked_from.seq}` : '';
     parts.when.textContent = ago(session.last_active_at);
   }
 

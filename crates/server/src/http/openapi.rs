@@ -5,7 +5,7 @@ mod strict;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use shellkeep_protocol::{AnswerEvent, Event, ExportFormat, LogEvent, OutputEvent, Problem, StartedEvent};
+use shellkeep_protocol::{AnswerEvent, Event, EventView, ExportFormat, LogEvent, OutputEvent, Problem, StartedEvent};
 use std::sync::LazyLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::{Modify, OpenApi};
@@ -96,7 +96,7 @@ use utoipa::{Modify, OpenApi};
         super::tokens::list,
         super::tokens::revoke
     ),
-    components(schemas(Problem, StartedEvent, OutputEvent, LogEvent, Event, AnswerEvent, ExportFormat)),
+    components(schemas(Problem, StartedEvent, OutputEvent, LogEvent, Event, AnswerEvent, EventView, ExportFormat)),
     modifiers(&Bearer)
 )]
 struct Api;

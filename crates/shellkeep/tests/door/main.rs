@@ -8,6 +8,7 @@ mod support;
 mod audit;
 mod breakout;
 mod commands;
+mod console;
 mod environment;
 mod forged;
 mod install;
