@@ -9,6 +9,7 @@
 //! - [`output`]: reading a run's output, sending it input and signals.
 //! - [`service`]: services and their logs.
 //! - [`quota`], [`node`]: limits and their use, and the status of the node.
+//! - [`event_summary`]: events in one line each.
 //! - [`token`]: keys for agents. [`console`]: how the console in the browser gets one.
 //! - [`files`]: checkpoints and differences.
 //! - [`rewind`]: moments, rewind, fork, merge back.
@@ -21,6 +22,7 @@
 pub mod audit;
 pub mod console;
 pub mod daemon;
+pub mod event_summary;
 pub mod files;
 pub mod health;
 pub mod kv;
@@ -45,6 +47,9 @@ pub mod workspace_file;
 pub use audit::{AuditEntry, AuditList};
 pub use console::{ConsoleCode, ConsoleCodeRequest, ConsoleLoginRequest, ConsoleRight};
 pub use daemon::{ChangedSetting, DaemonStatus, Reloaded, SettingInForce, SettingsInForce, StopRequest, Stopping};
+pub use event_summary::{
+    EventBucket, EventKind, EventOverview, EventSummary, EventSummaryList, EventView, OverviewParams,
+};
 pub use files::{
     AgainstParams, ChangeKind, Checkpoint, CheckpointCause, CheckpointDetail, CheckpointList, CheckpointName,
     CheckpointParams, CheckpointUsage, DiffParams, DiffResponse, FileChange, FileHistory, HistoryEntry, LeftOut,
@@ -57,10 +62,9 @@ pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, Sign
 pub use problem::Problem;
 pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};
 pub use record::{
-    AgentStateParams, AgentStateSaved, Bad, Event, EventBucket, EventKind, EventList, EventListView, EventOverview,
-    EventParams, EventRequest, EventSummary, EventSummaryList, EventView, ExportFormat, ExportParams, Head, Hole,
-    Message, MessageAdded, MessageList, MessageParams, MessageRequest, NewEvent, OverviewParams, PostedEvents,
-    ScrubReport, ScrubRequest, Signed, SnapshotParams, Switch, Verdict,
+    AgentStateParams, AgentStateSaved, Bad, Event, EventList, EventListView, EventParams, EventRequest, ExportFormat,
+    ExportParams, Head, Hole, Message, MessageAdded, MessageList, MessageParams, MessageRequest, NewEvent,
+    PostedEvents, ScrubReport, ScrubRequest, Signed, SnapshotParams, Switch, Verdict,
 };
 pub use resume::{AnswerEvent, ResumeRequest, ResumeResponse, ResumeStatus};
 pub use rewind::{
