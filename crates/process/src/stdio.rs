@@ -133,6 +133,11 @@ impl Writer {
         modes.map_or(true, |modes| modes.local_modes.contains(rustix::termios::LocalModes::ECHO))
     }
 
+    /// Changes a terminal's size. The kernel tells the program with SIGWINCH.
+    pub fn resize(&self, rows: u16, cols: u16) -> io::Result<()> {
+        Ok(rustix::termios::tcsetwinsize(self.fd.get_ref(), window(rows, cols))?)
+    }
+
     /// Writes all of it, waiting for the reader where it is slow.
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
@@ -166,15 +171,25 @@ pub fn given_input(bytes: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// A terminal: the command's side, and ours to read and to write.
-pub fn terminal() -> io::Result<(OwnedFd, Reader, Writer)> {
+pub fn terminal(rows: u16, cols: u16) -> io::Result<(OwnedFd, Reader, Writer)> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&master)?;
     unlockpt(&master)?;
     let name = ptsname(&master, Vec::new())?;
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
     let slave = rustix::fs::open(&*name, flags, rustix::fs::Mode::empty())?;
-    let size = rustix::termios::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-    rustix::termios::tcsetwinsize(&master, size)?;
+    rustix::termios::tcsetwinsize(&master, window(rows, cols))?;
     let writer = Writer::new(master.try_clone()?)?;
     Ok((slave, Reader::new(master)?, writer))
+}
+
+/// What is typed at the terminal that controls this process. Nothing is read before it is asked for, and reading without
+/// waiting is the mode of this descriptor alone.
+pub fn own_terminal() -> io::Result<Reader> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
+    Reader::new(rustix::fs::open("/dev/tty", flags, rustix::fs::Mode::empty())?)
+}
+
+fn window(rows: u16, cols: u16) -> rustix::termios::Winsize {
+    rustix::termios::Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 }
 }

@@ -7,6 +7,7 @@
 //! - [`state`]: the state of a session's shell.
 //! - [`run`]: a command and its result.
 //! - [`output`]: reading a run's output, sending it input and signals.
+//! - [`screen`]: the terminal of a run.
 //! - [`service`]: services and their logs.
 //! - [`quota`], [`node`]: limits and their use, and the status of the node.
 //! - [`event_summary`]: events in one line each.
@@ -16,6 +17,7 @@
 //! - [`record`]: events, messages, the agent's state, proof.
 //! - [`resume`]: a message for a session's agent.
 //! - [`health`]: the health of a daemon.
+//! - [`hold`]: a person takes over a session.
 //! - [`problem`]: errors, after RFC 9457.
 //! - [`text`]: bytes in JSON.
 
@@ -25,6 +27,7 @@ pub mod daemon;
 pub mod event_summary;
 pub mod files;
 pub mod health;
+pub mod hold;
 pub mod kv;
 pub mod node;
 pub mod output;
@@ -36,6 +39,7 @@ pub mod resume;
 pub mod rewind;
 pub mod run;
 pub mod sandbox;
+pub mod screen;
 pub mod service;
 pub mod session;
 pub mod state;
@@ -56,6 +60,7 @@ pub use files::{
     PathParams,
 };
 pub use health::{Live, Readiness, ReadinessStatus};
+pub use hold::{Held, HoldParams, HoldRequest, HoldResponse, ReleaseResponse, RunningNow};
 pub use kv::{KvBatch, KvChanged, KvChangedKey, KvEntry, KvList, KvOp, KvOpKind, KvParams, KvWritten};
 pub use node::{AgentEnded, ClusterNode, ClusterNodeStatus, DrainQuery, Node, NodeList, RunningCommand};
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
@@ -72,10 +77,12 @@ pub use rewind::{
     UndoneKind,
 };
 pub use run::{
-    BusyChoice, Changes, DisconnectChoice, NameChanges, NoticeView, OutputEvent, RunDetail, RunList, RunListParams,
-    RunParams, RunRequest, RunResponse, RunStatus, RunSummary, StartedEvent, StderrChoice, TimeoutChoice,
+    BusyChoice, Changes, DisconnectChoice, NameChanges, NoticeView, OutputEvent, RunBy, RunDetail, RunList,
+    RunListParams, RunParams, RunRequest, RunResponse, RunStatus, RunSummary, StartedEvent, StderrChoice,
+    TimeoutChoice,
 };
 pub use sandbox::{SandboxInForce, SandboxName, SandboxRequest, SandboxSource};
+pub use screen::{ScreenCursor, ScreenFormat, ScreenParams, ScreenResponse, ScreenSpan, TerminalResized, TerminalSize};
 pub use service::{
     AllServicesParams, LogEvent, LogParams, LogResponse, ReadyWhen, RestartChoice, Service, ServiceList, ServiceParams,
     ServiceStatus, StartServiceRequest, StopServiceRequest,

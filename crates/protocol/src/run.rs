@@ -1,6 +1,7 @@
 //! A command and its result.
 
 use crate::output::StreamName;
+use crate::screen::TerminalSize;
 use crate::text;
 use serde::{Deserialize, Serialize};
 use shellkeep_session as facts;
@@ -51,12 +52,29 @@ pub struct RunRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = false)]
     pub tty: Option<bool>,
+    /// The size of the terminal; 24 rows and 80 columns by default. Needs `tty`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tty_size: Option<TerminalSize>,
     /// Where standard error goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<StderrChoice>,
+    /// The id of your hold on the session; see `POST …/hold`. While it is held, commands without it wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<String>,
+    /// Who asks for it; recorded as `by`. Host only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<RunBy>,
     /// What happens when you disconnect before the response is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disconnect: Option<DisconnectChoice>,
+}
+
+/// Who asks for a command, other than an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunBy {
+    /// A person at a terminal.
+    Person,
 }
 
 /// Where standard error goes.

@@ -1,6 +1,7 @@
 //! Creating, finding and listing sessions.
 
 use crate::NoticeView;
+use crate::hold::Held;
 use crate::record::Switch;
 use crate::sandbox::SandboxName;
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,9 @@ pub struct Session {
     /// The session that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// Who holds it, if somebody does. A list does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// Who deleted it and when, if its agent did; only the host sees such sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Deleted>,
@@ -122,6 +126,7 @@ impl Session {
             forked_from: meta
                 .forked_from
                 .map(|origin| ForkedFrom { session_id: origin.session_id.into(), seq: origin.seq }),
+            held: None,
             deleted: None,
         }
     }

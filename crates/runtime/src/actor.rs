@@ -9,6 +9,7 @@ mod file_change;
 mod files;
 mod files_task;
 mod fork;
+mod held_notice;
 mod hold;
 mod journal;
 mod kept_to;
@@ -30,6 +31,7 @@ mod services;
 mod session;
 mod shell;
 mod slot;
+mod take_over;
 mod unsure;
 mod why;
 
@@ -37,14 +39,14 @@ pub(crate) use fork::is_outside;
 pub(crate) use kept_to::{all_open, is_open, reopen};
 use message::{Answer, Caller};
 pub use message::{
-    Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, RunReply, ServiceFacts,
-    ServiceNews, Started,
+    Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, ReleaseHold, RunReply,
+    ServiceFacts, ServiceNews, Started,
 };
 pub(crate) use others::refuse as refuse_others;
 pub(crate) use shell::confine;
 pub use slot::Slot;
 
-use crate::admission::{self, Ticket};
+use crate::admission::Ticket;
 use crate::cluster;
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
@@ -61,9 +63,10 @@ use session::Session;
 use shellkeep_session::{Event, SessionState};
 use std::sync::Arc;
 use std::time::Duration;
+use take_over::Turn;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use why::{not_in_time, run_of, why_waiting};
+use why::{admit, not_in_time, run_of, why_waiting};
 
 /// An actor that is about to exit checks again after this long whether a sender still exists.
 const LAST_LOOK: Duration = Duration::from_millis(1);
@@ -129,6 +132,7 @@ impl Actor {
                     let now = Instant::now();
                     self.lingers_until = self.lingers_until.filter(|until| *until > now);
                     self.session.journal.on_due(now);
+                    take_over::end_expired(&mut self.session, &mut self.queue);
                 }
             }
             self.start_waiting().await;
@@ -154,7 +158,8 @@ impl Actor {
         // An expired wait was handled already; it must not make this loop spin.
         let hold_ends = || session.files.holds_until(self.queue.first_expires()).filter(|end| *end > Instant::now());
         let hold_ended = until(if self.queue.is_empty() { None } else { hold_ends() });
-        let due = until(session.journal.due().into_iter().chain(self.lingers_until).min());
+        let hold_expires = take_over::ends_at(session, &self.queue);
+        let due = until(session.journal.due().into_iter().chain(self.lingers_until).chain(hold_expires).min());
         tokio::select! {
             biased;
             change = session.phase.change() => Happened::Changed(change),
@@ -177,7 +182,7 @@ impl Actor {
     fn holds_only_files(&self) -> bool {
         let Session { phase, remnants, journal, .. } = &self.session;
         let is_due = journal.due().is_some() || self.lingers_until.is_some();
-        phase.shell().is_none() && self.queue.is_empty() && remnants.is_empty() && !is_due
+        phase.shell().is_none() && self.queue.len() == 0 && remnants.is_empty() && !is_due
     }
 
     /// Exits, unless there is a message or a sender. Senders are created under the same lock, so no message can arrive
@@ -214,6 +219,12 @@ impl Actor {
                     true => self.destroy(Removal::Purge, answer).await,
                     false => drop(answer.send(Ok(()))),
                 }
+            }
+            Message::Hold { request, answer } => {
+                drop(answer.send(take_over::take(session, &mut self.queue, request).await));
+            }
+            Message::Release { request, answer } => {
+                drop(answer.send(take_over::release(session, &mut self.queue, request).await));
             }
             Message::End { reason, answer } => drop(answer.send(Ok(self.end(&reason).await))),
             Message::Evict(answer) => drop(answer.send(session.evict())),
@@ -265,10 +276,9 @@ impl Actor {
         if command.if_busy == IfBusy::Reject {
             return reply.refuse(why_waiting(&self.session));
         }
-        let waiting = self.queue.len();
-        if waiting >= MAX_WAITING {
-            return reply
-                .refuse(OpError::Run(RunError::QueueFull { session_id: self.session.id().to_string(), waiting }));
+        if self.queue.is_full() {
+            let (session_id, waiting) = (self.session.id().to_string(), self.queue.len());
+            return reply.refuse(RunError::QueueFull { session_id, waiting }.into());
         }
         self.queue.push(Waiting::Run(Submitted { command, reply, expires }));
     }
@@ -287,6 +297,11 @@ impl Actor {
                 Err(error) => return submitted.reply.refuse(error),
             }
         }
+        match take_over::turn(session, &mut self.queue, &submitted.command) {
+            Turn::Now => {}
+            Turn::Later => return self.queue.hold_back(submitted),
+            Turn::Refused(error) => return submitted.reply.refuse(error),
+        }
         if let Some(run) = session.phase.run() {
             return submitted.reply.refuse(session.busy(&run.running.cell));
         }
@@ -298,7 +313,7 @@ impl Actor {
             return self.queue.put_back(submitted);
         }
         submitted.command.timeout = session.files.hold.timeout_left(submitted.command.timeout, submitted.expires);
-        let ticket = match self.admit(&submitted, ticket) {
+        let ticket = match admit(session, &submitted, ticket) {
             Err(error) => return submitted.reply.refuse(not_in_time(&self.session, error)),
             Ok(None) => return self.queue.put_back(submitted),
             Ok(Some(ticket)) => ticket,
@@ -322,24 +337,6 @@ impl Actor {
                     }
                 }
                 session.phase = Phase::Running(run);
-            }
-        }
-    }
-
-    /// Asks for a ticket; `None` if the command must wait for it.
-    fn admit(&mut self, submitted: &Submitted, ticket: Option<Ticket>) -> Result<Option<Ticket>, OpError> {
-        if ticket.is_some() {
-            return Ok(ticket);
-        }
-        let Session { ctx, slot, phase, .. } = &mut self.session;
-        if submitted.command.if_busy == IfBusy::Reject {
-            return ctx.admission.ask_now(&slot.agent).map(Some);
-        }
-        match ctx.admission.ask(&slot.agent, submitted.expires)? {
-            admission::Asked::Granted(ticket) => Ok(Some(ticket)),
-            admission::Asked::Waits(waiter) => {
-                phase.set_wait(Wait::Permit { waiter, retry_pending: phase.wait().retry_pending() });
-                Ok(None)
             }
         }
     }
@@ -376,6 +373,7 @@ impl Actor {
         for waiting in self.take_waiting(|queue| queue.take_expired(Instant::now())) {
             waiting.refuse(reason.clone());
         }
+        take_over::refuse(&self.session, self.queue.take_held_back(Instant::now()));
     }
 
     /// Takes something out of the queue, perhaps the first.

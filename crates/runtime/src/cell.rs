@@ -1,8 +1,9 @@
 //! A run while it runs, shared by the task that drives it and everyone who watches it.
 
-use crate::ops::{OutputPage, OutputQuery, RunView, Stream};
+use crate::ops::{OutputPage, OutputQuery, RunView, Stream, TerminalSize};
 use crate::output::{self, OutputFile, OutputLog};
 use crate::page::{PageError, Searching, page};
+use crate::screen::watched::WatchedScreen;
 use crate::sync::lock;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{ByteString, Changes, Notice, Output, RunId, RunResult, RunStatus, StoredRun, Timestamp};
@@ -28,6 +29,8 @@ pub enum RunControl {
         /// Who types it. None if it was passed with the command, whose record contains it.
         typist: Option<Typist>,
     },
+    /// Change the size of its terminal.
+    Resize { size: TerminalSize },
     /// Kill it.
     Kill,
     /// Kill it, because the daemon stops.
@@ -62,8 +65,8 @@ pub struct RunCell {
     /// Number of the record that started it.
     pub seq: u64,
     pub command: ByteString,
-    /// Whether it has a terminal.
-    pub is_terminal: bool,
+    /// The screen of its terminal, if it has one.
+    pub screen: Option<WatchedScreen>,
     /// Whether its standard error goes into its standard output.
     pub is_merged: bool,
     /// How long it may take.
@@ -98,8 +101,8 @@ pub struct NewCell {
     pub command: ByteString,
     /// Whether it reads what is sent to it.
     pub takes_input: bool,
-    /// Whether it has a terminal.
-    pub is_terminal: bool,
+    /// The size of its terminal, if it has one.
+    pub terminal: Option<TerminalSize>,
     /// Whether its standard error goes into its standard output.
     pub is_merged: bool,
     /// How long it may take.
@@ -134,7 +137,7 @@ impl RunCell {
             command: new.command,
             takes_input: AtomicBool::new(new.takes_input),
             detached: AtomicBool::new(false),
-            is_terminal: new.is_terminal,
+            screen: new.terminal.map(|size| WatchedScreen::new(size, new.redactor)),
             is_merged: new.is_merged,
             timeout: new.timeout,
             started: Instant::now(),
@@ -155,12 +158,23 @@ impl RunCell {
         let stream = if self.is_merged { Stream::Stdout } else { stream };
         self.log(stream).append(bytes);
         self.changed.notify_waiters();
+        if let Some(screen) = &self.screen {
+            screen.feed(bytes);
+        }
+    }
+
+    /// Whether it has a terminal.
+    pub fn is_terminal(&self) -> bool {
+        self.screen.is_some()
     }
 
     /// Masks its output once more, with the secrets that became known at its end.
     pub fn mask_again(&self, redactor: &Redactor) {
         for stream in [Stream::Stdout, Stream::Stderr] {
             self.log(stream).mask_again(redactor);
+        }
+        if let Some(screen) = &self.screen {
+            screen.mask_with(redactor);
         }
     }
 
@@ -180,7 +194,7 @@ impl RunCell {
 
     /// Whether it still accepts input; not from now on, if this was the end of it.
     pub fn accepts_input(&self, end: bool) -> bool {
-        if end && !self.is_terminal {
+        if end && !self.is_terminal() {
             return self.takes_input.swap(false, Ordering::Relaxed);
         }
         self.takes_input.load(Ordering::Relaxed)

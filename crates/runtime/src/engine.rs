@@ -24,6 +24,7 @@ mod sandbox;
 mod services;
 mod sessions;
 mod start;
+mod take_over;
 mod visitors;
 
 pub(crate) use access::Access;
@@ -43,4 +44,5 @@ pub use sandbox::SandboxOps;
 pub use services::{LogStream, ServiceOps};
 pub use sessions::MAX_PAGE;
 pub use start::StartError;
+pub use take_over::HoldOps;
 pub use visitors::{FromSession, Visitor};

@@ -76,6 +76,7 @@ mod remover;
 mod resume;
 pub mod running;
 mod sandboxes;
+pub mod screen;
 mod secrets;
 mod services;
 mod session_files;
@@ -98,8 +99,8 @@ pub use console_codes::CODE_LIFETIME;
 pub use disk::Reclaim;
 pub use engine::{
     ClusterOps, Engine, EngineConfig, EventStream, ExportStream, FileOps, FleetChange, FleetStream, FromSession, Guest,
-    HOLD_LIMIT, Hold, IdentityOps, KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunOps, SandboxOps,
-    ServiceOps, StartError, Visitor,
+    HOLD_LIMIT, Hold, HoldOps, IdentityOps, KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunOps,
+    SandboxOps, ServiceOps, StartError, Visitor,
 };
 pub use hang_up::{Attached, HangUp, attached};
 pub use identities::{Revocation, Scope};

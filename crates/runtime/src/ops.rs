@@ -6,12 +6,14 @@ mod error;
 mod files;
 mod files_reason;
 mod hint;
+mod hold;
 mod kv;
 mod node;
 mod records;
 mod resume;
 mod sandbox;
 mod service;
+mod terminal;
 mod workspace_file;
 
 pub use cluster::*;
@@ -22,6 +24,7 @@ pub use error::{
 pub use files::*;
 pub use files_reason::FilesReason;
 pub use hint::Hint;
+pub use hold::*;
 pub use kv::*;
 pub use node::*;
 pub use records::*;
@@ -29,6 +32,7 @@ pub use resume::*;
 pub use sandbox::*;
 pub use service::*;
 pub use shellkeep_store::{ConsoleRight, ReaderRole, TokenBearer};
+pub use terminal::*;
 pub use workspace_file::*;
 
 use crate::hang_up::HangUp;
@@ -109,6 +113,8 @@ pub struct SessionView {
     pub seq: u64,
     /// Who deleted it and when, if its agent did.
     pub deleted: Option<DeletedSession>,
+    /// Who holds it, if somebody does. A list does not say.
+    pub hold: Option<HeldBy>,
 }
 
 /// One page of sessions.
@@ -143,14 +149,18 @@ pub struct RunCommand {
     pub request_id: Option<String>,
     /// What to do when the session is busy.
     pub if_busy: IfBusy,
-    /// Whether the command gets a terminal (its output is then one stream, stdout).
-    pub tty: bool,
+    /// The size of the command's terminal, if it gets one. Its output is then one stream, stdout.
+    pub terminal: Option<TerminalSize>,
     /// Whether what it writes to standard error goes into standard output, in the order of the writes.
     pub merge_stderr: bool,
     /// Ends the command when its caller disconnects; without it, the command continues.
     pub hang_up: Option<HangUp>,
     /// The tool name; `run_command` by default.
     pub tool_name: Option<String>,
+    /// The id of the caller's hold on the session, if it has one.
+    pub hold: Option<String>,
+    /// Whether a person at a terminal asks for it. Only the host may say so.
+    pub is_person: bool,
     /// The id of the agent's token. The engine sets it from its scope, whatever is given here.
     pub by: Option<String>,
 }
@@ -169,10 +179,12 @@ impl RunCommand {
             on_timeout: OnTimeout::Interrupt,
             request_id: None,
             if_busy: IfBusy::Wait,
-            tty: false,
+            terminal: None,
             merge_stderr: false,
             hang_up: None,
             tool_name: None,
+            hold: None,
+            is_person: false,
             by: None,
         }
     }

@@ -5,8 +5,9 @@ use crate::alarm::Alarm;
 use crate::cell::{RunCell, RunControl, Typist};
 use crate::conclude::{Ended, StopReason, Stopped};
 use crate::hang_up::{HangUp, hung_up};
-use crate::ops::{OnTimeout, Stream};
+use crate::ops::{OnTimeout, Stream, TerminalSize};
 use crate::pool::PooledShell;
+use crate::screen::watched::WatchedScreen;
 use rustix::process::Signal;
 use shellkeep_process::Progress;
 use shellkeep_process::cage::gone;
@@ -98,7 +99,7 @@ impl Running {
         on_timeout: OnTimeout,
     ) -> Self {
         let input = input.map(Arc::new);
-        let terminal = input.as_ref().filter(|_| cell.is_terminal).map(Arc::clone);
+        let terminal = input.as_ref().filter(|_| cell.is_terminal()).map(Arc::clone);
         let input = input.map(spawn_writer);
         Self {
             pooled,
@@ -188,7 +189,10 @@ impl Running {
 
     fn on_progress(&mut self, progress: io::Result<Progress>) -> RunEvent {
         match progress {
-            Ok(Progress::Output) => RunEvent::Continue,
+            Ok(Progress::Output) => {
+                self.answer_queries();
+                RunEvent::Continue
+            }
             Ok(Progress::BadCwd(reason)) => {
                 let line = format!("shellkeep: the directory for this call cannot be entered: {reason}\n");
                 self.cell.append(Stream::Stderr, line.as_bytes());
@@ -226,6 +230,7 @@ impl Running {
             }
             RunControl::Input { bytes, end, typist: None } => self.hand_over(bytes, end),
             RunControl::Signal { number } => self.on_signal(number),
+            RunControl::Resize { size } => self.resize(size),
             RunControl::Kill => self.stop(StopReason::Signalled(Signal::KILL.as_raw())),
             RunControl::DaemonStops => self.stop(StopReason::DaemonStops),
         }
@@ -240,15 +245,31 @@ impl Running {
     }
 
     fn hand_over(&mut self, mut bytes: Vec<u8>, end: bool) {
-        if end && self.cell.is_terminal {
+        if end && self.cell.is_terminal() {
             bytes.push(END_OF_INPUT);
         }
         if let Some(input) = &self.input {
             // A command that does not read its input must not stop us.
             let _ = input.try_send(bytes);
         }
-        if end && !self.cell.is_terminal {
+        if end && !self.cell.is_terminal() {
             self.input = None;
+        }
+    }
+
+    /// Writes what the terminal answers to the program.
+    fn answer_queries(&mut self) {
+        let answers = self.cell.screen.as_ref().map(WatchedScreen::take_answers).unwrap_or_default();
+        if !answers.is_empty() {
+            self.hand_over(answers, false);
+        }
+    }
+
+    fn resize(&mut self, size: TerminalSize) {
+        let (Some(terminal), Some(screen)) = (&self.terminal, &self.cell.screen) else { return };
+        match terminal.resize(size.rows, size.cols) {
+            Ok(()) => screen.resize(size),
+            Err(error) => tracing::warn!(%error, "a terminal's size could not be changed"),
         }
     }
 

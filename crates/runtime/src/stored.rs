@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::lifetime::Lifetime;
 use crate::names::{Names, not_found};
-use crate::ops::{MessagePage, OpError, RunError, SessionError, SessionView};
+use crate::ops::{HeldBy, MessagePage, OpError, RunError, SessionError, SessionView};
 use shellkeep_session::{RunId, SessionId, SessionState, StoredRun};
 use shellkeep_store::{ReadError, Store};
 use std::sync::Arc;
@@ -107,6 +107,7 @@ pub(crate) fn read_error(id: &SessionId, error: ReadError) -> OpError {
 
 /// A session without a shell as callers see it.
 pub(crate) fn asleep(state: SessionState) -> SessionView {
+    let hold = HeldBy::of(&state);
     SessionView {
         meta: state.meta,
         last_active_at: state.last_active_at,
@@ -116,5 +117,6 @@ pub(crate) fn asleep(state: SessionState) -> SessionView {
         generation: state.generation,
         seq: state.seq,
         deleted: None,
+        hold,
     }
 }

@@ -3,8 +3,8 @@
 pub mod records;
 
 use crate::ops::{
-    CreateSession, MAX_COMMAND, MAX_MAX_OUTPUT, MAX_SERVICE_NAME, MAX_STDIN, MAX_TIMEOUT, OpError, RunCommand,
-    RunError, SessionError, StartService,
+    CreateSession, MAX_COMMAND, MAX_HOLD, MAX_HOLD_TEXT, MAX_MAX_OUTPUT, MAX_SERVICE_NAME, MAX_STDIN,
+    MAX_TERMINAL_SIDE, MAX_TIMEOUT, OpError, RunCommand, RunError, SessionError, StartService, TakeHold, TerminalSize,
 };
 use crate::services::{Url, pattern};
 use crate::{checkpoints, user_path};
@@ -91,6 +91,32 @@ pub fn service(request: &StartService) -> Result<(), OpError> {
     checked.map_err(|detail| invalid(format!("ready: {detail}")))
 }
 
+/// Checks the size of a terminal.
+pub fn terminal(size: TerminalSize) -> Result<(), OpError> {
+    for (name, side) in [("rows", size.rows), ("cols", size.cols)] {
+        if !(1..=MAX_TERMINAL_SIDE).contains(&side) {
+            return Err(invalid(format!("{name}: {side} is not between 1 and {MAX_TERMINAL_SIDE}")));
+        }
+    }
+    Ok(())
+}
+
+/// Checks a hold.
+pub fn hold(request: &TakeHold) -> Result<(), OpError> {
+    let texts = [("holder", Some(&request.holder)), ("reason", request.reason.as_ref())];
+    for (name, text) in texts.into_iter().filter_map(|(name, text)| text.map(|text| (name, text))) {
+        if text.is_empty() || text.chars().count() > MAX_HOLD_TEXT || text.chars().any(char::is_control) {
+            return Err(invalid(format!(
+                "{name} must be 1 to {MAX_HOLD_TEXT} characters, none of them a control character"
+            )));
+        }
+    }
+    if request.ttl.is_zero() || request.ttl > MAX_HOLD {
+        return Err(invalid(format!("ttl must be more than 0 and at most {} seconds", MAX_HOLD.as_secs())));
+    }
+    Ok(())
+}
+
 /// Checks a command.
 pub fn command(command: &RunCommand) -> Result<(), OpError> {
     if let Some(tool_name) = &command.tool_name {
@@ -117,6 +143,7 @@ pub fn command(command: &RunCommand) -> Result<(), OpError> {
     if let Some(request_id) = &command.request_id {
         id::check(request_id).map_err(|error| invalid(format!("request_id: {error}")))?;
     }
+    command.terminal.map_or(Ok(()), terminal)?;
     environment(&command.env)
 }
 

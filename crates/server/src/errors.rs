@@ -63,7 +63,7 @@ fn with_session(refusal: Refusal, error: SessionError) -> Refusal {
 
 fn with_run(refusal: Refusal, error: RunError) -> Refusal {
     match error {
-        RunError::Restarted { session_id } | RunError::Cancelled { session_id } => {
+        RunError::Restarted { session_id } | RunError::Cancelled { session_id } | RunError::HoldOver { session_id } => {
             refusal.with("session_id", session_id)
         }
         RunError::NotFound { session_id, run_id } => refusal.with("session_id", session_id).with("run_id", run_id),
@@ -71,8 +71,13 @@ fn with_run(refusal: Refusal, error: RunError) -> Refusal {
             let refusal = refusal.with("session_id", session_id).with("run_id", run_id);
             refusal.with("command", command).with("running_seconds", running_for.as_secs())
         }
-        RunError::Ended { run_id } | RunError::NoInput { run_id } | RunError::OutputReclaimed { run_id, .. } => {
-            refusal.with("run_id", run_id)
+        RunError::Ended { run_id }
+        | RunError::NoInput { run_id }
+        | RunError::NoTerminal { run_id }
+        | RunError::OutputReclaimed { run_id, .. } => refusal.with("run_id", run_id),
+        RunError::Held { session_id, holder, reason, until } => {
+            let refusal = refusal.with("session_id", session_id).with("holder", holder);
+            refusal.with("reason", reason).with("until", until.to_string())
         }
         RunError::QueueFull { session_id, waiting } => refusal.with("session_id", session_id).with("waiting", waiting),
         RunError::RequestIdReused { request_id } => refusal.with("request_id", request_id),
@@ -184,7 +189,10 @@ fn run_status(error: &RunError) -> StatusCode {
         | RunError::CwdGone { .. }
         | RunError::Ended { .. }
         | RunError::NoInput { .. }
+        | RunError::NoTerminal { .. }
         | RunError::Busy { .. }
+        | RunError::Held { .. }
+        | RunError::HoldOver { .. }
         | RunError::RequestIdReused { .. } => StatusCode::CONFLICT,
         RunError::OutputReclaimed { .. } => StatusCode::GONE,
         RunError::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,

@@ -27,9 +27,11 @@ mod resume;
 mod rewind;
 mod runs;
 mod sandbox;
+mod screen;
 mod services;
 mod sessions;
 mod sse;
+mod take_over;
 mod tokens;
 mod workspace_files;
 
@@ -74,12 +76,15 @@ pub fn router(
         .route("/v1/sessions/{session_id}/hibernate", post(sessions::hibernate))
         .route("/v1/sessions/{session_id}/restart", post(sessions::restart))
         .route("/v1/sessions/{session_id}/end", post(sessions::end))
+        .route("/v1/sessions/{session_id}/hold", post(take_over::hold).delete(take_over::release))
         .route("/v1/sessions/{session_id}/run", post(runs::run))
         .route("/v1/sessions/{session_id}/runs", get(runs::list))
         .route("/v1/sessions/{session_id}/runs/{run_id}", get(runs::get))
         .route("/v1/sessions/{session_id}/runs/{run_id}/output", get(output::read))
         .route("/v1/sessions/{session_id}/runs/{run_id}/input", post(output::input))
         .route("/v1/sessions/{session_id}/runs/{run_id}/signal", post(output::signal))
+        .route("/v1/sessions/{session_id}/runs/{run_id}/screen", get(screen::read))
+        .route("/v1/sessions/{session_id}/runs/{run_id}/resize", post(screen::resize))
         .route("/v1/sessions/{session_id}/services", get(services::list).post(services::start))
         .route("/v1/sessions/{session_id}/services/{service_id}", get(services::get))
         .route("/v1/sessions/{session_id}/services/{service_id}/stop", post(services::stop))

@@ -8,6 +8,7 @@ mod node;
 mod record;
 mod resume;
 mod sandbox;
+mod screen;
 mod service;
 mod session;
 mod workspace_file;
@@ -18,12 +19,14 @@ pub use node::{cluster_node, ended_agent, node, quota_changes, quotas};
 pub use record::*;
 pub use resume::{resume, resumed};
 pub use sandbox::{named_sandbox, sandbox};
+pub use screen::{resized, screen, screen_query, terminal_size};
 pub use service::{grace, log_follow, log_page, log_query, service, service_list, service_wait, start_service};
-pub use session::session;
+pub use session::{hold, released, session, take_hold};
 pub use workspace_file::*;
 
 use crate::refusal::Refusal;
 use check::{DEFAULT_OUTPUT_PAGE, decode, no_nul, tail, variables, within};
+use screen::terminal;
 use session::named;
 use shellkeep_protocol::{
     self as wire, BusyChoice, RunRequest, RunResponse, StderrChoice, StreamName, TimeoutChoice, TokenRole, text,
@@ -91,12 +94,14 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
             BusyChoice::Wait => IfBusy::Wait,
             BusyChoice::Reject => IfBusy::Reject,
         },
-        tty: request.tty.unwrap_or(false),
+        terminal: terminal(request.tty.unwrap_or(false), request.tty_size)?,
         merge_stderr: request.stderr.unwrap_or_default() == StderrChoice::Merge,
         // Only a door knows when its caller disconnects.
         hang_up: None,
         // Only MCP knows the name of the tool.
         tool_name: None,
+        hold: request.hold,
+        is_person: request.by.is_some(),
         by: None,
     })
 }
@@ -357,7 +362,7 @@ mod tests {
     fn defaults_are_those_of_the_contract() {
         let command = run(request("true")).unwrap();
         assert_eq!(command.timeout, Duration::from_secs(30));
-        assert!(command.blocking && !command.tty);
+        assert!(command.blocking && command.terminal.is_none());
         let unwatched = run(RunRequest { blocking: Some(false), ..request("true") }).unwrap();
         assert_eq!(unwatched.timeout, MAX_TIMEOUT);
         assert_eq!((command.on_timeout, command.if_busy), (OnTimeout::Interrupt, IfBusy::Wait));

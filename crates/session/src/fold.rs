@@ -1,8 +1,13 @@
 //! A session's state as the fold of its records: what each record changes.
 
 use crate::agent::{FINAL_OUTPUT, USER_INPUT};
+use crate::hold::{SESSION_HELD, SESSION_RELEASED};
 use crate::state::{ActiveRun, SessionState};
-use crate::{Claims, Event, KvRewound, KvState, NoticeCode, Record, Service, ServiceStatus, service};
+use crate::{
+    Claims, Event, KvRewound, KvState, Notice, NoticeCode, Record, Service, ServiceStatus, SessionHold, Source, service,
+};
+use serde::Deserialize as _;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A record that does not follow from the state it is applied to.
@@ -46,6 +51,7 @@ impl SessionState {
                 files: None,
                 kv: KvState::default(),
                 claims: Claims::default(),
+                hold: None,
                 shell: (**shell).clone(),
             }),
             _ => Err(ApplyError::NotCreated { found: record.seq }),
@@ -123,7 +129,10 @@ impl SessionState {
                 };
                 self.active_runs.insert(run_id.clone(), run);
             }
-            Event::RunFinished { run_id, delta, .. } => {
+            Event::RunFinished { run_id, delta, result } => {
+                if let Some(hold) = &mut self.hold {
+                    hold.ran(run_id, &result.changes);
+                }
                 let detached = self.active_runs.remove(run_id).is_some_and(|run| run.detached);
                 if !detached {
                     // The result has carried them to the caller.
@@ -147,6 +156,13 @@ impl SessionState {
             Event::Noted { event_type, .. } if event_type == FINAL_OUTPUT => self.agent_step = record.seq,
             // A message for its agent: it is in use again.
             Event::Noted { event_type, .. } if event_type == USER_INPUT => self.ended_at = None,
+            Event::Noted { event_type, data, author } if author.source == Source::Runtime => {
+                match event_type.as_str() {
+                    SESSION_HELD => self.held(record.seq, data),
+                    SESSION_RELEASED => self.released(data),
+                    _ => {}
+                }
+            }
             Event::AgentStateSaved { state, .. } => {
                 self.agent_versions = self.last_agent_version().max(state.version);
                 self.agent_state = Some(state.clone());
@@ -157,9 +173,40 @@ impl SessionState {
         }
     }
 
+    /// A hold begins, or the current one is extended.
+    fn held(&mut self, seq: u64, data: &Value) {
+        let Ok(new) = SessionHold::deserialize(data) else { return };
+        let hold = match self.hold.take() {
+            Some(before) if before.hold == new.hold => SessionHold { reason: new.reason, until: new.until, ..*before },
+            _ => {
+                // The agent has not seen these, and the holder's commands must not take them away.
+                let (untold, rest) = std::mem::take(&mut self.pending_notices)
+                    .into_iter()
+                    .partition(|told| told.code == NoticeCode::Held);
+                self.pending_notices = rest;
+                SessionHold { since: seq, files: self.files.clone(), untold, ..new }
+            }
+        };
+        self.hold = Some(Box::new(hold));
+    }
+
+    /// The hold ends. The next result says what the holder changed.
+    fn released(&mut self, data: &Value) {
+        let untold = self.hold.take().map(|hold| hold.untold).unwrap_or_default();
+        self.pending_notices.extend(untold);
+        if let Some(message) = data.get("notice").and_then(Value::as_str) {
+            self.pending_notices.push(Notice { code: NoticeCode::Held, message: message.to_owned() });
+        }
+    }
+
     fn apply_to_files(&mut self, record: &Record) {
         match &record.event {
-            Event::Checkpointed { checkpoint } => self.files = Some(checkpoint.at.clone()),
+            Event::Checkpointed { checkpoint } => {
+                self.files = Some(checkpoint.at.clone());
+                if let Some(hold) = &mut self.hold {
+                    hold.saved(checkpoint);
+                }
+            }
             Event::Rewound { files, shell, agent_state, kv, notices, .. } => {
                 self.processes.clear();
                 self.shell = (**shell).clone();
@@ -312,5 +359,35 @@ mod tests {
         assert!(state.ended_at.is_some());
         after(&mut state, noted(USER_INPUT));
         assert_eq!(state.ended_at, None);
+    }
+
+    #[test]
+    fn the_agent_learns_what_the_holder_changed_and_only_the_agent() {
+        let runtime = |event_type: &str, data: Value| Event::Noted {
+            event_type: event_type.to_owned(),
+            data,
+            author: Author::runtime(None),
+        };
+        let held =
+            |hold: &str, until: &str| runtime(SESSION_HELD, json!({"hold": hold, "holder": "ann", "until": until}));
+        let mut state = created();
+        // Events of others do not hold it.
+        let forged = json!({"hold": "x", "holder": "x", "until": "2026-11-17T00:00:00Z"});
+        after(
+            &mut state,
+            Event::Noted { event_type: SESSION_HELD.to_owned(), data: forged, author: Author::default() },
+        );
+        assert_eq!(state.hold, None);
+        after(&mut state, held("a", "2026-11-17T00:00:00Z"));
+        after(&mut state, held("a", "2026-11-17T00:10:00Z"));
+        let hold = state.hold.as_deref().unwrap();
+        assert_eq!((hold.since, hold.until.to_string().as_str()), (3, "2026-11-17T00:10:00Z"));
+        after(&mut state, runtime(SESSION_RELEASED, json!({"notice": "ann changed A"})));
+        assert_eq!((state.hold.is_none(), state.pending_notices.len()), (true, 1));
+        after(&mut state, held("b", "2026-11-17T00:20:00Z"));
+        assert!(state.pending_notices.is_empty(), "the next holder's command does not get it");
+        after(&mut state, runtime(SESSION_RELEASED, json!({"notice": "ann changed B"})));
+        let told: Vec<&str> = state.pending_notices.iter().map(|notice| notice.message.as_str()).collect();
+        assert_eq!(told, ["ann changed A", "ann changed B"]);
     }
 }

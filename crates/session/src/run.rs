@@ -122,6 +122,8 @@ pub enum NoticeCode {
     KeptHereOnly,
     /// The session moved to another node.
     SessionMoved,
+    /// A person held the session and ran commands in it.
+    Held,
 }
 
 /// What a command was run with besides its text.

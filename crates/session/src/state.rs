@@ -1,8 +1,8 @@
 //! A session as a value: everything that is known of it.
 
 use crate::{
-    AgentState, ByteString, Claims, FilesAt, KvState, Notice, Origin, RunId, Sandbox, Service, ServiceId, SessionId,
-    ShellState, Timestamp,
+    AgentState, ByteString, Claims, FilesAt, KvState, Notice, Origin, RunId, Sandbox, Service, ServiceId, SessionHold,
+    SessionId, ShellState, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -110,6 +110,9 @@ pub struct SessionState {
     /// Which nodes have owned it, where nodes share a store.
     #[serde(default, skip_serializing_if = "Claims::is_empty")]
     pub claims: Claims,
+    /// Who holds it, if somebody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Box<SessionHold>>,
     /// The state of its shell.
     pub shell: ShellState,
 }

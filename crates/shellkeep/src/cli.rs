@@ -34,6 +34,8 @@ pub enum Command {
     Serve(commands::serve::ServeArgs),
     /// Run a command in a session
     Run(commands::run::RunArgs),
+    /// Take over a session: a prompt whose lines are runs
+    Attach(commands::attach::AttachArgs),
     /// List runs, wait for them, read their output, send them input and signals
     Runs(commands::runs::RunsArgs),
     /// Send a message to a session's agent and continue from its last step

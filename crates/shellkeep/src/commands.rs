@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod agents;
+pub mod attach;
 pub mod audit;
 pub mod backup;
 pub mod checkpoints;

@@ -8,6 +8,7 @@ mod daemon;
 mod failure;
 mod help;
 mod machine;
+mod passthrough;
 mod project;
 mod ready;
 mod terminal;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Serve(args) => commands::serve::execute(args),
         Command::Run(args) => commands::run::execute(args),
+        Command::Attach(args) => commands::attach::execute(args),
         Command::Runs(args) => commands::runs::execute(args),
         Command::Resume(args) => commands::resume::execute(args),
         Command::Mcp(args) => commands::mcp::execute(args),

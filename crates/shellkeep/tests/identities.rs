@@ -72,6 +72,18 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
         &[("", "{\"signal\": \"INT\"}"), ("", "{\"signal\": \"X\"}")],
     ),
     (
+        "get",
+        "/v1/sessions/{session_id}/runs/{run_id}/screen",
+        &[("", ""), ("?wait=quiet:1", ""), ("?wait=match:(", ""), ("?wait=x", "")],
+    ),
+    (
+        "post",
+        "/v1/sessions/{session_id}/runs/{run_id}/resize",
+        &[("", "{\"rows\": 5, \"cols\": 5}"), ("", "{\"rows\": 0, \"cols\": 5}")],
+    ),
+    ("post", "/v1/sessions/{session_id}/hold", &[("", "{}"), ("", "{\"ttl\": 1}"), ("", "{\"ttl\": 0}")]),
+    ("delete", "/v1/sessions/{session_id}/hold", &[("", ""), ("?hold_id=x", "")]),
+    (
         "post",
         "/v1/sessions/{session_id}/resume",
         &[

@@ -256,6 +256,7 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
         files: None,
         kv: Default::default(),
         claims: Default::default(),
+        hold: None,
         shell: ShellState::default(),
     }
 }

@@ -3,6 +3,7 @@
 mod colour;
 mod fields;
 pub mod list;
+pub mod modes;
 pub mod screen;
 mod signals;
 mod table;

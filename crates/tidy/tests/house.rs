@@ -18,6 +18,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/store/src/contract/", "the thread behind the journal"),
     ("crates/workspace/tests/restore/crash.rs", "nothing: it varies the moment of a kill"),
     ("crates/shellkeep/tests/attacks.rs", "a process that was killed and is not gone yet"),
+    ("crates/shellkeep/tests/cases/hold.rs", "a command that waits in a queue"),
     ("crates/shellkeep/tests/checkpoints/busy.rs", "a command that waits in a queue"),
     ("crates/shellkeep/tests/checkpoints/crash.rs", "a file that a command writes before it is cut off"),
     ("crates/shellkeep/tests/crash.rs", "nothing: it varies the moment of a kill"),

@@ -15,8 +15,8 @@ pub enum Stdin<'a> {
     Given(&'a [u8]),
     /// What is written later.
     Open,
-    /// A terminal, which is also its output.
-    Terminal,
+    /// A terminal of this size, which is also its output.
+    Terminal { rows: u16, cols: u16 },
 }
 
 /// What a command reads from and writes to, and our ends of it.
@@ -46,8 +46,8 @@ impl Ends {
                 ends.descriptors.push(theirs);
                 ends.input = Some(ours);
             }
-            Stdin::Terminal => {
-                let (slave, reader, writer) = stdio::terminal()?;
+            Stdin::Terminal { rows, cols } => {
+                let (slave, reader, writer) = stdio::terminal(rows, cols)?;
                 ends.flags |= flag::STDIN | flag::STDOUT | flag::STDERR | flag::TTY;
                 ends.descriptors = vec![slave.try_clone()?, slave.try_clone()?, slave];
                 ends.stdout = Some(reader);

@@ -1,17 +1,20 @@
 //! What a command is run with besides its text: for its record, and for the shell.
 
-use crate::ops::RunCommand;
+use crate::ops::{RunCommand, TerminalSize};
 use shellkeep_process::{Stderr, Stdin};
 use shellkeep_redact::{MASK, Redactor, looks_secret};
-use shellkeep_session::{ByteString, Call};
+use shellkeep_session::shell::Value;
+use shellkeep_session::{ByteString, Call, ShellState};
 
+/// What the screen of a run understands.
+const TERMINAL_KIND: &str = "xterm-256color";
 /// What a command reads is recorded up to this size; of more, only the length.
 const STDIN_BYTES: usize = 64 << 10;
 
 /// What the caller asked for, masked if there is a redactor; `None` for a command with nothing but its text.
 pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>) -> Option<Box<Call>> {
-    let RunCommand { cwd, env, stdin, tty, merge_stderr, .. } = command;
-    if cwd.is_none() && env.is_empty() && stdin.is_none() && !tty && !merge_stderr {
+    let RunCommand { cwd, env, stdin, terminal, merge_stderr, .. } = command;
+    if cwd.is_none() && env.is_empty() && stdin.is_none() && terminal.is_none() && !merge_stderr {
         return None;
     }
     let bytes = |bytes: &ByteString| match redactor {
@@ -28,9 +31,26 @@ pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>) -> Option<
         env: env.iter().map(|(name, given)| (name.clone(), value(name, given))).collect(),
         stdin: stdin.as_ref().filter(|stdin| stdin.as_bytes().len() <= STDIN_BYTES).map(bytes),
         stdin_bytes: stdin.as_ref().map_or(0, |stdin| stdin.as_bytes().len() as u64),
-        tty: *tty,
+        tty: terminal.is_some(),
         merged: *merge_stderr,
     }))
+}
+
+/// The variables for this call alone. A program needs to know the kind of its terminal.
+pub(super) fn variables(command: &RunCommand, shell: &ShellState) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let given = command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
+    let mut variables: Vec<_> = given.collect();
+    if command.terminal.is_some() && !command.env.contains_key("TERM") && !names_terminal(shell) {
+        variables.push((b"TERM".to_vec(), TERMINAL_KIND.as_bytes().to_vec()));
+    }
+    variables
+}
+
+/// Whether the session says itself what kind of terminal it has.
+fn names_terminal(shell: &ShellState) -> bool {
+    let variable = shell.variables.get(&ByteString::from("TERM"));
+    let value = variable.filter(|variable| variable.attributes.contains('x')).map(|variable| &variable.value);
+    matches!(value, Some(Value::Value(kind)) if !matches!(kind.as_bytes(), b"" | b"dumb"))
 }
 
 pub(super) fn stderr_of(command: &RunCommand) -> Stderr {
@@ -38,8 +58,8 @@ pub(super) fn stderr_of(command: &RunCommand) -> Stderr {
 }
 
 pub(super) fn stdin_of(command: &RunCommand) -> Stdin<'_> {
-    match (&command.stdin, command.tty, command.blocking) {
-        (_, true, _) => Stdin::Terminal,
+    match (&command.stdin, command.terminal, command.blocking) {
+        (_, Some(TerminalSize { rows, cols }), _) => Stdin::Terminal { rows, cols },
         (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
         (None, _, false) => Stdin::Open,
         (None, _, true) => Stdin::Empty,

@@ -81,6 +81,10 @@ pub enum Message {
         /// Answered with the service's facts after that.
         answer: oneshot::Sender<Service>,
     },
+    /// A person takes over, or stays.
+    Hold { request: TakeHold, answer: Answer<HoldView> },
+    /// A person hands back.
+    Release { request: ReleaseHold, answer: Answer<ReleasedHold> },
     /// The session's agent no longer needs it.
     End {
         reason: String,
@@ -208,6 +212,16 @@ pub struct FileChanged {
     pub event: NewEvent,
     /// Who asked for it.
     pub author: Author,
+}
+
+/// The end of a hold.
+pub struct ReleaseHold {
+    /// The id of the hold; none for whichever there is.
+    pub hold_id: Option<String>,
+    /// Whether its holder ends it.
+    pub is_holder: bool,
+    /// The paths that the holder changed.
+    pub files: Vec<String>,
 }
 
 /// Who waits for the end of a run.

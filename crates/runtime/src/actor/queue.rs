@@ -1,6 +1,6 @@
 //! What waits for its turn in one session, in order of arrival.
 
-use super::message::{Answer, FilesTask, RunReply};
+use super::message::{Answer, FilesTask, MAX_WAITING, RunReply};
 use crate::ops::{OpError, RunCommand, Scrubbed, Secret, SessionView};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -63,6 +63,8 @@ impl Waiting {
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
+    /// Commands that wait for the end of a hold.
+    held_back: VecDeque<Submitted>,
 }
 
 impl Queue {
@@ -71,9 +73,36 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// How much waits.
+    /// How much waits, also for the end of a hold.
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.held_back.len()
+    }
+
+    /// Whether no more commands may wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= MAX_WAITING
+    }
+
+    /// How many commands wait for the end of a hold.
+    pub(super) fn held_back(&self) -> usize {
+        self.held_back.len()
+    }
+
+    /// A command waits for the end of a hold.
+    pub(super) fn hold_back(&mut self, submitted: Submitted) {
+        self.held_back.push_back(submitted);
+    }
+
+    /// The hold is over: what waited for that waits for its turn.
+    pub(super) fn bring_back(&mut self) {
+        self.waiting.extend(self.held_back.drain(..).map(Waiting::Run));
+    }
+
+    /// Takes the commands that waited too long for the end of a hold.
+    pub(super) fn take_held_back(&mut self, now: Instant) -> Vec<Submitted> {
+        let (expired, rest): (Vec<_>, Vec<_>) = self.held_back.drain(..).partition(|held| held.expires <= now);
+        self.held_back = rest.into();
+        expired
     }
 
     /// Adds at the end.
@@ -115,7 +144,8 @@ impl Queue {
 
     /// When the next of them expires, without the first `skip`.
     pub(super) fn next_expiry(&self, skip: usize) -> Option<Instant> {
-        self.waiting.iter().skip(skip).filter_map(Waiting::expires).min()
+        let held_back = self.held_back.iter().map(|held| held.expires);
+        self.waiting.iter().skip(skip).filter_map(Waiting::expires).chain(held_back).min()
     }
 
     /// Takes all that have expired.
@@ -128,19 +158,22 @@ impl Queue {
 
     /// Refuses the commands with this key. Returns whether there were any.
     pub(super) fn refuse_request(&mut self, request_id: &str, error: &OpError) -> bool {
-        let before = self.waiting.len();
-        for waiting in std::mem::take(&mut self.waiting) {
+        let before = self.len();
+        let mut rest = VecDeque::new();
+        for waiting in self.take_all() {
             match waiting {
                 Waiting::Run(submitted) if submitted.command.request_id.as_deref() == Some(request_id) => {
                     submitted.reply.refuse(error.clone());
                 }
-                other => self.waiting.push_back(other),
+                other => rest.push_back(other),
             }
         }
-        self.waiting.len() < before
+        self.waiting = rest;
+        self.len() < before
     }
 
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waiting> {
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waiting> + use<> {
+        self.bring_back();
         std::mem::take(&mut self.waiting).into_iter()
     }
 }

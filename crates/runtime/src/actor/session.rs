@@ -1,6 +1,6 @@
 //! A session that is awake: its records, its shell and command, and its files. It does what the [`super::Actor`] decides.
 
-use super::call::{call, stderr_of, stdin_of};
+use super::call::{call, stderr_of, stdin_of, variables};
 use super::files::Files;
 use super::journal::{Finished, Journal, check_owned};
 use super::kv::open::Kv;
@@ -19,7 +19,7 @@ use crate::crash::{self, Point};
 use crate::late::LateOutput;
 use crate::masking::SessionMask;
 use crate::notices;
-use crate::ops::{DEFAULT_MAX_OUTPUT, OpError, RunCommand, RunError, SessionView};
+use crate::ops::{DEFAULT_MAX_OUTPUT, HeldBy, OpError, RunCommand, RunError, SessionView};
 use crate::pending::{self, Removal};
 use crate::pool::PooledShell;
 use crate::running::{RunEvent, Running};
@@ -89,6 +89,7 @@ impl Session {
             generation: state.generation,
             seq: state.seq,
             deleted: None,
+            hold: HeldBy::of(state),
         }
     }
 
@@ -182,7 +183,7 @@ impl Session {
         check_owned(&self.journal)?;
         let Some(mut acquired) = self.shell_for(cwd.is_none()).await? else { return Ok(None) };
         let stdin = stdin_of(command);
-        let takes_input = matches!(stdin, Stdin::Open | Stdin::Terminal);
+        let takes_input = matches!(stdin, Stdin::Open | Stdin::Terminal { .. });
         // Before the start is recorded: a command whose pipes cannot be created has not run.
         let ends = match acquired.pooled.shell.prepare(stdin, stderr_of(command)) {
             Ok(ends) => ends,
@@ -200,8 +201,7 @@ impl Session {
         crash::point(Point::StartRecorded, command.command.as_bytes());
         let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
         let cell = Arc::new(cell);
-        let env: Vec<_> =
-            command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect();
+        let env = variables(command, self.journal.shell());
         let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env };
         let input = match acquired.pooled.shell.begin(spec, ends).await {
             Ok(input) => input,
@@ -219,7 +219,7 @@ impl Session {
             }
             None => Alarm::after(command.timeout),
         };
-        if let (true, Some(bytes)) = (command.tty, &command.stdin) {
+        if let (Some(_), Some(bytes)) = (command.terminal, &command.stdin) {
             // A terminal is typed into; the queue is new, so there is room.
             let _ = cell.control.try_send(RunControl::Input { bytes: bytes.0.clone(), end: true, typist: None });
         }
@@ -264,7 +264,7 @@ impl Session {
             seq: state.seq,
             command: text,
             takes_input,
-            is_terminal: command.tty,
+            terminal: command.terminal,
             is_merged: command.merge_stderr,
             timeout: command.timeout,
             // Its record is the last one.

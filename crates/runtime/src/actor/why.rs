@@ -1,8 +1,10 @@
-//! Why a command does not run now: another one does, or the node has no room.
+//! Whether a command runs now, and why not: another one does, or the node has no room.
 
 use super::phase::Wait;
+use super::queue::Submitted;
 use super::session::Session;
-use crate::ops::{OpError, RunError};
+use crate::admission::{self, Ticket};
+use crate::ops::{IfBusy, OpError, RunError};
 use shellkeep_session::{RunId, SessionState};
 
 /// What a command that cannot run now waits for.
@@ -11,6 +13,28 @@ pub(super) fn why_waiting(session: &Session) -> OpError {
         (Some(run), _) => session.busy(&run.running.cell),
         (None, Wait::Permit { waiter, .. }) => waiter.overloaded(),
         (None, _) => session.ctx.shells.why_none(),
+    }
+}
+
+/// Asks for a ticket; `None` if the command must wait for it.
+pub(super) fn admit(
+    session: &mut Session,
+    submitted: &Submitted,
+    ticket: Option<Ticket>,
+) -> Result<Option<Ticket>, OpError> {
+    if ticket.is_some() {
+        return Ok(ticket);
+    }
+    let Session { ctx, slot, phase, .. } = session;
+    if submitted.command.if_busy == IfBusy::Reject {
+        return ctx.admission.ask_now(&slot.agent).map(Some);
+    }
+    match ctx.admission.ask(&slot.agent, submitted.expires)? {
+        admission::Asked::Granted(ticket) => Ok(Some(ticket)),
+        admission::Asked::Waits(waiter) => {
+            phase.set_wait(Wait::Permit { waiter, retry_pending: phase.wait().retry_pending() });
+            Ok(None)
+        }
     }
 }
 

@@ -89,6 +89,7 @@ fn new_view(meta: &SessionMeta, shell: &ShellState) -> SessionView {
         generation: 0,
         seq: 1,
         deleted: None,
+        hold: None,
     }
 }
 

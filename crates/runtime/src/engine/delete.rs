@@ -84,5 +84,6 @@ pub(super) fn view(deleted: DeletedSession) -> SessionView {
         generation: 0,
         seq: deleted.seq,
         deleted: Some(deleted),
+        hold: None,
     }
 }

@@ -23,11 +23,15 @@ pub struct FileOps<'a> {
 impl Engine {
     /// Operations on a session's files and its time.
     pub fn files(&self) -> FileOps<'_> {
-        FileOps { access: &self.access }
+        FileOps::of(&self.access)
     }
 }
 
-impl FileOps<'_> {
+impl<'o> FileOps<'o> {
+    pub(super) fn of(access: &'o Access) -> Self {
+        Self { access }
+    }
+
     /// The checkpoints of a session, oldest first, a page at a time.
     pub fn checkpoints<'a>(
         &'a self,

@@ -3,9 +3,12 @@
 use super::access::{Access, Permitted};
 use super::handle::Engine;
 use super::inner::Inner;
+use super::take_over::HoldOps;
 use crate::actor::{Asked, Message, RunReply, Started};
 use crate::cell::{self, End, RunCell, RunControl, Typist};
 use crate::ops::*;
+use crate::screen::Picture;
+use crate::screen::watched::WatchedScreen;
 use crate::stream::RunStream;
 use crate::{translate, validate};
 use shellkeep_session::{ByteString, Output, RunId, RunResult, RunStatus, SessionId, StoredRun};
@@ -15,6 +18,9 @@ use tokio::sync::oneshot;
 
 /// Longest wait in one call.
 pub const MAX_WAIT: Duration = Duration::from_secs(300);
+
+/// Who asked for a command that a person entered.
+const PERSON: &str = "person";
 
 /// Signals that end a command unless it handles them: one that has not started is cancelled by them.
 const ENDING: [&str; 5] = ["INT", "TERM", "KILL", "HUP", "QUIT"];
@@ -60,7 +66,12 @@ impl Engine {
     }
 }
 
-impl RunOps<'_> {
+impl<'o> RunOps<'o> {
+    /// Operations of a person who takes over.
+    pub fn holds(&self) -> HoldOps<'o> {
+        HoldOps { access: self.access }
+    }
+
     /// The status of a run; waits up to `wait` for its end.
     pub fn view<'a>(
         &'a self,
@@ -152,6 +163,47 @@ impl RunOps<'_> {
             let (answer, recorded) = oneshot::channel();
             control(&cell, RunControl::Input { bytes, end, typist: Some(Typist { by, answer }) }).await?;
             recorded.await.map_err(|_| OpError::Run(RunError::Ended { run_id: run_id.to_string() }))
+        })
+    }
+
+    /// What the terminal of a run shows, once the wait is over.
+    pub fn screen<'a>(
+        &'a self,
+        id: &'a SessionId,
+        run_id: &'a RunId,
+        query: ScreenQuery,
+    ) -> BoxFuture<'a, Result<ScreenView, OpError>> {
+        Box::pin(async move {
+            let Permitted { inner, id } = self.access.over(id)?;
+            let Some(cell) = inner.ctx.runs.get(&id, run_id) else {
+                inner.stored.run(&id, run_id).await?;
+                return Err(RunError::Ended { run_id: run_id.to_string() }.into());
+            };
+            let screen = screen_of(&cell)?;
+            let limit = query.timeout.min(MAX_WAIT);
+            let timed_out = tokio::select! {
+                waited = tokio::time::timeout(limit, screen.wait(&query.wait)) => match waited {
+                    Ok(waited) => waited.map(|()| false)?,
+                    Err(_) => true,
+                },
+                () = cell.finished() => false,
+            };
+            Ok(screen_view(&cell, screen.picture(), timed_out))
+        })
+    }
+
+    /// Changes the size of a run's terminal.
+    pub fn resize<'a>(
+        &'a self,
+        id: &'a SessionId,
+        run_id: &'a RunId,
+        size: TerminalSize,
+    ) -> BoxFuture<'a, Result<(), OpError>> {
+        Box::pin(async move {
+            validate::terminal(size)?;
+            let cell = live_cell(self.access, "resize", id, run_id).await?;
+            screen_of(&cell)?;
+            control(&cell, RunControl::Resize { size }).await
         })
     }
 
@@ -258,7 +310,14 @@ async fn hand_over<T>(
     validate::command(&command)?;
     let Permitted { inner, id } = access.over(id)?;
     access.audit("run", id.as_str());
-    command.by = access.scope().token().map(str::to_owned);
+    command.by = match (access.scope().token(), command.is_person) {
+        (Some(_), true) => {
+            let detail = "by: only the host can run a command as a person; omit it".to_owned();
+            return Err(OpError::Invalid { detail });
+        }
+        (None, true) => Some(PERSON.to_owned()),
+        (token, false) => token.map(str::to_owned),
+    };
     let command = Box::new(command);
     inner.ctx.registry.ask(&id, |answer| Message::Run { command, reply: reply(answer) }).await
 }
@@ -277,6 +336,16 @@ async fn live_cell(
     }
     inner.stored.run(&id, run_id).await?;
     Err(OpError::Run(RunError::Ended { run_id: run_id.to_string() }))
+}
+
+fn screen_of(cell: &RunCell) -> Result<&WatchedScreen, OpError> {
+    cell.screen.as_ref().ok_or_else(|| RunError::NoTerminal { run_id: cell.run_id.to_string() }.into())
+}
+
+fn screen_view(cell: &RunCell, picture: Picture, timed_out: bool) -> ScreenView {
+    let Picture { size, cursor, alternate, title, rows, dump, version, offset, masked } = picture;
+    let (run_id, running) = (cell.run_id.clone(), !cell.is_finished());
+    ScreenView { run_id, size, cursor, alternate, title, rows, dump, version, offset, masked, running, timed_out }
 }
 
 async fn control(cell: &RunCell, control: RunControl) -> Result<(), OpError> {

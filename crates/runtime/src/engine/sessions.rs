@@ -74,6 +74,7 @@ impl Engine {
                     generation: summary.generation,
                     seq: summary.seq,
                     deleted: None,
+                    hold: None,
                 }
             };
             Ok(SessionPage { sessions: found.into_iter().map(view).collect(), next })

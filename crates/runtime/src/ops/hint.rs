@@ -13,8 +13,14 @@ pub enum Hint {
     Verify,
     /// Start the command so that it accepts input later.
     KeepInputOpen,
+    /// Start the command with a terminal.
+    UseTerminal,
     /// Wait for the running command, or interrupt it.
     WaitForRun,
+    /// Wait until a person releases the session.
+    WaitForRelease,
+    /// Take a hold again.
+    HoldAgain,
     /// Let a copied data directory use the original's directories, or stay out of them.
     TakeWorkspaces,
     /// Use a service that exists.
@@ -60,13 +66,16 @@ pub enum Hint {
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 27] = [
+    const NAMES: [(Self, &'static str); 30] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),
         (Self::Verify, "verify"),
         (Self::KeepInputOpen, "keep_input_open"),
+        (Self::UseTerminal, "use_terminal"),
         (Self::WaitForRun, "wait_for_run"),
+        (Self::WaitForRelease, "wait_for_release"),
+        (Self::HoldAgain, "hold_again"),
         (Self::TakeWorkspaces, "take_workspaces"),
         (Self::ListServices, "list_services"),
         (Self::StopService, "stop_service"),

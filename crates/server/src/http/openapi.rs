@@ -5,7 +5,9 @@ mod strict;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use shellkeep_protocol::{AnswerEvent, Event, EventView, ExportFormat, LogEvent, OutputEvent, Problem, StartedEvent};
+use shellkeep_protocol::{
+    AnswerEvent, Event, EventView, ExportFormat, LogEvent, OutputEvent, Problem, ScreenFormat, StartedEvent,
+};
 use std::sync::LazyLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::{Modify, OpenApi};
@@ -36,6 +38,10 @@ use utoipa::{Modify, OpenApi};
         super::output::read,
         super::output::input,
         super::output::signal,
+        super::take_over::hold,
+        super::take_over::release,
+        super::screen::read,
+        super::screen::resize,
         super::sessions::end,
         super::services::start,
         super::services::list,
@@ -96,7 +102,7 @@ use utoipa::{Modify, OpenApi};
         super::tokens::list,
         super::tokens::revoke
     ),
-    components(schemas(Problem, StartedEvent, OutputEvent, LogEvent, Event, AnswerEvent, EventView, ExportFormat)),
+    components(schemas(Problem, StartedEvent, OutputEvent, LogEvent, Event, AnswerEvent, EventView, ExportFormat, ScreenFormat)),
     modifiers(&Bearer)
 )]
 struct Api;
@@ -143,7 +149,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let document = document();
         let text = document.to_string();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 66);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 69);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

@@ -27,9 +27,14 @@ fn words(hint: Hint) -> &'static str {
         Hint::ListRuns => "list its runs with GET …/runs",
         Hint::Verify => "check the rest of the recording with POST …/verify",
         Hint::KeepInputOpen => "to send input later, start the command with blocking=false and without stdin",
+        Hint::UseTerminal => "start the command with tty=true",
         Hint::WaitForRun => {
             "wait for that run or signal it; without if_busy=reject, a command waits for its turn until its timeout"
         }
+        Hint::WaitForRelease => {
+            "wait until GET /v1/sessions/{session_id} shows no hold; the host can end it with DELETE …/hold"
+        }
+        Hint::HoldAgain => "take a hold again with POST …/hold",
         Hint::TakeWorkspaces => {
             "to let the copy work there, stop the original for good and start this daemon once with `shellkeep serve \
              --take-workspaces`; to keep them separate, fork the session or pass a cwd inside the copy"

@@ -15,6 +15,10 @@ pub struct Agent;
 pub struct Full;
 /// Errors of what only a running command accepts.
 pub struct RunEnded;
+/// Errors of a hold.
+pub struct Held;
+/// Errors of what only a running command with a terminal has.
+pub struct NoTerminal;
 /// Errors of operations on files.
 pub struct Files;
 /// Errors of operations on one file.
@@ -75,7 +79,7 @@ impl IntoResponses for Busy {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[(
             "409",
-            "`session_busy` (with `if_busy: \"reject\"`), `run_cancelled`: it waited and was cancelled; `request_id_reused`; `bad_cwd`: the session's own directory is \
+            "`session_busy` (with `if_busy: \"reject\"`), `session_held` with `holder`, `reason` and `until`: a person holds it (with `if_busy: \"reject\"`, or if the wait timed out); `hold_over`: your hold has ended; `run_cancelled`: it waited and was cancelled; `request_id_reused`; `bad_cwd`: the session's own directory is \
              gone, the detail says what to do; `workspace_not_taken`: this daemon's data is a copy, and the directory belongs to the original; \
              `sandbox_unavailable`: this machine does not support the session's sandbox",
         )])
@@ -125,6 +129,22 @@ impl IntoResponses for ServiceName {
 impl IntoResponses for RunEnded {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[("409", "`run_ended`, `no_input`")])
+    }
+}
+
+impl IntoResponses for Held {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[(
+            "409",
+            "`session_held` with `holder`, `reason` and `until`: somebody else holds it; `hold_over`: the hold that was to \
+             be extended has ended",
+        )])
+    }
+}
+
+impl IntoResponses for NoTerminal {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[("409", "`run_ended`; `no_terminal`: the run was started without `tty`")])
     }
 }
 

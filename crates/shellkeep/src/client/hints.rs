@@ -77,6 +77,9 @@ impl Refused {
                 "to send input later, start the command with `shellkeep run -s {session} --no-wait{flags} -- COMMAND` and \
                  without --stdin"
             ),
+            Hint::UseTerminal => format!("start it with `shellkeep run -t -s {session}{flags} -- COMMAND`"),
+            Hint::WaitForRelease => format!("end the hold with `shellkeep attach {session} --force{flags}`, or wait"),
+            Hint::HoldAgain => format!("take it again with `shellkeep attach {session}{flags}`"),
             Hint::TakeWorkspaces => format!(
                 "to let the copy work there, stop the original for good and start this daemon once with `shellkeep serve \
                  --take-workspaces{flags}`; to keep them separate, use `shellkeep fork {session} NAME{flags}`, or pass \

@@ -1,11 +1,12 @@
 //! `shellkeep run`: runs a command in a session, as if it ran locally.
 
-mod turn;
+pub(super) mod turn;
 
 use crate::cli::{self, DaemonArgs};
 use crate::client::session::NewSession;
 use crate::client::{self, Client, events::Event};
 use crate::failure::{Failure, NO_READER, RUN_FAILED};
+use crate::passthrough::{End, Shown, our_size};
 use crate::terminal;
 use clap::{Args, ValueHint};
 use serde::de::DeserializeOwned;
@@ -13,6 +14,7 @@ use shellkeep_protocol::{
     NoticeView, OutputEvent, RunRequest, RunResponse, RunStatus, StderrChoice, TimeoutChoice, text,
 };
 use shellkeep_session::{NoticeCode, SessionId};
+use shellkeep_terminal::modes::Modes;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
@@ -23,6 +25,8 @@ use turn::{Answered, Turn};
 const TIMED_OUT: u8 = 124;
 /// Exit code after a second Ctrl-C: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
+/// The timeout of a command that a person uses, in seconds.
+const A_DAY: f64 = 86_400.0;
 /// Longest input of a command.
 const MAX_STDIN: u64 = 16 << 20;
 
@@ -34,6 +38,7 @@ const MAX_STDIN: u64 = 16 << 20;
   shellkeep run -s demo ls -la
   git diff | shellkeep run -s demo --stdin -- 'wc -l'
   shellkeep run -s demo --timeout 600 --background-on-timeout -- 'make all'
+  shellkeep run -s demo -t vim notes.txt
   shellkeep run -s demo --no-wait -- 'make all'     (then `shellkeep runs wait|output|input|signal`)
 
 The session is created if it does not exist; it then starts in the current directory and saves the files of the
@@ -51,7 +56,7 @@ pub struct RunArgs {
     /// The session
     #[arg(short, long, value_name = "NAME")]
     session: String,
-    /// Seconds the command may take [default: 30; with --no-wait a day]
+    /// Seconds the command may take [default: 30; with --no-wait or --tty a day]
     #[arg(long, value_name = "S")]
     timeout: Option<f64>,
     /// Working directory for this command only
@@ -63,6 +68,9 @@ pub struct RunArgs {
     /// Pass stdin to the command (up to 16 MiB)
     #[arg(long)]
     stdin: bool,
+    /// Give the command this terminal: editors, pagers and password prompts work. Ctrl-] leaves it running
+    #[arg(short, long, conflicts_with_all = ["stdin", "merge_stderr", "no_wait", "json"])]
+    tty: bool,
     /// Write the command's stderr to stdout, in the order it was written
     #[arg(long)]
     merge_stderr: bool,
@@ -107,6 +115,9 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
         let Some(Answered { answer, .. }) = turn.wait(run).await? else { return Ok(INTERRUPTED) };
         return finished(&args, &answer);
     }
+    if args.tty {
+        return on_terminal(&args, client, &turn, &request).await;
+    }
     let ask = async |client: &mut Client| client.post_events(&path, &request).await;
     let asked = client.in_session(&args.session, &args.new, ask);
     let Some(Answered { answer: mut events, mut presses }) = turn.wait(asked).await? else { return Ok(INTERRUPTED) };
@@ -131,6 +142,31 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
                 return Ok(NO_READER);
             }
             Next::Result(result) => return finished(&args, &result),
+        }
+    }
+}
+
+/// Runs a command on our terminal.
+async fn on_terminal(args: &RunArgs, mut client: Client, turn: &Turn, request: &RunRequest) -> Result<u8, Failure> {
+    if !terminal::can_ask() || !terminal::is_terminal() {
+        return Err(Failure::client("--tty needs a terminal at stdin, stdout and stderr; leave it out"));
+    }
+    let modes = Modes::keep().map_err(Failure::client)?;
+    let path = format!("/v1/sessions/{}/run", args.session);
+    let ask = async |client: &mut Client| client.post_events(&path, request).await;
+    let asked = client.in_session(&args.session, &args.new, ask);
+    let Some(Answered { answer: events, .. }) = turn.wait(asked).await? else { return Ok(INTERRUPTED) };
+    let shown = Shown { endpoint: &turn.endpoint, session: &args.session, modes: &modes };
+    match shown.drive(events).await? {
+        End::Result(result) => finished(args, &result),
+        End::Signalled(number) => Ok(128 + number),
+        End::Broken { .. } => Err(Failure::client("the daemon is gone; the command's outcome is unknown")),
+        End::Left { run_id } => {
+            let (session, flags) = (&args.session, args.daemon.as_flags());
+            terminal::notice(&format!(
+                "it continues as {run_id}: `shellkeep runs wait {session} {run_id}{flags}` waits for its end"
+            ));
+            Ok(TIMED_OUT)
         }
     }
 }
@@ -225,7 +261,7 @@ fn request(args: &RunArgs) -> Result<RunRequest, Failure> {
     let streamed = !(args.json || args.no_wait);
     Ok(RunRequest {
         command: args.command.join(" "),
-        timeout: args.timeout,
+        timeout: args.timeout.or(args.tty.then_some(A_DAY)),
         blocking: args.no_wait.then_some(false),
         cwd: args.cwd.as_deref().map(|cwd| cli::directory("--cwd", cwd)).transpose()?,
         env: (!args.env.is_empty()).then(|| args.env.iter().cloned().collect::<BTreeMap<_, _>>()),
@@ -236,8 +272,11 @@ fn request(args: &RunArgs) -> Result<RunRequest, Failure> {
         on_timeout: args.background_on_timeout.then_some(TimeoutChoice::Background),
         request_id: Some(args.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string())),
         if_busy: None,
-        tty: None,
+        tty: args.tty.then_some(true),
+        tty_size: if args.tty { our_size() } else { None },
         stderr: args.merge_stderr.then_some(StderrChoice::Merge),
+        hold: None,
+        by: None,
         on_disconnect: None,
     })
 }

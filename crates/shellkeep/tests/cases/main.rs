@@ -5,8 +5,10 @@
 mod case;
 mod channel;
 mod death;
+mod hold;
 mod owner;
 mod peers;
+mod screen;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;

@@ -2,6 +2,7 @@
 //! the figures that a real daemon gives.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
+mod attach;
 mod dashboard;
 #[path = "../support/mod.rs"]
 mod support;

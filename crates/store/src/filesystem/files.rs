@@ -6,7 +6,8 @@ use crate::backend::{BackendError, Mark, SessionSummary, unknown_state};
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
     ActiveRun, AgentState, ByteString, Claims, FORMAT_VERSION, FilesAt, KvState, LeftProcess, Message, Notice, Origin,
-    RunId, Sandbox, Service, ServiceId, SessionId, SessionMeta, SessionState, ShellState, StoredRun, Timestamp,
+    RunId, Sandbox, Service, ServiceId, SessionHold, SessionId, SessionMeta, SessionState, ShellState, StoredRun,
+    Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -118,6 +119,9 @@ pub(super) struct StateFile {
     /// Which nodes have owned it.
     #[serde(default, skip_serializing_if = "Claims::is_empty")]
     pub claims: Claims,
+    /// Who holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Box<SessionHold>>,
     /// The minimum number of files of its runs and messages, to detect missing ones.
     #[serde(default, skip_serializing_if = "Counts::is_zero")]
     pub files_written: Counts,
@@ -211,6 +215,7 @@ impl StateFile {
             files: state.files.clone(),
             kv: state.kv,
             claims: state.claims.clone(),
+            hold: state.hold.clone(),
             shell: state.shell.clone(),
         }
     }
@@ -235,6 +240,7 @@ impl StateFile {
             files: self.files,
             kv: self.kv,
             claims: self.claims,
+            hold: self.hold,
             shell: self.shell,
         }
     }

@@ -416,6 +416,7 @@ impl Live {
             files: state.files.take(),
             kv: state.kv,
             claims: std::mem::take(&mut state.claims),
+            hold: state.hold.take(),
         };
         let pending_json = json(&pending)?;
         state.active_runs = pending.active_runs;
@@ -424,6 +425,7 @@ impl Live {
         state.pending_notices = pending.pending_notices;
         state.files = pending.files;
         state.claims = pending.claims;
+        state.hold = pending.hold;
         let (at, cwd, rest) = (state.last_active_at.to_string(), state.shell.cwd.as_bytes(), json(&state.shell)?);
         let (generation, seq, unrest) = (int(state.generation), int(state.seq), !state.is_at_rest());
         let (damaged, based) = (&self.damaged, self.based);

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
     ActiveRun, ByteString, Claims, FilesAt, KvState, LeftProcess, Notice, RunId, Sandbox, Service, ServiceId,
-    SessionId, SessionMeta, SessionState, Timestamp,
+    SessionHold, SessionId, SessionMeta, SessionState, Timestamp,
 };
 use std::collections::BTreeMap;
 
@@ -43,6 +43,9 @@ pub(super) struct Pending {
     /// Which nodes have owned it.
     #[serde(default, skip_serializing_if = "Claims::is_empty")]
     pub(super) claims: Claims,
+    /// Who holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) hold: Option<Box<SessionHold>>,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -159,6 +162,7 @@ impl SessionRow {
             files: pending.files,
             kv: pending.kv,
             claims: pending.claims,
+            hold: pending.hold,
             shell,
         })
     }

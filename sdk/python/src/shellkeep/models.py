@@ -857,6 +857,7 @@ class ForkResponse:
     agent: str | None = None
     deleted: Deleted | None = None
     forked_from: ForkedFrom | None = None
+    held: Held | None = None
     #: That shell's process id.
     shell_pid: int | None = None
 
@@ -877,6 +878,7 @@ class ForkResponse:
             agent=data.get("agent"),
             deleted=None if (y := data.get("deleted")) is None else Deleted.from_json(y),
             forked_from=None if (y := data.get("forked_from")) is None else ForkedFrom.from_json(y),
+            held=None if (y := data.get("held")) is None else Held.from_json(y),
             shell_pid=data.get("shell_pid"),
         )
 
@@ -927,6 +929,29 @@ _Head = TypeVar("_Head", bound=Head)
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Who holds a session."""
+
+    holder: str
+    #: When it ends unless it is extended (RFC 3339, UTC).
+    until: str
+    #: Why.
+    reason: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_Held], data: Mapping[str, Any]) -> _Held:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            holder=data["holder"],
+            until=data["until"],
+            reason=data.get("reason"),
+        )
+
+
+_Held = TypeVar("_Held", bound=Held)
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryEntry:
     """One change of a path."""
 
@@ -963,6 +988,40 @@ class HistoryEntry:
 
 
 _HistoryEntry = TypeVar("_HistoryEntry", bound=HistoryEntry)
+
+
+@dataclass(frozen=True, slots=True)
+class HoldResponse:
+    """A hold, for its holder."""
+
+    holder: str
+    #: When it ends unless it is extended (RFC 3339, UTC).
+    until: str
+    #: Pass it as `hold` with your commands.
+    hold_id: str
+    #: The session.
+    session_id: str
+    #: Commands of others that wait for its end.
+    waiting: int
+    #: Why.
+    reason: str | None = None
+    running: RunningNow | None = None
+
+    @classmethod
+    def from_json(cls: type[_HoldResponse], data: Mapping[str, Any]) -> _HoldResponse:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            holder=data["holder"],
+            until=data["until"],
+            hold_id=data["hold_id"],
+            session_id=data["session_id"],
+            waiting=data["waiting"],
+            reason=data.get("reason"),
+            running=None if (y := data.get("running")) is None else RunningNow.from_json(y),
+        )
+
+
+_HoldResponse = TypeVar("_HoldResponse", bound=HoldResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1767,6 +1826,30 @@ _Readiness = TypeVar("_Readiness", bound=Readiness)
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseResponse:
+    """The end of a hold."""
+
+    #: Whether it was held.
+    released: bool
+    #: The session.
+    session_id: str
+    #: What the agent's next result says about it.
+    notice: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_ReleaseResponse], data: Mapping[str, Any]) -> _ReleaseResponse:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            released=data["released"],
+            session_id=data["session_id"],
+            notice=data.get("notice"),
+        )
+
+
+_ReleaseResponse = TypeVar("_ReleaseResponse", bound=ReleaseResponse)
+
+
+@dataclass(frozen=True, slots=True)
 class Reloaded:
     """Response of `POST /v1/daemon/reload`."""
 
@@ -2162,6 +2245,138 @@ _RunningCommand = TypeVar("_RunningCommand", bound=RunningCommand)
 
 
 @dataclass(frozen=True, slots=True)
+class RunningNow:
+    """A command that runs while a hold begins."""
+
+    command: str
+    #: The run.
+    run_id: str
+
+    @classmethod
+    def from_json(cls: type[_RunningNow], data: Mapping[str, Any]) -> _RunningNow:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            command=data["command"],
+            run_id=data["run_id"],
+        )
+
+
+_RunningNow = TypeVar("_RunningNow", bound=RunningNow)
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenCursor:
+    """The cursor of a screen, counted from 0."""
+
+    col: int
+    row: int
+    visible: bool
+
+    @classmethod
+    def from_json(cls: type[_ScreenCursor], data: Mapping[str, Any]) -> _ScreenCursor:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            col=data["col"],
+            row=data["row"],
+            visible=data["visible"],
+        )
+
+
+_ScreenCursor = TypeVar("_ScreenCursor", bound=ScreenCursor)
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenResponse:
+    """What the terminal of a run shows."""
+
+    #: Whether the program uses the alternate screen, as full-screen programs do.
+    alternate: bool
+    cols: int
+    cursor: ScreenCursor
+    #: The rows from the top, without blanks at their ends.
+    lines: list[str]
+    #: Whether a secret was masked.
+    masked: bool
+    #: Bytes of output that are in it.
+    offset: int
+    rows: int
+    #: The run.
+    run_id: str
+    #: Whether the run has not ended.
+    running: bool
+    #: Whether the wait reached its timeout.
+    timed_out: bool
+    #: Grows with every change.
+    version: int
+    #: With `format=cells`.
+    cells: list[list[ScreenSpan]] | None = field(default_factory=list)
+    #: With `format=ansi`.
+    dump: str | None = None
+    #: The window title that the program set.
+    title: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_ScreenResponse], data: Mapping[str, Any]) -> _ScreenResponse:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            alternate=data["alternate"],
+            cols=data["cols"],
+            cursor=ScreenCursor.from_json(data["cursor"]),
+            lines=data["lines"],
+            masked=data["masked"],
+            offset=data["offset"],
+            rows=data["rows"],
+            run_id=data["run_id"],
+            running=data["running"],
+            timed_out=data["timed_out"],
+            version=data["version"],
+            cells=data.get("cells") or [],
+            dump=data.get("dump"),
+            title=data.get("title"),
+        )
+
+
+_ScreenResponse = TypeVar("_ScreenResponse", bound=ScreenResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenSpan:
+    """Text in one style."""
+
+    text: str
+    #: The colour behind the text, in the same form.
+    background: str | None = None
+    blink: bool | None = None
+    bold: bool | None = None
+    faint: bool | None = None
+    #: The colour of the text.
+    foreground: str | None = None
+    inverse: bool | None = None
+    italic: bool | None = None
+    strikethrough: bool | None = None
+    underline: bool | None = None
+
+    @classmethod
+    def from_json(cls: type[_ScreenSpan], data: Mapping[str, Any]) -> _ScreenSpan:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            text=data["text"],
+            background=data.get("background"),
+            blink=data.get("blink"),
+            bold=data.get("bold"),
+            faint=data.get("faint"),
+            foreground=data.get("foreground"),
+            inverse=data.get("inverse"),
+            italic=data.get("italic"),
+            strikethrough=data.get("strikethrough"),
+            underline=data.get("underline"),
+        )
+
+
+_ScreenSpan = TypeVar("_ScreenSpan", bound=ScreenSpan)
+
+
+@dataclass(frozen=True, slots=True)
 class ScrubReport:
     """Where a secret was masked."""
 
@@ -2304,6 +2519,7 @@ class SessionInfo:
     agent: str | None = None
     deleted: Deleted | None = None
     forked_from: ForkedFrom | None = None
+    held: Held | None = None
     #: That shell's process id.
     shell_pid: int | None = None
 
@@ -2323,6 +2539,7 @@ class SessionInfo:
             agent=data.get("agent"),
             deleted=None if (y := data.get("deleted")) is None else Deleted.from_json(y),
             forked_from=None if (y := data.get("forked_from")) is None else ForkedFrom.from_json(y),
+            held=None if (y := data.get("held")) is None else Held.from_json(y),
             shell_pid=data.get("shell_pid"),
         )
 
@@ -2517,6 +2734,28 @@ class Stopping:
 
 
 _Stopping = TypeVar("_Stopping", bound=Stopping)
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalResized:
+    """Response to a changed size."""
+
+    cols: int
+    rows: int
+    #: The run.
+    run_id: str
+
+    @classmethod
+    def from_json(cls: type[_TerminalResized], data: Mapping[str, Any]) -> _TerminalResized:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            cols=data["cols"],
+            rows=data["rows"],
+            run_id=data["run_id"],
+        )
+
+
+_TerminalResized = TypeVar("_TerminalResized", bound=TerminalResized)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 //! Why a command was not run, or a run was not found.
 
 use crate::ops::Hint;
+use shellkeep_session::Timestamp;
 use std::time::Duration;
 
 /// Why a command was not run, or a run was not found.
@@ -32,6 +33,9 @@ pub enum RunError {
     /// The run does not read input.
     #[error("run '{run_id}' does not accept input: all of its input was given when it started")]
     NoInput { run_id: String },
+    /// The run has no terminal.
+    #[error("run '{run_id}' has no terminal, so it has no screen and no size")]
+    NoTerminal { run_id: String },
     /// The session runs another command.
     #[error(
         "session '{session_id}' is busy with run '{run_id}' (`{command}`, running for {} s); nothing was done",
@@ -46,6 +50,23 @@ pub enum RunError {
         /// How long it has been running.
         running_for: Duration,
     },
+    /// A person holds the session.
+    #[error(
+        "session '{session_id}' is held by {holder}{} until {until}; nothing was run",
+        reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"))
+    )]
+    Held {
+        session_id: String,
+        /// Who holds it.
+        holder: String,
+        /// Why.
+        reason: Option<String>,
+        /// When the hold ends unless it is extended.
+        until: Timestamp,
+    },
+    /// The caller's hold is over.
+    #[error("the hold on session '{session_id}' is over: it expired, or was released; nothing was run")]
+    HoldOver { session_id: String },
     /// The command was cancelled while it waited.
     #[error("the command was cancelled while it waited for its turn in session '{session_id}'; nothing was run")]
     Cancelled { session_id: String },
@@ -106,7 +127,10 @@ impl RunError {
             Self::Ended { .. } => "run_ended",
             Self::OutputReclaimed { .. } => "output_reclaimed",
             Self::NoInput { .. } => "no_input",
+            Self::NoTerminal { .. } => "no_terminal",
             Self::Busy { .. } => "session_busy",
+            Self::Held { .. } => "session_held",
+            Self::HoldOver { .. } => "hold_over",
             Self::Cancelled { .. } => "run_cancelled",
             Self::QueueFull { .. } => "queue_full",
             Self::RequestIdReused { .. } => "request_id_reused",
@@ -122,7 +146,10 @@ impl RunError {
         match self {
             Self::NotFound { .. } => Some(Hint::ListRuns),
             Self::NoInput { .. } => Some(Hint::KeepInputOpen),
+            Self::NoTerminal { .. } => Some(Hint::UseTerminal),
             Self::Busy { .. } => Some(Hint::WaitForRun),
+            Self::Held { .. } => Some(Hint::WaitForRelease),
+            Self::HoldOver { .. } => Some(Hint::HoldAgain),
             Self::CwdGone { .. } => Some(Hint::RestoreDirectory),
             Self::Ended { .. } => Some(Hint::ReadOutput),
             _ => None,

@@ -1,0 +1,140 @@
+//! A person takes over a session: who may run commands meanwhile, and what the agent is told afterwards.
+
+use super::held_notice;
+use super::message::ReleaseHold;
+use super::queue::{Queue, Submitted};
+use super::session::Session;
+use crate::ops::{HeldBy, HoldView, IfBusy, OpError, ReleasedHold, RunCommand, RunError, TakeHold};
+use serde_json::json;
+use shellkeep_session::hold::{SESSION_HELD, SESSION_RELEASED};
+use shellkeep_session::{Author, Event, SessionHold, SessionState, Timestamp};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Letters of a hash in a record: enough that nobody guesses an id, and short enough not to look like a secret.
+const HASH_LETTERS: usize = 16;
+
+/// The hold in force.
+fn in_force(state: &SessionState) -> Option<&SessionHold> {
+    state.hold.as_deref().filter(|hold| hold.until > Timestamp::now())
+}
+
+fn hash(hold_id: &str) -> String {
+    blake3::hash(hold_id.as_bytes()).to_hex()[..HASH_LETTERS].to_owned()
+}
+
+fn refusal(session: &Session, hold: &SessionHold) -> OpError {
+    let HeldBy { holder, reason, until } = HeldBy::from(hold);
+    RunError::Held { session_id: session.id().to_string(), holder, reason, until }.into()
+}
+
+/// Takes a hold, or extends the caller's.
+pub(super) async fn take(session: &mut Session, queue: &mut Queue, request: TakeHold) -> Result<HoldView, OpError> {
+    end_expired(session, queue);
+    let TakeHold { holder, reason, ttl, hold_id } = request;
+    let session_id = session.id().clone();
+    let hold_id = match (in_force(session.journal.state()), hold_id) {
+        (Some(hold), Some(id)) if hold.hold == hash(&id) => id,
+        (Some(hold), _) => return Err(refusal(session, hold)),
+        (None, Some(_)) => return Err(RunError::HoldOver { session_id: session_id.to_string() }.into()),
+        (None, None) => uuid::Uuid::new_v4().to_string(),
+    };
+    let until = Timestamp::now() + ttl;
+    let mut data = json!({"hold": hash(&hold_id), "holder": holder, "until": until});
+    if let Some(reason) = &reason {
+        data["reason"] = reason.as_str().into();
+    }
+    note(session, SESSION_HELD, data)?;
+    session.journal.settle().await?;
+    let running = session.phase.run().map(|run| (run.running.cell.run_id.clone(), run.running.cell.command.clone()));
+    let by = HeldBy { holder, reason, until };
+    Ok(HoldView { session_id, hold_id, by, waiting: queue.held_back(), running })
+}
+
+/// Ends a hold. Without an id it ends whoever holds it.
+pub(super) async fn release(
+    session: &mut Session,
+    queue: &mut Queue,
+    request: ReleaseHold,
+) -> Result<ReleasedHold, OpError> {
+    end_expired(session, queue);
+    let session_id = session.id().clone();
+    let Some(hold) = in_force(session.journal.state()) else {
+        return Ok(ReleasedHold { session_id, released: false, notice: None });
+    };
+    if request.hold_id.is_some_and(|id| hash(&id) != hold.hold) {
+        return Err(refusal(session, hold));
+    }
+    let notice = held_notice::in_words(hold, &request.files);
+    let because = if request.is_holder { "released" } else { "ended_by_host" };
+    end(session, queue, because, notice.as_deref())?;
+    session.journal.settle().await?;
+    Ok(ReleasedHold { session_id, released: true, notice })
+}
+
+/// Ends a hold whose time is over.
+pub(super) fn end_expired(session: &mut Session, queue: &mut Queue) {
+    let Some(hold) = session.journal.state().hold.as_deref().filter(|hold| hold.until <= Timestamp::now()) else {
+        return;
+    };
+    let notice = held_notice::in_words(hold, &[]);
+    if let Err(error) = end(session, queue, "expired", notice.as_deref()) {
+        tracing::warn!(session = %session.id(), %error, "the end of a hold could not be recorded");
+    }
+}
+
+fn end(session: &mut Session, queue: &mut Queue, because: &str, notice: Option<&str>) -> Result<(), OpError> {
+    let holder = session.journal.state().hold.as_ref().map(|hold| hold.holder.clone());
+    let mut data = json!({"holder": holder, "because": because});
+    if let Some(notice) = notice {
+        data["notice"] = notice.into();
+    }
+    note(session, SESSION_RELEASED, data)?;
+    queue.bring_back();
+    Ok(())
+}
+
+fn note(session: &mut Session, event_type: &str, data: serde_json::Value) -> Result<(), OpError> {
+    let event = Event::Noted { event_type: event_type.to_owned(), data, author: Author::runtime(None) };
+    let offered = session.journal.offer(event);
+    offered.map(|_| ()).map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })
+}
+
+/// When the hold ends that commands wait for.
+pub(super) fn ends_at(session: &Session, queue: &Queue) -> Option<Instant> {
+    let hold = session.journal.state().hold.as_deref().filter(|_| queue.held_back() > 0)?;
+    let left = Duration::try_from(hold.until.duration_since(Timestamp::now())).unwrap_or_default();
+    Some(Instant::now() + left)
+}
+
+/// What becomes of a command whose turn it is.
+pub(super) enum Turn {
+    /// It may run.
+    Now,
+    /// It waits for the end of a hold.
+    Later,
+    Refused(OpError),
+}
+
+/// Whether a command may run while somebody may hold the session.
+pub(super) fn turn(session: &mut Session, queue: &mut Queue, command: &RunCommand) -> Turn {
+    end_expired(session, queue);
+    match (in_force(session.journal.state()), &command.hold) {
+        (None, None) => Turn::Now,
+        (Some(hold), Some(id)) if hold.hold == hash(id) => Turn::Now,
+        (Some(hold), Some(_)) => Turn::Refused(refusal(session, hold)),
+        (Some(hold), None) if command.if_busy == IfBusy::Reject || queue.is_full() => {
+            Turn::Refused(refusal(session, hold))
+        }
+        (Some(_), None) => Turn::Later,
+        (None, Some(_)) => Turn::Refused(RunError::HoldOver { session_id: session.id().to_string() }.into()),
+    }
+}
+
+/// Refuses the commands that waited too long for the end of a hold.
+pub(super) fn refuse(session: &Session, expired: Vec<Submitted>) {
+    let Some(hold) = session.journal.state().hold.as_deref() else { return };
+    for submitted in expired {
+        submitted.reply.refuse(refusal(session, hold));
+    }
+}

@@ -1,0 +1,125 @@
+//! The terminal of a run: its size, and what its screen shows.
+
+use shellkeep_session::RunId;
+use std::time::Duration;
+
+/// Most rows or columns of a terminal: two screens of this size take about 10 MB.
+pub const MAX_TERMINAL_SIDE: u16 = 500;
+
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalSize {
+    pub rows: u16,
+    pub cols: u16,
+}
+
+impl Default for TerminalSize {
+    fn default() -> Self {
+        Self { rows: 24, cols: 80 }
+    }
+}
+
+/// Read the screen of a run.
+#[derive(Debug, Clone)]
+pub struct ScreenQuery {
+    /// What to wait for first.
+    pub wait: ScreenWait,
+    /// How long to wait at most.
+    pub timeout: Duration,
+}
+
+/// What a reader of a screen waits for. The end of the run ends every wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScreenWait {
+    /// Nothing: the screen as it is.
+    Nothing,
+    /// A version other than this one; other than the current one if none is given.
+    Change { since: Option<u64> },
+    /// No change for this long.
+    Quiet(Duration),
+    /// A text on the screen that matches this regular expression.
+    Match(String),
+}
+
+/// What a screen shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScreenView {
+    pub run_id: RunId,
+    pub size: TerminalSize,
+    pub cursor: ScreenCursor,
+    /// Whether the program uses the alternate screen, as full-screen programs do.
+    pub alternate: bool,
+    /// The window title that the program set.
+    pub title: Option<String>,
+    /// One for each row, from the top.
+    pub rows: Vec<ScreenRow>,
+    /// Escape sequences that draw this screen on a terminal of the same size.
+    pub dump: String,
+    /// Grows with every change.
+    pub version: u64,
+    /// Bytes of output that are in it.
+    pub offset: u64,
+    /// Whether a secret was masked.
+    pub masked: bool,
+    /// Whether the run has not ended.
+    pub running: bool,
+    /// Whether the wait reached its timeout.
+    pub timed_out: bool,
+}
+
+impl ScreenView {
+    /// The rows as text, without blanks at their ends.
+    pub fn lines(&self) -> Vec<String> {
+        self.rows.iter().map(|row| row_text(row)).collect()
+    }
+}
+
+/// Where the cursor is, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScreenCursor {
+    pub row: usize,
+    pub col: usize,
+    pub visible: bool,
+}
+
+/// A row: pieces of text, each in one style. Blanks at the end are left out.
+pub type ScreenRow = Vec<ScreenSpan>;
+
+/// Text in one style.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScreenSpan {
+    pub text: String,
+    pub style: SpanStyle,
+}
+
+/// How text looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpanStyle {
+    pub foreground: Option<ScreenColour>,
+    pub background: Option<ScreenColour>,
+    pub bold: bool,
+    pub faint: bool,
+    pub italic: bool,
+    pub underline: bool,
+    pub strikethrough: bool,
+    pub blink: bool,
+    pub inverse: bool,
+}
+
+/// A colour of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScreenColour {
+    /// Of the palette of 256.
+    Indexed(u8),
+    Rgb {
+        red: u8,
+        green: u8,
+        blue: u8,
+    },
+}
+
+/// The text of a row.
+pub fn row_text(row: &[ScreenSpan]) -> String {
+    let text: String = row.iter().map(|span| span.text.as_str()).collect();
+    text.trim_end().to_owned()
+}

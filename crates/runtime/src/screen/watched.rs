@@ -1,0 +1,102 @@
+//! The screen of a running command, shared by the task that drives the command and everyone who looks at it.
+
+use super::{Picture, Screen};
+use crate::ops::{OpError, ScreenWait, TerminalSize, row_text};
+use crate::sync::lock;
+use shellkeep_record::{Budget, Pattern};
+use shellkeep_redact::Redactor;
+use std::sync::Mutex;
+use tokio::sync::Notify;
+
+/// A screen that others watch.
+#[derive(Debug)]
+pub struct WatchedScreen {
+    shown: Mutex<Shown>,
+    changed: Notify,
+}
+
+struct Shown {
+    screen: Screen,
+    redactor: Option<Redactor>,
+}
+
+impl std::fmt::Debug for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.screen.fmt(f)
+    }
+}
+
+impl WatchedScreen {
+    /// An empty screen. `redactor` masks what others see.
+    pub fn new(size: TerminalSize, redactor: Option<Redactor>) -> Self {
+        Self { shown: Mutex::new(Shown { screen: Screen::new(size), redactor }), changed: Notify::new() }
+    }
+
+    /// Takes output.
+    pub fn feed(&self, bytes: &[u8]) {
+        lock(&self.shown).screen.feed(bytes);
+        self.changed.notify_waiters();
+    }
+
+    /// Takes a new size.
+    pub fn resize(&self, size: TerminalSize) {
+        lock(&self.shown).screen.resize(size);
+        self.changed.notify_waiters();
+    }
+
+    /// Masks with these secrets from now on.
+    pub fn mask_with(&self, redactor: &Redactor) {
+        lock(&self.shown).redactor = Some(redactor.clone());
+    }
+
+    /// What to write to the program as the terminal's answers.
+    pub fn take_answers(&self) -> Vec<u8> {
+        lock(&self.shown).screen.take_answers()
+    }
+
+    /// What others see.
+    pub(crate) fn picture(&self) -> Picture {
+        let shown = lock(&self.shown);
+        shown.screen.picture(shown.redactor.as_ref())
+    }
+
+    /// Waits as the reader wishes.
+    pub async fn wait(&self, wait: &ScreenWait) -> Result<(), OpError> {
+        match wait {
+            ScreenWait::Nothing => {}
+            ScreenWait::Change { since } => self.other_than(since.unwrap_or_else(|| self.version())).await,
+            ScreenWait::Quiet(quiet) => {
+                while tokio::time::timeout(*quiet, self.other_than(self.version())).await.is_ok() {}
+            }
+            ScreenWait::Match(pattern) => {
+                let pattern = Pattern::standing(pattern)
+                    .map_err(|error| OpError::Invalid { detail: format!("wait: the pattern is {error}") })?;
+                loop {
+                    let version = self.version();
+                    let lines: Vec<String> = self.picture().rows.iter().map(|row| row_text(row)).collect();
+                    if pattern.is_in(lines.join("\n").as_bytes(), &Budget::default()).unwrap_or(false) {
+                        return Ok(());
+                    }
+                    self.other_than(version).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn version(&self) -> u64 {
+        lock(&self.shown).screen.version()
+    }
+
+    async fn other_than(&self, version: u64) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.version() != version {
+                return;
+            }
+            changed.await;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `…/runs/{run_id}/screen` and `/resize`.
+
+use super::door::json;
+use super::responses::{Common, NoTerminal};
+use crate::auth::Scoped;
+use crate::body::{Json, SMALL_LIMIT};
+use crate::params::{Params, RunPath};
+use crate::refusal::Refusal;
+use crate::translate;
+use axum::http::StatusCode;
+use axum::response::Response;
+use shellkeep_protocol::{ScreenParams, ScreenResponse, TerminalResized, TerminalSize};
+
+/// What the terminal of a run that was started with `tty: true` shows.
+///
+/// `wait` delays the response until the program has drawn something: `quiet:300` returns when nothing has changed for 300
+/// ms, `change` when the `version` is another one, `match:RE` when a text on the screen matches. The end of the run ends
+/// every wait. The daemon answers what programs ask their terminal (DA1, DSR, CPR); a viewer must not answer again.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/runs/{run_id}/screen", tag = "runs", operation_id = "read_screen",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("run_id" = String, Path, description = "The run"),
+        ScreenParams
+    ),
+    responses((status = 200, description = "The screen", body = ScreenResponse), NoTerminal, Common)
+)]
+pub async fn read(
+    Scoped(engine): Scoped,
+    RunPath(id, run_id): RunPath,
+    Params(params): Params<ScreenParams>,
+) -> Result<Response, Refusal> {
+    let query = translate::screen_query(params.wait.as_deref(), params.timeout, params.version)?;
+    let view = engine.runs().screen(&id, &run_id, query).await?;
+    Ok(json(StatusCode::OK, &translate::screen(view, params.format.unwrap_or_default())))
+}
+
+/// Changes the size of a run's terminal. The program gets SIGWINCH.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session_id}/runs/{run_id}/resize", tag = "runs", operation_id = "resize",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("run_id" = String, Path, description = "The run")
+    ),
+    request_body = TerminalSize,
+    responses((status = 200, description = "Done", body = TerminalResized), NoTerminal, Common)
+)]
+pub async fn resize(
+    Scoped(engine): Scoped,
+    RunPath(id, run_id): RunPath,
+    Json(request): Json<TerminalSize, SMALL_LIMIT>,
+) -> Result<Response, Refusal> {
+    let size = translate::terminal_size(request);
+    engine.runs().resize(&id, &run_id, size).await?;
+    Ok(json(StatusCode::OK, &translate::resized(&run_id, size)))
+}

@@ -1,0 +1,151 @@
+//! A run on our terminal: what is typed here goes to it, and what it draws is drawn here.
+
+mod typing;
+
+use crate::client::events::{Event, EventReader};
+use crate::client::{ClientError, Endpoint};
+use crate::failure::Failure;
+use serde::de::DeserializeOwned;
+use shellkeep_process::stdio::{Reader, own_terminal};
+use shellkeep_protocol::{OutputEvent, RunResponse, StartedEvent, TerminalSize};
+use shellkeep_runtime::screen::sequences::WithoutQueries;
+use shellkeep_terminal::Signals;
+use shellkeep_terminal::modes::{self, Modes};
+use std::io::{self, Write as _};
+use tokio::signal::unix::{SignalKind, signal};
+use typing::Typing;
+
+/// Ctrl-]: leaves the run alone, as in telnet.
+const LEAVE: u8 = 0x1d;
+/// Ctrl-Z: nobody could continue a stopped program, so it is not passed on.
+const SUSPEND: u8 = 0x1a;
+/// What a program may have left: colours, a hidden cursor.
+const TIDY_UP: &[u8] = b"\x1b[0m\x1b[?25h";
+
+/// A run that is shown here.
+pub struct Shown<'a> {
+    /// The daemon.
+    pub endpoint: &'a Endpoint,
+    pub session: &'a str,
+    /// The terminal.
+    pub modes: &'a Modes,
+}
+
+/// How showing a run ended.
+pub enum End {
+    /// The run ended.
+    Result(Box<RunResponse>),
+    /// Its viewer left; the run continues.
+    Left { run_id: String },
+    /// The daemon is gone.
+    Broken { run_id: Option<String> },
+    /// We got this signal.
+    Signalled(u8),
+}
+
+/// The size of our terminal, as the daemon takes it.
+pub fn our_size() -> Option<TerminalSize> {
+    let side = |side: u16| side.min(shellkeep_runtime::MAX_TERMINAL_SIDE);
+    modes::size().map(|(rows, cols)| TerminalSize { rows: side(rows), cols: side(cols) })
+}
+
+impl Shown<'_> {
+    /// Shows a run until it ends or its viewer leaves.
+    pub async fn drive(&self, mut events: EventReader) -> Result<End, Failure> {
+        let raw = self.modes.raw().map_err(Failure::client)?;
+        let keys = own_terminal().map_err(|error| Failure::client(format!("cannot read the terminal: {error}")))?;
+        let mut sizes = signal(SignalKind::window_change()).map_err(Failure::client)?;
+        let mut signals = Signals::listen().map_err(Failure::client)?;
+        let mut picture = Picture::default();
+        let mut typing = Typing::new(self.endpoint.clone(), self.session);
+        let end = loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Ok(Some(event)) => match picture.handle(&event, &mut typing)? {
+                        Some(result) => break End::Result(result),
+                        None => {}
+                    },
+                    Ok(None) | Err(ClientError::Broken(_)) => break End::Broken { run_id: typing.run_id() },
+                    Err(refused) => return Err(refused.into()),
+                },
+                typed = typed(&keys) => {
+                    if typed.is_empty() || typed.contains(&LEAVE) {
+                        break match typing.run_id() {
+                            Some(run_id) => End::Left { run_id },
+                            None => End::Broken { run_id: None },
+                        };
+                    }
+                    typing.keys(typed.into_iter().filter(|key| *key != SUSPEND).collect());
+                }
+                _ = sizes.recv() => typing.resize(our_size()),
+                number = signals.next() => break End::Signalled(number),
+            }
+        };
+        picture.finish();
+        drop(raw);
+        Ok(end)
+    }
+}
+
+/// Waits for keys; nothing if the terminal is gone. Cancel-safe.
+async fn typed(keys: &Reader) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    keys.read(|read| bytes.extend_from_slice(read)).await;
+    bytes
+}
+
+/// What is drawn here.
+struct Picture {
+    filter: WithoutQueries,
+    /// Whether the cursor is at the beginning of a line.
+    at_start: bool,
+}
+
+impl Default for Picture {
+    fn default() -> Self {
+        Self { filter: WithoutQueries::default(), at_start: true }
+    }
+}
+
+impl Picture {
+    /// Returns the result, once it is there.
+    fn handle(&mut self, event: &Event, typing: &mut Typing) -> Result<Option<Box<RunResponse>>, Failure> {
+        match event.name.as_str() {
+            "started" => typing.begin(read::<StartedEvent>(&event.data)?.run_id),
+            "stdout" | "stderr" => {
+                let bytes = read::<OutputEvent>(&event.data)?.into_bytes().map_err(Failure::client)?;
+                self.draw(&bytes);
+            }
+            "result" => return Ok(Some(Box::new(read(&event.data)?))),
+            // A newer daemon may send events that we do not know.
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn draw(&mut self, bytes: &[u8]) {
+        let shown = self.filter.pass(bytes);
+        if let Some(last) = shown.last() {
+            self.at_start = matches!(last, b'\n' | b'\r');
+        }
+        write(&shown);
+    }
+
+    /// The next prompt begins on a line of its own.
+    fn finish(&self) {
+        write(TIDY_UP);
+        if !self.at_start {
+            write(b"\r\n");
+        }
+    }
+}
+
+/// A terminal that is gone is noticed when it is read.
+fn write(bytes: &[u8]) {
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+}
+
+fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
+    serde_json::from_str(data).map_err(|error| Failure::client(format!("cannot read the daemon's response: {error}")))
+}
