@@ -475,6 +475,30 @@ _ClusterNode = TypeVar("_ClusterNode", bound=ClusterNode)
 
 
 @dataclass(frozen=True, slots=True)
+class ConsoleCode:
+    """A code for the console."""
+
+    #: The code, for the fragment of the console's address.
+    code: str
+    #: Seconds for which it works.
+    expires_in: float
+    #: The daemon's addresses that a browser can open, `http://HOST:PORT`.
+    urls: list[str]
+
+    @classmethod
+    def from_json(cls: type[_ConsoleCode], data: Mapping[str, Any]) -> _ConsoleCode:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            code=data["code"],
+            expires_in=data["expires_in"],
+            urls=data["urls"],
+        )
+
+
+_ConsoleCode = TypeVar("_ConsoleCode", bound=ConsoleCode)
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonStatus:
     """Response of `GET /v1/daemon`."""
 
@@ -629,6 +653,36 @@ _Event = TypeVar("_Event", bound=Event)
 
 
 @dataclass(frozen=True, slots=True)
+class EventBucket:
+    """Some events in a row."""
+
+    #: How many there are.
+    events: int
+    #: How many went wrong.
+    failed: int
+    #: Seconds that they took together.
+    seconds: float
+    #: Number of the first.
+    seq: int
+    #: When the first of them happened.
+    from_: str | None = None
+
+    @classmethod
+    def from_json(cls: type[_EventBucket], data: Mapping[str, Any]) -> _EventBucket:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            events=data["events"],
+            failed=data["failed"],
+            seconds=data["seconds"],
+            seq=data["seq"],
+            from_=data.get("from"),
+        )
+
+
+_EventBucket = TypeVar("_EventBucket", bound=EventBucket)
+
+
+@dataclass(frozen=True, slots=True)
 class EventList:
     """A page of events."""
 
@@ -647,6 +701,99 @@ class EventList:
 
 
 _EventList = TypeVar("_EventList", bound=EventList)
+
+
+@dataclass(frozen=True, slots=True)
+class EventOverview:
+    """A recording as a row of bars, each of the same number of events."""
+
+    #: The bars, in order.
+    buckets: list[EventBucket]
+    #: Whether the figures are estimates from some events of each bar, because the recording is long.
+    sampled: bool
+
+    @classmethod
+    def from_json(cls: type[_EventOverview], data: Mapping[str, Any]) -> _EventOverview:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            buckets=[EventBucket.from_json(x) for x in data["buckets"]],
+            sampled=data["sampled"],
+        )
+
+
+_EventOverview = TypeVar("_EventOverview", bound=EventOverview)
+
+
+@dataclass(frozen=True, slots=True)
+class EventSummary:
+    """An event in one line."""
+
+    #: The type.
+    event_type: str
+    #: What it is about.
+    kind: Literal["input", "model", "tool", "output", "agent", "session", "service", "record", "other"]
+    #: Position in the session.
+    seq: int
+    #: Where it comes from.
+    source: str
+    #: What it says, truncated after 100 characters.
+    text: str
+    #: When (RFC 3339, UTC).
+    timestamp: str
+    #: The id of the token that posted or requested it.
+    by: str | None = None
+    #: Whether it went wrong.
+    failed: bool | None = None
+    #: How many notices it has.
+    notices: int | None = None
+    #: How it went, as in `exit 2`.
+    outcome: str | None = None
+    #: The run that it is about.
+    run_id: str | None = None
+    #: Seconds that it took.
+    seconds: float | None = None
+
+    @classmethod
+    def from_json(cls: type[_EventSummary], data: Mapping[str, Any]) -> _EventSummary:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            event_type=data["event_type"],
+            kind=data["kind"],
+            seq=data["seq"],
+            source=data["source"],
+            text=data["text"],
+            timestamp=data["timestamp"],
+            by=data.get("by"),
+            failed=data.get("failed"),
+            notices=data.get("notices"),
+            outcome=data.get("outcome"),
+            run_id=data.get("run_id"),
+            seconds=data.get("seconds"),
+        )
+
+
+_EventSummary = TypeVar("_EventSummary", bound=EventSummary)
+
+
+@dataclass(frozen=True, slots=True)
+class EventSummaryList:
+    """A page of events, each in one line."""
+
+    #: The events, in order.
+    events: list[EventSummary]
+    #: Pass this as `after` for the next page.
+    next: int | None = None
+
+    @classmethod
+    def from_json(cls: type[_EventSummaryList], data: Mapping[str, Any]) -> _EventSummaryList:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            events=[EventSummary.from_json(x) for x in data["events"]],
+            next=data.get("next"),
+        )
+
+
+_EventSummaryList = TypeVar("_EventSummaryList", bound=EventSummaryList)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1083,11 +1230,13 @@ class IssuedToken:
     #: Whether it may restart its sessions.
     may_restart: bool
     #: Its role.
-    role: Literal["agent", "auditor", "metrics"]
+    role: Literal["agent", "auditor", "metrics", "watch", "act"]
     #: The secret, for `Authorization.
     token: str
     #: The agent it is for.
     agent: str | None = None
+    #: When it stops being valid.
+    expires_at: str | None = None
     #: Its label.
     name: str | None = None
     #: When it was revoked.
@@ -1103,6 +1252,7 @@ class IssuedToken:
             role=data["role"],
             token=data["token"],
             agent=data.get("agent"),
+            expires_at=data.get("expires_at"),
             name=data.get("name"),
             revoked_at=data.get("revoked_at"),
         )
@@ -2265,6 +2415,48 @@ _RunningNow = TypeVar("_RunningNow", bound=RunningNow)
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxInForce:
+    """How a session is confined, and why."""
+
+    #: What the sandbox does not stop on this machine.
+    missing: list[str]
+    #: How far its processes are confined.
+    sandbox: Literal["none", "fence"]
+    #: The session.
+    session_id: str
+    #: Who set that.
+    set_by: Literal["node", "session"]
+    #: `HOME` of its commands, if they are confined.
+    home: str | None = None
+    #: Directories and files that its commands may only read, if they are confined.
+    read: list[str] = field(default_factory=list)
+    #: `TMPDIR` of its commands, if they are confined.
+    tmp: str | None = None
+    #: Why no command can run.
+    unavailable: str | None = None
+    #: Directories that its commands may read and write, if they are confined.
+    write: list[str] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls: type[_SandboxInForce], data: Mapping[str, Any]) -> _SandboxInForce:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            missing=data["missing"],
+            sandbox=data["sandbox"],
+            session_id=data["session_id"],
+            set_by=data["set_by"],
+            home=data.get("home"),
+            read=data.get("read") or [],
+            tmp=data.get("tmp"),
+            unavailable=data.get("unavailable"),
+            write=data.get("write") or [],
+        )
+
+
+_SandboxInForce = TypeVar("_SandboxInForce", bound=SandboxInForce)
+
+
+@dataclass(frozen=True, slots=True)
 class ScreenCursor:
     """The cursor of a screen, counted from 0."""
 
@@ -2769,9 +2961,11 @@ class TokenInfo:
     #: Whether it may restart its sessions.
     may_restart: bool
     #: Its role.
-    role: Literal["agent", "auditor", "metrics"]
+    role: Literal["agent", "auditor", "metrics", "watch", "act"]
     #: The agent it is for.
     agent: str | None = None
+    #: When it stops being valid.
+    expires_at: str | None = None
     #: Its label.
     name: str | None = None
     #: When it was revoked.
@@ -2786,6 +2980,7 @@ class TokenInfo:
             may_restart=data["may_restart"],
             role=data["role"],
             agent=data.get("agent"),
+            expires_at=data.get("expires_at"),
             name=data.get("name"),
             revoked_at=data.get("revoked_at"),
         )
