@@ -154,7 +154,7 @@ const ROWS_AT_ONCE: [usize; 3] = [128, 16, 1];
 /// How many bytes one statement has, if it is for more than one row: a server accepts no packet of any length.
 const BYTES_AT_ONCE: usize = 512 * 1024;
 
-fn bytes(row: &Vec<Value>) -> usize {
+fn bytes(row: &[Value]) -> usize {
     row.iter().filter_map(Value::as_bytes).map(<[u8]>::len).sum()
 }
 
@@ -170,7 +170,7 @@ pub fn insert(
     while !left.as_slice().is_empty() {
         let waiting = left.as_slice();
         let fits = |size: &usize| {
-            waiting.get(..*size).is_some_and(|rows| rows.iter().map(bytes).sum::<usize>() <= BYTES_AT_ONCE)
+            waiting.get(..*size).is_some_and(|rows| rows.iter().map(|row| bytes(row)).sum::<usize>() <= BYTES_AT_ONCE)
         };
         let count = ROWS_AT_ONCE.into_iter().find(fits).unwrap_or(1);
         let rows: Vec<Vec<Value>> = left.by_ref().take(count).collect();

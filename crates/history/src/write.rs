@@ -284,7 +284,7 @@ impl Writer<'_> {
             let sql = format!("SELECT session_id, epoch FROM sk_sessions WHERE session_id IN ({})", marks(ids.len()));
             let values: Vec<Value> = ids.iter().map(Value::text).collect();
             let epochs: HashMap<String, i64> =
-                self.database.query(&sql, &values)?.rows.iter().filter_map(pair).collect();
+                self.database.query(&sql, &values)?.rows.iter().filter_map(|row| pair(row)).collect();
             let is_behind = |entry: &&&FeedEntry| {
                 epochs.get(entry.record.session_id.as_str()).is_some_and(|epoch| *epoch > entry.epoch.cast_signed())
             };
@@ -383,6 +383,6 @@ fn key(record: &Record) -> (String, u64) {
     (record.session_id.as_str().to_owned(), record.seq)
 }
 
-fn pair(row: &Vec<Value>) -> Option<(String, i64)> {
+fn pair(row: &[Value]) -> Option<(String, i64)> {
     Some((row.first()?.as_str()?.to_owned(), row.get(1)?.as_int()?))
 }

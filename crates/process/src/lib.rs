@@ -48,6 +48,7 @@ pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits};
 pub use confine::{Confinement, Fence, FenceSpec, Gap, NoFence, Own, Proof};
 pub use exit::ExitStatus;
 pub use facts::Fact;
+pub use own::is_short_of_descriptors;
 pub use peer::Peer;
 pub use ports::{SocketTable, Sockets};
 pub use pressure::{Pressure, PressureSource};

@@ -72,3 +72,9 @@ pub fn forget_variables(names: &[&str]) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Whether this process, or the machine, has no descriptor left.
+pub fn is_short_of_descriptors() -> bool {
+    let probe = std::fs::File::open("/dev/null").map_err(|error| rustix::io::Errno::from_io_error(&error));
+    matches!(probe, Err(Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)))
+}

@@ -182,7 +182,7 @@ impl Actor {
     fn holds_only_files(&self) -> bool {
         let Session { phase, remnants, journal, .. } = &self.session;
         let is_due = journal.due().is_some() || self.lingers_until.is_some();
-        phase.shell().is_none() && self.queue.len() == 0 && remnants.is_empty() && !is_due
+        phase.shell().is_none() && self.queue.is_empty() && remnants.is_empty() && !is_due
     }
 
     /// Exits, unless there is a message or a sender. Senders are created under the same lock, so no message can arrive

@@ -37,10 +37,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const SHORTAGE_TRIES: u32 = 100;
 /// How often it is retried for any other reason: for a second.
 const SURE_TRIES: u32 = 20;
-/// Linux's error codes when this process, or the machine, has no descriptor left.
-const EMFILE: i32 = 24;
-const ENFILE: i32 = 23;
-/// At most one log line about that in this time.
+/// At most one log line about connections that could not be accepted in this time.
 const ACCEPT_LOG_EVERY: Duration = Duration::from_secs(30);
 /// Longest path of a Unix socket: the size of `sockaddr_un`, without its final NUL.
 const MAX_SOCKET_PATH: usize = 107;
@@ -198,33 +195,21 @@ where
 /// of rejecting a caller that it could not identify.
 async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
     let mut visitor = engine.identities().visitor(socket).await;
-    let mut was_short = false;
     for tried in 0..SHORTAGE_TRIES {
-        if !matches!(visitor, Visitor::Unclear(_)) {
-            break;
-        }
-        let is_short = is_short_of_descriptors();
-        was_short |= is_short;
-        // A descriptor may have been freed in between, so it is retried for a second in any case.
-        if tried >= SURE_TRIES && !is_short {
-            break;
+        match visitor {
+            Visitor::Unasked => {}
+            // A descriptor may have been freed in between, so it is retried for a second in any case.
+            Visitor::Unclear(_) if tried < SURE_TRIES => {}
+            _ => break,
         }
         tokio::time::sleep(ACCEPT_PAUSE).await;
         visitor = engine.identities().visitor(socket).await;
-    }
-    if was_short && matches!(visitor, Visitor::Unclear(_)) {
-        return Visitor::Unasked;
     }
     if visitor == Visitor::Host {
         // If the limit is reached, its first request gets the error.
         let _ = way.prove(engine);
     }
     visitor
-}
-
-fn is_short_of_descriptors() -> bool {
-    let probe = fs::File::open("/dev/null").err().and_then(|error| error.raw_os_error());
-    matches!(probe, Some(EMFILE | ENFILE))
 }
 
 async fn connection<S>(

@@ -61,10 +61,11 @@ impl Shown<'_> {
         let end = loop {
             tokio::select! {
                 event = events.next() => match event {
-                    Ok(Some(event)) => match picture.handle(&event, &mut typing)? {
-                        Some(result) => break End::Result(result),
-                        None => {}
-                    },
+                    Ok(Some(event)) => {
+                        if let Some(result) = picture.handle(&event, &mut typing)? {
+                            break End::Result(result);
+                        }
+                    }
                     Ok(None) | Err(ClientError::Broken(_)) => break End::Broken { run_id: typing.run_id() },
                     Err(refused) => return Err(refused.into()),
                 },

@@ -166,7 +166,7 @@ mod tests {
     /// Runs the filter as the kernel would: the answer for a call with these arguments.
     fn answer(filter: &[libc::sock_filter], call: i64, arguments: [u64; 3]) -> u32 {
         let architecture: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
-        let mut data = vec![0; 64];
+        let mut data = [0; 64];
         data[..4].copy_from_slice(&(call as u32).to_ne_bytes());
         data[4..8].copy_from_slice(&architecture.to_ne_bytes());
         for (number, argument) in arguments.iter().enumerate() {

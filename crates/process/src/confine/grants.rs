@@ -80,7 +80,7 @@ mod tests {
             paths
         };
         let granted = |hidden: &[PathBuf]| sorted(without(root.path(), hidden));
-        assert_eq!(granted(&[at("elsewhere-entirely").join("/none")]), [root.path()]);
+        assert_eq!(granted(&[PathBuf::from("/none")]), [root.path()]);
         assert_eq!(granted(&[at("a/secret")]), [at("a/x"), at("b"), at("secretive")]);
         assert_eq!(granted(&[at("a/secret/deep")]), [at("a/x"), at("b"), at("secretive")]);
         assert!(granted(&[root.path().to_owned()]).is_empty());

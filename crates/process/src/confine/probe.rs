@@ -2,7 +2,7 @@
 //! after. So the answer does not depend on what the kernel says about itself.
 
 use super::fence::{Confinement, Fence, NoFence, Own};
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::AsRawFd;
 use std::ffi::CString;
 use std::io::{self, Read as _};
 use std::os::linux::net::SocketAddrExt as _;
@@ -188,7 +188,7 @@ fn in_child(trial: Trial, confinement: Confinement) -> io::Result<[[i32; 2]; ATT
     };
     drop(writing);
     let mut bytes = Vec::new();
-    std::fs::File::from(OwnedFd::from(reading)).read_to_end(&mut bytes)?;
+    std::fs::File::from(reading).read_to_end(&mut bytes)?;
     let numbers: Vec<i32> =
         bytes.chunks_exact(4).filter_map(|number| number.try_into().ok().map(i32::from_ne_bytes)).collect();
     if numbers.len() != 2 * ATTEMPTS.len() {

@@ -7,7 +7,7 @@ use super::identities::{Guest, IdentityOps};
 use super::inner::Inner;
 use crate::identities::{Revocation, Scope};
 use crate::ops::{BoxFuture, OpError};
-use shellkeep_process::{Belongs, Peer};
+use shellkeep_process::{Belongs, Peer, is_short_of_descriptors};
 use shellkeep_session::SessionId;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -40,12 +40,15 @@ impl IdentityOps<'_> {
         Box::pin(async move {
             let peer = match Peer::of(socket) {
                 Ok(peer) => peer,
+                Err(_) if is_short_of_descriptors() => return Visitor::Unasked,
                 Err(error) => {
                     return Visitor::Unclear(format!("cannot inspect the process that connected: {error}"));
                 }
             };
             match self.access.at_large().factory.whose(&peer) {
                 Belongs::Outside => Visitor::Host,
+                // Asked while the peer still has its descriptor: what was missing is the second one.
+                Belongs::Unclear(_) if is_short_of_descriptors() => Visitor::Unasked,
                 Belongs::Unclear(reason) => Visitor::Unclear(reason.to_owned()),
                 Belongs::To(owner) => of_session(self.access.at_large(), &owner).await,
             }

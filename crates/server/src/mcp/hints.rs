@@ -63,7 +63,7 @@ fn fixed(hint: Hint) -> Option<&'static str> {
         Hint::ListRuns => "use an id that run_command returned",
         Hint::ListServices => "list services with list_services",
         Hint::KeepInputOpen => "to send input later, start the command with run_command and blocking=false",
-        Hint::UseTerminal => "start the command with run_command, blocking=false and tty=true",
+        Hint::UseTerminal => "run_command has no terminal; start the command over HTTP with tty=true",
         Hint::WaitForRelease => "a person works in the session: do something else, and try again later",
         Hint::TakeWorkspaces => "pass a cwd inside the copy, or ask the host",
         Hint::ForceRewind => "look at them with rewind(dry_run=true); force=true undoes their changes too",

@@ -67,7 +67,7 @@ fn other_wait(text: &str) -> Result<ScreenWait, Refusal> {
 /// A screen, for the caller.
 pub fn screen(view: ScreenView, format: ScreenFormat) -> wire::ScreenResponse {
     let lines = match format {
-        ScreenFormat::Ansi => view.rows.iter().map(|row| coloured(row)).collect(),
+        ScreenFormat::Ansi => view.rows.iter().map(coloured).collect(),
         ScreenFormat::Text | ScreenFormat::Cells => view.lines(),
     };
     let cells = || view.rows.iter().map(|row| row.iter().map(span).collect()).collect();

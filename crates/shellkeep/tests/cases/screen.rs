@@ -62,7 +62,7 @@ fn an_interpreter_is_driven_by_its_screen() {
     python.send("exit()\r");
     // The end of the run ends every wait.
     let last = daemon.get(&python.path("screen?wait=match:never-to-be-seen&timeout=60"));
-    let is_over = if last.status == 200 { &last.json()["running"] == &json!(false) } else { last.status == 409 };
+    let is_over = if last.status == 200 { last.json()["running"] == json!(false) } else { last.status == 409 };
     assert!(is_over, "{}", last.text());
     assert_eq!(daemon.wait_run("s", &python.run, 30).exit_code(), Some(0));
 }
