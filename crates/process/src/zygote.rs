@@ -103,11 +103,12 @@ impl Zygote {
             return None;
         }
         for _ in 0..ATTEMPTS {
+            // First of all: those who wait for their turn hold no descriptors.
+            let mut live = self.live.lock().await;
             // A new one each time: a child that we did not hear of finds the other end of its own closed, and ends.
             let (ours, theirs) = spawn::channel().ok()?;
             let channel = Channel::new(ours).ok()?;
             let entrance = cage.entrance()?;
-            let mut live = self.live.lock().await;
             let origin = Origin::of(&self.bash).ok()?;
             live.take_if(|live| live.origin != origin);
             if live.is_none() {

@@ -195,15 +195,19 @@ where
 /// of rejecting a caller that it could not identify.
 async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
     let mut visitor = engine.identities().visitor(socket).await;
+    let mut was_short = false;
     for tried in 0..SHORTAGE_TRIES {
         match visitor {
-            Visitor::Unasked => {}
+            Visitor::Unasked => was_short = true,
             // A descriptor may have been freed in between, so it is retried for a second in any case.
             Visitor::Unclear(_) if tried < SURE_TRIES => {}
             _ => break,
         }
         tokio::time::sleep(ACCEPT_PAUSE).await;
         visitor = engine.identities().visitor(socket).await;
+    }
+    if was_short && matches!(visitor, Visitor::Unclear(_)) {
+        return Visitor::Unasked;
     }
     if visitor == Visitor::Host {
         // If the limit is reached, its first request gets the error.
