@@ -228,7 +228,11 @@ fn what_ended_while_no_daemon_ran_is_told_afterwards() {
         assert_eq!((&killed["status"], &killed["signal"]), (&json!("exited"), &json!("KILL")), "{killed}");
         let well = daemon.service("s", id(&well));
         assert_eq!((&well["status"], &well["exit_code"]), (&json!("exited"), &json!(0)), "{well}");
-        let again = daemon.service_until("s", id(&again), "running");
+        // It is running again from the record of its restart on; its process comes a little later.
+        let again = until("it is restarted", || {
+            let again = daemon.service_until("s", id(&again), "running");
+            again["pid"].is_u64().then_some(again)
+        });
         assert_eq!(again["restarts"], 1, "{again}");
         assert!(procs::alive(pid(&again)));
         let told = daemon.sh("s", "echo on");
