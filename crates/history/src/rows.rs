@@ -133,7 +133,7 @@ impl RunRow {
             let micros = end.map(|end| end.at.as_microsecond() - end.result.duration_us.cast_signed())?;
             Timestamp::from_microsecond(micros).ok()
         });
-        let status = result.map_or("running", |result| status(result.status));
+        let status = result.map_or(RunStatus::Running, |result| result.status).as_str();
         let time = |at: Option<Timestamp>| at.map_or(Value::Null, Value::time);
         let count = |of: fn(&RunResult) -> u64| result.map_or(Value::Null, |result| Value::count(of(result)));
         vec![
@@ -165,16 +165,6 @@ fn kind<'a>(event: &'a Event, json: &'a str) -> &'a str {
             &event_type[..end]
         }
         _ => json.split("\"event\":").nth(1).and_then(|rest| rest.split('"').nth(1)).unwrap_or_default(),
-    }
-}
-
-fn status(status: RunStatus) -> &'static str {
-    match status {
-        RunStatus::Exited => "exited",
-        RunStatus::TimedOut => "timed_out",
-        RunStatus::Interrupted => "interrupted",
-        RunStatus::Running => "running",
-        RunStatus::Lost => "lost",
     }
 }
 

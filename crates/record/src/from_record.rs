@@ -223,7 +223,7 @@ fn finished(run_id: &RunId, result: &RunResult, delta: &ShellDelta, beside: Besi
         .value("run_id", run_id)
         .value("error", &error(result))
         .put("duration", (result.duration_us as f64 / 1e6).into())
-        .text("status", status(result.status))
+        .text("status", result.status.as_str())
         .value("exit_code", &result.exit_code)
         .maybe("signal", result.signal.as_deref());
     fields = stream(fields, ["output", "stdout"], &result.stdout, run_id, beside.outputs);
@@ -235,16 +235,6 @@ fn finished(run_id: &RunId, result: &RunResult, delta: &ShellDelta, beside: Besi
     fields = fields.maybe_bytes("background_output", result.background_output.as_ref());
     fields = fields.unless_empty("notices", &result.notices);
     if delta.is_empty() { fields } else { fields.value("delta", delta) }
-}
-
-fn status(status: RunStatus) -> &'static str {
-    match status {
-        RunStatus::Exited => "exited",
-        RunStatus::TimedOut => "timed_out",
-        RunStatus::Interrupted => "interrupted",
-        RunStatus::Running => "running",
-        RunStatus::Lost => "lost",
-    }
 }
 
 /// What went wrong, in few words; nothing if nothing did.

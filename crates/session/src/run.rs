@@ -20,6 +20,19 @@ pub enum RunStatus {
     Lost,
 }
 
+impl RunStatus {
+    /// Its name in JSON, records and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exited => "exited",
+            Self::TimedOut => "timed_out",
+            Self::Interrupted => "interrupted",
+            Self::Running => "running",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// What one command changed in its session, in a form a model can read at a glance.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -6,7 +6,7 @@ use crate::ops::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
-use shellkeep_session::{ByteString, Message, RunStatus};
+use shellkeep_session::{ByteString, Message};
 use std::time::Duration;
 
 /// The tool that is run here; all others are the agent's own.
@@ -282,7 +282,7 @@ fn run_result(id: &str, run: &RunView) -> Value {
         "id": id,
         "run_id": run.run_id.as_str(),
         "seq": run.seq,
-        "status": status(run.status),
+        "status": run.status.as_str(),
         "exit_code": run.exit_code,
         "stdout_bytes": run.stdout.total,
         "stderr_bytes": run.stderr.total,
@@ -309,16 +309,6 @@ fn run_result(id: &str, run: &RunView) -> Value {
         told["signal"] = signal.as_str().into();
     }
     told
-}
-
-fn status(status: RunStatus) -> &'static str {
-    match status {
-        RunStatus::Exited => "exited",
-        RunStatus::TimedOut => "timed_out",
-        RunStatus::Interrupted => "interrupted",
-        RunStatus::Running => "running",
-        RunStatus::Lost => "lost",
-    }
 }
 
 /// A state is saved; `warning` if it is not on disk yet.

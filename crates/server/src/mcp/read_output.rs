@@ -300,7 +300,7 @@ fn run_answer(page: OutputResponse, stderr: Option<OutputResponse>, run: &RunVie
     let OutputResponse { stream, text, base64, offset, next_offset, total, complete, .. } = page;
     let (stream, text, first) = (Some(stream), plain(&text), None);
     let stderr = stderr.map(|page| OutputResponse { text: plain(&page.text), ..page });
-    let (status, exit_code) = (word(run.status), run.exit_code);
+    let (status, exit_code) = (run.status.as_str().to_owned(), run.exit_code);
     Answer { stream, text, base64, offset, next_offset, first, total, complete, stderr, status, exit_code }
 }
 
@@ -310,17 +310,6 @@ fn log_answer(page: LogResponse, service: &ServiceView) -> Answer {
     let (first, exit_code) = (Some(first), service.exit_code);
     let (stream, stderr, text) = (None, None, plain(&text));
     Answer { stream, text, base64, offset, next_offset, first, total, complete, stderr, status, exit_code }
-}
-
-fn word(status: RunStatus) -> String {
-    match status {
-        RunStatus::Exited => "exited",
-        RunStatus::TimedOut => "timed_out",
-        RunStatus::Interrupted => "interrupted",
-        RunStatus::Running => "running",
-        RunStatus::Lost => "lost",
-    }
-    .to_owned()
 }
 
 fn define() -> Tool {
