@@ -38,6 +38,7 @@ pub mod record;
 pub mod resume;
 pub mod rewind;
 pub mod run;
+pub mod run_list;
 pub mod sandbox;
 pub mod screen;
 pub mod service;
@@ -68,7 +69,7 @@ pub use problem::Problem;
 pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};
 pub use record::{
     AgentStateParams, AgentStateSaved, Bad, Event, EventList, EventListView, EventParams, EventRequest, ExportFormat,
-    ExportParams, Head, Hole, Message, MessageAdded, MessageList, MessageParams, MessageRequest, NewEvent,
+    ExportParams, Head, Hole, Message, MessageAdded, MessageList, MessageParams, MessageRequest, NewEvent, NotReached,
     PostedEvents, ScrubReport, ScrubRequest, Signed, SnapshotParams, Switch, Verdict,
 };
 pub use resume::{AnswerEvent, ResumeRequest, ResumeResponse, ResumeStatus};
@@ -77,17 +78,21 @@ pub use rewind::{
     UndoneKind,
 };
 pub use run::{
-    BusyChoice, Changes, DisconnectChoice, NameChanges, NoticeView, OutputEvent, RunBy, RunDetail, RunList,
-    RunListParams, RunParams, RunRequest, RunResponse, RunStatus, RunSummary, StartedEvent, StderrChoice,
-    TimeoutChoice,
+    BusyChoice, Changes, DisconnectChoice, NameChanges, NoticeView, OutputEvent, RunBy, RunDetail, RunParams,
+    RunRequest, RunResponse, RunStatus, StartedEvent, StderrChoice, TimeoutChoice,
 };
-pub use sandbox::{SandboxInForce, SandboxName, SandboxRequest, SandboxSource};
-pub use screen::{ScreenCursor, ScreenFormat, ScreenParams, ScreenResponse, ScreenSpan, TerminalResized, TerminalSize};
+pub use run_list::{AllRunListParams, RunFilter, RunList, RunListParams, RunSummary};
+pub use sandbox::{NetworkName, SandboxInForce, SandboxName, SandboxRequest, SandboxSource};
+pub use screen::{
+    ResizeRequest, ScreenCursor, ScreenFormat, ScreenParams, ScreenResponse, ScreenSpan, TerminalResized, TerminalSize,
+};
 pub use service::{
     AllServicesParams, LogEvent, LogParams, LogResponse, ReadyWhen, RestartChoice, Service, ServiceList, ServiceParams,
     ServiceStatus, StartServiceRequest, StopServiceRequest,
 };
-pub use session::{CreateSessionRequest, Deleted, ForkResponse, ForkedFrom, ListParams, Session, SessionList};
+pub use session::{
+    CreateSessionRequest, Deleted, ForkResponse, ForkedFrom, ListParams, Session, SessionList, SessionOrder,
+};
 pub use state::StateResponse;
 pub use token::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList, TokenRole};
 pub use workspace_file::{

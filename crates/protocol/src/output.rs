@@ -76,7 +76,7 @@ pub struct OutputResponse {
     pub merged: bool,
 }
 
-/// Body of `POST …/runs/{run_id}/input`: text or base64, and whether the input ends here.
+/// Body of `POST …/runs/{run_id}/input`: text, base64 or keys, and whether the input ends here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputRequest {
@@ -86,9 +86,16 @@ pub struct InputRequest {
     /// The same, for bytes that are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
+    /// For a run with a terminal: keys to press, one after the other. Each is the name of a key (`Enter`, `Esc`, `Tab`,
+    /// `Backspace`, `Up`, `PageDown`, `F1`, `C-c`, `M-x`, `S-Tab`, …) or text to type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Vec<String>>,
     /// Whether the command's input ends here.
     #[serde(default)]
     pub eof: bool,
+    /// The id of your hold on the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<String>,
 }
 
 /// Response to sent input.
@@ -107,6 +114,9 @@ pub struct SignalRequest {
     /// `INT`, `TERM`, `KILL`, `USR1`, …, in any case, with or without `SIG`.
     #[schema(example = "INT")]
     pub signal: String,
+    /// The id of your hold on the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<String>,
 }
 
 /// Response to a sent signal.

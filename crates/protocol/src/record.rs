@@ -333,6 +333,21 @@ pub struct ScrubReport {
     /// Names of the checkpoints that contained it and were deleted.
     #[serde(default)]
     pub checkpoints: Vec<String>,
+    /// Copies in history that may contain it and could not be masked.
+    #[serde(default)]
+    pub not_reached: Vec<NotReached>,
+}
+
+/// A copy that a scrub cannot mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NotReached {
+    /// Backups and logs of the history database.
+    HistoryLogs,
+    /// Messages in the queue of the history broker.
+    BrokerMessages,
+    /// The database to which consumers write those messages.
+    ConsumerDatabase,
 }
 
 /// Body of `POST …/messages`.

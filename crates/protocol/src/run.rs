@@ -136,69 +136,6 @@ pub struct RunParams {
     pub max_output: Option<usize>,
 }
 
-/// Query of `GET …/runs`.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct RunListParams {
-    /// Maximum number of runs to return.
-    #[serde(default, deserialize_with = "crate::query::blank")]
-    #[param(default = 100, minimum = 1, maximum = 1000)]
-    pub limit: Option<usize>,
-    /// Only runs that started before this one: a run id, or the number of a record. Pass the `next` of the last page.
-    #[serde(default, deserialize_with = "crate::query::blank")]
-    pub before: Option<String>,
-}
-
-/// A page of runs, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct RunList {
-    /// The runs.
-    pub runs: Vec<RunSummary>,
-    /// Where the next page starts, if there is one: pass it as `before`.
-    pub next: Option<String>,
-}
-
-/// A run in a list, without its output.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct RunSummary {
-    /// Its id.
-    pub run_id: String,
-    /// Number of the record of its end, so that a rewind or fork to it includes the run's changes. While it runs: of
-    /// its start.
-    pub seq: u64,
-    /// The text; its first 4096 bytes, if it is longer.
-    pub command: String,
-    /// Bytes of the whole text.
-    pub command_bytes: usize,
-    /// Its status.
-    pub status: RunStatus,
-    /// Exit code as bash reports it, 128+n for a signal; `null` while it runs or when it is lost.
-    pub exit_code: Option<i32>,
-    /// The signal that ended it, without `SIG`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signal: Option<String>,
-    /// When it started.
-    pub started_at: String,
-    /// Wall time in milliseconds; so far, if it still runs.
-    pub duration_ms: f64,
-    /// The session's working directory after it; absent while it runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// Whether it runs in the background, so that the session no longer waits for it.
-    pub background: bool,
-    /// Bytes the command wrote to standard output.
-    pub stdout_bytes: u64,
-    /// Bytes the command wrote to standard error.
-    pub stderr_bytes: u64,
-    /// The idempotency key, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
-    /// The id of the agent's token that requested it; absent for the host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
-}
-
 /// A run with its command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunDetail {
@@ -254,6 +191,10 @@ pub struct RunResponse {
     /// The exact bytes of it, where they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_output_base64: Option<String>,
+    /// What was typed at its terminal and not read before it ended. Only in the first result, as it is not stored; absent
+    /// if the terminal did not echo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_input: Option<String>,
     /// Notices.
     pub notices: Vec<NoticeView>,
     /// The id of the agent's token that requested it; absent for the host.

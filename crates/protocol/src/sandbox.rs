@@ -12,6 +12,30 @@ pub enum SandboxName {
     None,
     /// They read the system, write to their own directories, and reach no other process.
     Fence,
+    /// Like a fence, and they see only their own processes, a root directory of their own, and a network of their own
+    /// unless the host shares the machine's.
+    Room,
+}
+
+/// Which network a room has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkName {
+    /// A loopback device of its own, and no other.
+    None,
+    /// That of the machine.
+    Full,
+}
+
+impl SandboxName {
+    /// As on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Fence => "fence",
+            Self::Room => "room",
+        }
+    }
 }
 
 /// Body of `PUT …/sandbox`.
@@ -37,6 +61,12 @@ pub struct SandboxInForce {
     /// What the sandbox does not stop on this machine: `signals` to other processes of the same user, `abstract_sockets` of
     /// other processes.
     pub missing: Vec<String>,
+    /// Its network, if it is in a room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkName>,
+    /// The hosts that it may connect to nevertheless, as `NAME:PORT`, if it is in a room with the network `none`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// `HOME` of its commands, if they are confined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,

@@ -14,6 +14,19 @@ pub struct TerminalSize {
     pub cols: u16,
 }
 
+/// Body of `POST …/runs/{run_id}/resize`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeRequest {
+    #[schema(minimum = 1, maximum = 500)]
+    pub rows: u16,
+    #[schema(minimum = 1, maximum = 500)]
+    pub cols: u16,
+    /// The id of your hold on the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<String>,
+}
+
 /// Response to a changed size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TerminalResized {

@@ -7,6 +7,7 @@ use crate::sandbox::SandboxName;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{SessionMeta, Timestamp};
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use utoipa::{IntoParams, ToSchema};
 
 /// Body of `POST /v1/sessions`. Every field is optional.
@@ -68,7 +69,10 @@ pub struct Session {
     /// The session that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
-    /// Who holds it, if somebody does. A list does not say.
+    /// How far its processes are confined; absent if it was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxName>,
+    /// Who holds it, if somebody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
     /// Who deleted it and when, if its agent did; only the host sees such sessions.
@@ -126,18 +130,42 @@ impl Session {
             forked_from: meta
                 .forked_from
                 .map(|origin| ForkedFrom { session_id: origin.session_id.into(), seq: origin.seq }),
+            sandbox: None,
             held: None,
             deleted: None,
         }
     }
 }
 
-/// One page of sessions, ordered by id.
+/// The order of a list of sessions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionOrder {
+    /// By id.
+    #[default]
+    Id,
+    /// The session in which something happened last comes first.
+    Active,
+}
+
+impl FromStr for SessionOrder {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "id" => Ok(Self::Id),
+            "active" => Ok(Self::Active),
+            _ => Err("an order is `id` or `active`"),
+        }
+    }
+}
+
+/// One page of sessions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionList {
-    /// The sessions.
+    /// The sessions. With a filter there may be fewer than `limit`, or none, although there is a next page.
     pub sessions: Vec<Session>,
-    /// Pass this as `after` for the next page; `null` on the last one.
+    /// Pass this as `after` for the next page, with the same filters and order; `null` on the last one.
     pub next: Option<String>,
 }
 
@@ -149,6 +177,25 @@ pub struct ListParams {
     /// Only this agent's sessions.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub agent: Option<String>,
+    /// Only sessions that have each of these words in their id, agent, working directory or last command, in any case.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub q: Option<String>,
+    /// With `true`, only sessions that have a shell now.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(value_type = Option<bool>)]
+    pub live: Option<Switch>,
+    /// With `true`, only sessions in which a command runs now.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(value_type = Option<bool>)]
+    pub running: Option<Switch>,
+    /// With `true`, only sessions whose last command has ended, and not with exit code 0.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(value_type = Option<bool>)]
+    pub failed: Option<Switch>,
+    /// The order: `id`, or `active` for the most recently active first.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    #[param(inline, default = "id")]
+    pub order: Option<SessionOrder>,
     /// Maximum number of sessions to return, 1–1000.
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(minimum = 1, maximum = 1000, default = 100)]

@@ -8,6 +8,7 @@ mod html;
 mod options;
 pub mod outline;
 pub mod patch;
+pub mod timeline;
 
 use crate::hash::Hash;
 use crate::heads::{self, SignedHead};

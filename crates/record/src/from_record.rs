@@ -1,6 +1,6 @@
 //! From a session's record to the type and the fields of its line.
 
-use crate::line::RECORDS_LOST;
+use crate::line::{Line, Proof};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -67,75 +67,85 @@ pub(crate) fn parameters_of(started: &Value) -> Map<String, Value> {
 /// The line of a record.
 pub fn line_content<'a>(record: &'a Record, beside: Beside<'_>) -> LineContent<'a> {
     let new = Fields::default;
-    let (event_type, fields) = match &record.event {
+    let fields = match &record.event {
         // An agent's framework chooses type and fields itself.
         Event::Noted { event_type, data, .. } => {
             return LineContent { event_type, data: data.clone(), files: BTreeMap::new() };
         }
-        Event::SessionCreated { meta, shell } => ("session_created", created(meta, shell)),
+        Event::SessionCreated { meta, shell } => created(meta, shell),
         Event::RunStarted { run_id, request_id, command, call, by, files_unkept } => {
             let fields = Fields(parameters(command, call.as_deref())).value("run_id", run_id);
             let fields = fields.maybe("request_id", request_id.as_deref()).maybe("by", by.as_deref());
-            ("run_started", fields.if_true("files_unkept", *files_unkept))
+            fields.if_true("files_unkept", *files_unkept)
         }
-        Event::RunFinished { run_id, result, delta } => ("tool_call", finished(run_id, result, delta, beside)),
+        Event::RunFinished { run_id, result, delta } => finished(run_id, result, delta, beside),
         Event::RunInput { run_id, input, bytes, hidden, end, by } => {
             let fields = new().value("run_id", run_id).maybe("by", by.as_deref());
-            ("run_input", typed(fields, input, *bytes, *hidden).if_true("end", *end))
+            typed(fields, input, *bytes, *hidden).if_true("end", *end)
         }
-        Event::RunDetached { run_id } => ("run_detached", new().value("run_id", run_id)),
-        Event::ShellStarted { generation } => ("shell_started", new().value("generation", generation)),
-        Event::ProcessesLeft { processes } => ("processes_left", new().value("processes", processes)),
-        Event::ShellStopped { reason, notices } => {
-            ("shell_stopped", new().text("reason", reason).unless_empty("notices", notices))
-        }
-        Event::Restarted { shell } => ("session_restarted", new().value("shell", shell)),
-        Event::ServiceStarted { service_id, spec } => {
-            ("service_started", new().value("service_id", service_id).value("spec", spec))
-        }
+        Event::RunDetached { run_id } => new().value("run_id", run_id),
+        Event::ShellStarted { generation } => new().value("generation", generation),
+        Event::ProcessesLeft { processes } => new().value("processes", processes),
+        Event::ShellStopped { reason, notices } => new().text("reason", reason).unless_empty("notices", notices),
+        Event::Restarted { shell } => new().value("shell", shell),
+        Event::ServiceStarted { service_id, spec } => new().value("service_id", service_id).value("spec", spec),
         Event::ServiceLive { service_id, stamps, restarts } => {
             let fields = new().value("service_id", service_id).value("restarts", restarts);
-            ("service_live", fields.value("stamps", stamps))
+            fields.value("stamps", stamps)
         }
-        Event::ServiceReady { service_id } => ("service_ready", new().value("service_id", service_id)),
+        Event::ServiceReady { service_id } => new().value("service_id", service_id),
         Event::ServiceEnded { service_id, status, end, notices } => {
             let fields = new().value("service_id", service_id).value("status", status).value("end", end);
-            ("service_ended", fields.unless_empty("notices", notices))
+            fields.unless_empty("notices", notices)
         }
-        Event::SessionEnded { reason } => ("session_ended", new().value("reason", reason)),
-        Event::AgentStateSaved { state, .. } => ("agent_state_saved", agent_state(state)),
-        Event::KvChanged { version, changes, .. } => {
-            ("kv_changed", new().value("version", version).value("changes", changes))
-        }
+        Event::SessionEnded { reason } => new().value("reason", reason),
+        Event::AgentStateSaved { state, .. } => agent_state(state),
+        Event::KvChanged { version, changes, .. } => new().value("version", version).value("changes", changes),
         Event::MessageAdded { message, .. } => {
             let fields = new().value("seq_id", &message.seq_id).text("role", &message.role);
-            ("message_added", fields.value("content", &message.content))
+            fields.value("content", &message.content)
         }
         Event::Scrubbed { by, seqs, files, kv, checkpoints, .. } => {
             let fields = new().maybe("by", by.as_deref()).value("seqs", seqs).value("files", files);
             let fields = if kv.is_empty() { fields } else { fields.value("kv", kv) };
-            ("scrubbed", fields.unless_empty("checkpoints", checkpoints))
+            fields.unless_empty("checkpoints", checkpoints)
         }
-        Event::Checkpointed { checkpoint } => ("checkpoint_created", new().all(checkpoint)),
+        Event::Checkpointed { checkpoint } => new().all(checkpoint),
         Event::Rewound { to, step, by, files, kept_back, shell, agent_state, kv, notices } => {
             let fields = new().value("to", to).maybe("step", step.map(RewindStep::as_str)).maybe("by", by.as_deref());
             let fields = fields.value("files", files).value("shell", shell);
             let fields = fields.unless_empty("kept_back", kept_back).unless_empty("notices", notices);
             let fields = if let Some(kv) = kv { fields.value("kv", kv) } else { fields };
-            ("session_rewound", fields.maybe_agent_state(agent_state.as_deref()))
+            fields.maybe_agent_state(agent_state.as_deref())
         }
-        Event::Forked { session_id, at } => ("session_forked", new().value("session_id", session_id).value("at", at)),
-        Event::SandboxChanged { sandbox, by } => {
-            ("sandbox_changed", new().value("sandbox", sandbox).maybe("by", by.as_deref()))
-        }
-        Event::Owned { claim, because, state } => ("session_owned", owned(claim, because, state.as_deref())),
-        Event::RecordsLost { from, reason, state } => (RECORDS_LOST, records_lost(*from..record.seq, reason, state)),
-        Event::SessionDestroyed => ("session_destroyed", new()),
-        Event::SessionDeleted { by, kept_as } => {
-            ("session_deleted", new().maybe("by", by.as_deref()).value("kept_as", kept_as))
-        }
+        event @ Event::Forked { .. } => forked(event),
+        Event::SandboxChanged { sandbox, by } => new().value("sandbox", sandbox).maybe("by", by.as_deref()),
+        Event::NetworkRefused { host } => new().value("host", host),
+        Event::Owned { claim, because, state } => owned(claim, because, state.as_deref()),
+        Event::RecordsLost { from, reason, state } => records_lost(*from..record.seq, reason, state),
+        Event::SessionDestroyed => new(),
+        Event::SessionDeleted { by, kept_as } => new().maybe("by", by.as_deref()).value("kept_as", kept_as),
     };
-    LineContent { event_type, data: Value::Object(fields.0), files: files(&record.event) }
+    LineContent { event_type: record.event.shown_type(), data: Value::Object(fields.0), files: files(&record.event) }
+}
+
+/// The line of a record without a proof, for one whose recording is lost. `started` is the record with which the run began
+/// that ends here.
+pub fn unproven_line(record: &Record, started: Option<&Record>) -> Line {
+    let parameters = started.and_then(|started| match &started.event {
+        Event::RunStarted { command, call, .. } => Some(parameters(command, call.as_deref())),
+        _ => None,
+    });
+    let LineContent { event_type, data, .. } =
+        line_content(record, Beside { parameters: parameters.as_ref(), outputs: None });
+    Line {
+        seq: record.seq,
+        event_type: event_type.to_owned(),
+        timestamp: record.at,
+        author: record.event.author(),
+        data,
+        proof: Proof::default(),
+    }
 }
 
 /// The files that a record mentions, as far as their hashes are known.
@@ -216,6 +226,12 @@ fn created(meta: &SessionMeta, shell: &ShellState) -> Fields {
     fields.bytes("workspace", &meta.workspace).bytes("cwd", &shell.cwd).value("shell", shell)
 }
 
+fn forked(event: &Event) -> Fields {
+    let Event::Forked { session_id, at, diverged_on, notices } = event else { return Fields::default() };
+    let fields = Fields::default().value("session_id", session_id).value("at", at);
+    fields.maybe("diverged_on", diverged_on.as_deref()).unless_empty("notices", notices)
+}
+
 fn finished(run_id: &RunId, result: &RunResult, delta: &ShellDelta, beside: Beside<'_>) -> Fields {
     let mut fields = Fields::default()
         .text("tool_name", TOOL_NAME)
@@ -234,6 +250,9 @@ fn finished(run_id: &RunId, result: &RunResult, delta: &ShellDelta, beside: Besi
     }
     fields = fields.maybe_bytes("background_output", result.background_output.as_ref());
     fields = fields.unless_empty("notices", &result.notices);
+    if let Some(terminal) = &result.terminal {
+        fields = fields.value("terminal", terminal);
+    }
     if delta.is_empty() { fields } else { fields.value("delta", delta) }
 }
 
@@ -389,6 +408,7 @@ mod tests {
             changes: Default::default(),
             background_output: None,
             notices: Vec::new(),
+            terminal: None,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::hash::Hash;
 use crate::heads::SignedHead;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use shellkeep_session::{Author, FileSum, Timestamp};
+use shellkeep_session::{Author, EventName, FileSum, Timestamp};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub const HOLE: &str = "hole";
 
 /// Type of the line with which a session says that records before it are lost.
-pub const RECORDS_LOST: &str = "records_lost";
+pub const RECORDS_LOST: &str = EventName::RecordsLost.shown();
 
 /// One event. The order of the fields is the order in the file, so that a reader who looks for a number or a type need
 /// not read the rest.

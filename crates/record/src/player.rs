@@ -16,7 +16,7 @@ pub use files::{Files, FilesError};
 pub use rows::Rows;
 pub use source::{EventSource, Page, Wanted};
 pub use summary::{Kind, Summary, kind};
-pub use totals::Totals;
+pub use totals::{Totals, span};
 
 use crate::line::Line;
 use std::collections::VecDeque;

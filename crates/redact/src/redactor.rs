@@ -65,6 +65,13 @@ impl Redactor {
         String::from_utf8(masked).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
+    /// The beginning of a text with its secrets masked, as far as it can be shown before the rest is known: without what
+    /// may be the beginning of a value given at run time. What a rule would mask only with the text that follows is shown.
+    pub fn redact_beginning(&self, text: &[u8]) -> Vec<u8> {
+        let begun = self.core.secrets.as_ref().map_or(0, |secrets| secrets.begun(text));
+        self.redact(&text[..text.len() - begun])
+    }
+
     /// A text in pieces.
     pub fn stream(&self) -> Stream {
         Stream::new(self.core.clone(), self.hints)

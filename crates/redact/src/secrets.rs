@@ -129,6 +129,8 @@ fn is_common(piece: &[u8]) -> bool {
 pub(crate) struct Secrets {
     automaton: AhoCorasick,
     beginnings: Beginnings,
+    /// What is looked for, in order.
+    needles: Vec<Vec<u8>>,
 }
 
 impl Secrets {
@@ -147,7 +149,17 @@ impl Secrets {
             .match_kind(MatchKind::LeftmostLongest)
             .build(&needles)
             .map_err(|error| ConfigError::TooLarge { detail: error.to_string() })?;
-        Ok(Some(Self { automaton, beginnings: Beginnings::new(&needles) }))
+        Ok(Some(Self { automaton, beginnings: Beginnings::new(&needles), needles }))
+    }
+
+    /// How many bytes at the end of a text may be the beginning of a value.
+    pub(crate) fn begun(&self, text: &[u8]) -> usize {
+        let is_beginning = |end: &[u8]| {
+            let place = self.needles.partition_point(|needle| needle.as_slice() < end);
+            self.needles.get(place).is_some_and(|needle| needle.starts_with(end))
+        };
+        let most = text.len().min(LONGEST);
+        (1..=most).rev().find(|length| is_beginning(&text[text.len() - length..])).unwrap_or(0)
     }
 
     /// The first value that begins in `range`, the longest of those that begin at the same place.

@@ -76,8 +76,9 @@ impl SessionState {
             | Event::SessionDestroyed
             | Event::SessionDeleted { .. }
             | Event::RunInput { .. }
-            | Event::RecordsLost { .. }
-            | Event::Forked { .. } => {}
+            | Event::NetworkRefused { .. }
+            | Event::RecordsLost { .. } => {}
+            Event::Forked { notices, .. } => self.pending_notices.extend(notices.iter().cloned()),
             Event::RunStarted { .. } | Event::RunFinished { .. } | Event::RunDetached { .. } => {
                 self.apply_to_runs(record)
             }

@@ -6,7 +6,7 @@
 //! - [`shell`]: the state of a shell (variables, functions, options, …) and the difference between two states.
 //! - [`size`]: how large a shell's state is, and what of a change does not fit.
 //! - [`run`]: a command, its result, its notices.
-//! - [`sandbox`]: how far its processes are confined.
+//! - [`sandbox`], [`hosts`]: how far its processes are confined, and what they may connect to.
 //! - [`service`]: a command that keeps running next to the session.
 //! - [`checkpoint`]: a workspace's files as they were.
 //! - [`quota`]: limits that the host sets.
@@ -16,10 +16,12 @@
 //! - [`adapt`]: limits that follow the pressure on the machine.
 //! - [`ownership`]: which node may write to a session.
 //! - [`record`]: what happened, one numbered record at a time. The only way to change [`state`].
+//! - [`event_name`]: the names of facts.
 //! - [`relocate`]: a shell's state for a moved workspace.
 //! - [`state`]: a session as a value.
 //! - [`fold`]: a session's state as the fold of its records.
 //! - [`decide`]: what may happen next.
+//! - [`terminal`]: what happened at the terminal of a run.
 //! - [`plan`]: what to do with a session after a crash.
 
 pub mod adapt;
@@ -28,8 +30,10 @@ pub mod author;
 pub mod bytes;
 pub mod checkpoint;
 pub mod decide;
+pub mod event_name;
 pub mod fold;
 pub mod hold;
+pub mod hosts;
 pub mod id;
 pub mod kv;
 pub mod ownership;
@@ -40,10 +44,12 @@ pub mod relocate;
 pub mod resume;
 pub mod run;
 pub mod sandbox;
+pub mod scrub;
 pub mod service;
 pub mod shell;
 pub mod size;
 pub mod state;
+pub mod terminal;
 pub mod typed_time;
 
 pub use adapt::{Controller, Limit, LimitChange, LimitName, PressureReading};
@@ -51,7 +57,9 @@ pub use agent::{AgentState, Content, Message};
 pub use author::{Author, Source};
 pub use bytes::ByteString;
 pub use checkpoint::{Cause, Checkpoint, FilesAt, LeftOut, Origin};
+pub use event_name::EventName;
 pub use hold::SessionHold;
+pub use hosts::AllowedHost;
 pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;
 pub use kv::{KvChange, KvRestored, KvRewound, KvScrubbed, KvState, KvTold, KvValue};
@@ -59,8 +67,10 @@ pub use ownership::{Claim, Claims};
 pub use quota::{QuotaName, Quotas};
 pub use record::{Event, FORMAT_VERSION, Record, RewindStep};
 pub use resume::{ResumeMark, StoredResume};
-pub use run::{Call, Changes, FileSum, Notice, NoticeCode, Output, RunResult, RunStatus, StoredRun};
-pub use sandbox::Sandbox;
+pub use run::{Call, Changes, FileSum, Notice, NoticeCode, Output, RunKey, RunResult, RunStatus, StoredRun};
+pub use sandbox::{Network, Sandbox};
+pub use scrub::OutOfReach;
 pub use service::{Ready, RestartPolicy, Service, ServiceEnd, ServiceSpec, ServiceStamps, ServiceStatus, Stamp};
 pub use shell::{ShellDelta, ShellState};
 pub use state::{ActiveRun, LeftProcess, SessionMeta, SessionState};
+pub use terminal::{TerminalChange, TerminalEvent, TerminalEvents, TerminalLog};

@@ -96,6 +96,7 @@ fn lost_run(state: &SessionState, crash: Crash, run_id: &RunId, duration_us: u64
         changes: Default::default(),
         background_output: None,
         notices: vec![notice],
+        terminal: None,
     };
     Event::RunFinished { run_id: run_id.clone(), result: Box::new(result), delta: Box::new(ShellDelta::default()) }
 }

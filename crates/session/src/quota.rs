@@ -27,11 +27,19 @@ pub enum QuotaName {
     ServiceLogBytes,
     /// Bytes of the values in a session's keyed store. Old values are dropped first.
     KvBytesPerSession,
+    /// Processes of all shells, services and programs of one agent.
+    ProcessesPerAgent,
+    /// Bytes of memory of all processes of one agent.
+    MemoryBytesPerAgent,
+    /// Sessions that an agent may create. The host may create more for it.
+    SessionsPerAgent,
+    /// Files and directories of a session.
+    FilesPerSession,
 }
 
 impl QuotaName {
     /// How many there are.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 14;
 
     /// All of them, in the order they are shown.
     pub const ALL: [Self; Self::COUNT] = [
@@ -45,6 +53,10 @@ impl QuotaName {
         Self::DiskBytesPerSession,
         Self::ServiceLogBytes,
         Self::KvBytesPerSession,
+        Self::ProcessesPerAgent,
+        Self::MemoryBytesPerAgent,
+        Self::SessionsPerAgent,
+        Self::FilesPerSession,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -59,6 +71,10 @@ impl QuotaName {
             Self::DiskBytesPerSession => "disk_bytes_per_session",
             Self::ServiceLogBytes => "service_log_bytes",
             Self::KvBytesPerSession => "kv_bytes_per_session",
+            Self::ProcessesPerAgent => "processes_per_agent",
+            Self::MemoryBytesPerAgent => "memory_bytes_per_agent",
+            Self::SessionsPerAgent => "sessions_per_agent",
+            Self::FilesPerSession => "files_per_session",
         }
     }
 
@@ -72,7 +88,11 @@ impl QuotaName {
         match self {
             Self::Services | Self::ServicesPerAgent => (0, 100_000),
             Self::LiveShells => (1, 100_000),
-            Self::Processes | Self::SessionProcesses => (1, 4_000_000),
+            Self::Processes | Self::SessionProcesses | Self::ProcessesPerAgent => (1, 4_000_000),
+            // A shell alone needs some.
+            Self::MemoryBytesPerAgent => (16 << 20, 1 << 50),
+            Self::SessionsPerAgent => (0, 100_000_000),
+            Self::FilesPerSession => (1, 1_000_000_000),
             Self::OutputBytesPerRun
             | Self::OutputBytesPerSession
             | Self::DiskBytesPerSession
@@ -90,6 +110,7 @@ impl QuotaName {
                 | Self::DiskBytesPerSession
                 | Self::ServiceLogBytes
                 | Self::KvBytesPerSession
+                | Self::MemoryBytesPerAgent
         )
     }
 }
@@ -130,6 +151,10 @@ impl Default for Quotas {
             (QuotaName::DiskBytesPerSession, 10 << 30),
             (QuotaName::ServiceLogBytes, 16 << 20),
             (QuotaName::KvBytesPerSession, 1 << 30),
+            (QuotaName::ProcessesPerAgent, 500),
+            (QuotaName::MemoryBytesPerAgent, 64 << 30),
+            (QuotaName::SessionsPerAgent, 10_000),
+            (QuotaName::FilesPerSession, 1_000_000),
         ] {
             quotas.set(name, limit);
         }

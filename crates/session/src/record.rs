@@ -232,6 +232,13 @@ pub enum Event {
         session_id: SessionId,
         /// Number of the record that it was forked at.
         at: u64,
+        /// The node whose records it has, if two nodes continued this session in different ways; none for a fork that a
+        /// caller requested.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diverged_on: Option<String>,
+        /// Notices for the next result.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notices: Vec<Notice>,
     },
     /// The session's processes are confined more tightly from this record on.
     SandboxChanged {
@@ -241,11 +248,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
+    /// A process of the session asked for a host that rooms may not connect to. Recorded once for each host and room.
+    NetworkRefused { host: String },
     /// A node owns the session from this record on. Only where nodes share a store.
     Owned {
         /// Its right to write.
         claim: Claim,
-        /// Why, in a word: `created`, `joined`, `owner_gone`.
+        /// Why, in a word: `created`, `joined`, `owner_gone`, `diverged`.
         because: String,
         /// The session as it is on this node, if it came from another.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,9 @@
 //! A command's result: what a caller gets, and what is stored so that a retry gets the same.
 
-use crate::{ByteString, RunId, Timestamp};
+use crate::{ByteString, RunId, SessionId, TerminalEvents, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +114,12 @@ pub enum NoticeCode {
     OutputDropped,
     /// The command reached the process limit.
     ProcessLimit,
+    /// Processes were killed because the agent's sessions used too much memory.
+    MemoryLimit,
+    /// The command failed, and the session's sandbox may be why.
+    Refused,
+    /// The command asked for a host that rooms may not connect to.
+    NetworkRefused,
     /// The command was killed at its timeout.
     TimedOut,
     /// The command moved to the background.
@@ -135,6 +142,8 @@ pub enum NoticeCode {
     KeptHereOnly,
     /// The session moved to another node.
     SessionMoved,
+    /// Two nodes continued the session in different ways, and one of the histories is kept as another session.
+    HistoryDiverged,
     /// A person held the session and ran commands in it.
     Held,
 }
@@ -224,6 +233,9 @@ pub struct RunResult {
     pub background_output: Option<ByteString>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<Notice>,
+    /// What happened at its terminal, if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<Box<TerminalEvents>>,
 }
 
 /// A run from the store.
@@ -250,6 +262,53 @@ pub struct StoredRun {
     pub ended_seq: Option<u64>,
 }
 
+/// A run among those of all sessions. They are ordered by when they started.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunKey {
+    /// When it started.
+    pub started_at: Timestamp,
+    pub session_id: SessionId,
+    /// Sequence number of the record that started it.
+    pub seq: u64,
+}
+
+impl fmt::Display for RunKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}/{}", self.started_at.as_nanosecond(), self.session_id, self.seq)
+    }
+}
+
+impl RunKey {
+    /// Reads what [`RunKey`] displays; `None` if it is something else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let [started_at, session_id, seq] = text.split('/').collect::<Vec<_>>().try_into().ok()?;
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits(started_at) || !digits(seq) {
+            return None;
+        }
+        Some(Self {
+            started_at: Timestamp::from_nanosecond(started_at.parse().ok()?).ok()?,
+            session_id: SessionId::parse(session_id).ok()?,
+            seq: seq.parse().ok()?,
+        })
+    }
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_reads_back_and_nothing_else_does() {
+        let started_at = "2026-11-17T03:38:14.000000123Z".parse().unwrap();
+        let key = RunKey { started_at, session_id: SessionId::parse("a.b:c-d").unwrap(), seq: 12 };
+        assert_eq!(RunKey::parse(&key.to_string()), Some(key));
+        for bad in ["", "1/a", "1/a/2/3", "-1/a/2", "1/a/+2", "1/.a/2", "1/a/", "/a/2", "1/a/99999999999999999999"] {
+            assert_eq!(RunKey::parse(bad), None, "{bad}");
+        }
+    }
 }

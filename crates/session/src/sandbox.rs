@@ -14,16 +14,20 @@ pub enum Sandbox {
     None,
     /// They read the system, write to their own directories, and reach no other process.
     Fence,
+    /// Like a fence, and they see only their own processes, a root directory of their own, and a network of their own
+    /// unless the host shares the machine's.
+    Room,
 }
 
 impl Sandbox {
     /// All of them, from the loosest to the tightest.
-    pub const ALL: [Self; 2] = [Self::None, Self::Fence];
+    pub const ALL: [Self; 3] = [Self::None, Self::Fence, Self::Room];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Fence => "fence",
+            Self::Room => "room",
         }
     }
 
@@ -44,7 +48,44 @@ impl FromStr for Sandbox {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|sandbox| sandbox.as_str() == text);
-        named.ok_or_else(|| format!("'{text}' is not a sandbox; use none or fence"))
+        named.ok_or_else(|| format!("'{text}' is not a sandbox; use none, fence or room"))
+    }
+}
+
+/// Which network the rooms of a node have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// Each session has a loopback device of its own, and no other.
+    #[default]
+    None,
+    /// That of the machine.
+    Full,
+}
+
+impl Network {
+    pub const ALL: [Self; 2] = [Self::None, Self::Full];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|network| network.as_str() == text);
+        named.ok_or_else(|| format!("'{text}' is not a network of rooms; use none or full"))
     }
 }
 
@@ -59,6 +100,14 @@ mod tests {
             assert_eq!(serde_json::to_value(sandbox).unwrap(), sandbox.as_str());
         }
         assert!(Sandbox::ALL.is_sorted() && Sandbox::default().is_none());
-        assert!("room".parse::<Sandbox>().unwrap_err().contains("none or fence"));
+        assert!("cell".parse::<Sandbox>().unwrap_err().contains("none, fence or room"));
+    }
+
+    #[test]
+    fn networks_are_read_back() {
+        for network in Network::ALL {
+            assert_eq!(network.as_str().parse(), Ok(network));
+        }
+        assert!("some".parse::<Network>().unwrap_err().contains("none or full"));
     }
 }

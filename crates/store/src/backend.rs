@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use shellkeep_redact::Redactor;
 use shellkeep_session::fold::ApplyError;
+use shellkeep_session::relocate::Relocation;
 use shellkeep_session::{
-    ByteString, Event, Message, Record, RunId, Sandbox, SessionId, SessionMeta, SessionState, ShellState, StoredResume,
-    StoredRun, Timestamp,
+    ByteString, Event, Message, Record, RunId, RunKey, Sandbox, SessionHold, SessionId, SessionMeta, SessionState,
+    ShellState, StoredResume, StoredRun, Timestamp,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,8 +56,20 @@ pub struct SessionSummary {
     pub generation: u64,
     /// Number of the last record.
     pub seq: u64,
+    /// How far its processes are confined.
+    pub sandbox: Sandbox,
+    /// The last hold that was not released; its time may be over.
+    pub hold: Option<Box<SessionHold>>,
     /// Why it cannot be loaded, if it cannot.
     pub damaged: Option<String>,
+}
+
+impl SessionSummary {
+    /// Sets its paths to where the data directory is now.
+    pub(crate) fn relocate(&mut self, relocation: &Relocation) {
+        relocation.meta(&mut self.meta);
+        relocation.path(&mut self.cwd);
+    }
 }
 
 /// The agent of a session. Agents have many sessions, so their names are shared.
@@ -96,6 +109,25 @@ pub trait Backend: Send {
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError>;
 
+    /// The same with the most recently active session first, from the one behind `after`. One that is unknown is before
+    /// all others.
+    fn recent(
+        &mut self,
+        agent: Option<&str>,
+        after: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionSummary>, BackendError> {
+        let mut all = self.list(agent, None, usize::MAX)?;
+        all.sort_by(|one, other| {
+            let by_time = other.last_active_at.cmp(&one.last_active_at);
+            by_time.then_with(|| one.meta.session_id.cmp(&other.meta.session_id))
+        });
+        let place = after.and_then(|after| all.iter().position(|one| one.meta.session_id == *after));
+        all.drain(..place.map_or(0, |place| place + 1));
+        all.truncate(limit);
+        Ok(all)
+    }
+
     /// The names of all sessions and of the agents they belong to, in no order. Called at every start, so it should not
     /// read the sessions themselves.
     fn names(&mut self) -> Result<Vec<Name>, BackendError> {
@@ -110,6 +142,9 @@ pub trait Backend: Send {
     /// Runs of a session, newest first: at most `limit` that started before the record `before`, without the bytes of
     /// their outputs. It costs the same however long the session's history is.
     fn runs(&mut self, session_id: &SessionId, before: u64, limit: usize) -> Result<Vec<StoredRun>, BackendError>;
+
+    /// Runs of all sessions, newest first: at most `limit` that come before `before`. It reads no session.
+    fn run_keys(&mut self, before: Option<&RunKey>, limit: usize) -> Result<Vec<RunKey>, BackendError>;
 
     /// The run that a caller's key started.
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError>;

@@ -11,12 +11,12 @@ mod requests;
 mod scrub;
 mod stories;
 
-use crate::{AppendError, Durability, OpenError, RecordOptions, RequestIndex, Store};
+use crate::{AllRuns, AppendError, Durability, OpenError, RecordOptions, RequestIndex, Store};
 use shellkeep_record::{Recording, Verdict, verify};
 use shellkeep_session::shell::{Function, Variable};
 use shellkeep_session::{
     AgentState, Author, Cause, Checkpoint, Content, Event, FilesAt, KvChange, KvRestored, KvRewound, KvValue, LeftOut,
-    Message, Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunResult, RunStatus, ServiceEnd,
+    Message, Notice, NoticeCode, Output, Ready, Record, RestartPolicy, RunId, RunKey, RunResult, RunStatus, ServiceEnd,
     ServiceId, ServiceSpec, ServiceStamps, ServiceStatus, SessionId, SessionMeta, SessionState, ShellDelta, ShellState,
     Stamp, Timestamp,
 };
@@ -306,7 +306,7 @@ impl Teller {
             kv: None,
             notices: vec![notice],
         });
-        teller.say(Event::Forked { session_id: id("other"), at: seq });
+        teller.say(Event::Forked { session_id: id("other"), at: seq, diverged_on: None, notices: Vec::new() });
         teller
     }
 
@@ -413,5 +413,6 @@ pub(super) fn result() -> RunResult {
         changes: Default::default(),
         background_output: None,
         notices: Vec::new(),
+        terminal: None,
     }
 }

@@ -6,9 +6,11 @@ use crate::feed_port::{FeedScrub, Gate, Woken};
 use crate::scheduler::{Request, Shared};
 use crate::store::Store;
 use crate::tail::Tail;
-use shellkeep_session::{Event, Record, SessionId};
+use shellkeep_record::SessionKey;
+use shellkeep_session::{Event, Record, SessionId, Timestamp};
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -19,6 +21,9 @@ pub struct FeedEntry {
     pub place: Mark,
     /// The epoch of the node's claim to the session; 0 where nodes share nothing.
     pub epoch: u64,
+    /// When its session was created, which tells apart sessions that had the same name one after another; none if that is
+    /// no longer known.
+    pub created_at: Option<Timestamp>,
     pub record: Record,
 }
 
@@ -34,8 +39,18 @@ pub struct FeedBatch {
 pub struct Feed {
     shared: Arc<Shared>,
     tail: Tail,
-    /// The epoch under which each session's next record is written.
-    epochs: HashMap<SessionId, u64>,
+    /// Which session each name means at the place up to which all is done.
+    origins: HashMap<SessionId, Origin>,
+    /// What the part that was read last changes of it; none for a session that is deleted there.
+    ahead: HashMap<SessionId, Option<Origin>>,
+}
+
+/// What records do not say about their session.
+#[derive(Debug, Clone, Copy, Default)]
+struct Origin {
+    /// The epoch under which its next record is written.
+    epoch: u64,
+    created_at: Option<Timestamp>,
 }
 
 /// What the rest of the node says to a reader outside the store.
@@ -73,7 +88,12 @@ impl Feed {
     fn new(shared: Arc<Shared>) -> Self {
         let from = shared.feed.mark().unwrap_or_default();
         let tail = Tail::new(shared.journal.directory().to_owned(), from);
-        Self { shared, tail, epochs: HashMap::new() }
+        Self { shared, tail, origins: HashMap::new(), ahead: HashMap::new() }
+    }
+
+    /// Where a session's recording is, and the key that proves it. It may be behind the journal, or gone with its session.
+    pub fn recording(&self, session_id: &SessionId) -> (PathBuf, SessionKey) {
+        (self.shared.recordings.directory(session_id), self.shared.recordings.key(session_id))
     }
 
     /// Continues at a place; at the oldest record that is left if it is none, or one that this journal does not have.
@@ -88,7 +108,7 @@ impl Feed {
             }
             None => oldest,
         };
-        self.epochs.clear();
+        self.origins.clear();
         self.tail.advance(from);
         self.shared.feed.set_mark(from);
         from
@@ -99,6 +119,7 @@ impl Feed {
     pub fn next_batch(&mut self) -> io::Result<Option<FeedBatch>> {
         let end = self.shared.journal.end();
         let Some(batch) = self.tail.next(&end)? else { return Ok(None) };
+        self.ahead.clear();
         let mut to = batch.mark;
         let mut entries = Vec::with_capacity(batch.entries.len());
         for (entry, place) in batch.entries.into_iter().zip(batch.places) {
@@ -107,14 +128,20 @@ impl Feed {
                 to = place;
                 break;
             }
-            let epoch = self.epoch_of(&record);
-            entries.push(FeedEntry { place, epoch, record });
+            let Origin { epoch, created_at } = self.origin_of(&record);
+            entries.push(FeedEntry { place, epoch, created_at, record });
         }
         Ok((to > self.tail.position()).then_some(FeedBatch { entries, to }))
     }
 
     /// Everything before a place is where it belongs: the journal need not keep it.
     pub fn done(&mut self, to: Mark) {
+        for (id, origin) in self.ahead.drain() {
+            match origin {
+                Some(origin) => self.origins.insert(id, origin),
+                None => self.origins.remove(&id),
+            };
+        }
         let is_past = to.segment > self.tail.position().segment;
         self.tail.advance(to);
         self.shared.feed.set_mark(to);
@@ -164,38 +191,44 @@ impl Feed {
         self.shared.feed.take_scrub()
     }
 
-    /// The epoch under which a record was written. Where nodes share a store, a session's records follow one that says so;
-    /// if that one is before what is read here, the session's state knows.
-    fn epoch_of(&mut self, record: &Record) -> u64 {
-        if !self.shared.feed.has_gate() {
-            return 0;
-        }
-        let id = &record.session_id;
-        if let Event::Owned { claim, .. } = &record.event {
-            self.epochs.insert(id.clone(), claim.epoch);
-        }
-        let epoch = match self.epochs.get(id) {
-            Some(epoch) => *epoch,
-            None => {
-                let epoch = self.epoch_from_state(id, record.seq);
-                self.epochs.insert(id.clone(), epoch);
-                epoch
+    /// Under which epoch a record was written, and when its session was created. Other records of the session say so; if
+    /// those are before what is read here, its state knows.
+    fn origin_of(&mut self, record: &Record) -> Origin {
+        let (id, is_gated) = (&record.session_id, self.shared.feed.has_gate());
+        let known = match self.ahead.get(id) {
+            Some(ahead) => *ahead,
+            None => self.origins.get(id).copied(),
+        };
+        let mut origin = match (&record.event, known) {
+            (_, Some(known)) => known,
+            (Event::SessionCreated { .. }, None) if !is_gated => Origin::default(),
+            (_, None) => {
+                let Origin { epoch, created_at } = self.origin_from_state(id, record.seq);
+                // The name may mean a later session by now.
+                Origin { epoch, created_at: created_at.filter(|created_at| *created_at <= record.at) }
             }
         };
-        if record.event.destroys() {
-            self.epochs.remove(id);
+        match &record.event {
+            Event::SessionCreated { meta, .. } => origin.created_at = Some(meta.created_at),
+            Event::Owned { claim, .. } if is_gated => origin.epoch = claim.epoch,
+            _ => {}
         }
-        epoch
+        self.ahead.insert(id.clone(), (!record.event.destroys()).then_some(origin));
+        origin
     }
 
-    fn epoch_from_state(&self, session_id: &SessionId, seq: u64) -> u64 {
+    fn origin_from_state(&self, session_id: &SessionId, seq: u64) -> Origin {
         let (answer, waiting) = mpsc::channel();
         let id = session_id.clone();
         self.shared.post(Request::Peek(Box::new(move |backend: Result<&mut dyn Backend, String>| {
             let state = backend.ok().and_then(|backend| backend.load(&id).ok()).flatten();
+            let origin = state.map(|state| Origin {
+                epoch: state.claims.of(seq).map_or(0, |claim| claim.epoch),
+                created_at: Some(state.meta.created_at),
+            });
             // The reader may be gone.
-            let _ = answer.send(state.and_then(|state| state.claims.of(seq).map(|claim| claim.epoch)));
+            let _ = answer.send(origin);
         })));
-        waiting.recv().ok().flatten().unwrap_or(0)
+        waiting.recv().ok().flatten().unwrap_or_default()
     }
 }

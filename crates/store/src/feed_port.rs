@@ -5,14 +5,23 @@ use crate::backend::Mark;
 use crate::error::ReadError;
 use crate::lock::hold;
 use shellkeep_redact::Redactor;
-use shellkeep_session::SessionId;
+use shellkeep_session::{OutOfReach, SessionId};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How much of the journal is kept for a reader outside that is behind. Beyond that its oldest records are dropped: a
+/// How much of the journal is kept for a reader outside that is behind, unless the host says otherwise. Beyond that its oldest records are dropped: a
 /// database that stays away must not fill the disk.
 pub const FEED_BEHIND_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+
+/// A reader outside the store.
+#[derive(Debug, Clone, Copy)]
+pub struct FeedOptions {
+    /// Whether records wait until a gate lets them out: where nodes share a store.
+    pub gated: bool,
+    /// How much of the journal is kept while the reader is behind.
+    pub most_bytes: u64,
+}
 
 /// After how long without an answer the reader outside is reported.
 const MOST_SILENCE: Duration = Duration::from_secs(5);
@@ -26,8 +35,8 @@ pub struct FeedScrub {
     pub session_id: SessionId,
     /// Finds it.
     pub redactor: Redactor,
-    /// Takes why it failed, if it did.
-    pub answer: oneshot::Sender<Result<(), String>>,
+    /// Takes what the reader cannot reach, or why it failed.
+    pub answer: oneshot::Sender<Result<Vec<OutOfReach>, String>>,
 }
 
 /// What a wait ended with.
@@ -44,6 +53,8 @@ pub enum Woken {
 /// What the store and its reader outside share.
 #[derive(Default)]
 pub(crate) struct FeedPort {
+    /// How much of the journal is kept for it.
+    most_bytes: u64,
     inner: Mutex<Inner>,
     changed: Condvar,
 }
@@ -67,9 +78,10 @@ struct Inner {
 
 impl FeedPort {
     /// A port for a reader that is about to start; it needs everything from a segment on.
-    pub(crate) fn from_segment(segment: u64, needs_gate: bool) -> Self {
-        let inner = Inner { mark: Some(Mark { segment, offset: 0 }), needs_gate, ..Inner::default() };
-        Self { inner: Mutex::new(inner), changed: Condvar::new() }
+    pub(crate) fn from_segment(segment: u64, options: FeedOptions) -> Self {
+        let FeedOptions { gated, most_bytes } = options;
+        let inner = Inner { mark: Some(Mark { segment, offset: 0 }), needs_gate: gated, ..Inner::default() };
+        Self { most_bytes, inner: Mutex::new(inner), changed: Condvar::new() }
     }
 
     /// Everything before this place is where it belongs; none if there is no reader.
@@ -139,10 +151,15 @@ impl FeedPort {
         })
     }
 
-    /// Asks the reader to mask a secret in what it has written; nothing to do if there is no reader.
-    pub(crate) async fn scrub(&self, session_id: &SessionId, redactor: &Redactor) -> Result<(), ReadError> {
+    /// Asks the reader to mask a secret in what it has written; nothing to do if there is no reader. Returns what it cannot
+    /// reach.
+    pub(crate) async fn scrub(
+        &self,
+        session_id: &SessionId,
+        redactor: &Redactor,
+    ) -> Result<Vec<OutOfReach>, ReadError> {
         if self.mark().is_none() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let (answer, waiting) = oneshot::channel();
         let scrub = FeedScrub { session_id: session_id.clone(), redactor: redactor.clone(), answer };
@@ -161,15 +178,15 @@ impl FeedPort {
         let inner = hold(&self.inner);
         let dropped = (inner.dropped > 0).then(|| {
             format!(
-                "History lacks {} bytes of the journal: the history database was away for so long that the journal \
-                 reached its limit of {FEED_BEHIND_BYTES} bytes.",
-                inner.dropped
+                "History lacks {} bytes of the journal: the history database or broker was away for so long that the journal \
+                 reached its limit of {} bytes (history_behind_bytes).",
+                inner.dropped, self.most_bytes
             )
         });
         let silent = inner.waits_since.map(|since| since.elapsed()).filter(|waited| *waited > MOST_SILENCE);
         let silent = silent.map(|waited| {
             format!(
-                "The history database has not answered for {} s; the journal keeps what it lacks.",
+                "The history database or broker has not answered for {} s; the journal keeps what it lacks.",
                 waited.as_secs()
             )
         });
@@ -203,12 +220,12 @@ impl FeedPort {
     }
 
     /// The first segment that the reader needs, if others need those from `others` on. What is too far behind is dropped.
-    pub(crate) fn needs_from(&self, others: u64, most: u64, size: impl Fn(u64) -> u64) -> u64 {
+    pub(crate) fn needs_from(&self, others: u64, size: impl Fn(u64) -> u64) -> u64 {
         let mut inner = hold(&self.inner);
         let Some(mark) = inner.mark.filter(|mark| mark.segment < others) else { return others };
         let mut kept: u64 = (mark.segment..others).map(&size).sum();
         let mut from = mark.segment;
-        while kept > most && from < others {
+        while kept > self.most_bytes && from < others {
             let bytes = size(from);
             (kept, inner.dropped) = (kept - bytes, inner.dropped + bytes);
             metrics::counter!("shellkeep_history_dropped_bytes_total").increment(bytes);
@@ -232,20 +249,21 @@ mod tests {
 
     #[test]
     fn segments_stay_until_the_reader_is_past_them_but_not_without_limit() {
-        assert_eq!(FeedPort::default().needs_from(7, 100, |_| 10), 7, "nobody reads");
-        let port = FeedPort::from_segment(3, false);
-        assert_eq!(port.needs_from(7, 100, |_| 10), 3);
+        assert_eq!(FeedPort::default().needs_from(7, |_| 10), 7, "nobody reads");
+        let port = FeedPort::from_segment(3, FeedOptions { gated: false, most_bytes: 40 });
+        assert_eq!(port.needs_from(7, |_| 10), 3);
         port.set_mark(Mark { segment: 5, offset: 9 });
-        assert_eq!(port.needs_from(7, 100, |_| 10), 5);
+        assert_eq!(port.needs_from(7, |_| 10), 5);
         assert!(port.problems().is_empty());
-        assert_eq!(port.needs_from(9, 25, |_| 10), 7, "two of four segments are dropped");
+        assert_eq!(port.needs_from(9, |_| 15), 7, "two of four segments are dropped");
         assert_eq!(port.mark(), Some(Mark { segment: 7, offset: 0 }));
-        assert!(port.problems()[0].contains("lacks 20 bytes"), "{:?}", port.problems());
+        assert!(port.problems()[0].contains("lacks 30 bytes"), "{:?}", port.problems());
     }
 
     #[test]
     fn what_needs_a_gate_waits_for_it() {
-        let (port, id) = (FeedPort::from_segment(1, true), SessionId::parse("s").unwrap());
+        let (port, id) =
+            (FeedPort::from_segment(1, FeedOptions { gated: true, most_bytes: 1 }), SessionId::parse("s").unwrap());
         assert!(!port.may_leave(&id, 1));
         port.set_gate(Arc::new(|_, seq| seq < 2));
         assert_eq!(port.wait(Duration::ZERO), Woken::News);

@@ -22,7 +22,7 @@ use files::{AppliedFile, Counts, MetaFile, SessionFiles};
 use resumes::{Resumes, StoredResumes};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    Event, FORMAT_VERSION, Message, Record, RunId, SessionId, SessionState, ShellState, StoredResume, StoredRun,
+    Event, FORMAT_VERSION, Message, Record, RunId, RunKey, SessionId, SessionState, ShellState, StoredResume, StoredRun,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -293,6 +293,11 @@ impl Backend for FilesystemBackend {
         let runs =
             if self.healthy(session_id)? { runs::newest(&self.files(session_id), before, limit)? } else { Vec::new() };
         Ok(runs.into_iter().map(listed_run).collect())
+    }
+
+    fn run_keys(&mut self, before: Option<&RunKey>, limit: usize) -> Result<Vec<RunKey>> {
+        let sessions = self.ids()?.into_iter().map(|id| (self.files(&id), id));
+        runs::newest_of_all(sessions, before, limit)
     }
 
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>> {

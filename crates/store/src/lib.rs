@@ -17,8 +17,10 @@
 //! - `scheduler`: the thread that gives the readers their turns.
 //! - [`recordings`]: the sessions' recordings, and what happens when one cannot be written.
 //! - [`feed`]: the journal for a reader outside the store; `feed_port` is what both sides share.
+//! - `all_runs`: the runs of all sessions, newest first.
 //! - `request_index`: what a caller's keys started; `requests` are those that the backend may lack.
 //! - [`depth`]: JSON that is nested too deeply.
+//! - [`find`]: finds sessions by words, in an order.
 //! - `follow`: followers of a session's new records.
 //! - [`mask`]: a session's state without a secret.
 //! - [`tokens`]: the agents' tokens, in a separate file.
@@ -29,6 +31,7 @@
 //! - [`audit`]: who changed permissions or deleted something, and rejected requests.
 //! - [`backend`]: the backend trait; `memory`, `filesystem` and `sqlite` are the backends.
 
+mod all_runs;
 pub mod anchor;
 pub mod audit;
 pub mod backend;
@@ -44,6 +47,7 @@ pub mod fault;
 pub mod feed;
 pub mod feed_port;
 mod filesystem;
+pub mod find;
 mod follow;
 pub mod identity;
 pub mod journal;
@@ -72,6 +76,7 @@ pub mod sum;
 mod tail;
 pub mod tokens;
 
+pub use all_runs::AllRuns;
 pub use anchor::{AnchorOptions, AnchorPlace};
 pub use audit::{AuditEntry, AuditTrail};
 pub use backend::{Backend, BackendError, Entry, Mark, Name, SessionSummary};
@@ -79,7 +84,8 @@ pub use deleted::DeletedSession;
 pub use ended::EndedSessions;
 pub use error::{Durability, OpenError, ReadError, SyncError};
 pub use feed::{Feed, FeedBatch, FeedControl, FeedEntry};
-pub use feed_port::{FEED_BEHIND_BYTES, FeedScrub, Gate, Woken};
+pub use feed_port::{FEED_BEHIND_BYTES, FeedOptions, FeedScrub, Gate, Woken};
+pub use find::{Find, Found, SessionFilter, SessionOrder};
 pub use follow::Followers;
 pub use identity::{Arrival, CopyOf, Home};
 pub use journal::AppendError;
@@ -88,8 +94,8 @@ pub use keyed::{Keyed, KeyedEntry, KeyedError, KeyedUse};
 pub use mask::masked_state;
 pub use pending::{Deletion, FileChange, Pending};
 pub use quotas::QuotaFile;
-pub use recordings::{FeedOptions, RecordOptions};
+pub use recordings::RecordOptions;
 pub use request_index::RequestIndex;
 pub use sealed::Survives;
-pub use store::{Store, StoreHold};
+pub use store::{Store, StoreHold, StoreScrubbed};
 pub use tokens::{ConsoleRight, ReaderRole, TokenBearer, TokenFile, TokenRecord};

@@ -8,7 +8,7 @@ use crate::mask;
 use shellkeep_record::Masker;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    Event, Message, Record, ResumeMark, RunId, SessionId, SessionState, ShellState, StoredResume, StoredRun,
+    Event, Message, Record, ResumeMark, RunId, RunKey, SessionId, SessionState, ShellState, StoredResume, StoredRun,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -155,6 +155,8 @@ impl Backend for MemoryBackend {
             cwd: session.state.shell.cwd.clone(),
             generation: session.state.generation,
             seq: session.state.seq,
+            sandbox: session.state.sandbox,
+            hold: session.state.hold.clone(),
             damaged: session.damaged.clone(),
         });
         Ok(summaries.collect())
@@ -169,6 +171,22 @@ impl Backend for MemoryBackend {
         let session = self.healthy(session_id)?;
         let runs = session.into_iter().flat_map(|session| session.runs.range(..before).rev());
         Ok(runs.take(limit).map(|(_, run)| listed_run(run.clone())).collect())
+    }
+
+    fn run_keys(&mut self, before: Option<&RunKey>, limit: usize) -> Result<Vec<RunKey>, BackendError> {
+        let key = |id: &SessionId, run: &StoredRun| RunKey {
+            started_at: run.started_at,
+            session_id: id.clone(),
+            seq: run.seq,
+        };
+        let keys = self.sessions.iter().flat_map(|(id, session)| {
+            let older = session.runs.values().rev().map(move |run| key(id, run));
+            older.filter(|key| before.is_none_or(|before| key < before)).take(limit)
+        });
+        let mut keys: Vec<RunKey> = keys.collect();
+        keys.sort_unstable_by(|one, other| other.cmp(one));
+        keys.truncate(limit);
+        Ok(keys)
     }
 
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError> {

@@ -135,7 +135,7 @@ impl Store {
         let Prepared { first, oldest, after } = prepare(data_dir, backend.as_ref(), options.accept_loss)?;
         let is_ahead = scheduler::has_lost_its_end(&directory, backend.applied());
         let recordings = record(Some(&directory))?;
-        let feed = options.feed.map(|feed| FeedPort::from_segment(oldest, feed.gated)).unwrap_or_default();
+        let feed = options.feed.map(|feed| FeedPort::from_segment(oldest, feed)).unwrap_or_default();
         let options = JournalOptions {
             first,
             after,
@@ -147,7 +147,7 @@ impl Store {
         };
         let not_writable = |error: io::Error| OpenError::not_writable(&directory, &error);
         let journal = Journal::begin(options, Arc::clone(&faults), Arc::clone(&problems)).map_err(not_writable)?;
-        let shared = Arc::new(Shared::new(journal, faults, problems, feed));
+        let shared = Arc::new(Shared::new(journal, faults, problems, feed, Arc::clone(&set)));
         let recorder = recordings.map(|recordings| RecordingReader::new(recordings, &directory, backend.id(), oldest));
         let scheduler = Scheduler::new(Arc::clone(&shared), backend, recorder, Found { oldest, is_ahead });
         let thread = std::thread::Builder::new()

@@ -5,6 +5,7 @@ use crate::anchor::{Anchor, AnchorOptions};
 use crate::backend::Mark;
 use crate::error::{Durability, OpenError};
 use crate::fault::{Faults, Point};
+use crate::feed_port::FeedOptions;
 use crate::key;
 use crate::lock::{self, hold};
 use crate::problems::Problems;
@@ -60,13 +61,6 @@ pub struct RecordOptions {
     pub anchor: Option<AnchorOptions>,
     /// Whether a reader outside the store follows the journal, and what it may read.
     pub feed: Option<FeedOptions>,
-}
-
-/// A reader outside the store.
-#[derive(Debug, Clone, Copy)]
-pub struct FeedOptions {
-    /// Whether records wait until a gate lets them out: where nodes share a store.
-    pub gated: bool,
 }
 
 impl Default for RecordOptions {

@@ -182,6 +182,8 @@ impl Scheduler {
         self.scrub_those_ready();
         if before != mark {
             self.background.answer_flushes();
+            // History copies what was signed.
+            self.shared.feed.wake();
         }
         turn == Turn::Worked
     }

@@ -17,7 +17,8 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    AgentState, ByteString, Message, RunId, SessionId, SessionState, ShellState, StoredResume, StoredRun,
+    AgentState, ByteString, Message, RunId, RunKey, SessionId, SessionState, ShellState, StoredResume, StoredRun,
+    Timestamp,
 };
 use space::Space;
 use std::collections::{BTreeMap, HashMap};
@@ -68,6 +69,27 @@ impl SqliteBackend {
             Some(SessionRow { intact: false, .. }) => Err(changed("its row")),
             row => Ok(row),
         }
+    }
+
+    /// Sessions as a list shows them, without the rest of the shell.
+    fn summaries(&self, condition: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<SessionSummary>, BackendError> {
+        let sql = format!(
+            "SELECT last_active_at, cwd, generation, seq, pending, NULL, damaged, meta, 0, {} AND {}, id \
+             FROM sessions LEFT JOIN origins ON session = id {condition}",
+            HEAD.holds(),
+            META.holds()
+        );
+        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
+        let read = |row: &Row<'_>| Ok((row.get::<_, String>(10)?, SessionRow::read(row)?));
+        let rows = statement.query_map(values, read).map_err(failed)?;
+        let mut summaries = Vec::new();
+        for row in rows {
+            let (id, row) = row.map_err(failed)?;
+            if let Ok(session_id) = SessionId::parse(&id) {
+                summaries.push(row.summary(&session_id));
+            }
+        }
+        Ok(summaries)
     }
 
     /// Puts the rows of one kind over what is there already.
@@ -180,28 +202,36 @@ impl Backend for SqliteBackend {
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError> {
         let condition = if agent.is_some() { "agent = ?3 AND" } else { "?3 IS NULL AND" };
-        // A list shows neither what is pending nor the rest of the shell, so they are not read.
-        let sql = format!(
-            "SELECT last_active_at, cwd, generation, seq, NULL, NULL, damaged, meta, 0, {} AND {}, id \
-             FROM sessions LEFT JOIN origins ON session = id \
-             WHERE {condition} id > ?1 ORDER BY id LIMIT ?2",
-            HEAD.holds(),
-            META.holds()
-        );
-        let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
         // No id is empty, so every id is greater than the empty text.
         let after = after.map_or("", SessionId::as_str);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let read = |row: &Row<'_>| Ok((row.get::<_, String>(10)?, SessionRow::read(row)?));
-        let rows = statement.query_map(params![after, limit, agent], read).map_err(failed)?;
-        let mut summaries = Vec::new();
-        for row in rows {
-            let (id, row) = row.map_err(failed)?;
-            if let Ok(session_id) = SessionId::parse(&id) {
-                summaries.push(row.summary(&session_id));
+        self.summaries(&format!("WHERE {condition} id > ?1 ORDER BY id LIMIT ?2"), params![after, limit, agent])
+    }
+
+    fn recent(
+        &mut self,
+        agent: Option<&str>,
+        after: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Vec<SessionSummary>, BackendError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let condition = if agent.is_some() { "agent = ?1" } else { "?1 IS NULL" };
+        let order = "ORDER BY last_active_at DESC, id LIMIT ?2";
+        let place = match after {
+            Some(id) => {
+                let sql = "SELECT last_active_at FROM sessions WHERE id = ?1";
+                let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+                let at = statement.query_row([id.as_str()], |row| row.get::<_, String>(0)).optional();
+                at.map_err(failed)?.map(|at| (at, id))
             }
-        }
-        Ok(summaries)
+            None => None,
+        };
+        let Some((at, id)) = place else {
+            return self.summaries(&format!("WHERE {condition} {order}"), params![agent, limit]);
+        };
+        let behind = "last_active_at <= ?3 AND (last_active_at < ?3 OR id > ?4)";
+        let condition = format!("WHERE {condition} AND {behind} {order}");
+        self.summaries(&condition, params![agent, limit, at, id.as_str()])
     }
 
     fn names(&mut self) -> Result<Vec<Name>, BackendError> {
@@ -242,6 +272,30 @@ impl Backend for SqliteBackend {
             runs.push(listed_run(read_run(row)?));
         }
         Ok(runs)
+    }
+
+    fn run_keys(&mut self, before: Option<&RunKey>, limit: usize) -> Result<Vec<RunKey>, BackendError> {
+        // All columns are in the index. Times are compared as text, so runs that started within a microsecond of each
+        // other may be in another order.
+        let sql = "SELECT started_at, session, seq FROM runs INDEXED BY runs_by_start \
+                   WHERE (started_at, session, seq) < (?1, ?2, ?3) \
+                   ORDER BY started_at DESC, session DESC, seq DESC LIMIT ?4";
+        let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
+        let (at, session, seq) = match before {
+            Some(key) => (key.started_at.to_string(), key.session_id.as_str(), int(key.seq)),
+            None => (Timestamp::MAX.to_string(), "", 0),
+        };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut rows = statement.query(params![at, session, seq, limit]).map_err(failed)?;
+        let mut keys = Vec::new();
+        while let Some(row) = rows.next().map_err(failed)? {
+            let text = |index| row.get::<_, String>(index).map_err(failed);
+            // A run whose row was changed is reported by those who read it.
+            if let (Ok(started_at), Ok(session_id)) = (time(&text(0)?), SessionId::parse(&text(1)?)) {
+                keys.push(RunKey { started_at, session_id, seq: uint(row.get(2).map_err(failed)?) });
+            }
+        }
+        Ok(keys)
     }
 
     fn run_by_request(&mut self, session_id: &SessionId, request_id: &str) -> Result<Option<StoredRun>, BackendError> {

@@ -14,7 +14,7 @@ use crate::recordings::{RecordingSet, Recordings};
 use crate::scheduler::{Read, Request, Scrub, Shared};
 use shellkeep_record::{PublicKey, Scrubbed, SessionKey};
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Message, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use shellkeep_session::{Message, OutOfReach, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
@@ -42,6 +42,15 @@ pub(crate) struct Held {
     pub home: Home,
     #[expect(dead_code, reason = "it is only held")]
     pub lock: File,
+}
+
+/// What a scrub of a session masked, and what it could not.
+#[derive(Debug)]
+pub struct StoreScrubbed {
+    /// What was masked in the recording and in files.
+    pub masked: Scrubbed,
+    /// Copies outside of the store.
+    pub out_of_reach: Vec<OutOfReach>,
 }
 
 /// While this exists, a store's backend and recordings do not change.
@@ -164,10 +173,7 @@ impl Store {
         let (agent, after) = (agent.map(str::to_owned), after.cloned());
         let mut listed = self.ask(move |backend| backend.list(agent.as_deref(), after.as_ref(), limit)).await?;
         let relocation = self.home().relocation();
-        for summary in &mut listed {
-            relocation.meta(&mut summary.meta);
-            relocation.path(&mut summary.cwd);
-        }
+        listed.iter_mut().for_each(|summary| summary.relocate(relocation));
         Ok(listed)
     }
 
@@ -278,18 +284,21 @@ impl Store {
         session_id: &SessionId,
         redactor: &Redactor,
         outputs: Option<PathBuf>,
-    ) -> Result<Scrubbed, ReadError> {
+    ) -> Result<StoreScrubbed, ReadError> {
         let shared = match &self.inner.kind {
-            Kind::Memory { memory, .. } => return hold(memory).scrub(session_id, redactor, outputs),
+            Kind::Memory { memory, .. } => {
+                let masked = hold(memory).scrub(session_id, redactor, outputs)?;
+                return Ok(StoreScrubbed { masked, out_of_reach: Vec::new() });
+            }
             Kind::Journalled { shared, .. } => shared,
         };
         let (answer, waiting) = oneshot::channel();
         let (about, finds) = (session_id.clone(), redactor.clone());
         shared.post(Request::Scrub(Scrub { session_id: about, redactor: finds, outputs, answer }));
         let closed = || Err(ReadError::Unavailable { reason: "the store is closed".to_owned() });
-        let scrubbed = waiting.await.unwrap_or_else(|_| closed())?;
-        shared.feed.scrub(session_id, redactor).await?;
-        Ok(scrubbed)
+        let masked = waiting.await.unwrap_or_else(|_| closed())?;
+        let out_of_reach = shared.feed.scrub(session_id, redactor).await?;
+        Ok(StoreScrubbed { masked, out_of_reach })
     }
 
     /// Waits until the backend has every record appended before. Recordings may still be behind.
@@ -357,7 +366,6 @@ impl Store {
         self.put(When::After(None), question).await
     }
 
-    /// The same for a query about one session, for which only that session's records must have been applied.
     /// What it shares with the thread behind the journal; memory has none.
     pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
         match &self.inner.kind {
@@ -366,6 +374,7 @@ impl Store {
         }
     }
 
+    /// The same for a query about one session, for which only that session's records must have been applied.
     pub(crate) async fn ask_about<T, F>(&self, session_id: &SessionId, question: F) -> Result<T, ReadError>
     where
         T: Send + 'static,

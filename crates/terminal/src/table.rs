@@ -4,6 +4,7 @@
 use crate::colour::Colour;
 use crate::words;
 use shellkeep_session::Timestamp;
+use std::borrow::Cow;
 
 /// Spaces between two columns.
 const GAP: usize = 2;
@@ -100,12 +101,13 @@ impl From<&str> for Cell {
 }
 
 /// What a column holds, and what happens to it where there is no room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    title: &'static str,
+    title: Cow<'static, str>,
     is_number: bool,
     cut: Cut,
     may_be_left_out: bool,
+    is_optional: bool,
 }
 
 /// When a column loses letters for want of room.
@@ -118,28 +120,33 @@ enum Cut {
 
 impl Column {
     /// Text, cut with `…` where there is no room.
-    pub const fn text(title: &'static str) -> Self {
-        Self { title, is_number: false, cut: Cut::First, may_be_left_out: false }
+    pub fn text(title: impl Into<Cow<'static, str>>) -> Self {
+        Self { title: title.into(), is_number: false, cut: Cut::First, may_be_left_out: false, is_optional: false }
     }
 
     /// A name that people type again: cut only after all text is.
-    pub const fn id(title: &'static str) -> Self {
-        Self { title, is_number: false, cut: Cut::Last, may_be_left_out: false }
+    pub fn id(title: impl Into<Cow<'static, str>>) -> Self {
+        Self { title: title.into(), is_number: false, cut: Cut::Last, may_be_left_out: false, is_optional: false }
     }
 
     /// Words that are never cut: a status, a time, a short id.
-    pub const fn word(title: &'static str) -> Self {
-        Self { title, is_number: false, cut: Cut::Never, may_be_left_out: false }
+    pub fn word(title: impl Into<Cow<'static, str>>) -> Self {
+        Self { title: title.into(), is_number: false, cut: Cut::Never, may_be_left_out: false, is_optional: false }
     }
 
     /// Numbers and sizes, aligned to the right and never cut.
-    pub const fn number(title: &'static str) -> Self {
-        Self { title, is_number: true, cut: Cut::Never, may_be_left_out: false }
+    pub fn number(title: impl Into<Cow<'static, str>>) -> Self {
+        Self { title: title.into(), is_number: true, cut: Cut::Never, may_be_left_out: false, is_optional: false }
     }
 
     /// Left out on a terminal that is too narrow; the last such column goes first.
-    pub const fn if_room(self) -> Self {
+    pub fn if_room(self) -> Self {
         Self { may_be_left_out: true, ..self }
+    }
+
+    /// As `if_room`, and left out where no row has a value for it, however wide the terminal is.
+    pub fn if_any(self) -> Self {
+        Self { may_be_left_out: true, is_optional: true, ..self }
     }
 }
 
@@ -151,9 +158,9 @@ impl From<&'static str> for Column {
 
 /// Rows of cells under their columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table<const N: usize> {
-    columns: [Column; N],
-    rows: Vec<[Cell; N]>,
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
 }
 
 /// A column that is shown: its place, and its width on the screen.
@@ -163,10 +170,20 @@ struct Shown {
     width: usize,
 }
 
-impl<const N: usize> Table<N> {
+impl Table {
     /// A table of these rows.
-    pub fn new(columns: [Column; N], rows: Vec<[Cell; N]>) -> Self {
-        Self { columns, rows }
+    pub fn new<const N: usize>(columns: [Column; N], rows: Vec<[Cell; N]>) -> Self {
+        Self { columns: columns.into(), rows: rows.into_iter().map(Into::into).collect() }
+    }
+
+    /// A table whose columns are known when it is made. A row has a cell for each of them.
+    pub fn of_columns(columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Self {
+        let width = columns.len();
+        let fitted = |mut row: Vec<Cell>| {
+            row.resize(width, Cell::default());
+            row
+        };
+        Self { columns, rows: rows.into_iter().map(fitted).collect() }
     }
 
     /// Whether it has no rows.
@@ -176,7 +193,7 @@ impl<const N: usize> Table<N> {
 
     /// For a program: one line a row, tabs between the values, no header.
     pub fn tabbed(&self) -> String {
-        let line = |row: &[Cell; N]| row.each_ref().map(|cell| cell.full.as_str()).join("\t") + "\n";
+        let line = |row: &Vec<Cell>| row.iter().map(Cell::full).collect::<Vec<_>>().join("\t") + "\n";
         self.rows.iter().map(line).collect()
     }
 
@@ -224,20 +241,24 @@ impl<const N: usize> Table<N> {
 
     /// The columns that are shown, as wide as there is room for.
     fn fitted(&self, width: Option<usize>, wide: bool) -> Vec<Shown> {
-        let mut columns: Vec<Shown> = (0..N)
+        let says_nothing = |place: usize| self.rows.iter().all(|row| row[place].says_nothing());
+        let mut columns: Vec<Shown> = (0..self.columns.len())
+            .filter(|place| wide || !self.columns[*place].is_optional || !says_nothing(*place))
             .map(|place| {
                 let texts = self.rows.iter().map(|row| words::width(&row[place].text(wide)));
-                let title = words::width(self.columns[place].title);
+                let title = words::width(&self.columns[place].title);
                 Shown { place, width: texts.max().unwrap_or(0).max(title) }
             })
             .collect();
         let Some(limit) = width else { return columns };
-        let total = |columns: &[Shown]| columns.iter().map(|shown| shown.width + GAP).sum::<usize>() - GAP;
-        let says_nothing = |place: usize| self.rows.iter().all(|row| row[place].says_nothing());
+        let total =
+            |columns: &[Shown]| columns.iter().map(|shown| shown.width + GAP).sum::<usize>().saturating_sub(GAP);
         let least = |shown: &Shown| {
             if self.columns[shown.place].cut == Cut::Never { shown.width } else { NARROWEST.min(shown.width) }
         };
-        let is_tight = |columns: &[Shown]| columns.iter().map(|shown| least(shown) + GAP).sum::<usize>() - GAP > limit;
+        let is_tight = |columns: &[Shown]| {
+            columns.iter().map(|shown| least(shown) + GAP).sum::<usize>().saturating_sub(GAP) > limit
+        };
         // First what says nothing, then what is least wanted, then letters of the longest texts.
         while total(&columns) > limit {
             let may_go = |shown: &Shown| self.columns[shown.place].may_be_left_out;
@@ -266,7 +287,7 @@ impl<const N: usize> Table<N> {
 mod tests {
     use super::*;
 
-    fn table() -> Table<4> {
+    fn table() -> Table {
         let columns = [Column::text("name"), Column::number("files"), Column::word("pid").if_room(), "command".into()];
         let row = |name: &str, files: &str, pid: &str, command: &str| [name, files, pid, command].map(Cell::new);
         Table::new(
@@ -307,6 +328,18 @@ mod tests {
         let long = "a-name-of-some-length";
         let table = Table::new(columns, vec![[long, "-", "running"].map(Cell::new)]);
         assert_eq!(table.aligned(Some(32), false), format!("NAME                   STATUS\n{long}  running\n"));
+    }
+
+    #[test]
+    fn a_column_that_few_use_is_shown_where_a_row_has_a_value() {
+        let table = |held: &str| {
+            let columns = [Column::id("session"), Column::text("held").if_any()];
+            Table::new(columns, vec![["demo", "-"].map(Cell::new), ["notes", held].map(Cell::new)])
+        };
+        assert_eq!(table("-").aligned(Some(80), false), "SESSION\ndemo\nnotes\n");
+        assert_eq!(table("ann").aligned(Some(80), false), "SESSION  HELD\ndemo     -\nnotes    ann\n");
+        assert_eq!(table("-").wide(false), "SESSION  HELD\ndemo     -\nnotes    -\n");
+        assert_eq!(table("-").tabbed(), "demo\t-\nnotes\t-\n");
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub fn label(name: &str) -> String {
         Some(QuotaName::DiskBytesPerSession) => "disk/session".to_owned(),
         Some(QuotaName::ServiceLogBytes) => "log/service".to_owned(),
         Some(QuotaName::KvBytesPerSession) => "kv/session".to_owned(),
+        Some(QuotaName::ProcessesPerAgent) => "procs/agent".to_owned(),
+        Some(QuotaName::MemoryBytesPerAgent) => "memory/agent".to_owned(),
+        Some(QuotaName::SessionsPerAgent) => "sessions/agent".to_owned(),
+        Some(QuotaName::FilesPerSession) => "files/session".to_owned(),
         _ => words::clean(name).replace('_', " "),
     }
 }

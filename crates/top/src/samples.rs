@@ -145,6 +145,7 @@ pub fn session(id: &str, live: bool) -> Session {
         generation: 2,
         seq: 1234,
         forked_from: None,
+        sandbox: None,
         held: None,
         deleted: None,
     }

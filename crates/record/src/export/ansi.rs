@@ -52,9 +52,31 @@ pub struct Span {
 /// An output for a terminal, without what could do harm there: only text, colours and movements are left. Lines end as a
 /// terminal without a driver needs it.
 pub fn harmless(text: &str) -> String {
-    let mut harmless = Harmless { out: String::with_capacity(text.len() + text.len() / 16) };
+    let out = String::with_capacity(text.len() + text.len() / 16);
+    let mut harmless = Harmless { out, is_screen: false };
     Parser::new().advance(&mut harmless, text.as_bytes());
     harmless.out
+}
+
+/// The output of a program on a terminal, piece by piece. It may also switch to the other screen, hide the cursor, scroll a
+/// part of the screen and draw lines, which [`Pieces::finish`] takes back.
+#[derive(Default)]
+pub struct Pieces {
+    parser: Parser,
+}
+
+impl Pieces {
+    /// The next piece; what is cut at its end comes with the one after it.
+    pub fn next(&mut self, bytes: &[u8]) -> String {
+        let mut harmless = Harmless { out: String::with_capacity(bytes.len()), is_screen: true };
+        self.parser.advance(&mut harmless, bytes);
+        harmless.out
+    }
+
+    /// What brings the terminal back.
+    pub fn finish(self) -> &'static str {
+        "\u{1b}[r\u{1b}[?1049l\u{1b}[?25h\u{1b}(B\u{1b}[0m"
+    }
 }
 
 /// An output as lines of a terminal that is as long as needed.
@@ -73,7 +95,12 @@ pub fn plain(text: &str) -> String {
 
 struct Harmless {
     out: String,
+    /// Whether it may draw on a whole screen.
+    is_screen: bool,
 }
+
+/// The modes that a program on a whole screen may set: the cursor, the other screen.
+const SCREEN_MODES: [u16; 2] = [25, 1049];
 
 impl Perform for Harmless {
     fn print(&mut self, c: char) {
@@ -90,8 +117,23 @@ impl Perform for Harmless {
         }
     }
 
+    fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, last: u8) {
+        let is_drawing = matches!((intermediates, last), (b"(", b'0' | b'B') | (b"", b'7' | b'8' | b'M'));
+        if self.is_screen && !ignore && is_drawing {
+            self.out.push(ESCAPE);
+            self.out.extend(intermediates.iter().chain([&last]).map(|byte| char::from(*byte)));
+        }
+    }
+
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, last: char) {
-        if ignore || !intermediates.is_empty() || !HARMLESS.contains(last) {
+        if self.is_screen && !ignore && intermediates == b"?" && matches!(last, 'h' | 'l') {
+            for mode in params.iter().flatten().filter(|mode| SCREEN_MODES.contains(mode)) {
+                let _ = write!(self.out, "{ESCAPE}[?{mode}{last}");
+            }
+            return;
+        }
+        let is_harmless = HARMLESS.contains(last) || (self.is_screen && last == 'r');
+        if ignore || !intermediates.is_empty() || !is_harmless {
             return;
         }
         self.out.extend([ESCAPE, '[']);

@@ -1,8 +1,10 @@
 //! A recording as an asciicast (version 2), which `asciinema play` and its web player show: commands are typed when they
-//! started, their output comes when they ended, and other events are marks to jump to.
+//! started, their output comes when they ended, or as it was written if they had a terminal; other events are marks to
+//! jump to.
 
-use super::frames::{Frame, frames};
+use super::frames::Frame;
 use super::options::{ExportError, Options};
+use super::timeline::Timeline;
 use crate::line::Line;
 use serde_json::json;
 use shellkeep_session::Timestamp;
@@ -16,6 +18,7 @@ pub(super) fn write(
 ) -> Result<(), ExportError> {
     let mut began: Option<Timestamp> = None;
     let mut elapsed = 0.0_f64;
+    let mut timeline = Timeline::new(options.rows, options.columns);
     for line in lines {
         let line = line?;
         let start = match began {
@@ -25,12 +28,14 @@ pub(super) fn write(
                 *began.insert(line.timestamp)
             }
         };
-        // Times never go back in a cast, although a clock may.
-        elapsed = elapsed.max(line.timestamp.duration_since(start).as_secs_f64());
-        for frame in frames(&line) {
+        for (at, frame) in timeline.frames(&line) {
+            // Times never go back in a cast, although a clock may.
+            elapsed = elapsed.max(at.duration_since(start).as_secs_f64());
             let (code, text) = match frame {
                 Frame::Output(text) => ("o", text),
                 Frame::Marker(text) => ("m", text),
+                Frame::Input(text) => ("i", text),
+                Frame::Resize { rows, cols } => ("r", format!("{cols}x{rows}")),
             };
             if !text.is_empty() {
                 let time = (elapsed * 1e6).round() / 1e6;

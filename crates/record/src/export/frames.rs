@@ -8,7 +8,7 @@ use crate::runs::is_run;
 use serde_json::Value;
 
 /// Fields of a command that are shown in another way, or that only the session itself needs.
-pub const TOLD: [&str; 13] = [
+pub const TOLD: [&str; 14] = [
     "tool_name",
     "parameters",
     "output",
@@ -22,6 +22,7 @@ pub const TOLD: [&str; 13] = [
     "stdout_bytes",
     "stderr_bytes",
     "delta",
+    "terminal",
 ];
 
 /// What an event puts on a terminal.
@@ -31,10 +32,14 @@ pub enum Frame {
     Output(String),
     /// A place to jump to, with its name.
     Marker(String),
+    /// Keys that were typed.
+    Input(String),
+    /// The terminal has another size.
+    Resize { rows: u16, cols: u16 },
 }
 
 /// Bytes of an output that are shown. The recording has the rest.
-const MOST_OUTPUT: usize = 64 << 10;
+pub(super) const MOST_OUTPUT: usize = 64 << 10;
 
 /// What an event puts on a terminal.
 pub fn frames(line: &Line) -> Vec<Frame> {
@@ -46,7 +51,7 @@ pub fn frames(line: &Line) -> Vec<Frame> {
     let marker = || Frame::Marker(format!("{} {}", line.event_type, Summary::of(line).text));
     match line.event_type.as_str() {
         // A person who watches must see that what follows does not follow from what was before.
-        "session_created" | "session_rewound" | "session_forked" if Summary::of(line).is_turn() => {
+        "session_created" | "session_rewound" | "session_forked" if Summary::of(line).is_turn => {
             vec![marker(), Frame::Output(said("1;33", "session", &Summary::of(line).text))]
         }
         "run_started" => {
@@ -98,11 +103,24 @@ fn result(data: &Value) -> String {
             shown += &format!("\u{1b}[0;2m… {left} bytes more\u{1b}[0m\r\n");
         }
     }
-    let ending = summary::tool_outcome(data, None).filter(|outcome| outcome != "exit 0");
-    if let Some(ending) = ending {
-        shown += &format!("\u{1b}[0;31m[{}]\u{1b}[0m\r\n", ansi::plain(&ending));
-    }
-    shown
+    shown + &outcome(data)
+}
+
+/// How a run with a terminal ended, on a line of its own.
+pub(super) fn ending(data: &Value, output: &[u8]) -> String {
+    let break_line = if output.is_empty() || output.ends_with(b"\n") { "" } else { "\r\n" };
+    let bytes = data.get("stdout_bytes").and_then(Value::as_u64).unwrap_or(0);
+    let left = match bytes.saturating_sub(output.len() as u64) {
+        0 => String::new(),
+        left => format!("\u{1b}[0;2m… {left} bytes more\u{1b}[0m\r\n"),
+    };
+    format!("{break_line}{left}{}", outcome(data))
+}
+
+/// How a command ended if not well.
+fn outcome(data: &Value) -> String {
+    let outcome = summary::tool_outcome(data, None).filter(|outcome| outcome != "exit 0");
+    outcome.map_or_else(String::new, |outcome| format!("\u{1b}[0;31m[{}]\u{1b}[0m\r\n", ansi::plain(&outcome)))
 }
 
 fn said(colour: &str, who: &str, what: &str) -> String {
@@ -177,8 +195,8 @@ mod tests {
         assert_eq!(frames(&line("shell_started", json!({"generation": 1}))), []);
         assert_eq!(frames(&line("session_created", json!({"cwd": "/w"}))), []);
         let back = frames(&line("session_rewound", json!({"to": 12, "files": {"name": "x"}})));
-        assert_eq!(back[0], Frame::Marker("session_rewound ⟲ rewound to #12".to_owned()));
-        assert_eq!(back[1], Frame::Output("\u{1b}[1;33msession\u{1b}[0m ⟲ rewound to #12\r\n".to_owned()));
+        assert_eq!(back[0], Frame::Marker("session_rewound rewound to #12".to_owned()));
+        assert_eq!(back[1], Frame::Output("\u{1b}[1;33msession\u{1b}[0m rewound to #12\r\n".to_owned()));
         let posted = line("tool_call", json!({"tool_name": "search", "parameters": {}, "output": "x"}));
         assert!(!is_run(&posted) && frames(&posted).len() == 2);
     }

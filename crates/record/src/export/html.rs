@@ -9,8 +9,7 @@ use super::frames::{TOLD, cut, text};
 use super::options::{ExportError, Options};
 use super::outline::outline;
 use crate::line::Line;
-use crate::player::totals::span;
-use crate::player::{Kind, Summary, Totals};
+use crate::player::{Kind, Summary, Totals, span};
 use crate::runs::{is_files_of, is_run, run_of};
 use escape::escape;
 use files::{changed, counts, difference};
@@ -191,7 +190,7 @@ impl<'a> Page<'a> {
             }
         }
         let bad = if summary.failed { " bad" } else { "" };
-        let turn = if summary.is_turn() { " turn" } else { "" };
+        let turn = if summary.is_turn { " turn" } else { "" };
         let offset = line.timestamp.duration_since(began).as_secs_f64();
         let _ = write!(
             html,

@@ -1,18 +1,14 @@
 //! An event in one line: what kind it is, what it says, how it went.
 
 use crate::export::ansi;
-use crate::line::Line;
+use crate::line::{HOLE, Line};
 use crate::runs::{FileCounts, is_run, run_of};
 use serde::Serialize;
 use serde_json::Value;
-use shellkeep_session::{Author, Source, Timestamp};
+use shellkeep_session::{Author, EventName, Source, Timestamp};
 
 /// Characters of a summary: a line of a wide terminal.
 const MOST_CHARACTERS: usize = 200;
-/// The mark of a rewind.
-const BACK: char = '⟲';
-/// The mark of a fork.
-const BRANCH: char = '⑂';
 
 /// What an event is about. A person finds events by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -69,6 +65,9 @@ pub struct Summary {
     /// Sentences for the one who reads: what was lost or limited.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
+    /// Whether the session goes another way from here: it was taken back, was copied, or is a copy.
+    #[serde(skip)]
+    pub is_turn: bool,
 }
 
 impl Summary {
@@ -100,6 +99,11 @@ impl Summary {
             run_id: is_run(line).then(|| run_of(line).map(str::to_owned)).flatten(),
             files: None,
             notices: notices(data),
+            is_turn: match line.event_type.as_str() {
+                "session_rewound" | "session_forked" => true,
+                "session_created" => data.get("forked_from").is_some(),
+                _ => false,
+            },
         }
     }
 
@@ -108,16 +112,7 @@ impl Summary {
         // A posted tool call has no start of its own; a command's start says nothing that its end does not.
         let spoken =
             matches!(self.event_type.as_str(), "user_input" | "llm_call" | "tool_call" | "final_output" | "run_input");
-        spoken || self.failed || !self.notices.is_empty() || self.is_turn()
-    }
-
-    /// Whether the session goes another way from here: it was taken back, was copied, or is a copy.
-    pub fn is_turn(&self) -> bool {
-        match self.event_type.as_str() {
-            "session_rewound" | "session_forked" => true,
-            "session_created" => self.text.starts_with(BRANCH),
-            _ => false,
-        }
+        spoken || self.failed || !self.notices.is_empty() || self.is_turn
     }
 }
 
@@ -126,16 +121,36 @@ pub fn kind(event_type: &str) -> Kind {
     match event_type {
         "user_input" => Kind::Input,
         "llm_call" => Kind::Model,
-        "tool_call" | "run_started" | "run_input" | "run_detached" => Kind::Tool,
         "final_output" => Kind::Output,
-        "state_transition" | "agent_state_saved" | "message_added" | "kv_changed" => Kind::Agent,
-        "hole" | "records_lost" | "scrubbed" => Kind::Record,
-        other if other.starts_with("service_") => Kind::Service,
-        other if other.starts_with("session_") || other.starts_with("shell_") || other == "processes_left" => {
-            Kind::Session
+        "state_transition" => Kind::Agent,
+        HOLE => Kind::Record,
+        other => EventName::of_shown(other).map_or(Kind::Other, kind_of_fact),
+    }
+}
+
+fn kind_of_fact(name: EventName) -> Kind {
+    match name {
+        EventName::RunStarted | EventName::RunFinished | EventName::RunInput | EventName::RunDetached => Kind::Tool,
+        EventName::AgentStateSaved | EventName::MessageAdded | EventName::KvChanged => Kind::Agent,
+        EventName::RecordsLost | EventName::Scrubbed => Kind::Record,
+        EventName::ServiceStarted | EventName::ServiceLive | EventName::ServiceReady | EventName::ServiceEnded => {
+            Kind::Service
         }
-        "checkpoint_created" => Kind::Session,
-        _ => Kind::Other,
+        EventName::SessionCreated
+        | EventName::SessionEnded
+        | EventName::SessionDestroyed
+        | EventName::SessionDeleted
+        | EventName::ShellStarted
+        | EventName::ShellStopped
+        | EventName::ProcessesLeft
+        | EventName::Restarted
+        | EventName::Checkpointed
+        | EventName::Rewound
+        | EventName::Forked
+        | EventName::SandboxChanged
+        | EventName::NetworkRefused
+        | EventName::Owned => Kind::Session,
+        EventName::Noted => Kind::Other,
     }
 }
 
@@ -189,12 +204,18 @@ pub(crate) fn text(line: &Line) -> String {
         "session_created" => match data.get("forked_from") {
             Some(origin) => {
                 let of = |name: &str| origin.get(name).map(flat).unwrap_or_default();
-                format!("{BRANCH} a copy of {}, as it was after #{}, in {}", of("session_id"), of("seq"), field("cwd"))
+                format!("a copy of {}, as it was after #{}, in {}", of("session_id"), of("seq"), field("cwd"))
             }
             None => format!("in {}", field("cwd")),
         },
         "session_rewound" => rewound(data),
-        "session_forked" => format!("{BRANCH} copied to {}, as it was after #{}", field("session_id"), field("at")),
+        "session_forked" if line.data.get("diverged_on").is_some() => format!(
+            "what node {} wrote after #{} is kept as {}",
+            field("diverged_on"),
+            field("at"),
+            field("session_id")
+        ),
+        "session_forked" => format!("copied to {}, as it was after #{}", field("session_id"), field("at")),
         "checkpoint_created" => checkpoint(data),
         "processes_left" => processes(data),
         "shell_started" => format!("shell {}", field("generation")),
@@ -234,9 +255,9 @@ fn processes(data: &Value) -> String {
     format!("still running: {}", commands.join(", "))
 }
 
-/// `⟲ rewound to #12`, and what is not as it was then.
+/// `rewound to #12`, and what is not as it was then.
 fn rewound(data: &Value) -> String {
-    let mut words = format!("{BACK} rewound to #{}", data.get("to").map(flat).unwrap_or_default());
+    let mut words = format!("rewound to #{}", data.get("to").map(flat).unwrap_or_default());
     if data.get("files").is_none_or(Value::is_null) {
         words += ", files not changed";
     }
@@ -347,13 +368,13 @@ mod tests {
     #[test]
     fn a_session_that_goes_another_way_says_so() {
         let back = summary("session_rewound", json!({"to": 12, "files": {"name": "x", "commit": "c"}}));
-        assert_eq!((back.text.as_str(), back.is_key(), back.kind), ("⟲ rewound to #12", true, Kind::Session));
+        assert_eq!((back.text.as_str(), back.is_key(), back.kind), ("rewound to #12", true, Kind::Session));
         let kept = json!({"to": 3, "kept_back": [{"path": "big", "reason": "changed since"}]});
-        assert_eq!(summary("session_rewound", kept).text, "⟲ rewound to #3, files not changed, 1 files not restored");
+        assert_eq!(summary("session_rewound", kept).text, "rewound to #3, files not changed, 1 files not restored");
         let forked = summary("session_forked", json!({"session_id": "try-1", "at": 12}));
-        assert_eq!((forked.text.as_str(), forked.is_key()), ("⑂ copied to try-1, as it was after #12", true));
+        assert_eq!((forked.text.as_str(), forked.is_key()), ("copied to try-1, as it was after #12", true));
         let copy = summary("session_created", json!({"cwd": "/w", "forked_from": {"session_id": "demo", "seq": 12}}));
-        assert_eq!((copy.text.as_str(), copy.is_key()), ("⑂ a copy of demo, as it was after #12, in /w", true));
+        assert_eq!((copy.text.as_str(), copy.is_key()), ("a copy of demo, as it was after #12, in /w", true));
         assert!(!summary("session_created", json!({"cwd": "/w"})).is_key());
         let kept = json!({"name": "tool_bash_t", "added": 2, "changed": 0, "deleted": 1, "left_out_total": 3});
         let kept = summary("checkpoint_created", kept);

@@ -90,7 +90,7 @@ fn grouped(number: u64) -> String {
 }
 
 /// A length of time as a person says it: `3 ms`, `1.5 s`, `2 min 5 s`.
-pub(crate) fn span(seconds: f64) -> String {
+pub fn span(seconds: f64) -> String {
     match seconds {
         ..0.9995 => format!("{:.0} ms", seconds.max(0.0) * 1000.0),
         ..59.95 => format!("{seconds:.1} s"),

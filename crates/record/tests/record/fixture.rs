@@ -133,6 +133,7 @@ pub fn finished(seq: u64, start: u64, output: &[u8]) -> Record {
         changes: Default::default(),
         background_output: None,
         notices: Vec::new(),
+        terminal: None,
     };
     let mut delta = ShellDelta::default();
     if seq.is_multiple_of(4) {

@@ -84,7 +84,7 @@ fn a_scrubbed_secret_is_in_no_file(house: House) {
     fs::write(outputs.join("r4.stdout"), "harmless").unwrap();
     let redactor = redactor([SECRET]).unwrap();
     assert!(with_secret(&house).len() >= 2);
-    let scrubbed = wait(store.scrub(&id("a"), &redactor, Some(outputs.clone()))).unwrap();
+    let scrubbed = wait(store.scrub(&id("a"), &redactor, Some(outputs.clone()))).unwrap().masked;
     assert_eq!(with_secret(&house), Vec::<PathBuf>::new());
     assert!(scrubbed.files.contains(&"r3.stdout".to_owned()) && !scrubbed.files.contains(&"r4.stdout".to_owned()));
     assert_eq!(fs::read_to_string(outputs.join("r3.stdout")).unwrap(), "long *** output");
@@ -127,8 +127,8 @@ fn a_scrub_of_nothing_changes_nothing(house: House) {
     let teller = Teller::told("a");
     teller.append_to(&store);
     let redactor = redactor([SECRET]).unwrap();
-    assert!(wait(store.scrub(&id("a"), &redactor, None)).unwrap().is_empty());
-    assert!(wait(store.scrub(&id("nobody"), &redactor, None)).unwrap().is_empty());
+    assert!(wait(store.scrub(&id("a"), &redactor, None)).unwrap().masked.is_empty());
+    assert!(wait(store.scrub(&id("nobody"), &redactor, None)).unwrap().masked.is_empty());
     assert_eq!(crate::masked_state(&teller.state, &redactor).unwrap(), teller.state);
     teller.assert_in(&store);
     teller.assert_recorded_in(&store);
@@ -141,7 +141,7 @@ fn a_name_that_holds_the_secret_goes(house: House) {
     teller.finish(&run, set(SECRET, "x"));
     teller.append_to(&store);
     let redactor = redactor([SECRET]).unwrap();
-    let scrubbed = wait(store.scrub(&id("a"), &redactor, None)).unwrap();
+    let scrubbed = wait(store.scrub(&id("a"), &redactor, None)).unwrap().masked;
     assert_eq!(scrubbed.seqs, [3]);
     assert_eq!(with_secret(&house), Vec::<PathBuf>::new());
     teller.state = crate::masked_state(&teller.state, &redactor).unwrap();

@@ -1,11 +1,13 @@
 //! What every backend does.
 
 use super::*;
-use crate::ReadError;
+use crate::{Find, ReadError, SessionFilter, SessionOrder};
+use shellkeep_session::Sandbox;
+use shellkeep_session::hold::SESSION_HELD;
 
 tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://store.db"; (
-    a_session_reads_back_as_it_was_told, lists_come_in_pages_by_id, runs_are_found_by_id_and_by_request,
-    runs_are_listed_newest_first,
+    a_session_reads_back_as_it_was_told, lists_come_in_pages_by_id, sessions_are_found_by_what_they_did,
+    runs_are_found_by_id_and_by_request, runs_are_listed_newest_first, runs_of_all_sessions_are_listed_newest_first,
     a_destroyed_session_is_gone_and_can_begin_anew, a_gap_sets_one_session_aside, old_records_change_nothing,
     unfinished_runs_name_their_sessions, a_second_daemon_is_refused, bytes_that_are_no_text_survive,
     many_threads_append_at_once, a_restart_begins_with_the_first_shell, who_asked_is_kept,
@@ -44,6 +46,54 @@ fn lists_come_in_pages_by_id(house: House) {
     let told = Teller::lived("e").state;
     assert_eq!((last.meta, last.seq, last.generation), (told.meta, told.seq, told.generation));
     assert_eq!((last.cwd, last.last_active_at, last.damaged), (told.shell.cwd, told.last_active_at, None));
+    let mut held = Teller::begin("f", None);
+    let data = serde_json::json!({"hold": "x", "holder": "ann", "until": "2030-01-01T00:00:00Z"});
+    held.say(Event::Noted { event_type: SESSION_HELD.to_owned(), data, author: Author::runtime(None) });
+    held.say(Event::SandboxChanged { sandbox: Sandbox::Fence, by: None });
+    held.append_to(&store);
+    let last = wait(store.list(None, Some(&id("e")), 1)).unwrap().remove(0);
+    assert_eq!((last.hold.as_deref().map(|hold| hold.holder.as_str()), last.sandbox), (Some("ann"), Sandbox::Fence));
+    assert_eq!(last.hold, held.state.hold);
+}
+
+fn sessions_are_found_by_what_they_did(house: House) {
+    let store = house.open();
+    for (name, agent) in [("c", Some("ann")), ("a", Some("bob")), ("d", None)] {
+        Teller::begin(name, agent).append_to(&store);
+    }
+    let mut failing = Teller::lived("e");
+    let open = failing.start(None);
+    failing.append_to(&store);
+    let names = |find: Find| -> (Vec<String>, Option<String>) {
+        let found = wait(Find { limit: find.limit.max(1), ..find }.search(&store)).unwrap();
+        let ids = found.sessions.into_iter().map(|summary| summary.meta.session_id.into()).collect();
+        (ids, found.next.map(Into::into))
+    };
+    let active = || Find { order: SessionOrder::Active, limit: 9, ..Find::default() };
+    let (by_activity, next) = names(active());
+    assert_eq!((by_activity.len(), next), (4, None));
+    assert_eq!(by_activity[0], "e", "the session with the last record comes first");
+    // Pages of one are the whole list, in the same order.
+    let (mut pages, mut after) = (Vec::new(), None);
+    loop {
+        let (page, next) = names(Find { limit: 1, after: after.as_deref().map(id), ..active() });
+        pages.extend(page);
+        match next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(pages, by_activity);
+    let filtered =
+        |text: &str, failed| names(Find { filter: SessionFilter::new(text, failed), limit: 9, ..Find::default() }).0;
+    assert_eq!(filtered("BOB a", false), ["a"]);
+    assert!(filtered("bob ann", false).is_empty());
+    assert!(filtered("", true).is_empty(), "a command that runs has not failed");
+    let result = Box::new(RunResult { exit_code: Some(3), ..result() });
+    failing.say(Event::RunFinished { run_id: open, result, delta: Box::default() });
+    failing.append_last(&store).unwrap();
+    assert_eq!(filtered("", true), ["e"]);
+    assert_eq!(names(Find { agent: Some("ann".to_owned()), ..active() }).0.last().map(String::as_str), Some("c"));
 }
 
 fn runs_are_found_by_id_and_by_request(house: House) {
@@ -90,6 +140,30 @@ fn runs_are_listed_newest_first(house: House) {
     let ended = newest[1].result.clone().unwrap();
     assert_eq!((ended.stdout.inline, ended.stdout.total), (None, result().stdout.total));
     assert_eq!(wait(store.runs(&id("nobody"), u64::MAX, 9)).unwrap(), []);
+}
+
+fn runs_of_all_sessions_are_listed_newest_first(house: House) {
+    let store = house.open();
+    for name in ["b", "c", "a"] {
+        let mut teller = Teller::begin(name, None);
+        for _ in 0..3 {
+            let run_id = teller.start(None);
+            teller.finish(&run_id, ShellDelta::default());
+        }
+        teller.append_to(&store);
+    }
+    let key = |name: &str, seq: u64| RunKey { started_at: at(seq), session_id: id(name), seq };
+    let all: Vec<RunKey> = [6, 4, 2].iter().flat_map(|seq| ["c", "b", "a"].map(|name| key(name, *seq))).collect();
+    let page = |before: Option<&RunKey>, limit| wait(AllRuns::of(&store).keys(None, before.cloned(), limit)).unwrap();
+    assert_eq!(page(None, 99), all);
+    assert_eq!(page(None, 4), all[..4]);
+    assert_eq!(page(Some(&all[3]), 4), all[4..8]);
+    assert_eq!(page(Some(&all[8]), 4), []);
+    // A session that is gone has none.
+    let gone = Record { session_id: id("c"), seq: 8, at: at(8), event: Event::SessionDestroyed };
+    store.append(&gone).unwrap();
+    assert_eq!(page(None, 2), [key("b", 6), key("a", 6)]);
+    store.close().unwrap();
 }
 
 fn a_destroyed_session_is_gone_and_can_begin_anew(house: House) {

@@ -66,6 +66,12 @@ pub(super) struct MetaFile {
     pub seq: u64,
     /// Whether something of it runs.
     pub unrest: bool,
+    /// How far its processes are confined now.
+    #[serde(default, skip_serializing_if = "Sandbox::is_none")]
+    pub confined: Sandbox,
+    /// Who holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Box<SessionHold>>,
     /// Why it was set aside, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
@@ -175,6 +181,8 @@ impl MetaFile {
             generation: state.generation,
             seq: state.seq,
             unrest: !state.is_at_rest(),
+            confined: state.sandbox,
+            hold: state.hold.clone(),
             damaged: damaged.map(str::to_owned),
         }
     }
@@ -415,6 +423,8 @@ impl SessionFiles {
                     cwd: state.shell.cwd,
                     generation: 0,
                     seq: 0,
+                    sandbox: state.sandbox,
+                    hold: None,
                     damaged: Some(reason),
                 }
             });
@@ -432,6 +442,9 @@ impl SessionFiles {
             cwd: meta.cwd.clone(),
             generation: meta.generation,
             seq: meta.seq,
+            // A file that an older program wrote says only how far it was confined at first.
+            sandbox: meta.confined.max(meta.sandbox),
+            hold: meta.hold.clone(),
             damaged: meta.damaged.clone(),
             meta: meta.into_meta(),
         }))

@@ -4,7 +4,6 @@
 use super::shared::Shared;
 use crate::backend::Mark;
 use crate::fault::Point;
-use crate::feed_port::FEED_BEHIND_BYTES;
 use crate::journal::End;
 use crate::reader::{Follower, Reader as _};
 use crate::recording_reader::{RecordingReader, Turn};
@@ -150,7 +149,7 @@ impl Background {
     pub(super) fn needs_from(&mut self, applied: u64) -> u64 {
         let keep = self.recordings_need_from(applied);
         let journal = &self.shared.journal;
-        self.shared.feed.needs_from(keep, FEED_BEHIND_BYTES, |number| journal.size(number))
+        self.shared.feed.needs_from(keep, |number| journal.size(number))
     }
 
     /// The first segment of the journal that recordings need, if the backend needs those from `applied` on. Recordings

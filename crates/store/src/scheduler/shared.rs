@@ -7,6 +7,7 @@ use crate::feed_port::FeedPort;
 use crate::journal::Journal;
 use crate::lock::hold;
 use crate::problems::Problems;
+use crate::recordings::RecordingSet;
 use crate::requests::Requests;
 use shellkeep_session::SessionId;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub requests_waiting: Requests,
     /// The reader outside the store, if there is one.
     pub feed: FeedPort,
+    /// Where recordings are, for that reader.
+    pub recordings: Arc<RecordingSet>,
     /// `None` once the writer has ended, so that no caller waits for an answer that will never come.
     requests: Mutex<Option<Vec<Request>>>,
     closing: AtomicBool,
@@ -71,13 +74,20 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// State for a writer that is about to start.
-    pub(crate) fn new(journal: Journal, faults: Arc<Faults>, problems: Arc<Problems>, feed: FeedPort) -> Self {
+    pub(crate) fn new(
+        journal: Journal,
+        faults: Arc<Faults>,
+        problems: Arc<Problems>,
+        feed: FeedPort,
+        recordings: Arc<RecordingSet>,
+    ) -> Self {
         Self {
             journal,
             faults,
             problems,
             requests_waiting: Requests::default(),
             feed,
+            recordings,
             requests: Mutex::new(Some(Vec::new())),
             closing: AtomicBool::new(false),
             lost: AtomicUsize::new(0),

@@ -48,6 +48,15 @@ pub(super) struct Pending {
     pub(super) hold: Option<Box<SessionHold>>,
 }
 
+/// What a list shows of [`Pending`].
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(default)]
+    sandbox: Sandbox,
+    #[serde(default)]
+    hold: Option<Box<SessionHold>>,
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -182,7 +191,11 @@ impl SessionRow {
             reason.get_or_insert(error.to_string());
             unknown.last_active_at
         });
-        let (generation, seq) = (self.generation, self.seq);
-        SessionSummary { meta, last_active_at, cwd: ByteString(self.cwd), generation, seq, damaged: reason }
+        let Listed { sandbox, hold } = parsed("pending", &self.pending).unwrap_or_else(|error| {
+            reason.get_or_insert(error.to_string());
+            Listed { sandbox: meta.sandbox, hold: None }
+        });
+        let (generation, seq, cwd) = (self.generation, self.seq, ByteString(self.cwd));
+        SessionSummary { meta, last_active_at, cwd, generation, seq, sandbox, hold, damaged: reason }
     }
 }

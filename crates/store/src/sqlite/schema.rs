@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS sessions (
 );
 CREATE INDEX IF NOT EXISTS sessions_unrest ON sessions (id) WHERE unrest = 1;
 CREATE INDEX IF NOT EXISTS sessions_of_agent ON sessions (agent, id);
+CREATE INDEX IF NOT EXISTS sessions_by_activity ON sessions (last_active_at DESC, id);
 CREATE TABLE IF NOT EXISTS origins (
     session TEXT PRIMARY KEY, created_at TEXT NOT NULL, meta TEXT NOT NULL, first_shell TEXT NOT NULL,
     meta_sum INTEGER, shell_sum INTEGER
@@ -63,6 +64,7 @@ CREATE TABLE IF NOT EXISTS resumes (
 CREATE INDEX IF NOT EXISTS resumes_by_request ON resumes (session, request_id);
 CREATE TABLE IF NOT EXISTS agent_states (session TEXT PRIMARY KEY, state TEXT NOT NULL, sum INTEGER);
 CREATE INDEX IF NOT EXISTS runs_by_request ON runs (session, request_id) WHERE request_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started_at, session, seq);
 ";
 
 /// Opens or creates the file; returns its id and how far the journal has been applied.
@@ -126,7 +128,8 @@ const LATE_COLUMNS: [(&str, &str, &str); 6] = [
 
 /// Tables that older files have without row numbers, and indexes that are recreated with them.
 const REBUILT: [&str; 3] = ["sessions", "runs", "messages"];
-const REBUILT_INDEXES: [&str; 3] = ["sessions_unrest", "sessions_of_agent", "runs_by_request"];
+const REBUILT_INDEXES: [&str; 5] =
+    ["sessions_unrest", "sessions_of_agent", "sessions_by_activity", "runs_by_request", "runs_by_start"];
 
 /// Creates the tables of a new file, or migrates those of an older one.
 fn make_tables(db: &Connection, found: u32) -> rusqlite::Result<()> {
