@@ -6,6 +6,8 @@
 //! Each CLAIM has folders of its own: a node that lost the session without knowing it changes nothing that its next owner
 //! wrote. N counts on when checkpoints were pruned or purged: what is left is written anew, and the old folder removed.
 
+mod attached;
+
 use crate::fault::Faults;
 use crate::repo::{ObjectId, Repo, RepoError};
 use std::fs::{self, File};
@@ -15,6 +17,9 @@ use std::sync::Arc;
 
 /// In the directory itself. Where it is missing, the shared file system is not mounted.
 const MARKER: &str = "shellkeep-blobs";
+
+/// The directory of the files that a session's records name.
+const ATTACHED: &str = "attached";
 
 /// Why checkpoints could not be put there or read.
 #[derive(Debug, thiserror::Error)]
@@ -162,6 +167,7 @@ impl SessionBlobs {
             Err(error) => return Err(at(&self.home)(error)),
         };
         let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+        let names = names.filter(|name| name.as_ref().map_or(true, |name| name != ATTACHED));
         names.collect::<io::Result<_>>().map_err(at(&self.home))
     }
 }

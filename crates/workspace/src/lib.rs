@@ -21,7 +21,7 @@ pub mod tree;
 mod usage;
 pub mod watch;
 
-pub use usage::usage;
+pub use usage::{Usage, usage};
 
 use shellkeep_session::{ByteString, SessionId};
 use std::io;

@@ -7,10 +7,33 @@ use std::path::{Path, PathBuf};
 /// What the system calls a block, whatever the file system's own are.
 const BLOCK: u64 = 512;
 
-/// The bytes on disk of everything below a directory, each file once however many names it has. What cannot be read
-/// counts as nothing; links are not followed.
-pub fn usage(directory: &Path) -> u64 {
-    let mut total = 0;
+/// What is below a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Files, directories and whatever else has a name.
+    pub files: u64,
+}
+
+impl std::ops::Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, files: self.files + other.files }
+    }
+}
+
+impl std::iter::Sum for Usage {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), std::ops::Add::add)
+    }
+}
+
+/// What everything below a directory takes, each file once however many names it has. What cannot be read counts as
+/// nothing; links are not followed.
+pub fn usage(directory: &Path) -> Usage {
+    let mut total = Usage::default();
     let mut seen: HashSet<(u64, u64)> = HashSet::new();
     let mut waiting: Vec<PathBuf> = vec![directory.to_owned()];
     while let Some(directory) = waiting.pop() {
@@ -19,7 +42,7 @@ pub fn usage(directory: &Path) -> u64 {
             if metadata.nlink() > 1 && !metadata.is_dir() && !seen.insert((metadata.dev(), metadata.ino())) {
                 continue;
             }
-            total += metadata.blocks() * BLOCK;
+            total = total + Usage { bytes: metadata.blocks() * BLOCK, files: 1 };
             if metadata.is_dir() {
                 waiting.push(entry.path());
             }
@@ -38,11 +61,14 @@ mod tests {
         let below = home.path().join("a/b");
         std::fs::create_dir_all(&below).unwrap();
         std::fs::write(below.join("file"), vec![1; 100_000]).unwrap();
-        let once = usage(home.path());
+        let Usage { bytes: once, files } = usage(home.path());
         assert!((100_000..200_000).contains(&once), "{once}");
+        assert_eq!(files, 3);
         std::fs::hard_link(below.join("file"), home.path().join("again")).unwrap();
         std::os::unix::fs::symlink("/usr", home.path().join("out")).unwrap();
-        assert!(usage(home.path()) < once + 50_000);
-        assert_eq!(usage(&home.path().join("nothing")), 0);
+        let again = usage(home.path());
+        assert!(again.bytes < once + 50_000);
+        assert_eq!(again.files, 4);
+        assert_eq!(usage(&home.path().join("nothing")), Usage::default());
     }
 }

@@ -105,7 +105,11 @@ impl Spot {
         let stat = self.stat()?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink if expected.is_link => {
-                let text = readlinkat(&self.directory, self.name.as_slice(), Vec::new())?;
+                let text = match readlinkat(&self.directory, self.name.as_slice(), Vec::new()) {
+                    // Someone put something else here since we looked.
+                    Err(Errno::INVAL) => return Ok(false),
+                    other => other?,
+                };
                 Ok(hash(&mut text.as_bytes(), text.as_bytes().len() as u64) == Some(expected.id))
             }
             FileType::RegularFile if !expected.is_link && stat.st_mode & MODE_BITS == expected.bits => {
