@@ -1,24 +1,27 @@
-//! Builds the driver, a shared object that bash loads, and the keeper, a small program that looks after a service. Both
-//! are embedded into the program, so that there is one binary.
+//! Builds the driver, a shared object that bash loads, the keeper, a small program that looks after a service, and another
+//! that works in a session's namespaces. All are embedded into the program, so that there is one binary.
 
 #![allow(clippy::expect_used, reason = "a build that cannot go on should say why and stop")]
 
 use std::env;
 use std::path::PathBuf;
 
-const DRIVER: [&str; 10] = [
-    "driver.c",
-    "call.c",
-    "channel.c",
-    "confine.c",
-    "descriptors.c",
-    "wire.c",
-    "seen.c",
-    "capture.c",
-    "restore.c",
-    "zygote.c",
+const DRIVER: [&str; 12] = [
+    "driver/driver.c",
+    "driver/call.c",
+    "driver/channel.c",
+    "driver/confine.c",
+    "driver/descriptors.c",
+    "driver/wire.c",
+    "driver/seen.c",
+    "driver/capture.c",
+    "driver/restore.c",
+    "driver/zygote.c",
+    "room/fence.c",
+    "room/room.c",
 ];
-const KEEPER: [&str; 2] = ["keeper.c", "log.c"];
+const KEEPER: [&str; 3] = ["keeper/keeper.c", "keeper/log.c", "room/room.c"];
+const ROOM: [&str; 3] = ["room/main.c", "room/fence.c", "room/room.c"];
 
 /// What every compiler that we know takes: a stack that notices when it is overwritten, checked copies, and tables of
 /// functions that cannot be written to once the object is loaded. `tests/hardening.rs` looks at the result.
@@ -34,13 +37,16 @@ const IF_SUPPORTED: [&str; 2] = ["-fstack-clash-protection", "-fcf-protection=fu
 
 fn main() {
     println!("cargo:rerun-if-env-changed=CI");
-    build("driver", "driver.so", &DRIVER, &["-shared", "-fvisibility=hidden"], "SHELLKEEP_DRIVER");
-    build("keeper", "keeper", &KEEPER, &["-s", "-pie"], "SHELLKEEP_KEEPER");
+    for folder in ["driver", "keeper", "room"] {
+        println!("cargo:rerun-if-changed={folder}");
+    }
+    build("driver.so", &DRIVER, &["-shared", "-fvisibility=hidden"], "SHELLKEEP_DRIVER");
+    build("keeper", &KEEPER, &["-s", "-pie"], "SHELLKEEP_KEEPER");
+    build("room", &ROOM, &["-s", "-pie"], "SHELLKEEP_ROOM");
 }
 
-fn build(folder: &str, result: &str, sources: &[&str], flags: &[&str], variable: &str) {
+fn build(result: &str, sources: &[&str], flags: &[&str], variable: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(result);
-    println!("cargo:rerun-if-changed={folder}");
     let mut compiling = cc::Build::new();
     compiling.opt_level(2).pic(true).warnings(true).cargo_metadata(false);
     for flag in IF_SUPPORTED {
@@ -52,8 +58,8 @@ fn build(folder: &str, result: &str, sources: &[&str], flags: &[&str], variable:
     if env::var_os("CI").is_some() {
         command.arg("-Werror");
     }
-    command.arg("-o").arg(&out).args(sources.iter().map(|source| format!("{folder}/{source}")));
+    command.arg("-o").arg(&out).args(sources);
     let status = command.status().expect("a C compiler is needed to build what runs inside and beside bash");
-    assert!(status.success(), "{folder}/ does not compile");
+    assert!(status.success(), "{result} does not compile");
     println!("cargo:rustc-env={variable}={}", out.display());
 }

@@ -119,10 +119,12 @@ extern char *the_current_working_directory;
 extern char *dollar_vars[];
 extern void *last_procsub_child;
 extern pid_t dollar_dollar_pid, shell_pgrp;
+extern void set_ppid(void) __attribute__((weak));
 extern time_t shell_start_time;
 
 extern int parse_and_execute(char *, const char *, int);
 extern void clear_unwind_protect_list(int);
+extern void stop_making_children(void);
 extern void exit_shell(int) __attribute__((noreturn));
 extern void termsig_handler(int);
 extern void *xmalloc(size_t);

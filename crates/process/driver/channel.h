@@ -8,7 +8,7 @@
 /* Exit status of a driver that has lost the daemon. */
 enum { EXIT_CHANNEL = 97 };
 /* The most descriptors that come with a frame; the daemon sends no more. */
-enum { MOST_FDS = 3 };
+enum { MOST_FDS = 5 };
 
 /* The socket. */
 extern int control;

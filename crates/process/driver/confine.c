@@ -1,71 +1,58 @@
+#define _GNU_SOURCE
 #include "confine.h"
+
+#include "../room/fence.h"
+#include "../room/room.h"
 #include "bash.h"
 #include "channel.h"
 
 #include <errno.h>
-#include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#ifndef SYS_landlock_restrict_self
-#define SYS_landlock_restrict_self 446
-#endif
-
-/* The steps, in their order; `STEPS` in `src/confine.rs` names them. */
-enum { STEP_NONE, STEP_FRAME, STEP_NO_NEW_PRIVILEGES, STEP_CAPABILITIES, STEP_LANDLOCK, STEP_SECCOMP };
-
-/* What root keeps, for its own files: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE. The
- * same set as `KEPT_CAPABILITIES` in `src/confine/apply.rs`. */
-static const uint32_t kept_capabilities = 1u << 0 | 1u << 1 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 10;
-
-/* Without new privileges, what is dropped here does not come back with the next program. */
-static int drop_capabilities(void) {
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct held[2];
-    if (syscall(SYS_capget, &header, held) != 0)
-        return -1;
-    for (int i = 0; i < 2; i++) {
-        uint32_t kept = i == 0 ? kept_capabilities : 0;
-        held[i].effective &= kept;
-        held[i].permitted &= kept;
-        held[i].inheritable &= kept;
-    }
-    return (int)syscall(SYS_capset, &header, held);
-}
-
-static uint32_t apply(int ruleset, struct sock_fprog *filter) {
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        return STEP_NO_NEW_PRIVILEGES;
-    if (drop_capabilities() != 0)
-        return STEP_CAPABILITIES;
-    if (syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
-        return STEP_LANDLOCK;
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, filter) != 0)
-        return STEP_SECCOMP;
-    return STEP_NONE;
+static void close_all(const int *fds, int count) {
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
 }
 
 void confine(CURSOR *in, const int *fds, int fd_count) {
     BUFFER out = {0};
-    uint32_t length = get_u32(in), failed = STEP_FRAME;
-    int why = EINVAL;
-    if (!in->bad && length == in->left && length % sizeof(struct sock_filter) == 0 && fd_count == 1) {
-        struct sock_filter *steps = xmalloc(length + 1);
-        memcpy(steps, in->at, length);
-        struct sock_fprog filter = {(unsigned short)(length / sizeof *steps), steps};
-        failed = apply(fds[0], &filter);
-        why = failed ? errno : 0;
-        free(steps);
-    }
-    for (int i = 0; i < fd_count; i++)
-        close(fds[i]);
+    uint32_t failed = FENCE_FRAME;
+    errno = EINVAL;
+    if (fd_count == 1)
+        failed = fence_put_on(in->at, in->left, fds[0]);
+    int why = failed ? errno : 0;
+    close_all(fds, fd_count);
     put_u32(&out, failed);
     put_u32(&out, (uint32_t)why);
     send_frame(FRAME_CONFINE, &out);
     free(out.bytes);
+}
+
+/* What bash noted when it started is not true of its copy in another namespace. */
+static void begin_inside(void) {
+    dollar_dollar_pid = getpid();
+    shell_pgrp = dollar_dollar_pid;
+    if (set_ppid)
+        set_ppid();
+}
+
+int enter_room(CURSOR *in, const int *fds, int fd_count) {
+    BUFFER out = {0};
+    ENTERED result = {.step = ROOM_PLAN, .why = EINVAL};
+    ROOM room = {(const char *)in->at, in->left, fd_count > 0 ? fds[0] : -1, fd_count > 1 ? fds[1] : -1, -1};
+    int is_outside = fd_count > 0 ? room_enter(&room, &result) : 1;
+    close_all(fds, fd_count);
+    if (!is_outside) {
+        begin_inside();
+        return 1;
+    }
+    put_u32(&out, (uint32_t)result.main);
+    put_u32(&out, (uint32_t)result.init);
+    put_u32(&out, result.step);
+    put_u32(&out, result.at);
+    put_u32(&out, (uint32_t)result.why);
+    send_frame(FRAME_ROOM, &out);
+    /* The copy goes on in our place. */
+    _exit(result.step ? EXIT_CHANNEL : 0);
 }

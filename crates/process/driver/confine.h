@@ -5,8 +5,12 @@
 
 #include "wire.h"
 
-/* Applies the ruleset that came along and the filter in the frame, and answers which step failed, if one did. The daemon
+/* Puts on the fence in the frame with the ruleset that came along, and answers which step failed, if one did. The daemon
  * ends a shell that answers anything but success. */
 void confine(CURSOR *in, const int *fds, int fd_count);
+
+/* Enters the room in the frame. The descriptors are the user namespace and, if the room has its own network, the network
+ * namespace. Gives 1 in a copy of this process inside; this one answers who the copy is, or which step failed, and ends. */
+int enter_room(CURSOR *in, const int *fds, int fd_count);
 
 #endif

@@ -95,11 +95,44 @@ static void on_interrupt(int signal, siginfo_t *info, void *context) {
     errno = before;
 }
 
+/* Ctrl-C at a terminal: the kernel sends SIGINT to everything in front of it, which includes us, as no command has a group
+ * of its own. Bash asks this handler only if the program that it waits for has died of the signal, so one that handles
+ * Ctrl-C continues. Without a handler bash would end, and with it the session's shell. */
+static void on_terminal_interrupt(int number) {
+    if (getpid() != shell_pid) {
+        signal(number, SIG_DFL);
+        raise(number);
+    } else if (busy) {
+        interrupted = 1;
+        interrupt_state = 1;
+    }
+}
+
+static int terminal_interrupts_us(void) {
+    struct sigaction now;
+    return sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == on_terminal_interrupt;
+}
+
+static struct sigaction before_terminal;
+
+/* A trap of the session comes first, and so does what it ignores. */
+static void listen_to_terminal(void) {
+    struct sigaction action = {.sa_handler = on_terminal_interrupt};
+    if (trap_list[SIGINT] == (char *)SIG_DFL)
+        sigaction(SIGINT, &action, &before_terminal);
+}
+
+static void ignore_terminal(void) {
+    if (terminal_interrupts_us())
+        sigaction(SIGINT, &before_terminal, NULL);
+}
+
 /* ---- running ---- */
 
 static void report(int status, uint32_t flags) {
     static BUFFER out;
     busy = 0;
+    ignore_terminal();
     undo_this_call();
     if (read_but_dont_execute) {
         read_but_dont_execute = 0;
@@ -163,8 +196,10 @@ static void refuse_cwd(int why) {
 static void run(CURSOR *in, const int *fds, int fd_count) {
     uint32_t flags = get_u32(in);
     take_descriptors(flags, fds, fd_count);
-    if (flags & RUN_TTY)
+    if (flags & RUN_TTY) {
         keep_size_for_this_call();
+        listen_to_terminal();
+    }
     char *cwd = (flags & RUN_CWD) ? get_string(in) : NULL;
     for (uint32_t left = get_u32(in); left && !in->bad; left--) {
         char *name = get_string(in), *value = get_string(in);
@@ -175,6 +210,7 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
     int refused = cwd ? enter_for_this_call(cwd) : 0;
     free(cwd);
     if (refused) {
+        ignore_terminal();
         undo_this_call();
         drop_descriptors(0);
         refuse_cwd(refused);
@@ -190,6 +226,9 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
         act_on(signal_in(early));
     came_early = 0;
     int status = interrupted ? EXIT_INTERRUPTED : execute(command);
+    /* Interrupted between a fork and the wait for it, bash would make up for the wait after the next command, and take the
+     * child's status for that command's. */
+    stop_making_children();
     interrupt_state = 0;
     last_command_exit_value = status;
     report(status, 0);
@@ -294,6 +333,8 @@ static void serve(void) {
             shell_pid = getpid();
         else if (request.kind == FRAME_CONFINE)
             confine(&in, fds, fd_count);
+        else if (request.kind == FRAME_ROOM && enter_room(&in, fds, fd_count))
+            shell_pid = getpid();
     }
 }
 

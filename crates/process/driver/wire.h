@@ -24,6 +24,7 @@ enum {
     FRAME_SERVICE = 5,  /* daemon: become this service; driver: I will, and this is my last word */
     FRAME_FORK = 7,     /* daemon: fork a shell; driver: this is its number, or why there is none */
     FRAME_CONFINE = 16, /* daemon: confine yourself; driver: done, or which step failed */
+    FRAME_ROOM = 17,    /* daemon: enter this room; driver: my copy is inside, or which step failed */
 };
 
 /* Kinds of facts in a state. */

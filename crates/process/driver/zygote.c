@@ -33,7 +33,7 @@
 #define CLONE_INTO_CGROUP 0x200000000ULL
 #endif
 
-/* Where in the descriptors each one is. */
+/* Where in the descriptors each one is; the last ones are lists of tasks. */
 enum { SOCKET, GROUP, TASKS };
 
 /* As the kernel wants it. */
@@ -73,8 +73,9 @@ static void seed_random(void) {
 
 static void begin_life(const int *fds, int count) {
     /* In a group's list, 0 is the writer itself. */
-    if (count > TASKS && write(fds[TASKS], "0", 1) != 1)
-        _exit(EXIT_CHANNEL);
+    for (int i = TASKS; i < count; i++)
+        if (write(fds[i], "0", 1) != 1)
+            _exit(EXIT_CHANNEL);
     if (setsid() < 0 || dup3(fds[SOCKET], control, O_CLOEXEC) < 0)
         _exit(EXIT_CHANNEL);
     dollar_dollar_pid = getpid();

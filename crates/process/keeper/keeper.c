@@ -5,9 +5,10 @@
  * another may come; neither is needed for any of this.
  *
  * Arguments: directory, bytes of log, bash, soft limit of open files or -, the group's cgroup.kill or -, the service's
- * umask in octal or -. */
+ * umask in octal or -, and how many descriptors describe its room: none, or a plan and the namespaces to join. */
 
 #define _GNU_SOURCE
+#include "../room/room.h"
 #include "log.h"
 
 #include <dirent.h>
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -30,7 +32,7 @@
 #include <unistd.h>
 
 /* What the daemon gives us; `src/service/keeper.rs` puts it there. Bash gets the first two at the same places. */
-enum { CONTROL = 3, OBJECT = 4, STATUS = 5, OUTPUT = 6, FIRST_OTHER = 7 };
+enum { CONTROL = 3, OBJECT = 4, STATUS = 5, OUTPUT = 6, ROOM_PLACE = 7, ROOM_USER = 8, ROOM_NET = 9 };
 /* What the pipe holds at first. When that was full, we ask for more: fewer switches between the service and us. */
 enum { FIRST_PIPE = 64 << 10, LARGE_PIPE = 1 << 20 };
 /* How long the last output may take when everyone is gone: someone outside the tree may hold the pipe. */
@@ -42,6 +44,7 @@ static const char load_driver[] = "enable -f /proc/self/fd/4 shellkeep";
 
 static int directory = -1, signals = -1, output = OUTPUT, word = -1;
 static const char *bash_path, *soft_limit, *kill_file, *file_mask;
+static int room_descriptors;
 static pid_t main_pid;
 static int main_status, main_ended, is_patient, is_killing, kill_pause = KILL_PAUSE_MS;
 static int64_t kill_again_at;
@@ -50,13 +53,39 @@ static int is_given(const char *argument) { return strcmp(argument, "-") != 0; }
 
 /* ---- starting ---- */
 
-static void in_child(pid_t keeper) {
+/* Enters the room, and goes on in a process inside. Only the first process tells the keeper how it went. */
+static void enter(int keeper, int told) {
+    struct stat about;
+    ENTERED result = {.step = ROOM_PLAN};
+    ROOM room = {.user = ROOM_USER, .net = room_descriptors > 2 ? ROOM_NET : -1, .parent = keeper};
+    void *plan = MAP_FAILED;
+    if (fstat(ROOM_PLACE, &about) == 0)
+        plan = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, ROOM_PLACE, 0);
+    if (plan == MAP_FAILED) {
+        result.why = errno;
+    } else {
+        room.plan = plan;
+        room.length = (size_t)about.st_size;
+        if (room_enter(&room, &result) == 0)
+            return;
+    }
+    _exit(write(told, &result, sizeof result) == sizeof result ? 0 : 126);
+}
+
+static void in_child(pid_t keeper, int handle, int told) {
     sigset_t none;
     sigemptyset(&none);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper)
         _exit(127);
-    setsid();
+    /* Opened here: the room may not have the directory that it is in. */
+    int bash = open(bash_path, O_PATH | O_CLOEXEC);
+    if (bash < 0)
+        return;
+    if (room_descriptors)
+        enter(handle, told);
+    else
+        setsid();
     struct rlimit limit;
     if (is_given(soft_limit) && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = strtoull(soft_limit, NULL, 10);
@@ -72,36 +101,64 @@ static void in_child(pid_t keeper) {
     char *arguments[] = {"bash", "--noprofile", "--norc", "-c", (char *)load_driver, NULL};
     sigprocmask(SIG_SETMASK, &none, NULL);
     execve(bash_path, arguments, environment);
+    if (room_descriptors && errno == ENOENT)
+        syscall(SYS_execveat, bash, "", arguments, environment, AT_EMPTY_PATH);
+}
+
+/* What is known of a service that was started; the same as `Answer` in `src/service/keeper.rs` reads. */
+typedef struct {
+    ENTERED room;
+    int32_t main;
+    int32_t why;
+} STARTED;
+
+/* Who is in the room, or which step failed. */
+static void hear_of_room(int told, STARTED *started) {
+    if (read(told, &started->room, sizeof started->room) != sizeof started->room)
+        started->room = (ENTERED){.step = ROOM_PLAN, .why = ECHILD};
+    started->main = started->room.main;
+    started->why = started->room.why;
 }
 
 /* Starts bash and reports its pid to the daemon, or why there is none. */
 static int start(void) {
-    int failure[2];
-    int32_t answer[2] = {0, 0};
-    if (pipe2(failure, O_CLOEXEC) != 0)
+    int failure[2], told[2];
+    STARTED started = {0};
+    if (pipe2(failure, O_CLOEXEC) != 0 || pipe2(told, O_CLOEXEC) != 0)
         return 0;
     pid_t keeper = getpid();
-    main_pid = fork();
-    if (main_pid == 0) {
-        in_child(keeper);
+    int handle = (int)syscall(SYS_pidfd_open, keeper, 0);
+    started.main = fork();
+    if (started.main == 0) {
+        in_child(keeper, handle, told[1]);
         int32_t why = errno;
         if (write(failure[1], &why, sizeof why) < 0)
             _exit(126);
         _exit(127);
     }
-    if (main_pid < 0)
-        answer[1] = errno;
+    if (started.main < 0) {
+        started.main = 0;
+        started.why = errno;
+    }
     close(failure[1]);
-    if (main_pid > 0 && read(failure[0], &answer[1], sizeof answer[1]) <= 0)
-        answer[0] = (int32_t)main_pid;
-    close(failure[0]);
+    close(told[1]);
+    if (room_descriptors && started.main)
+        hear_of_room(told[0], &started);
+    if (started.main && read(failure[0], &started.why, sizeof started.why) > 0)
+        started.main = 0;
+    main_pid = started.main;
     /* If the daemon is gone, bash finds its socket closed and ends. */
-    ssize_t told = write(STATUS, answer, sizeof answer);
-    (void)told;
+    ssize_t said = write(STATUS, &started, sizeof started);
+    (void)said;
+    close(failure[0]);
+    close(told[0]);
+    close(handle);
     close(CONTROL);
     close(OBJECT);
     close(STATUS);
-    return answer[0] != 0;
+    for (int i = 0; i < room_descriptors; i++)
+        close(ROOM_PLACE + i);
+    return main_pid != 0;
 }
 
 /* ---- the end ---- */
@@ -249,17 +306,17 @@ static void drain(void) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 7)
+    if (count != 8)
         return 2;
     uint64_t log_bytes = strtoull(arguments[2], NULL, 10);
     bash_path = arguments[3];
     soft_limit = arguments[4];
     kill_file = arguments[5];
     file_mask = arguments[6];
-    syscall(SYS_close_range, FIRST_OTHER, ~0U, 0);
-    for (int fd = CONTROL; fd < FIRST_OTHER; fd++)
-        if (fd == STATUS || fd == OUTPUT)
-            fcntl(fd, F_SETFD, FD_CLOEXEC);
+    room_descriptors = atoi(arguments[7]);
+    syscall(SYS_close_range, ROOM_PLACE + room_descriptors, ~0U, 0);
+    for (int fd = STATUS; fd < ROOM_PLACE + room_descriptors; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
     prctl(PR_SET_NAME, "shellkeep-keep");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigset_t all, heard;
@@ -271,8 +328,8 @@ int main(int count, char **arguments) {
     signals = signalfd(-1, &heard, SFD_NONBLOCK | SFD_CLOEXEC);
     directory = open(arguments[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (signals < 0 || directory < 0) {
-        int32_t answer[2] = {0, errno};
-        return write(STATUS, answer, sizeof answer) < 0 ? 3 : 1;
+        STARTED nothing = {.why = errno};
+        return write(STATUS, &nothing, sizeof nothing) < 0 ? 3 : 1;
     }
     fcntl(OUTPUT, F_SETFL, O_NONBLOCK);
     log_begin(directory, log_bytes);

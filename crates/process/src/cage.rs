@@ -6,12 +6,15 @@ mod empty;
 mod factory;
 mod guard;
 mod held;
+mod layout;
+mod party;
 mod sweep;
 mod whose;
 
 pub use crate::handle::gone;
-pub use factory::{CageFactory, CageMode, Limits};
+pub use factory::{CageFactory, CageMode};
 pub use held::{KEEPER_MARK, MARK};
+pub use party::Limits;
 pub use whose::Belongs;
 
 use crate::cgroup::Group;
@@ -34,6 +37,13 @@ use std::sync::atomic::Ordering;
 pub struct Cage {
     held: Arc<Held>,
     released: bool,
+}
+
+/// Limits that were met, by how often.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Met {
+    pub(crate) limit_hits: u64,
+    pub(crate) memory_kills: u64,
 }
 
 impl Cage {
@@ -69,15 +79,15 @@ impl Cage {
 
     /// The files through which a process enters the cage by itself, before it runs anything.
     pub(crate) fn entrances(&self) -> io::Result<Vec<File>> {
-        let groups = [&self.held.unified, &self.held.pids].into_iter().flatten();
-        groups.map(|group| File::options().write(true).open(group.path().join("cgroup.procs"))).collect()
+        self.held.groups().map(|group| File::options().write(true).open(group.path().join("cgroup.procs"))).collect()
     }
 
     /// Where a process can be born in it, if there is a group.
     pub(crate) fn entrance(&self) -> Option<Entrance> {
         let group = File::open(self.held.unified.as_ref()?.path()).ok()?.into();
         let tasks = |group: &Group| File::options().write(true).open(group.path().join("tasks"));
-        Some(Entrance { group, tasks: self.held.pids.as_ref().map(tasks).transpose().ok()? })
+        let apart = self.held.groups().skip(1);
+        Some(Entrance { group, tasks: apart.map(tasks).collect::<io::Result<_>>().ok()? })
     }
 
     /// Takes in the shell that was born, before it runs anything.
@@ -92,7 +102,7 @@ impl Cage {
     /// Puts the shell in, before it runs anything.
     pub fn enclose(&mut self, pid: u32) -> io::Result<()> {
         self.held.lead(Stat::read_any(pid).map(|stat| stat.stamp()));
-        for group in [&self.held.unified, &self.held.pids].into_iter().flatten() {
+        for group in self.held.groups() {
             match group.add(pid) {
                 // The cleanup of an earlier cage of this name has just removed the empty group.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -104,6 +114,18 @@ impl Cage {
             }
         }
         Ok(())
+    }
+
+    /// Puts in the first process of a room. It is not listed, and not signalled except to end everyone.
+    pub(crate) fn enclose_init(&mut self, pid: u32) -> io::Result<()> {
+        lock(&self.held.roots).init = Stat::read_any(pid).map(|stat| stat.stamp());
+        [&self.held.unified, &self.held.pids].into_iter().flatten().try_for_each(|group| group.add(pid))
+    }
+
+    /// Its shell continues in another process, in a room whose first process is this one. Both were born in the cage.
+    pub(crate) fn move_in(&mut self, main: u32, init: u32) {
+        self.held.lead(Stat::read_any(main).map(|stat| stat.stamp()));
+        lock(&self.held.roots).init = Stat::read_any(init).map(|stat| stat.stamp());
     }
 
     /// Moves the keeper of a service to a group that is not counted, and remembers it.
@@ -119,6 +141,8 @@ impl Cage {
     pub(crate) fn recall(&mut self, keeper: ProcessStamp, main: ProcessStamp) {
         lock(&self.held.roots).keeper = Some(keeper);
         self.held.lead(Some(main));
+        let init = self.members().into_iter().find(|stat| stat.pid != main.pid && proc::is_first_of_room(stat.pid));
+        lock(&self.held.roots).init = init.map(|stat| stat.stamp());
     }
 
     /// From now on dropping it kills nothing.
@@ -134,7 +158,22 @@ impl Cage {
     /// How often a process was not started, or was killed, because of the limit.
     pub fn limit_hits(&self) -> u64 {
         let limited = self.held.pids.as_ref().or(self.held.unified.as_ref());
-        limited.map_or(0, Group::limit_hits) + self.held.cut_back.load(Ordering::Relaxed)
+        let of_party = self.held.party.as_ref().map_or(0, |party| party.limit_hits());
+        limited.map_or(0, Group::limit_hits) + of_party + self.held.cut_back.load(Ordering::Relaxed)
+    }
+
+    /// What its party has met before the cage had a process.
+    pub(crate) fn met_by_party(&self) -> Met {
+        let party = self.held.party.as_ref();
+        Met {
+            limit_hits: party.map_or(0, |party| party.limit_hits()),
+            memory_kills: party.map_or(0, |party| party.memory_kills()),
+        }
+    }
+
+    /// How many processes of its party were killed because the party used too much memory.
+    pub fn memory_kills(&self) -> u64 {
+        self.held.party.as_ref().map_or(0, |party| party.memory_kills())
     }
 
     /// All processes but the shell.

@@ -16,6 +16,10 @@ pub struct Mounts {
     pub unified: Option<PathBuf>,
     /// Our own group in the version 1 pids hierarchy.
     pub pids_v1: Option<PathBuf>,
+    /// Our own group in the version 1 memory hierarchy.
+    pub memory_v1: Option<PathBuf>,
+    /// Our own group in the version 1 hierarchy of processor shares.
+    pub cpu_v1: Option<PathBuf>,
     /// Where the unified hierarchy is mounted.
     pub unified_top: Option<PathBuf>,
     /// The part of the unified hierarchy that is mounted there.
@@ -55,12 +59,40 @@ fn parse(mountinfo: &str, membership: &str) -> Mounts {
             mounts.unified = own(&|controllers| controllers.is_empty()).map(|path| locate(point, root, &path));
             mounts.unified_top = Some(point.into());
             mounts.unified_root = root.to_owned();
-        } else if kind == Some("cgroup") && options.split(',').any(|option| option == "pids") {
-            let is_pids = |controllers: &str| controllers.split(',').any(|name| name == "pids");
-            mounts.pids_v1 = own(&is_pids).map(|path| locate(point, root, &path));
+        } else if kind == Some("cgroup") {
+            let slots = [("pids", &mut mounts.pids_v1), ("memory", &mut mounts.memory_v1), ("cpu", &mut mounts.cpu_v1)];
+            for (name, slot) in slots {
+                if options.split(',').any(|option| option == name) {
+                    let is_it = |controllers: &str| controllers.split(',').any(|other| other == name);
+                    *slot = own(&is_it).map(|path| locate(point, root, &path));
+                }
+            }
         }
     }
     mounts
+}
+
+/// The groups directly in this one.
+pub fn groups_in(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+/// Whether a group of the unified hierarchy has a controller.
+pub fn offers(group: &Path, controller: &str) -> bool {
+    let listed = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
+    listed.split_whitespace().any(|name| name == controller)
+}
+
+/// Gives a controller to the groups in each of these. Returns whether all took it.
+pub fn switch_on(groups: &[&Path], controller: &str) -> bool {
+    let on = |group: &&Path| fs::write(group.join("cgroup.subtree_control"), format!("+{controller}")).is_ok();
+    groups.iter().all(on)
+}
+
+/// Whether we may make groups here.
+pub fn may_make_groups(group: &Path) -> bool {
+    rustix::fs::access(group, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 /// A container sees only a part of the hierarchy: `root` is what the mount point shows of it.
@@ -127,7 +159,7 @@ impl Group {
 
     /// Puts a process into it; its children will be born there.
     pub fn add(&self, pid: u32) -> io::Result<()> {
-        self.write("cgroup.procs", &pid.to_string())
+        self.set("cgroup.procs", &pid.to_string())
     }
 
     /// Its processes.
@@ -138,12 +170,12 @@ impl Group {
 
     /// Ends everyone in it, whatever they ignore. Needs version 2.
     pub fn kill(&self) -> io::Result<()> {
-        self.write("cgroup.kill", "1")
+        self.set("cgroup.kill", "1")
     }
 
     /// Stops everyone in it, or lets them continue. Needs version 2.
     pub fn freeze(&self, frozen: bool) -> io::Result<()> {
-        self.write("cgroup.freeze", if frozen { "1" } else { "0" })
+        self.set("cgroup.freeze", if frozen { "1" } else { "0" })
     }
 
     /// Whether all processes in it are frozen.
@@ -165,13 +197,37 @@ impl Group {
 
     /// Limits how many processes it may hold.
     pub fn limit_processes(&self, most: u64) -> io::Result<()> {
-        self.write("pids.max", &most.to_string())
+        self.set("pids.max", &most.to_string())
     }
 
     /// How often something was not started because of the limit.
     pub fn limit_hits(&self) -> u64 {
-        let text = fs::read_to_string(self.path.join("pids.events")).unwrap_or_default();
-        text.lines().find_map(|line| line.strip_prefix("max ")?.trim().parse().ok()).unwrap_or(0)
+        self.figure("pids.events", "max ").unwrap_or(0)
+    }
+
+    /// Limits how much memory its processes may use together, swapped or not. What is not offered is left out.
+    pub fn limit_memory(&self, most: u64) {
+        let _ = self.set("memory.max", &most.to_string());
+        let _ = self.set("memory.swap.max", "0");
+    }
+
+    /// The same in a hierarchy of version 1. The limit with swap is never below the one without.
+    pub fn limit_memory_v1(&self, most: u64) {
+        let both = ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"];
+        for file in both.iter().chain(both.iter().rev()) {
+            let _ = self.set(file, &most.to_string());
+        }
+    }
+
+    /// How many processes were killed because of the limit of memory.
+    pub fn memory_kills(&self) -> u64 {
+        let killed = |file: &str| self.figure(file, "oom_kill ");
+        killed("memory.events").or_else(|| killed("memory.oom_control")).unwrap_or(0)
+    }
+
+    fn figure(&self, file: &str, name: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.path.join(file)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }
 
     /// Its directory.
@@ -179,7 +235,8 @@ impl Group {
         &self.path
     }
 
-    fn write(&self, file: &str, text: &str) -> io::Result<()> {
+    /// Sets one of its values.
+    pub fn set(&self, file: &str, text: &str) -> io::Result<()> {
         // Never create: the file is there or the kernel does not offer it.
         let mut options = fs::OpenOptions::new();
         let mut handle = options.write(true).open(self.path.join(file))?;

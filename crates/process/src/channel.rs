@@ -51,7 +51,7 @@ impl Channel {
     pub(crate) async fn send(&mut self, frame: wire::Writer, descriptors: &[OwnedFd]) -> io::Result<()> {
         let frame = frame.finish();
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut sent = 0;
         while sent < frame.len() {
             let mut extra = SendAncillaryBuffer::new(&mut space);

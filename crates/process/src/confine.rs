@@ -1,23 +1,30 @@
 //! Confinement of a session's processes: what they may read and write (Landlock), which system calls are refused (seccomp),
-//! and no new privileges. Nothing is mounted, no process is added, and no special rights are needed.
+//! and no new privileges; in a room also namespaces and a root directory of their own. No special rights are needed.
 //!
 //! [`Fence`] is what the sessions of a node have in common, [`Fence::around`] makes a [`Confinement`] for the processes of
-//! one session, and [`Fence::prove`] tries to break out of one. A shell applies its confinement itself, in
-//! `driver/confine.c`; a program that has no driver applies it between fork and exec.
+//! one session, [`Fence::room`] one with a room, and [`Fence::prove`] tries to break out. A shell
+//! applies its confinement itself, in `driver/confine.c`; a program that has no driver applies it between fork and exec.
 
 mod apply;
 mod fence;
 mod filter;
 mod grants;
+mod plan;
 mod probe;
+mod room;
 
-pub use fence::{Confinement, Fence, FenceSpec, NoFence, Own};
+pub use fence::{Confinement, Fence, FenceSpec, NoFence, Own, RoomSpec};
 pub use probe::{Attempt, Gap, Proof};
+pub use room::{Namespaces, RoomNetwork, Socket};
+
+pub(crate) use probe::uniquely;
+pub(crate) use room::{ENTERED_BYTES, Entered, Room, entered_numbers};
 
 use std::io;
 
-/// The steps of `driver/confine.c`, in their order from 1.
-const STEPS: [&str; 5] = ["the frame", "no_new_privs", "capabilities", "landlock_restrict_self", "seccomp"];
+/// The steps of `room/fence.c`, in their order from 1.
+const STEPS: [&str; 6] =
+    ["the frame", "landlock_add_rule", "no_new_privs", "capabilities", "landlock_restrict_self", "seccomp"];
 
 /// What a driver answered to a confinement: done, or the step that failed and why.
 pub(crate) fn outcome(payload: &[u8]) -> io::Result<()> {

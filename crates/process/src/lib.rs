@@ -35,6 +35,7 @@ pub mod ports;
 pub mod pressure;
 pub mod proc;
 pub mod program;
+mod room_trial;
 pub mod service;
 pub mod shell;
 pub mod spawn;
@@ -45,21 +46,22 @@ mod wire;
 pub mod zygote;
 
 pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits};
-pub use confine::{Confinement, Fence, FenceSpec, Gap, NoFence, Own, Proof};
+pub use confine::{Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, Own, Proof, RoomNetwork, RoomSpec, Socket};
 pub use exit::ExitStatus;
 pub use facts::Fact;
 pub use own::is_short_of_descriptors;
 pub use peer::Peer;
-pub use ports::{SocketTable, Sockets};
+pub use ports::{SocketTables, Sockets};
 pub use pressure::{Pressure, PressureSource};
 pub use proc::ProcessStamp;
 pub use program::{Heard, Program, ProgramSpec};
+pub use room_trial::NoRoom;
 pub use service::log::{LogWatch, ServiceLog};
 pub use service::{
     ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit,
 };
 pub use shell::{
-    Ends, LiveShell, Progress, Report, RunSpec, ShellOrigin, ShellSpec, StartError, Stderr, Stdin, Stream,
+    Ends, LimitsMet, LiveShell, Progress, Report, RunSpec, ShellOrigin, ShellSpec, StartError, Stderr, Stdin, Stream,
 };
 pub use strays::{become_subreaper, reap_strays};
 pub use zygote::{Forking, Zygote};

@@ -6,6 +6,9 @@ use crate::shell::{LiveShell, ShellSpec};
 use std::collections::HashSet;
 use std::path::Path;
 
+/// Enough for one bash.
+const PROBED: Limits = Limits { per_cage: 16, per_party: 16, node: 16, memory_per_party: 1 << 30 };
+
 /// What was found.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -17,12 +20,21 @@ pub struct Machine {
     pub groups: bool,
     /// Whether the number of processes of a session can be limited.
     pub process_limit: bool,
+    /// Whether the memory of an agent's processes can be limited.
+    pub memory_limit: bool,
+}
+
+/// The bytes of memory of this machine, if the kernel says.
+pub fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"))?;
+    kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Probes the machine. Starts one bash and stops it again.
 pub async fn probe(bash: &Path, scratch: &Path) -> Machine {
     let name = format!("shellkeep-doctor-{}", std::process::id());
-    let factory = CageFactory::detect(&name, CageMode::Auto, Limits { per_cage: 16, node: 16 });
+    let factory = CageFactory::detect(&name, CageMode::Auto, PROBED);
     let spec = ShellSpec { bash: bash.to_owned(), rescue: scratch.join(format!("{name}.rescue")) };
     let bash = match LiveShell::start(spec, factory.cage("probe")).await {
         Ok(shell) => Ok(shell.origin().version.clone()),
@@ -33,6 +45,7 @@ pub async fn probe(bash: &Path, scratch: &Path) -> Machine {
         unified: Mounts::find().unified.map(|path| path.display().to_string()),
         groups: factory.has_groups(),
         process_limit: factory.has_limit(),
+        memory_limit: factory.has_memory_limit(),
     };
     factory.remove(&HashSet::new());
     found

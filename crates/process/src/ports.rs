@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// States of a socket, as the tables number them.
 const ESTABLISHED: &str = "01";
@@ -18,9 +19,9 @@ pub struct Sockets {
     pub connections: usize,
 }
 
-/// The TCP sockets of one network namespace, read once for many services.
+/// The TCP sockets of one network namespace.
 #[derive(Debug, Default)]
-pub struct SocketTable {
+struct SocketTable {
     /// Port by inode of the socket that listens on it.
     listening: HashMap<u64, u16>,
     /// Established connections by local port.
@@ -29,7 +30,7 @@ pub struct SocketTable {
 
 impl SocketTable {
     /// Reads the tables that this process sees.
-    pub fn read(pid: u32) -> io::Result<Self> {
+    fn read(pid: u32) -> io::Result<Self> {
         let mut table = Self::default();
         table.add(&fs::read_to_string(format!("/proc/{pid}/net/tcp"))?);
         // A machine may be without the newer protocol.
@@ -57,11 +58,30 @@ impl SocketTable {
     }
 
     /// What these processes do.
-    pub fn of(&self, pids: &[u32]) -> Sockets {
+    fn of(&self, pids: &[u32]) -> Sockets {
         let inodes = pids.iter().flat_map(|&pid| socket_inodes(pid));
         let ports: BTreeSet<u16> = inodes.filter_map(|inode| self.listening.get(&inode).copied()).collect();
         let connections = ports.iter().filter_map(|port| self.connections.get(port)).sum();
         Sockets { listening: ports.into_iter().collect(), connections }
+    }
+}
+
+/// The TCP sockets of all network namespaces, each read once for many services.
+#[derive(Debug, Default)]
+pub struct SocketTables {
+    /// By the link that identifies the namespace.
+    tables: HashMap<PathBuf, SocketTable>,
+}
+
+impl SocketTables {
+    /// What these processes do; all of them are in one network namespace.
+    pub fn of(&mut self, pids: &[u32]) -> Sockets {
+        let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let Some((pid, namespace)) = pids.iter().find_map(|&pid| Some((pid, namespace(pid)?))) else {
+            return Sockets::default();
+        };
+        let table = self.tables.entry(namespace).or_insert_with(|| SocketTable::read(pid).unwrap_or_default());
+        table.of(pids)
     }
 }
 
@@ -75,15 +95,9 @@ fn socket_inodes(pid: u32) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What these processes do on TCP; the tables are those that the first of them sees.
-pub fn sockets(pids: &[u32]) -> Sockets {
-    let table = pids.iter().find_map(|&pid| SocketTable::read(pid).ok());
-    table.map(|table| table.of(pids)).unwrap_or_default()
-}
-
 /// Ports on which these processes listen, ascending.
 pub fn listening(pids: &[u32]) -> Vec<u16> {
-    sockets(pids).listening
+    SocketTables::default().of(pids).listening
 }
 
 #[cfg(test)]

@@ -77,6 +77,23 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     })
 }
 
+/// Whether a process is the first of a pid namespace below ours.
+pub fn is_first_of_room(pid: u32) -> bool {
+    inner_numbers(pid).is_some_and(|numbers| numbers.len() > 1 && numbers.last() == Some(&1))
+}
+
+/// The number by which a process knows itself: another one than ours if it is in a room.
+pub fn own_number(pid: u32) -> u32 {
+    inner_numbers(pid).and_then(|numbers| numbers.last().copied()).unwrap_or(pid)
+}
+
+/// The numbers of a process in our pid namespace and in those below it that it is in.
+fn inner_numbers(pid: u32) -> Option<Vec<u32>> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().map(|number| number.parse().ok()).collect()
+}
+
 /// What a process runs, as one would type it; its name in brackets if it has no arguments.
 pub fn command_line(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -1,8 +1,12 @@
 //! A program with pipes, in its own cage: a resumed agent. It reads what we write, we read what it writes, and none of
 //! its processes outlives this value.
 
+mod inside;
+
+pub(crate) use inside::Inside;
+
 use crate::cage::Cage;
-use crate::confine::Confinement;
+use crate::confine::{Confinement, Entered, Namespaces};
 use crate::exit::ExitStatus;
 use crate::facts::Bytes;
 use crate::shell::Stream;
@@ -18,6 +22,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::Interest;
@@ -61,6 +66,8 @@ pub struct Program {
     /// Whether the closed output was reported.
     told_closed: bool,
     ended: Option<ExitStatus>,
+    /// Kept for the other processes of its session.
+    _namespaces: Option<Arc<Namespaces>>,
 }
 
 impl Program {
@@ -71,35 +78,26 @@ impl Program {
         let (stdin, writer) = stdio::input_pipe()?;
         let (stdout, stdout_end) = stdio::output_pipe()?;
         let (stderr, stderr_end) = stdio::output_pipe()?;
-        let mut command = Command::new(&path);
-        command.arg0(OsStr::from_bytes(spec.arguments.first().map_or(b"", Vec::as_slice)));
-        command.args(spec.arguments.iter().skip(1).map(|word| OsStr::from_bytes(word)));
-        command.env_clear();
-        command.envs(spec.environment.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))));
-        if let Some((name, value)) = cage.mark().as_deref().and_then(|mark| mark.split_once('=')) {
-            command.env(name, value);
-        }
-        command.current_dir(OsStr::from_bytes(&spec.cwd));
+        let namespaces = confinement.as_ref().and_then(Confinement::namespaces).cloned();
+        let inside = match &confinement {
+            Some(confinement) if namespaces.is_some() => Some(Inside::new(confinement, cwd(spec))?),
+            _ => None,
+        };
+        let mut command = command_of(spec, &path, inside.as_ref(), &cage)?;
         command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout_end)).stderr(Stdio::from(stderr_end));
         let entrances = cage.entrances()?;
         let (soft, mask) = (spawn::descriptor_limit(), own::callers_umask());
-        // SAFETY: between fork and exec only system calls are made: no memory is taken, no lock, and the files are open.
-        unsafe {
-            command.pre_exec(move || {
-                prepare(&entrances, soft, mask)?;
-                // Last: the groups are not writable from inside.
-                confinement.as_ref().map_or(Ok(()), Confinement::apply)
-            })
-        };
-        let pid = {
-            let mut awaited = spawn::awaited();
-            let pid = command.spawn()?.id();
-            awaited.insert(pid);
-            pid
+        let setting_up = move || prepare(&entrances, soft, mask);
+        let Born { main: pid, init } = match inside {
+            Some(inside) => start_inside(command, inside, setting_up)?,
+            None => start_outside(command, confinement, setting_up)?,
         };
         // Where there are groups it is in already; this is for the cage to know from whom the others descend, and one that
         // has ended at once cannot be put anywhere.
         let _ = cage.enclose(pid);
+        if let Some(init) = init {
+            let _ = cage.enclose_init(init);
+        }
         let gone = || io::Error::other("the program has no handle");
         let process = handle::open(pid).ok_or_else(gone).and_then(|handle| stdio::watch(handle, Interest::READABLE));
         let process = match process {
@@ -111,7 +109,16 @@ impl Program {
             }
         };
         Ok((
-            Self { pid, process, cage, stdout: Some(stdout), stderr: Some(stderr), told_closed: false, ended: None },
+            Self {
+                pid,
+                process,
+                cage,
+                stdout: Some(stdout),
+                stderr: Some(stderr),
+                told_closed: false,
+                ended: None,
+                _namespaces: namespaces,
+            },
             writer,
         ))
     }
@@ -211,6 +218,110 @@ impl Drop for Program {
             drop(cage);
         });
     }
+}
+
+fn cwd(spec: &ProgramSpec) -> &Path {
+    Path::new(OsStr::from_bytes(&spec.cwd))
+}
+
+/// How to start a program with its arguments and environment, in its directory.
+fn command_of(spec: &ProgramSpec, path: &Path, inside: Option<&Inside>, cage: &Cage) -> io::Result<Command> {
+    let name = OsStr::from_bytes(spec.arguments.first().map_or(b"", Vec::as_slice));
+    let mut command = match inside {
+        Some(inside) => inside.command(path.as_os_str(), name)?,
+        None => {
+            let mut command = Command::new(path);
+            command.arg0(name).current_dir(cwd(spec));
+            command
+        }
+    };
+    command.args(spec.arguments.iter().skip(1).map(|word| OsStr::from_bytes(word)));
+    command.env_clear();
+    command.envs(spec.environment.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))));
+    if let Some((name, value)) = cage.mark().as_deref().and_then(|mark| mark.split_once('=')) {
+        command.env(name, value);
+    }
+    Ok(command)
+}
+
+/// The processes of a program that was started.
+struct Born {
+    main: u32,
+    /// The first process of its room, if it is in one.
+    init: Option<u32>,
+}
+
+fn start_outside(
+    mut command: Command,
+    confinement: Option<Confinement>,
+    setting_up: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<Born> {
+    // SAFETY: between fork and exec only system calls are made: no memory is taken, no lock, and the files are open.
+    unsafe {
+        command.pre_exec(move || {
+            setting_up()?;
+            // Last: the groups are not writable from inside.
+            confinement.as_ref().map_or(Ok(()), Confinement::apply)
+        })
+    };
+    let mut awaited = spawn::awaited();
+    let main = command.spawn()?.id();
+    awaited.insert(main);
+    Ok(Born { main, init: None })
+}
+
+/// The process that is started enters the room in a copy of itself, whose parent we are too, and ends.
+fn start_inside(
+    mut command: Command,
+    inside: Inside,
+    setting_up: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<Born> {
+    let waiting = inside.waiting()?;
+    // SAFETY: as in `start_outside`.
+    unsafe {
+        command.pre_exec(move || {
+            setting_up()?;
+            inside.hand_over()
+        })
+    };
+    // Held until the copy is known: it must not be taken for a stray.
+    let mut awaited = spawn::awaited();
+    let first = command.spawn()?.id();
+    // With it goes our end of the pipe that the answer comes through.
+    drop(command);
+    let entered = waiting.entered();
+    if let Ok(Entered { main, .. }) = &entered {
+        awaited.insert(*main);
+    }
+    awaited.insert(first);
+    drop(awaited);
+    spawn::reap(first)?;
+    entered.map(|Entered { main, init }| Born { main, init: Some(init) })
+}
+
+/// What a program writes, in a room or not. Blocks until it ends.
+pub(crate) fn output_of(path: &str, words: &[Bytes], inside: Option<Inside>) -> io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let name = OsStr::from_bytes(words.first().map_or(b"", Vec::as_slice));
+    let mut command = match &inside {
+        Some(inside) => inside.command(OsStr::new(path), name)?,
+        None => {
+            let mut command = Command::new(path);
+            command.arg0(name);
+            command
+        }
+    };
+    command.args(words.iter().skip(1).map(|word| OsStr::from_bytes(word)));
+    command.stdin(Stdio::null()).stdout(Stdio::from(writing)).stderr(Stdio::null());
+    let born = match inside {
+        Some(inside) => start_inside(command, inside, || Ok(()))?,
+        None => start_outside(command, None, || Ok(()))?,
+    };
+    let mut output = Vec::new();
+    File::from(reading).read_to_end(&mut output)?;
+    spawn::reap(born.main)?;
+    Ok(output)
 }
 
 /// Between fork and exec: into the cage, with a session of its own, the usual limit of open files, the umask of our parent,

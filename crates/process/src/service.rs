@@ -10,7 +10,7 @@ mod watch;
 pub use spec::{ServiceCommand, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 
 use crate::cage::Cage;
-use crate::confine::Confinement;
+use crate::confine::{Confinement, Namespaces};
 use crate::facts::Fact;
 use crate::proc::Stat;
 use crate::{handle, spawn, stdio};
@@ -19,6 +19,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use start::Begun;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -34,6 +35,8 @@ pub struct ServiceProcess {
     keeper: AsyncFd<OwnedFd>,
     cage: Cage,
     exit: Option<ServiceExit>,
+    /// Kept for the other processes of its session.
+    namespaces: Option<Arc<Namespaces>>,
 }
 
 impl ServiceProcess {
@@ -47,8 +50,9 @@ impl ServiceProcess {
         run: ServiceCommand<'_>,
     ) -> Result<(Self, Vec<(String, String)>), ServiceStartError> {
         let directory = spec.directory.clone();
+        let namespaces = confinement.as_ref().and_then(Confinement::namespaces).cloned();
         let Begun { stamps, keeper, cage, problems } = start::start(spec, cage, confinement, facts, run).await?;
-        Ok((Self { directory, stamps, keeper, cage, exit: None }, problems))
+        Ok((Self { directory, stamps, keeper, cage, exit: None, namespaces }, problems))
     }
 
     /// Takes over one that an earlier daemon started, with its cage from [`crate::CageFactory::adopt`]. `None` if its
@@ -64,7 +68,13 @@ impl ServiceProcess {
         cage.release();
         cage.recall(stamps.keeper, stamps.main);
         let keeper = stdio::watch(keeper, Interest::READABLE)?;
-        Ok(Some(Self { directory, stamps, keeper, cage, exit: None }))
+        let namespaces = Namespaces::of_process(stamps.main.pid).ok().flatten().map(Arc::new);
+        Ok(Some(Self { directory, stamps, keeper, cage, exit: None, namespaces }))
+    }
+
+    /// What its room shares with the other processes of its session, if it is in one.
+    pub fn namespaces(&self) -> Option<&Arc<Namespaces>> {
+        self.namespaces.as_ref()
     }
 
     /// Who it is.

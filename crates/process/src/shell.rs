@@ -10,13 +10,14 @@ pub(crate) mod frames;
 mod process;
 mod start_error;
 
-use crate::cage::Cage;
+use crate::cage::{Cage, Met};
 use crate::channel::Channel;
+use crate::confine::Namespaces;
 use crate::exit::ExitStatus;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
 use crate::spawn::{Born, Entrance};
-use crate::stdio::{Reader, Writer, poll_streams};
+use crate::stdio::{CommandTerminal, Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
 use crate::{handle, proc, spawn};
 pub use ends::{Ends, Stdin};
@@ -28,6 +29,7 @@ pub(crate) use start_error::START_LIMIT;
 pub use start_error::StartError;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -95,6 +97,8 @@ pub struct Report {
     pub forked: bool,
     /// Output pipes that a background process still holds open.
     pub late: Vec<Reader>,
+    /// What was typed at its terminal and that it did not read.
+    pub unread: Vec<u8>,
 }
 
 /// What happened while a command ran.
@@ -115,6 +119,15 @@ pub enum Progress {
     BadCwd(String),
 }
 
+/// Which limits were met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LimitsMet {
+    /// Processes could not be started, or were killed, because there were too many.
+    pub processes: bool,
+    /// Processes were killed because the party of the shell used too much memory.
+    pub memory: bool,
+}
+
 /// Where a shell comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShellOrigin {
@@ -122,6 +135,15 @@ pub struct ShellOrigin {
     pub version: String,
     /// Whether it was forked, and not started.
     pub is_forked: bool,
+}
+
+/// A command that has ended, while its output is still being read.
+#[derive(Debug, Clone)]
+struct Finishing {
+    /// What the driver reported.
+    payload: Vec<u8>,
+    /// What was typed at its terminal and that it did not read.
+    unread: Vec<u8>,
 }
 
 /// A live bash.
@@ -134,10 +156,14 @@ pub struct LiveShell {
     origin: ShellOrigin,
     stdout: Option<Reader>,
     stderr: Option<Reader>,
+    /// The terminal of the running command. Held until its end, so that what it did not read is not lost.
+    terminal: Option<CommandTerminal>,
     survivors: Vec<ProcessStamp>,
-    limit_hits: u64,
+    met: Met,
     /// The result of the running command, once it is there and while its output is still being read.
-    finishing: Option<Vec<u8>>,
+    finishing: Option<Finishing>,
+    /// Kept for the other processes of its session.
+    namespaces: Option<Arc<Namespaces>>,
 }
 
 impl LiveShell {
@@ -170,6 +196,8 @@ impl LiveShell {
     ) -> Result<Self, StartError> {
         let process = ShellProcess::watch(born.pid)?;
         let enclosed = cage.receive(born);
+        // What its party met before is not about it.
+        let met = cage.met_by_party();
         let shell = Self {
             process,
             channel,
@@ -178,9 +206,11 @@ impl LiveShell {
             origin,
             stdout: None,
             stderr: None,
+            terminal: None,
             survivors: Vec::new(),
-            limit_hits: 0,
+            met,
             finishing: None,
+            namespaces: None,
         };
         enclosed?;
         Ok(shell)
@@ -192,7 +222,7 @@ impl LiveShell {
         // The child may end before we know its number, and must not be taken for a stray.
         let birth = spawn::births().read().await;
         let mut descriptors = vec![control, entrance.group];
-        descriptors.extend(entrance.tasks.map(OwnedFd::from));
+        descriptors.extend(entrance.tasks.into_iter().map(OwnedFd::from));
         let frame = self.channel.frame(kind::FORK);
         self.channel.send(frame, &descriptors).await?;
         drop(descriptors);
@@ -265,6 +295,7 @@ impl LiveShell {
         if ends.flags & flag::STDERR != 0 {
             self.stderr = ends.stderr;
         }
+        self.terminal = ends.terminal;
         let flags = ends.flags | if run.cwd.is_some() { flag::CWD } else { 0 };
         let mut frame = self.channel.frame(kind::RUN);
         write_command(&mut frame, flags, run.cwd, run.env, run.command);
@@ -282,10 +313,11 @@ impl LiveShell {
         match reply {
             ShellEvent::Output => Ok(Progress::Output),
             ShellEvent::Frame(kind::RUN, payload) => {
-                self.finishing = Some(payload);
+                self.finishing = Some(Finishing::of(payload, self.terminal.take()));
                 self.finish(sink).await.map(Progress::Reported)
             }
             ShellEvent::Frame(kind::BAD_CWD, payload) => {
+                self.terminal = None;
                 let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
                 Ok(Progress::BadCwd(String::from_utf8_lossy(&reason).into_owned()))
             }
@@ -379,10 +411,11 @@ impl LiveShell {
         self.cage.signal_others(signal, &self.survivors)
     }
 
-    /// Whether processes could not be started since the last time this was asked, because there were too many.
-    pub fn hit_process_limit(&mut self) -> bool {
-        let hits = self.cage.limit_hits();
-        hits > std::mem::replace(&mut self.limit_hits, hits)
+    /// The limits that its processes have met since the last time this was asked.
+    pub fn limits_met(&mut self) -> LimitsMet {
+        let now = Met { limit_hits: self.cage.limit_hits(), memory_kills: self.cage.memory_kills() };
+        let before = std::mem::replace(&mut self.met, now);
+        LimitsMet { processes: now.limit_hits > before.limit_hits, memory: now.memory_kills > before.memory_kills }
     }
 
     /// Handles on what the running command started; each becomes readable when its process ends.

@@ -60,6 +60,21 @@ pub(crate) fn driver() -> io::Result<BorrowedFd<'static>> {
     embedded(&OBJECT, "shellkeep-driver", DRIVER)
 }
 
+/// A file in memory with these contents.
+pub(crate) fn in_memory(name: &CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = memfd_create(name, MemfdFlags::CLOEXEC)?;
+    write_all(&file, bytes)?;
+    Ok(file)
+}
+
+fn write_all(file: &OwnedFd, mut rest: &[u8]) -> io::Result<()> {
+    while !rest.is_empty() {
+        let written = rustix::io::write(file, rest)?;
+        rest = &rest[written..];
+    }
+    Ok(())
+}
+
 /// Something that was built with us, in memory and executable, written when it is first asked for and sealed: every shell
 /// of every session loads the same one, and can open it again through `/proc`.
 pub(crate) fn embedded(slot: &'static OnceLock<OwnedFd>, name: &str, bytes: &[u8]) -> io::Result<BorrowedFd<'static>> {
@@ -67,11 +82,7 @@ pub(crate) fn embedded(slot: &'static OnceLock<OwnedFd>, name: &str, bytes: &[u8
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         // Kernels before 6.3 do not know that one has to ask.
         let object = memfd_create(name, flags | MemfdFlags::EXEC).or_else(|_| memfd_create(name, flags))?;
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let written = rustix::io::write(&object, rest)?;
-            rest = &rest[written..];
-        }
+        write_all(&object, bytes)?;
         fchmod(&object, Mode::from_raw_mode(EMBEDDED_MODE))?;
         fcntl_add_seals(&object, SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         // Above the places too: a program is named by its number, after the places were filled.

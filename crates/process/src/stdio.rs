@@ -4,6 +4,7 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 use std::cell::RefCell;
 use std::io;
 use std::task::{Context, Poll};
@@ -16,6 +17,8 @@ const PIPE_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 256 << 10;
 /// Reads of a stream between two looks at whether the command has ended, so that a flood cannot hide the end.
 const READS_AT_ONCE: usize = 16;
+/// Most that the kernel keeps of what was typed at a terminal.
+const TYPED_AHEAD: usize = 4096;
 
 thread_local! {
     /// Shared by all readers of a thread: output is handed on before the next read.
@@ -129,8 +132,7 @@ impl Writer {
     /// pipe hides nothing.
     pub fn echoes(&self) -> bool {
         // Asked about our side of a terminal, the kernel reports the settings of the command's side.
-        let modes = rustix::termios::tcgetattr(self.fd.get_ref());
-        modes.map_or(true, |modes| modes.local_modes.contains(rustix::termios::LocalModes::ECHO))
+        tcgetattr(self.fd.get_ref()).map_or(true, |modes| modes.local_modes.contains(LocalModes::ECHO))
     }
 
     /// Changes a terminal's size. The kernel tells the program with SIGWINCH.
@@ -181,6 +183,36 @@ pub fn terminal(rows: u16, cols: u16) -> io::Result<(OwnedFd, Reader, Writer)> {
     rustix::termios::tcsetwinsize(&master, window(rows, cols))?;
     let writer = Writer::new(master.try_clone()?)?;
     Ok((slave, Reader::new(master)?, writer))
+}
+
+/// The command's side of a terminal, held by us too: the kernel drops what was typed when nobody holds it.
+#[derive(Debug)]
+pub struct CommandTerminal(OwnedFd);
+
+impl CommandTerminal {
+    pub(crate) fn new(side: OwnedFd) -> Self {
+        Self(side)
+    }
+
+    /// What was typed and not read. Nothing if the terminal does not echo: that may be a password.
+    pub fn unread(self) -> Vec<u8> {
+        let Ok(before) = tcgetattr(&self.0) else { return Vec::new() };
+        if !before.local_modes.contains(LocalModes::ECHO) {
+            return Vec::new();
+        }
+        let mut at_once = before.clone();
+        // By lines the last one could not be read, as it has no end.
+        at_once.local_modes.remove(LocalModes::ICANON);
+        at_once.special_codes[SpecialCodeIndex::VMIN] = 0;
+        at_once.special_codes[SpecialCodeIndex::VTIME] = 0;
+        let mut unread = vec![0; TYPED_AHEAD];
+        let read = tcsetattr(&self.0, OptionalActions::Now, &at_once)
+            .and_then(|()| rustix::io::read(&self.0, &mut unread[..]));
+        // A process that the command left behind may still use it.
+        let _ = tcsetattr(&self.0, OptionalActions::Now, &before);
+        unread.truncate(read.unwrap_or(0));
+        unread
+    }
 }
 
 /// What is typed at the terminal that controls this process. Nothing is read before it is asked for, and reading without

@@ -32,6 +32,8 @@ pub mod kind {
     pub const FORK: u32 = 7;
     /// Confine yourself.
     pub const CONFINE: u32 = 16;
+    /// Enter a room.
+    pub const ROOM: u32 = 17;
 }
 
 /// Builds a frame.
@@ -71,6 +73,12 @@ impl Writer {
     /// A large number.
     pub fn u64(&mut self, value: u64) -> &mut Self {
         self.buffer.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    /// Bytes to the end of the frame, whose length says how many.
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
+        self.buffer.extend_from_slice(bytes);
         self
     }
 

@@ -20,7 +20,11 @@ impl Place {
     fn new(mode: CageMode) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let name = scratch.path().file_name().unwrap().to_str().unwrap();
-        let factory = CageFactory::detect(&format!("shellkeep-test{name}"), mode, Limits { per_cage: 64, node: 1000 });
+        let factory = CageFactory::detect(
+            &format!("shellkeep-test{name}"),
+            mode,
+            Limits { per_cage: 64, per_party: 1000, node: 1000, memory_per_party: 8 << 30 },
+        );
         Self { factory, scratch }
     }
 

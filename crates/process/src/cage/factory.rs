@@ -3,6 +3,8 @@
 use super::Cage;
 use super::census::Census;
 use super::held::{Held, Roots};
+use super::layout::{self, KEEPERS, WORK, cages_in};
+use super::party::{Limits, Parties};
 use crate::cgroup::{self, Group, Mounts};
 use crate::proc::{ProcessStamp, Stat};
 use crate::sync::lock;
@@ -10,13 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-
-/// The group in which all cages are; its limit is the node's.
-pub(super) const WORK: &str = "work";
-/// The group in which the keepers of services are; they count towards no limit.
-pub(super) const KEEPERS: &str = "keepers";
 
 /// How much of what the machine supports is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,15 +25,6 @@ pub enum CageMode {
     NoLimits,
     /// No groups at all: processes are identified by a mark in their environment.
     Marks,
-}
-
-/// How many processes there may be. As the kernel counts them: each thread is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// In one cage.
-    pub per_cage: u64,
-    /// In all cages together.
-    pub node: u64,
 }
 
 /// Creates cages, all under one name, so that those of a dead daemon are found again. Clones are the same factory.
@@ -56,8 +44,8 @@ pub(super) struct Shared {
     pub(super) elsewhere: Vec<PathBuf>,
     /// Where groups are mounted, to find the group of a process.
     pub(super) mounts: Mounts,
-    per_cage: AtomicU64,
-    node: AtomicU64,
+    limits: Mutex<Limits>,
+    pub(super) parties: Parties,
     pub(super) cages: Mutex<Vec<Weak<Held>>>,
 }
 
@@ -76,14 +64,18 @@ impl CageFactory {
         let mut elsewhere =
             mounts.unified_top.as_ref().map(|top| cgroup::find_named(top, instance)).unwrap_or_default();
         elsewhere.retain(|path| Some(path) != unified.as_ref());
+        let parties = match mode {
+            CageMode::Auto => Parties::new(&mounts, instance, unified.as_deref(), pids.as_deref()),
+            CageMode::NoLimits | CageMode::Marks => Parties::without_controllers(unified.as_deref()),
+        };
         let shared = Shared {
             instance: instance.to_owned(),
             unified,
             pids,
             elsewhere,
             mounts,
-            per_cage: AtomicU64::new(0),
-            node: AtomicU64::new(0),
+            limits: Mutex::new(limits),
+            parties,
             cages: Mutex::default(),
         };
         let factory = Self { shared: Arc::new(shared) };
@@ -101,27 +93,42 @@ impl CageFactory {
         self.shared.pids.is_some()
     }
 
+    /// Whether the kernel limits the memory of a party.
+    pub fn has_memory_limit(&self) -> bool {
+        self.shared.parties.limits_memory()
+    }
+
     /// The limits as they are now.
     pub fn limits(&self) -> Limits {
-        Limits {
-            per_cage: self.shared.per_cage.load(Ordering::Relaxed),
-            node: self.shared.node.load(Ordering::Relaxed),
-        }
+        *lock(&self.shared.limits)
     }
 
     /// Changes the limits of all existing and future cages. Where the kernel enforces it, a lower limit kills nothing;
     /// nothing new starts until there are fewer.
     pub fn set_limits(&self, limits: Limits) {
-        self.shared.per_cage.store(limits.per_cage, Ordering::Relaxed);
-        self.shared.node.store(limits.node, Ordering::Relaxed);
-        let Some(work) = self.shared.pids.as_ref().map(|base| base.join(WORK)) else { return };
-        let set = |path: PathBuf, most: u64| Group::at(path).limit_processes(most);
-        for entry in fs::read_dir(&work).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                let _ = set(entry.path(), limits.per_cage);
-            }
+        *lock(&self.shared.limits) = limits;
+        self.shared.parties.set_limits(limits);
+        let Some(base) = &self.shared.pids else { return };
+        for cage in cages_in(base) {
+            let _ = Group::at(cage).limit_processes(limits.per_cage);
         }
-        let _ = set(work, limits.node);
+        let _ = Group::at(base.join(WORK)).limit_processes(limits.node);
+    }
+
+    /// How many processes a party has now, counted as the limits count them.
+    pub fn count_of(&self, party: &str) -> u64 {
+        let Some(known) = self.shared.parties.find(party) else { return 0 };
+        if let Some(counted) = known.counted() {
+            return counted;
+        }
+        let cages = self.cages();
+        let of_party = || cages.iter().filter(|cage| cage.party_name() == Some(party));
+        if self.has_groups() {
+            return of_party().map(|cage| cage.unified.as_ref().map_or(0, Group::threads)).sum();
+        }
+        let census = Census::take(&self.shared.instance, &cages);
+        let threads = census.threads();
+        of_party().filter_map(|cage| threads.get(cage.name.as_str())).sum()
     }
 
     /// How many processes are in all cages now, counted as the limits count them.
@@ -132,7 +139,7 @@ impl CageFactory {
             return counted;
         }
         match &shared.unified {
-            Some(base) => groups_in(&base.join(WORK)).into_iter().map(|path| Group::at(path).threads()).sum(),
+            Some(base) => cages_in(base).into_iter().map(|path| Group::at(path).threads()).sum(),
             None => Census::take(&shared.instance, &self.cages()).threads().values().sum(),
         }
     }
@@ -154,21 +161,39 @@ impl CageFactory {
 
     /// Makes a cage. `name` is unique within the instance.
     pub fn cage(&self, name: &str) -> Cage {
-        self.held_at(name, self.shared.unified.as_deref(), Roots::default())
+        self.cage_of(None, name)
+    }
+
+    /// Makes a cage of a party, whose name is a valid name of a directory, or of none.
+    pub fn cage_of(&self, party: Option<&str>, name: &str) -> Cage {
+        self.held_at(party, name, self.shared.unified.as_deref(), Roots::default())
     }
 
     /// Takes over a cage of an earlier daemon; its processes are not touched. `root` is their ancestor, as far as is
     /// known before [`crate::ServiceProcess::adopt`]; without groups it is used to find them.
-    pub fn adopt(&self, name: &str, root: ProcessStamp) -> Cage {
-        let has_it = |base: &&PathBuf| base.join(WORK).join(name).is_dir();
+    pub fn adopt(&self, party: Option<&str>, name: &str, root: ProcessStamp) -> Cage {
+        let has_it = |base: &&PathBuf| cages_in(base).iter().any(|path| path.ends_with(name));
         let base =
             self.shared.unified.iter().chain(&self.shared.elsewhere).find(has_it).or(self.shared.unified.as_ref());
-        self.held_at(name, base.map(PathBuf::as_path), Roots { main: Some(root), keeper: None })
+        let roots = Roots { main: Some(root), keeper: None, init: None };
+        self.held_at(party, name, base.map(PathBuf::as_path), roots)
     }
 
-    fn held_at(&self, name: &str, unified_base: Option<&Path>, roots: Roots) -> Cage {
+    fn held_at(&self, party: Option<&str>, name: &str, unified_base: Option<&Path>, roots: Roots) -> Cage {
         let shared = &self.shared;
-        let make = |base: &Path| Group::create(base.join(WORK).join(name)).ok();
+        // One that is taken over is where an earlier daemon put it.
+        let left = |base: &Path| cages_in(base).into_iter().find(|path| path.ends_with(name));
+        let number = shared.unified.as_deref().filter(|_| roots.main.is_some());
+        let number = number.and_then(|base| layout::party_of(base, &left(base)?));
+        let party = party.map(|party| match number {
+            Some(number) => shared.parties.get_at(party, number, self.limits()),
+            None => shared.parties.get(party, self.limits()),
+        });
+        let make = |base: &Path| {
+            let place = || party.as_ref().map_or_else(|| base.join(WORK), |party| party.directory(base)).join(name);
+            let left = roots.main.and_then(|_| left(base));
+            Group::create(left.unwrap_or_else(place)).ok()
+        };
         let unified = unified_base.and_then(make);
         let pids = if shared.pids == shared.unified { None } else { shared.pids.as_deref().and_then(make) };
         let limit = shared.pids.is_some().then(|| self.limits().per_cage);
@@ -182,11 +207,12 @@ impl CageFactory {
             label,
             unified,
             pids,
+            party,
             keepers,
             limit,
             roots: Mutex::new(roots),
             owner: OnceLock::new(),
-            leader: OnceLock::new(),
+            leader: Mutex::default(),
             cut_back: AtomicU64::new(0),
             suspects: Mutex::default(),
         });
@@ -202,12 +228,6 @@ impl CageFactory {
     }
 }
 
-/// The groups directly in this one.
-pub(super) fn groups_in(path: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
-}
-
 /// Makes an instance's group with the two in it, if we may.
 fn usable(path: &Path) -> Option<PathBuf> {
     let make = |path: &Path| match fs::create_dir(path) {
@@ -220,13 +240,7 @@ fn usable(path: &Path) -> Option<PathBuf> {
 
 /// Whether cages below `path` get a pids controller; switches it on where we may.
 fn offers_pids(path: &Path) -> bool {
-    let listed =
-        |file: &Path| fs::read_to_string(file).unwrap_or_default().split_whitespace().any(|name| name == "pids");
-    if !listed(&path.join("cgroup.controllers")) {
-        let Some(parent) = path.parent() else { return false };
-        if fs::write(parent.join("cgroup.subtree_control"), "+pids").is_err() {
-            return false;
-        }
-    }
-    [path, &path.join(WORK)].iter().all(|group| fs::write(group.join("cgroup.subtree_control"), "+pids").is_ok())
+    let has_it =
+        cgroup::offers(path, "pids") || path.parent().is_some_and(|parent| cgroup::switch_on(&[parent], "pids"));
+    has_it && cgroup::switch_on(&[path, &path.join(WORK)], "pids")
 }

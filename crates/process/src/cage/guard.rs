@@ -9,7 +9,7 @@ use crate::handle;
 use crate::proc::{Glance, Stat};
 use crate::sync::lock;
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Weak};
@@ -109,8 +109,8 @@ impl Guard {
 
     /// One check. Returns whether there was a reason to count.
     fn look(&mut self) -> bool {
-        let Limits { per_cage, node } = self.factory.limits();
-        let margin = (per_cage.min(node) / 4).clamp(4, 256);
+        let limits = self.factory.limits();
+        let margin = (limits.per_cage.min(limits.node).min(limits.per_party) / 4).clamp(4, 256);
         let Some(Glance { threads, newest }) = Glance::take() else { return false };
         self.lowest = self.lowest.min(threads);
         let has_grown = threads > self.lowest.saturating_add(margin);
@@ -122,30 +122,43 @@ impl Guard {
             return false;
         }
         self.lowest = threads;
-        self.hold_limits(per_cage, node);
+        self.hold_limits(limits);
         self.counted = Instant::now();
         has_grown || is_alert
     }
 
-    fn hold_limits(&mut self, per_cage: u64, node: u64) {
+    fn hold_limits(&mut self, limits: Limits) {
         let cages = self.factory.cages();
         let mut counts = self.count(&cages);
         for (cage, count) in &mut counts {
-            if *count > per_cage {
+            if *count > limits.per_cage {
                 self.cut_back(cage);
                 *count = 1;
             }
         }
-        // If all are within their own limits but too many in total, the largest is cut back.
-        while counts.iter().map(|(_, count)| count).sum::<u64>() > node {
-            let largest = counts.iter_mut().max_by_key(|(_, count)| *count).filter(|(_, count)| *count > 1);
-            let Some((cage, count)) = largest else { break };
-            self.cut_back(cage);
-            *count = 1;
+        // If all are within their own limits but too many in total, the largest is cut back: of a party, then of all.
+        let parties: BTreeSet<String> = cages.iter().filter_map(|cage| cage.party_name().map(str::to_owned)).collect();
+        for party in parties {
+            self.cut_largest(&mut counts, limits.per_party, |cage| cage.party_name() == Some(party.as_str()));
         }
+        self.cut_largest(&mut counts, limits.node, |_| true);
         // Processes that were stopped on suspicion and not cut back continue.
         for cage in &cages {
             signal_process_groups(&std::mem::take(&mut *lock(&cage.suspects)), Signal::CONT);
+        }
+    }
+
+    /// Cuts back the largest of some cages until they are within a limit together.
+    fn cut_largest(&mut self, counts: &mut [(Arc<Held>, u64)], most: u64, is_meant: impl Fn(&Held) -> bool) {
+        loop {
+            let mut some: Vec<_> = counts.iter_mut().filter(|(cage, _)| is_meant(cage)).collect();
+            if some.iter().map(|(_, count)| count).sum::<u64>() <= most {
+                return;
+            }
+            let largest = some.iter_mut().max_by_key(|(_, count)| *count).filter(|(_, count)| *count > 1);
+            let Some((cage, count)) = largest else { return };
+            self.cut_back(cage);
+            *count = 1;
         }
     }
 
@@ -160,7 +173,8 @@ impl Guard {
         let newest: Vec<Pid> = (0..NEWEST).filter_map(|back| handle::number(newest.checked_sub(back)?)).collect();
         let sessions: Vec<Pid> = newest.iter().filter_map(|&pid| handle::session_of(pid)).collect();
         for cage in self.cages.iter().filter_map(Weak::upgrade) {
-            let Some(leader) = cage.leader.get().filter(|leader| handle::is_alive(&leader.handle)) else { continue };
+            let leader = lock(&cage.leader).clone();
+            let Some(leader) = leader.filter(|leader| handle::is_alive(&leader.handle)) else { continue };
             let made = sessions.iter().filter(|&&session| session == leader.pid).count();
             let is_maker = made * 2 > sessions.len() && made >= FEWEST;
             let is_struck = self.strikes.get(&cage.name).is_some_and(|(_, last)| last.elapsed() < ALERT);

@@ -1,5 +1,6 @@
 //! What a cage is made of, and how everyone in it is found and reached. Shared by the cage and by those who look at all of them.
 
+use super::party::Party;
 use crate::cgroup::Group;
 use crate::handle;
 use crate::proc::{self, ProcessStamp, Stat};
@@ -29,6 +30,8 @@ pub(super) struct Roots {
     pub(super) main: Option<ProcessStamp>,
     /// The one that looks after a service. Not in the cage itself.
     pub(super) keeper: Option<ProcessStamp>,
+    /// The first process of a room, which the orphans of the room descend from. It runs nothing and is not listed.
+    pub(super) init: Option<ProcessStamp>,
 }
 
 /// The main process of a cage: a session and a process group have its number, and no one else's can while it lives.
@@ -46,6 +49,8 @@ pub(super) struct Held {
     pub(super) label: String,
     pub(super) unified: Option<Group>,
     pub(super) pids: Option<Group>,
+    /// After the groups in it: they are removed first.
+    pub(super) party: Option<Arc<Party>>,
     pub(super) keepers: Option<PathBuf>,
     /// How many it might hold when it was made, where the kernel limits it.
     pub(super) limit: Option<u64>,
@@ -53,7 +58,7 @@ pub(super) struct Held {
     /// Whom its processes work for, as its user names them; see [`super::Belongs`].
     pub(super) owner: OnceLock<Arc<str>>,
     /// The main process, where there is no group: so that the guard can stop it without waiting for anything.
-    pub(super) leader: OnceLock<Leader>,
+    pub(super) leader: Mutex<Option<Arc<Leader>>>,
     /// How often it was cut back because it had too many, where no controller refuses them.
     pub(super) cut_back: AtomicU64,
     /// Some of those whom the guard has stopped to count, one at least of each process group.
@@ -68,9 +73,18 @@ impl Held {
             && let Some((stamp, pid)) = main.and_then(|stamp| Some((stamp, handle::number(stamp.pid)?)))
             && let Some(handle) = handle::open_exact(stamp)
         {
-            // A cage has one main process in its life.
-            let _ = self.leader.set(Leader { pid, handle });
+            *lock(&self.leader) = Some(Arc::new(Leader { pid, handle }));
         }
+    }
+
+    /// All groups that its processes are in, the one of the unified hierarchy first.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
+        let joined = self.party.iter().flat_map(|party| party.joined());
+        [&self.unified, &self.pids].into_iter().flatten().chain(joined)
+    }
+
+    pub(super) fn party_name(&self) -> Option<&str> {
+        self.party.as_ref().map(|party| party.name())
     }
 
     pub(super) fn main_pid(&self) -> u32 {
@@ -82,10 +96,12 @@ impl Held {
         if roots.main.is_none() && roots.keeper.is_none() {
             return Vec::new();
         }
-        match &self.unified {
+        let mut members: Vec<Stat> = match &self.unified {
             Some(group) => group.members().unwrap_or_default().into_iter().filter_map(Stat::read).collect(),
             None => self.marked(roots),
-        }
+        };
+        members.retain(|stat| Some(stat.stamp()) != roots.init);
+        members
     }
 
     /// Without a group: descendants of the roots, and everyone who carries the mark. No one gets away from below a
@@ -95,7 +111,8 @@ impl Held {
         let is_alive = |stamp: &ProcessStamp| all.get(&stamp.pid).is_some_and(|stat| stat.stamp() == *stamp);
         let keeper = roots.keeper.filter(is_alive).map_or(0, |stamp| stamp.pid);
         let main = roots.main.filter(is_alive).map_or(0, |stamp| stamp.pid);
-        let is_root = |pid: u32| pid != 0 && (pid == main || pid == keeper);
+        let init = roots.init.filter(is_alive).map_or(0, |stamp| stamp.pid);
+        let is_root = |pid: u32| pid != 0 && (pid == main || pid == keeper || pid == init);
         let mark = format!("{MARK}={}", self.label);
         let is_ours = |stat: &&Stat| {
             stat.pid != keeper
@@ -166,6 +183,9 @@ impl Held {
             members
         };
         self.pursue(Signal::KILL, main_first, drop);
+        // Everyone in a room ends with its first process.
+        let init = lock(&self.roots).init.and_then(handle::open_exact);
+        let _ = init.map(|init| handle::send(init, Signal::KILL));
     }
 }
 

@@ -3,14 +3,13 @@
 use super::CageFactory;
 use super::census::Census;
 use super::empty::{empty_out, kill_members};
-use super::factory::{KEEPERS, WORK, groups_in};
 use super::held::{KEEPER_MARK, MANY, PASSES, signal_process_groups};
-use crate::cgroup::Group;
+use super::layout::{self, KEEPERS, WORK, cages_in};
+use crate::cgroup::{Group, groups_in};
 use crate::handle;
 use crate::proc::{self, Stat};
 use rustix::process::Signal;
 use std::collections::HashSet;
-use std::fs;
 use std::path::PathBuf;
 
 impl CageFactory {
@@ -19,17 +18,14 @@ impl CageFactory {
         let mut ended = self.sweep_groups(keep);
         ended.extend(self.sweep_marks(keep));
         ended.extend(self.sweep_keepers(keep));
+        self.bases().iter().map(PathBuf::as_path).chain(self.shared.parties.apart()).for_each(layout::remove_parties);
         ended
     }
 
     /// Kills everything but what is in `keep`, and removes the instance's own groups if they are empty then.
     pub fn remove(&self, keep: &HashSet<String>) {
         self.sweep(keep);
-        for base in self.bases() {
-            for path in [base.join(WORK), base.join(KEEPERS), base] {
-                let _ = fs::remove_dir(path);
-            }
-        }
+        self.bases().iter().map(PathBuf::as_path).chain(self.shared.parties.apart()).for_each(layout::remove);
     }
 
     fn bases(&self) -> Vec<PathBuf> {
@@ -45,7 +41,7 @@ impl CageFactory {
         for base in self.bases() {
             // Earlier versions had their cages beside, not in, the group for work.
             let beside = groups_in(&base).into_iter().filter(|path| !path.ends_with(WORK) && !path.ends_with(KEEPERS));
-            let all = groups_in(&base.join(WORK)).into_iter().chain(beside);
+            let all = cages_in(&base).into_iter().chain(beside);
             doomed.extend(all.filter(|path| !is_kept(path)).map(Group::owned));
         }
         let mut ended = HashSet::new();

@@ -8,13 +8,14 @@
 //! show that a process is not outside, and never in which cage it is.
 
 use super::CageFactory;
-use super::factory::WORK;
 use super::held::{Held, MARK};
+use super::layout::{WORK, is_party};
 use crate::handle;
 use crate::peer::Peer;
 use crate::proc::{self, Stat};
 use crate::sync::lock;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Where a process belongs.
@@ -85,10 +86,11 @@ impl CageFactory {
         let path = shared.mounts.unified_group(pid)?;
         let inside = shared.unified.iter().chain(&shared.elsewhere).find_map(|base| path.strip_prefix(base).ok());
         let Some(inside) = inside else { return Some(Group::Other) };
-        let mut parts = inside.iter().map(|part| part.to_string_lossy().into_owned());
-        Some(match (parts.next().as_deref(), parts.next()) {
-            (Some(WORK), Some(name)) => Group::Cage(name),
-            _ => Group::Ours,
+        let mut parts = inside.iter();
+        let (top, cage) = (parts.next(), parts.find(|part| !is_party(Path::new(part))));
+        Some(match cage.filter(|_| top.is_some_and(|top| top == WORK)) {
+            Some(name) => Group::Cage(name.to_string_lossy().into_owned()),
+            None => Group::Ours,
         })
     }
 
@@ -106,7 +108,7 @@ fn proven<'a>(cages: &'a [Arc<Held>], lineage: &[Stat]) -> Option<&'a Arc<Held>>
     for cage in cages {
         let known = *lock(&cage.roots);
         // A cage that was taken over names only one of its processes at first, which may be of either kind.
-        for stamp in [known.main, known.keeper].into_iter().flatten() {
+        for stamp in [known.main, known.keeper, known.init].into_iter().flatten() {
             roots.insert(stamp, cage);
         }
     }

@@ -3,6 +3,8 @@
 
 use super::filter;
 use super::grants::{DEVICES, SHARED_MEMORY, system, without};
+use super::plan::{Plan, RootLinks};
+use super::room::{Namespaces, Room};
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
     RulesetCreated, RulesetCreatedAttr as _, Scope, make_bitflags,
@@ -19,6 +21,9 @@ const NEWEST: ABI = ABI::V6;
 const OLDEST: i32 = 3;
 /// The flag that asks for the version.
 const VERSION: libc::c_uint = 1;
+
+/// Where programs read which resolver to ask.
+const RESOLVER_FILE: &str = "/etc/resolv.conf";
 
 /// What a fence is made from.
 #[derive(Debug, Clone, Default)]
@@ -72,32 +77,55 @@ pub struct Fence {
     read: Vec<Grant>,
     write: Vec<Grant>,
     filter: Arc<[libc::sock_filter]>,
+    links: RootLinks,
 }
 
-/// What belongs to one session.
+/// The directories of one session. Its processes may read and write the first three.
 #[derive(Debug, Clone, Copy)]
 pub struct Own<'a> {
-    /// Directories that its processes may read and write.
-    pub writable: &'a [&'a Path],
+    pub workspace: &'a Path,
+    pub home: &'a Path,
+    /// For temporary files.
+    pub tmp: &'a Path,
     /// Where its shells leave a result that they cannot send: files may only be made in it.
     pub rescue: &'a Path,
+}
+
+/// What a room needs besides the directories of its session.
+#[derive(Debug, Clone, Copy)]
+pub struct RoomSpec<'a> {
+    /// An empty directory, outside of the session's others, on which the room's root is mounted.
+    pub root: &'a Path,
+    /// What programs inside read to find a resolver, if not what those outside read.
+    pub resolver: Option<&'a Path>,
 }
 
 /// What confines the processes of one session.
 #[derive(Debug)]
 pub struct Confinement {
     pub(crate) ruleset: OwnedFd,
-    pub(crate) filter: Arc<[libc::sock_filter]>,
+    filter: Arc<[libc::sock_filter]>,
+    pub(crate) room: Option<Room>,
+    /// Rules for what is only in the room: the rights, and the path.
+    inside: Vec<(u64, &'static str)>,
 }
 
 impl Confinement {
-    /// The filter as bytes, for a driver.
-    pub(crate) fn filter_bytes(&self) -> Vec<u8> {
-        let bytes = |step: &libc::sock_filter| {
+    /// The filter and the rules that are added inside, as `room/fence.c` reads them.
+    pub(crate) fn fence_bytes(&self) -> Vec<u8> {
+        let step = |step: &libc::sock_filter| {
             let ([a, b], [e, f, g, h]) = (step.code.to_ne_bytes(), step.k.to_ne_bytes());
             [a, b, step.jt, step.jf, e, f, g, h]
         };
-        self.filter.iter().flat_map(bytes).collect()
+        let filter: Vec<u8> = self.filter.iter().flat_map(step).collect();
+        let rule = |(access, path): &(u64, &str)| [&access.to_ne_bytes(), path.as_bytes(), &[0]].concat();
+        let length = (filter.len() as u32).to_ne_bytes();
+        length.into_iter().chain(filter).chain(self.inside.iter().flat_map(rule)).collect()
+    }
+
+    /// What the room shares with the other processes of the session, if there is a room.
+    pub fn namespaces(&self) -> Option<&Arc<Namespaces>> {
+        self.room.as_ref().map(|room| &room.namespaces)
     }
 
     /// Confines the calling process. Makes only system calls, for use between fork and exec.
@@ -120,7 +148,7 @@ impl Fence {
         }
         read.extend(named(&spec.read, &data)?);
         let write = named(&spec.write, &data)?;
-        Ok(Self { abi, data, read, write, filter: filter.into() })
+        Ok(Self { abi, data, read, write, filter: filter.into(), links: RootLinks::read() })
     }
 
     /// Whether sessions may read what is at a path, because the system or the host's list includes it.
@@ -139,7 +167,29 @@ impl Fence {
         let ruleset = self.ruleset(own).map_err(io::Error::other)?;
         let ruleset: Option<OwnedFd> = ruleset.into();
         let ruleset = ruleset.ok_or_else(|| io::Error::other("the kernel made no ruleset"))?;
-        Ok(Confinement { ruleset, filter: Arc::clone(&self.filter) })
+        Ok(Confinement { ruleset, filter: Arc::clone(&self.filter), room: None, inside: Vec::new() })
+    }
+
+    /// Makes the confinement of one session in a room. Its directories must exist.
+    pub fn room(&self, own: Own<'_>, with: RoomSpec<'_>, namespaces: Arc<Namespaces>) -> io::Result<Confinement> {
+        if self.data.starts_with(own.workspace) {
+            return Err(io::Error::other("the workspace contains the data directory, which must not be in a room"));
+        }
+        let own_paths = [own.workspace, own.home, own.tmp, own.rescue];
+        let mut plan = Plan::new(with.root).temporary(own.tmp).system(self.read.iter().map(Grant::path), &self.links);
+        // Where there is none, programs ask the resolver on loopback.
+        if let (Some(file), Ok(path)) = (with.resolver, Path::new(RESOLVER_FILE).canonicalize()) {
+            plan = plan.instead(file, &path);
+        }
+        let plan = plan.writable(self.write.iter().map(Grant::path).chain(own_paths));
+        let devices = self.full() | self.if_known(AccessFs::IoctlDev);
+        let list = BitFlags::from(AccessFs::ReadDir);
+        let inside = [(AccessFs::from_read(self.abi), "/proc"), (devices, "/dev"), (list, "/")];
+        Ok(Confinement {
+            room: Some(Room { plan: plan.finish().into(), namespaces }),
+            inside: inside.into_iter().map(|(access, path)| (access.bits(), path)).collect(),
+            ..self.around(own)?
+        })
     }
 
     fn ruleset(&self, own: Own<'_>) -> Result<RulesetCreated, Box<dyn std::error::Error + Send + Sync>> {
@@ -166,7 +216,7 @@ impl Fence {
             let shared = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | MakeReg | RemoveFile});
             rules = rules.add_rule(PathBeneath::new(opened, shared))?;
         }
-        for path in own.writable.iter().flat_map(|path| self.own(path)) {
+        for path in [own.workspace, own.home, own.tmp].into_iter().flat_map(|path| self.own(path)) {
             rules = self.grant(rules, &Grant::open(path)?, self.full())?;
         }
         let rescue = make_bitflags!(AccessFs::{WriteFile | MakeReg});

@@ -93,7 +93,7 @@ impl Fence {
         let (canary, own) = (scratch.join(&name), scratch.join(format!("{name}.own")));
         std::fs::write(&canary, b"canary")?;
         std::fs::create_dir(&own)?;
-        let tried = self.around(Own { writable: &[&own], rescue: &own }).and_then(|confinement| {
+        let tried = self.around(Own { workspace: &own, home: &own, tmp: &own, rescue: &own }).and_then(|confinement| {
             let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
             let trial = Trial::new(&canary, &name)?;
             let tried = in_child(trial, confinement);
@@ -215,7 +215,7 @@ fn last_error() -> i32 {
 }
 
 /// A name that no other trial of this machine has.
-fn uniquely() -> String {
+pub(crate) fn uniquely() -> String {
     use std::hash::BuildHasher as _;
     format!("{}-{:016x}", std::process::id(), std::hash::RandomState::new().hash_one(0))
 }

@@ -2,6 +2,7 @@
 
 use super::spec::ServiceSpec;
 use crate::cage::Cage;
+use crate::confine::{ENTERED_BYTES, Room, entered_numbers};
 use crate::{own, spawn};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -15,9 +16,9 @@ use tokio::io::Interest;
 
 /// The keeper as it was built; see `build.rs`.
 const KEEPER: &[u8] = include_bytes!(env!("SHELLKEEP_KEEPER"));
-/// Where its descriptors must be: the driver's socket and object, the pipe for its answer, the service's output. The same
-/// numbers as in `keeper.c`.
-const PLACES: [i32; 4] = [3, 4, 5, 6];
+/// Where its descriptors must be: the driver's socket and object, the pipe for its answer, the service's output, and for a
+/// service in a room the plan and the namespaces. The same numbers as in `keeper.c`.
+const PLACES: [i32; 7] = [3, 4, 5, 6, 7, 8, 9];
 /// What it says in a place where it has nothing to say.
 const NOTHING: &str = "-";
 
@@ -32,14 +33,15 @@ pub(super) struct Started {
     pub(super) output: OwnedFd,
 }
 
-/// Starts one.
-pub(super) fn start(spec: &ServiceSpec, cage: &Cage) -> io::Result<Started> {
+/// Starts one, for a service in this room, if it is in one.
+pub(super) fn start(spec: &ServiceSpec, cage: &Cage, room: Option<&Room>) -> io::Result<Started> {
     let program = program()?;
     let (control, theirs) = spawn::channel()?;
     let (answer, told) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let (read, output) = pipe_with(PipeFlags::CLOEXEC)?;
     let text = |path: &Path| CString::new(path.as_os_str().as_bytes());
     let kill_file = cage.kill_file();
+    let room_files = room.map(room_files).transpose()?.unwrap_or_default();
     let arguments = [
         c"shellkeep-keep".to_owned(),
         text(&spec.directory)?,
@@ -48,18 +50,20 @@ pub(super) fn start(spec: &ServiceSpec, cage: &Cage) -> io::Result<Started> {
         CString::new(spawn::descriptor_limit().map_or(NOTHING.to_owned(), |soft| soft.to_string()))?,
         text(kill_file.as_deref().unwrap_or(Path::new(NOTHING)))?,
         CString::new(own::callers_umask().map_or(NOTHING.to_owned(), |mask| format!("{mask:o}")))?,
+        CString::new(room_files.len().to_string())?,
     ];
     let arguments: Vec<_> = arguments.iter().map(CString::as_c_str).collect();
     let mark = CString::new(cage.keeper_mark())?;
     let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))?;
-    let descriptors = [
-        (theirs.as_fd(), PLACES[0]),
-        (spawn::driver()?, PLACES[1]),
-        (told.as_fd(), PLACES[2]),
-        (read.as_fd(), PLACES[3]),
-    ];
+    let always = [theirs.as_fd(), spawn::driver()?, told.as_fd(), read.as_fd()];
+    let descriptors: Vec<_> = always.into_iter().chain(room_files.iter().map(AsFd::as_fd)).zip(PLACES).collect();
     let pid = spawn::start(&path, &arguments, Some(&mark), &descriptors, None)?.pid;
-    Ok(Started { pid, control, answer: Answer(answer), output })
+    Ok(Started { pid, control, answer: Answer { pipe: answer, room: room.cloned() }, output })
+}
+
+/// What a room is entered with: its plan, then the namespaces to join.
+fn room_files(room: &Room) -> io::Result<Vec<OwnedFd>> {
+    Ok([room.plan_file()?].into_iter().chain(room.descriptors()?).collect())
 }
 
 fn program() -> io::Result<BorrowedFd<'static>> {
@@ -68,25 +72,39 @@ fn program() -> io::Result<BorrowedFd<'static>> {
 }
 
 /// The end of the pipe on which the keeper answers, once.
-pub(super) struct Answer(OwnedFd);
+pub(super) struct Answer {
+    pipe: OwnedFd,
+    room: Option<Room>,
+}
+
+/// The first processes of a service.
+pub(super) struct Processes {
+    pub(super) main: u32,
+    /// The first process of its room, if it is in one.
+    pub(super) init: Option<u32>,
+}
 
 impl Answer {
-    /// Who the main process is.
-    pub(super) async fn main(self) -> io::Result<u32> {
-        let pipe = crate::stdio::watch(self.0, Interest::READABLE)?;
-        let mut bytes = [0; 8];
+    /// Who they are.
+    pub(super) async fn processes(self) -> io::Result<Processes> {
+        let pipe = crate::stdio::watch(self.pipe, Interest::READABLE)?;
+        let mut bytes = [0; ENTERED_BYTES + 8];
         loop {
             let mut guard = pipe.readable().await?;
             match guard.try_io(|fd| Ok(rustix::io::read(fd.get_ref(), &mut bytes)?)) {
-                // The pipe takes eight bytes whole or not at all.
-                Ok(Ok(8)) => break,
+                // The pipe takes so few bytes whole or not at all.
+                Ok(Ok(count)) if count == bytes.len() => break,
                 Ok(Ok(_)) => return Err(io::Error::other("the keeper ended at once")),
                 Ok(Err(error)) => return Err(error),
                 Err(_would_block) => {}
             }
         }
-        let [a, b, c, d, e, f, g, h] = bytes;
-        let (pid, error) = (u32::from_ne_bytes([a, b, c, d]), i32::from_ne_bytes([e, f, g, h]));
-        if pid == 0 { Err(io::Error::from_raw_os_error(error)) } else { Ok(pid) }
+        let [entered @ .., a, b, c, d, e, f, g, h] = bytes;
+        let (main, error) = (u32::from_ne_bytes([a, b, c, d]), i32::from_ne_bytes([e, f, g, h]));
+        let entered = self.room.map(|room| room.entered(entered_numbers(&entered))).transpose()?;
+        if main == 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        Ok(Processes { main, init: entered.map(|entered| entered.init) })
     }
 }

@@ -1,6 +1,6 @@
 //! Starting a service. Everything that was started is ended again if it does not come to an end.
 
-use super::keeper::{self, Started};
+use super::keeper::{self, Processes, Started};
 use super::log::LogWatch;
 use super::spec::{EXIT_FILE, ServiceCommand, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 use crate::cage::Cage;
@@ -67,11 +67,12 @@ pub(super) async fn start(
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    let Started { pid, control, answer, output } = keeper::start(&spec, &cage)?;
+    let room = confinement.as_ref().and_then(|confinement| confinement.room.as_ref());
+    let Started { pid, control, answer, output } = keeper::start(&spec, &cage, room)?;
     let mut starting = Starting { keeper_pid: pid, keeper: handle::open(pid), cage: Some(cage) };
     let begun = async {
-        let main = answer.main().await?;
-        let stamps = match starting.enclose(main) {
+        let processes = answer.processes().await?;
+        let stamps = match starting.enclose(processes) {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(ended_early(&spec).await),
             other => other?,
         };
@@ -91,14 +92,15 @@ pub(super) async fn start(
 }
 
 impl Starting {
-    /// Puts both where they belong, before the main process gets its command.
-    fn enclose(&mut self, main: u32) -> io::Result<ServiceStamps> {
+    /// Puts all where they belong, before the main process gets its command.
+    fn enclose(&mut self, Processes { main, init }: Processes) -> io::Result<ServiceStamps> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let stamp = |pid: u32| -> io::Result<ProcessStamp> { Ok(Stat::read_any(pid).ok_or_else(gone)?.stamp()) };
         let stamps = ServiceStamps { keeper: stamp(self.keeper_pid)?, main: stamp(main)? };
         let cage = self.cage.as_mut().ok_or_else(gone)?;
         cage.enclose_keeper(stamps.keeper)?;
         cage.enclose(main)?;
+        init.map_or(Ok(()), |init| cage.enclose_init(init))?;
         Ok(stamps)
     }
 

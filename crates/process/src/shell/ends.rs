@@ -2,7 +2,7 @@
 //! nothing has happened yet.
 
 use super::frames::flag;
-use crate::stdio::{self, Reader, Writer};
+use crate::stdio::{self, CommandTerminal, Reader, Writer};
 use rustix::fd::OwnedFd;
 use std::io;
 
@@ -28,12 +28,15 @@ pub struct Ends {
     pub(super) input: Option<Writer>,
     pub(super) stdout: Option<Reader>,
     pub(super) stderr: Option<Reader>,
+    /// The command's side of a terminal.
+    pub(super) terminal: Option<CommandTerminal>,
 }
 
 impl Ends {
     /// The ends of its input; for a terminal, of its output too.
     pub(super) fn of_input(stdin: Stdin<'_>) -> io::Result<Self> {
-        let mut ends = Self { flags: 0, descriptors: Vec::new(), input: None, stdout: None, stderr: None };
+        let mut ends =
+            Self { flags: 0, descriptors: Vec::new(), input: None, stdout: None, stderr: None, terminal: None };
         match stdin {
             Stdin::Empty => {}
             Stdin::Given(bytes) => {
@@ -49,7 +52,8 @@ impl Ends {
             Stdin::Terminal { rows, cols } => {
                 let (slave, reader, writer) = stdio::terminal(rows, cols)?;
                 ends.flags |= flag::STDIN | flag::STDOUT | flag::STDERR | flag::TTY;
-                ends.descriptors = vec![slave.try_clone()?, slave.try_clone()?, slave];
+                ends.descriptors = vec![slave.try_clone()?, slave.try_clone()?, slave.try_clone()?];
+                ends.terminal = Some(CommandTerminal::new(slave));
                 ends.stdout = Some(reader);
                 ends.input = Some(writer);
             }

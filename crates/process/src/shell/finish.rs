@@ -1,8 +1,8 @@
 //! The end of a command: what the driver said, what is left in the pipes, and what follows if the driver said nothing.
 
-use super::{ExitStatus, LiveShell, Progress, Report, Stream};
+use super::{ExitStatus, Finishing, LiveShell, Progress, Report, Stream};
 use crate::facts;
-use crate::stdio::{Read, Reader};
+use crate::stdio::{CommandTerminal, Read, Reader};
 use crate::wire::{self, kind};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -25,11 +25,18 @@ mod flag {
     pub const INTERRUPTED: u32 = 128;
 }
 
+impl Finishing {
+    /// A command whose end was reported. Its terminal is dropped before the output is drained, whose end it would hide.
+    pub(super) fn of(payload: Vec<u8>, terminal: Option<CommandTerminal>) -> Self {
+        Self { payload, unread: terminal.map(CommandTerminal::unread).unwrap_or_default() }
+    }
+}
+
 impl LiveShell {
     /// Reads the driver's report and drains the pipes.
     pub(super) async fn finish(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Report>> {
         let unreadable = || io::Error::other("the driver's result cannot be read");
-        let payload = self.finishing.clone().unwrap_or_default();
+        let Finishing { payload, unread } = self.finishing.clone().ok_or_else(unreadable)?;
         let mut reader = wire::Reader::new(&payload);
         let status = reader.u32().ok_or_else(unreadable)? as i32;
         let flags = reader.u32().ok_or_else(unreadable)?;
@@ -49,6 +56,7 @@ impl LiveShell {
             noexec: has(flag::NOEXEC),
             forked: has(flag::FORKED | flag::EXITING),
             late,
+            unread,
         }))
     }
 
@@ -62,10 +70,11 @@ impl LiveShell {
         if let Some((kind::RUN, payload)) = self.channel.find(rescued) {
             // The shell ended only because its channel was closed; the command has the status it reported.
             let status = wire::Reader::new(&payload).u32().unwrap_or_default() as i32;
-            self.finishing = Some(payload);
+            self.finishing = Some(Finishing::of(payload, self.terminal.take()));
             let report = self.finish(sink).await?;
             return Ok(Progress::Reported(Box::new(Report { status, exit: self.process.ended, ..*report })));
         }
+        self.terminal = None;
         let exit = self.process.ended.unwrap_or(ExitStatus::Signalled(9));
         let late = self.drain(flag::FORKED, sink).await;
         Ok(Progress::ShellGone { exit, late })

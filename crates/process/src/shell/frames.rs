@@ -1,7 +1,7 @@
 //! What is in the frames that a shell and a service both get.
 
 use crate::channel::Channel;
-use crate::confine::{self, Confinement};
+use crate::confine::{self, Confinement, Entered, Room};
 use crate::facts::{self, Bytes, Fact};
 use crate::wire::{self, kind};
 use std::io;
@@ -19,12 +19,24 @@ pub(crate) mod flag {
 /// Has a driver confine itself.
 pub(crate) async fn confine(channel: &mut Channel, confinement: Confinement) -> io::Result<()> {
     let mut frame = channel.frame(kind::CONFINE);
-    frame.bytes(&confinement.filter_bytes());
+    frame.raw(&confinement.fence_bytes());
     channel.send(frame, &[confinement.ruleset]).await?;
     match channel.next().await {
         Some((kind::CONFINE, payload)) => confine::outcome(&payload),
         _ => Err(io::Error::other("the shell ended while it was confined")),
     }
+}
+
+/// Has a driver enter a room. It goes on in another process.
+pub(super) async fn enter(channel: &mut Channel, room: &Room) -> io::Result<Entered> {
+    let mut frame = channel.frame(kind::ROOM);
+    frame.raw(room.plan());
+    channel.send(frame, &room.descriptors()?).await?;
+    let Some((kind::ROOM, payload)) = channel.next().await else {
+        return Err(io::Error::other("the shell ended while it entered its room"));
+    };
+    let bytes = payload.as_slice().try_into().map_err(|_| io::Error::other("the driver's answer cannot be read"))?;
+    room.entered(confine::entered_numbers(bytes))
 }
 
 /// A state for the driver to take over.

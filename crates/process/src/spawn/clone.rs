@@ -28,9 +28,9 @@ const SIGNALS_BYTES: usize = 8;
 pub(crate) struct Entrance {
     /// The directory of its group in the unified hierarchy.
     pub(crate) group: OwnedFd,
-    /// The list of tasks in its group of version 1, if it has one. A single-threaded process that writes itself there is in
-    /// it at once.
-    pub(crate) tasks: Option<File>,
+    /// The lists of tasks in its groups of version 1. A single-threaded process that writes itself there is in them at
+    /// once.
+    pub(crate) tasks: Vec<File>,
 }
 
 /// What a new process is to become. Everything here lives, and nothing moves, until it has.
@@ -61,7 +61,7 @@ struct CloneArguments {
 
 struct Birth<'a> {
     program: &'a Program<'a>,
-    tasks: Option<c_int>,
+    tasks: &'a [File],
     /// Why it could not become the program; 0 if it has.
     error: AtomicI32,
 }
@@ -69,7 +69,7 @@ struct Birth<'a> {
 /// Starts a program in a group, with a session of its own and all signals as they are by default. Fails where the kernel,
 /// or a filter in front of it, does not support that; then nothing was started.
 pub(super) fn inside(program: &Program<'_>, entrance: &Entrance) -> io::Result<u32> {
-    let birth = Birth { program, tasks: entrance.tasks.as_ref().map(AsRawFd::as_raw_fd), error: AtomicI32::new(0) };
+    let birth = Birth { program, tasks: &entrance.tasks, error: AtomicI32::new(0) };
     let mut stack = stack();
     let arguments = CloneArguments {
         // It borrows our memory and we stand still until it is another program.
@@ -94,7 +94,7 @@ pub(super) fn inside(program: &Program<'_>, entrance: &Entrance) -> io::Result<u
 
 /// Starts a program in the groups that we are in, otherwise like [`inside`]. Works on every kernel.
 pub(super) fn outside(program: &Program<'_>) -> io::Result<u32> {
-    let birth = Birth { program, tasks: None, error: AtomicI32::new(0) };
+    let birth = Birth { program, tasks: &[], error: AtomicI32::new(0) };
     let mut stack = stack();
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     let argument = std::ptr::from_ref(&birth).cast_mut().cast();
@@ -149,9 +149,9 @@ unsafe fn try_to_become(birth: &Birth<'_>) -> Option<()> {
     let done = |result: c_int| (result >= 0).then_some(());
     // SAFETY: as for the caller.
     unsafe {
-        if let Some(tasks) = birth.tasks {
+        for tasks in birth.tasks {
             // In a group's list, 0 is the writer itself.
-            (libc::write(tasks, c"0".as_ptr().cast(), 1) == 1).then_some(())?;
+            (libc::write(tasks.as_raw_fd(), c"0".as_ptr().cast(), 1) == 1).then_some(())?;
         }
         done(libc::setsid())?;
         for signal in 1..=LAST_SIGNAL {
@@ -267,7 +267,11 @@ mod tests {
     /// A cage on this machine, if it has groups.
     fn cage(name: &str) -> Option<(CageFactory, Cage)> {
         let instance = format!("shellkeep-test-born-{name}-{}", std::process::id());
-        let factory = CageFactory::detect(&instance, CageMode::Auto, Limits { per_cage: 50, node: 100 });
+        let factory = CageFactory::detect(
+            &instance,
+            CageMode::Auto,
+            Limits { per_cage: 50, per_party: 100, node: 100, memory_per_party: 8 << 30 },
+        );
         let cage = factory.has_groups().then(|| factory.cage("born"));
         cage.map(|cage| (factory, cage)).or_else(|| {
             assert!(std::env::var_os("CI").is_none(), "this test needs control groups");

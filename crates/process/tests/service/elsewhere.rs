@@ -44,7 +44,11 @@ pub async fn play_daemon() {
         return;
     };
     let mode = if mode == "Marks" { CageMode::Marks } else { CageMode::Auto };
-    let factory = CageFactory::detect(&instance, mode, Limits { per_cage: 128, node: 1000 });
+    let factory = CageFactory::detect(
+        &instance,
+        mode,
+        Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30 },
+    );
     let rescue = Path::new(&directory).join("rescue");
     let spec = ServiceSpec { bash: "/bin/bash".into(), directory: directory.into(), log_bytes: LOG_BYTES, rescue };
     if let Ok(most) = largest_file.parse() {

@@ -60,7 +60,7 @@ pub fn no_names() -> HashSet<String> {
 
 impl Fixture {
     pub fn new(mode: CageMode) -> Self {
-        Self::with_limits(mode, Limits { per_cage: 128, node: 1000 })
+        Self::with_limits(mode, Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30 })
     }
 
     pub fn with_limits(mode: CageMode, limits: Limits) -> Self {
@@ -93,6 +93,13 @@ impl Fixture {
         self.start_with(self.spec(name), name, command).await
     }
 
+    /// Starts it as one of a party's.
+    pub async fn start_in(&self, party: &str, name: &str, command: &str) -> ServiceProcess {
+        let run = ServiceCommand { command: command.as_bytes(), cwd: None, env: &[] };
+        let cage = self.factory.cage_of(Some(party), name);
+        ServiceProcess::start(self.spec(name), cage, None, &[], run).await.unwrap().0
+    }
+
     pub async fn start_with(&self, spec: ServiceSpec, name: &str, command: &str) -> ServiceProcess {
         let run = ServiceCommand { command: command.as_bytes(), cwd: None, env: &[] };
         let (service, problems) = ServiceProcess::start(spec, self.factory.cage(name), None, &[], run).await.unwrap();
@@ -101,7 +108,7 @@ impl Fixture {
     }
 
     pub fn adopt(&self, name: &str, stamps: ServiceStamps) -> Option<ServiceProcess> {
-        ServiceProcess::adopt(self.directory(name), self.factory.adopt(name, stamps.keeper), stamps).unwrap()
+        ServiceProcess::adopt(self.directory(name), self.factory.adopt(None, name, stamps.keeper), stamps).unwrap()
     }
 
     /// Waits until the log holds this text; gives all of the log.

@@ -12,13 +12,14 @@ in_each_mode! {
     a_fork_bomb_in_a_shell_is_held: NoLimits, Marks;
     one_that_starts_too_many_itself_is_ended_in_the_end: NoLimits, Marks;
     the_largest_pays_for_the_node: NoLimits, Marks;
+    a_party_is_limited_and_another_is_not: Auto, NoLimits, Marks;
 }
 
 const PER_CAGE: u64 = 60;
 const NODE: u64 = 200;
 /// How long a bomb may rage before the test gives up and clears it away.
 const BOMB: Duration = Duration::from_secs(30);
-const TIGHT: Limits = Limits { per_cage: PER_CAGE, node: NODE };
+const TIGHT: Limits = Limits { per_cage: PER_CAGE, per_party: NODE, node: NODE, memory_per_party: 8 << 30 };
 
 /// A bomb that the guard does not hold should end the test and not the machine: where the kernel can, it limits all of
 /// this process's children, well above what the guard allows, and ends them with the test.
@@ -98,7 +99,7 @@ async fn a_fork_bomb_is_held(fixture: Fixture) {
     assert_eq!(ended, ExitStatus::Exited(0));
     assert!(bomb.limit_hits() > 0);
     assert!(bomb.members().is_empty());
-    assert!(!shell.hit_process_limit(), "it was not the shell's doing");
+    assert!(!shell.limits_met().processes, "it was not the shell's doing");
     assert_eq!(sleeps.alive().len(), 1, "the bystander was left alone");
     assert!(net.is_untouched());
     bystander.kill();
@@ -111,12 +112,12 @@ async fn a_fork_bomb_is_held(fixture: Fixture) {
 async fn a_fork_bomb_in_a_shell_is_held(fixture: Fixture) {
     let (net, fixture) = (Net::spread(), fixture);
     let guard = guarded(&fixture);
-    fixture.factory.set_limits(Limits { per_cage: 500, node: 1000 });
+    fixture.factory.set_limits(Limits { per_cage: 500, per_party: 1000, node: 1000, memory_per_party: 8 << 30 });
     let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join("rescue") };
     let mut shell = LiveShell::start(spec, fixture.factory.cage("shell-1")).await.unwrap();
     shell.restore(&[]).await.unwrap();
     assert_eq!(answer(&mut shell, "x=1; bomb() { bomb | bomb & }; bomb").await, b"");
-    until("the bomb hits the limit", || shell.hit_process_limit()).await;
+    until("the bomb hits the limit", || shell.limits_met().processes).await;
     until("nothing of the bomb is left", || shell.others().is_empty()).await;
     assert_eq!(answer(&mut shell, "echo $x").await, b"1\n");
     assert!(net.is_untouched());
@@ -139,7 +140,7 @@ async fn one_that_starts_too_many_itself_is_ended_in_the_end(fixture: Fixture) {
 
 async fn the_largest_pays_for_the_node(fixture: Fixture) {
     let (_net, fixture) = (Net::spread(), fixture);
-    let limits = Limits { per_cage: 60, node: 60 };
+    let limits = Limits { per_cage: 60, per_party: 60, node: 60, memory_per_party: 8 << 30 };
     let guard = guarded(&fixture);
     fixture.factory.set_limits(limits);
     let (many, few) = (Sleeps::new(), Sleeps::new());
@@ -164,10 +165,67 @@ async fn the_largest_pays_for_the_node(fixture: Fixture) {
     guard.abort();
 }
 
+/// Two services of one party start more than it may have; neither is over its own limit.
+async fn a_party_is_limited_and_another_is_not(fixture: Fixture) {
+    const PARTY: u64 = 40;
+    let (_net, fixture) = (Net::spread(), fixture);
+    let limits = Limits { per_cage: 60, per_party: PARTY, node: 1000, memory_per_party: 8 << 30 };
+    fixture.factory.set_limits(limits);
+    let factory = fixture.factory.clone();
+    let guard = tokio::spawn(async move { factory.guard().await });
+    let (many, few) = (Sleeps::new(), Sleeps::new());
+    let starts = |sleeps: &Sleeps, count: u32| {
+        format!("for i in {{1..{count}}}; do {} 2>/dev/null & done; sleep 86400", sleeps.command(1))
+    };
+    let mut modest = fixture.start_in("modest", "service-modest", &starts(&few, 20)).await;
+    few.until(20).await;
+    let mut one = fixture.start_in("greedy", "service-one", &starts(&many, 30)).await;
+    let mut two = fixture.start_in("greedy", "service-two", &starts(&many, 30)).await;
+    until("the party met its limit", || one.limit_hits() + two.limit_hits() > 0).await;
+    until("it is within the limit", || fixture.factory.count_of("greedy") <= PARTY).await;
+    assert!(fixture.factory.count_of("greedy") > 0);
+    assert_eq!((few.alive().len(), modest.limit_hits()), (20, 0));
+    assert!(fixture.factory.count_of("modest") >= 20);
+    for service in [&mut modest, &mut one, &mut two] {
+        service.kill();
+        end_of(service).await;
+    }
+    assert_eq!(fixture.factory.count_of("greedy"), 0);
+    guard.abort();
+}
+
+/// The memory of a party is limited where there is a controller; what was killed for it is counted for the party.
+#[tokio::test]
+async fn a_party_that_uses_too_much_memory_loses_processes() {
+    let limits = Limits { per_cage: 60, per_party: 60, node: 1000, memory_per_party: 64 << 20 };
+    let fixture = Fixture::with_limits(CageMode::Auto, limits);
+    if !fixture.factory.has_memory_limit() {
+        return skip("a memory controller");
+    }
+    let shell = |party: &'static str, name: &'static str| {
+        let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join(name) };
+        LiveShell::start(spec, fixture.factory.cage_of(Some(party), name))
+    };
+    let (mut greedy, mut modest) = (shell("greedy", "a").await.unwrap(), shell("modest", "b").await.unwrap());
+    // It keeps everything until a line ends.
+    let eat = "head -c 512M /dev/zero | tail -c 1G | wc -c; echo ${PIPESTATUS[1]}";
+    for (shell, expected) in [(&mut greedy, "137\n"), (&mut modest, "")] {
+        shell.restore(&[]).await.unwrap();
+        let command = if expected.is_empty() { "true" } else { eat };
+        assert!(String::from_utf8(answer(shell, command).await).unwrap().ends_with(expected));
+    }
+    let [first, second] = [(); 2].map(|()| greedy.limits_met());
+    assert_eq!((first.memory, second.memory), (true, false));
+    assert_eq!(modest.limits_met(), LimitsMet::default());
+}
+
 /// Where the kernel holds the limits: per cage, for the node, and as they are changed.
 #[tokio::test]
 async fn the_kernel_holds_limits_that_can_be_changed() {
-    let fixture = Fixture::with_limits(CageMode::Auto, Limits { per_cage: 20, node: 1000 });
+    let fixture = Fixture::with_limits(
+        CageMode::Auto,
+        Limits { per_cage: 20, per_party: 1000, node: 1000, memory_per_party: 8 << 30 },
+    );
     if !fixture.factory.has_limit() {
         // The stories above are the ones for this machine.
         return skip("control groups with limits");
@@ -182,12 +240,12 @@ async fn the_kernel_holds_limits_that_can_be_changed() {
 
     // A cage that is there when the limits are raised may hold more from then on.
     let mut service = fixture.start("service-b", &format!("read -t 0.2 <> <(:); {fill}")).await;
-    fixture.factory.set_limits(Limits { per_cage: 100, node: 1000 });
+    fixture.factory.set_limits(Limits { per_cage: 100, per_party: 1000, node: 1000, memory_per_party: 8 << 30 });
     sleeps.until(40).await;
     assert_eq!(service.limit_hits(), 0);
     assert!(fixture.factory.count() >= 41 && fixture.factory.count() < 60, "{}", fixture.factory.count());
     // The node's limit counts all cages together, but no keepers.
-    fixture.factory.set_limits(Limits { per_cage: 100, node: 50 });
+    fixture.factory.set_limits(Limits { per_cage: 100, per_party: 50, node: 50, memory_per_party: 8 << 30 });
     let mut other = fixture.start("service-c", &fill).await;
     until("the node refused some", || other.limit_hits() > 0).await;
     assert!(fixture.factory.count() <= 50);

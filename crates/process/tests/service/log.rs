@@ -111,7 +111,7 @@ async fn a_removed_segment_leaves_a_hole() {
 async fn what_cannot_be_written_is_counted() {
     const PRINTED: u64 = 600_000;
     // Less than a segment, more than what is written to start a service at all.
-    const LARGEST_FILE: u64 = 240_000;
+    const LARGEST_FILE: u64 = 255_000;
     let fixture = Fixture::new(CageMode::Auto);
     let command = format!("yes {LINE} | head -c {PRINTED}; read -t 0.3 <> <(:); echo after; exit 6");
     let (mut daemon, stamps) = start_elsewhere(&fixture, &command, Some(LARGEST_FILE));

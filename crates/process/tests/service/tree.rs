@@ -103,12 +103,12 @@ async fn ports_and_connections_are_seen(fixture: Fixture) {
     let mut service = fixture.start("service-a", &format!("bash -c 'python3 -c \"$1\"; :' - \"{server}\"; :")).await;
     let pids = |service: &ServiceProcess| service.members().iter().map(|stat| stat.pid).collect::<Vec<_>>();
     until("it listens", || ports::listening(&pids(&service)).len() == 1).await;
-    let found = ports::sockets(&pids(&service));
+    let sockets = || SocketTables::default().of(&pids(&service));
+    let found = sockets();
     assert_eq!(found.connections, 0);
     let connection = std::net::TcpStream::connect(("127.0.0.1", found.listening[0])).unwrap();
-    let table = || SocketTable::read(std::process::id()).unwrap();
-    until("the connection is seen", || table().of(&pids(&service)).connections == 1).await;
-    assert_eq!(table().of(&pids(&service)).listening, found.listening);
+    until("the connection is seen", || sockets().connections == 1).await;
+    assert_eq!(sockets().listening, found.listening);
     drop(connection);
     service.kill();
     end_of(&mut service).await;

@@ -1,0 +1,133 @@
+//! What a room's root directory is made of, in the form that `room/room.c` reads.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Devices that every program may use.
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// Links that programs expect in `/dev`.
+const DEVICE_LINKS: [(&str, &str); 5] = [
+    ("/dev/fd", "/proc/self/fd"),
+    ("/dev/stdin", "/proc/self/fd/0"),
+    ("/dev/stdout", "/proc/self/fd/1"),
+    ("/dev/stderr", "/proc/self/fd/2"),
+    ("/dev/ptmx", "pts/ptmx"),
+];
+/// Where programs write temporary files.
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+/// The part of `/sys` that programs read to learn how many processors there are.
+const PROCESSORS: &str = "/sys/devices/system";
+/// What a room has its own of, or no part of.
+const NOT_FROM_OUTSIDE: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// The symbolic links in `/`, such as `/bin`.
+#[derive(Debug, Default)]
+pub(super) struct RootLinks(Vec<(PathBuf, PathBuf)>);
+
+impl RootLinks {
+    /// Those of this machine.
+    pub(super) fn read() -> Self {
+        let entries = std::fs::read_dir("/").into_iter().flatten().flatten().map(|entry| entry.path());
+        Self(entries.filter_map(|path| std::fs::read_link(&path).ok().map(|target| (path, target))).collect())
+    }
+}
+
+/// A plan under construction.
+#[derive(Debug)]
+pub(super) struct Plan(Vec<u8>);
+
+impl Plan {
+    /// Begins with an empty root, which is mounted on a directory.
+    pub(super) fn new(root: &Path) -> Self {
+        let mut plan = Self(Vec::new());
+        plan.entry(b'R', &[root]);
+        plan
+    }
+
+    /// The system: what is read from outside, the root's links, and devices.
+    pub(super) fn system<'a>(mut self, read: impl Iterator<Item = &'a Path>, links: &RootLinks) -> Self {
+        for path in read.filter(|path| is_shared(path)).chain([Path::new(PROCESSORS)]) {
+            self.entry(b'r', &[path]);
+        }
+        for (path, target) in &links.0 {
+            self.entry(b'l', &[path, target]);
+        }
+        for device in DEVICES {
+            self.entry(b'v', &[Path::new(device)]);
+        }
+        self.entry(b't', &[Path::new("/dev/shm")]);
+        self.entry(b'p', &[Path::new("/dev/pts")]);
+        for (path, target) in DEVICE_LINKS {
+            self.entry(b'l', &[Path::new(path), Path::new(target)]);
+        }
+        self
+    }
+
+    /// A directory for temporary files at the usual places. Before anything that may be below them.
+    pub(super) fn temporary(mut self, directory: &Path) -> Self {
+        for place in TEMPORARY {
+            self.entry(b'w', &[directory, Path::new(place)]);
+        }
+        self
+    }
+
+    /// Another file at the path of one of the system.
+    pub(super) fn instead(mut self, file: &Path, path: &Path) -> Self {
+        self.entry(b'o', &[file, path]);
+        self
+    }
+
+    /// What is writable, at the same path as outside.
+    pub(super) fn writable<'a>(mut self, paths: impl Iterator<Item = &'a Path>) -> Self {
+        for path in paths.filter(|path| is_shared(path)) {
+            self.entry(b'w', &[path, path]);
+        }
+        self
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// A path has no NUL in it: the system gave it to us, or took it from us.
+    fn entry(&mut self, kind: u8, paths: &[&Path]) {
+        self.0.push(kind);
+        for path in paths {
+            self.0.extend(path.as_os_str().as_bytes().iter().filter(|byte| **byte != 0));
+            self.0.push(0);
+        }
+    }
+}
+
+/// Whether a path inside may be the one outside.
+fn is_shared(path: &Path) -> bool {
+    !NOT_FROM_OUTSIDE.iter().any(|own| path.starts_with(own))
+}
+
+/// The entry of a plan that begins here, for a message.
+pub(super) fn entry_at(plan: &[u8], at: usize) -> String {
+    let path = plan.get(at + 1..).unwrap_or_default().split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(path).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_begins_with_its_root_and_has_no_host_proc() {
+        let read = [Path::new("/usr"), Path::new("/proc"), Path::new("/sys"), Path::new("/dev/x")];
+        let links = RootLinks(vec![(PathBuf::from("/bin"), PathBuf::from("usr/bin"))]);
+        let plan = Plan::new(Path::new("/base")).temporary(Path::new("/d/tmp")).system(read.into_iter(), &links);
+        let plan = plan.writable([Path::new("/d/work")].into_iter()).finish();
+        let text = String::from_utf8(plan.clone()).unwrap();
+        assert!(
+            text.starts_with("R/base\0w/d/tmp\0/tmp\0w/d/tmp\0/var/tmp\0r/usr\0r/sys/devices/system\0"),
+            "{text:?}"
+        );
+        assert!(text.ends_with("l/dev/ptmx\0pts/ptmx\0w/d/work\0/d/work\0"), "{text:?}");
+        assert!(!text.contains("r/proc\0") && !text.contains("r/sys\0"), "{text:?}");
+        assert_eq!(entry_at(&plan, 7), "/d/tmp");
+        assert_eq!(entry_at(&plan, plan.len()), "");
+    }
+}
