@@ -36,6 +36,14 @@ impl Value {
         text.map_or(Self::Null, Self::text)
     }
 
+    /// A decimal number as a database writes it.
+    pub(crate) fn decimal(text: String) -> Self {
+        if let Ok(number) = text.parse() {
+            return Self::Int(number);
+        }
+        text.parse().map_or(Self::Text(text), Self::Float)
+    }
+
     /// The number, if it is one.
     pub fn as_int(&self) -> Option<i64> {
         match self {
@@ -89,6 +97,16 @@ pub enum DatabaseError {
         "the history database has schema version {found}, this program knows versions up to {ours}; use a newer shellkeep"
     )]
     NewerSchema { found: i64, ours: i64 },
+    /// No daemon has made the tables, or one of an older version.
+    #[error(
+        "the database has no history of this version: it has schema version {found}, and this program reads version \
+         {ours}; start a daemon of this version with `shellkeep serve --history URL`"
+    )]
+    OlderSchema {
+        /// 0 if there are no tables.
+        found: i64,
+        ours: i64,
+    },
 }
 
 impl DatabaseError {

@@ -1,24 +1,44 @@
 //! History: what agents did, in a relational database that people can query. A thread follows the journal and writes each
-//! record once, together with the place up to which it has read. The tables are described in `docs/history.md`.
+//! record once, together with the place up to which it has read; or it sends them to a broker, from which others write them
+//! to the database. The tables are described in `docs/history.md`.
 //!
-//! - [`outbox`]: the thread.
+//! - [`outbox`]: the thread; [`sink`] is what it writes to, `place_file` how far a broker is.
+//! - [`consume`]: from a broker into a database; `broker` is its queue, `message` what is in it.
 //! - [`write`]: one part of the journal in one transaction; `rows` is what a record becomes in the tables.
 //! - [`schema`]: the tables, their versions and migrations.
+//! - [`retention`]: how long history is kept.
+//! - `proof`: recordings with their signatures.
+//! - [`questions`]: what people ask most.
+//! - [`read`]: reads sessions back.
 //! - `scrub`: masks a secret in rows.
 //! - [`database`]: a connection; `postgres` and `mysql` are the kinds, `open` picks one by its [`url`].
 
+mod broker;
+pub mod consume;
 pub mod database;
+mod message;
 mod mysql;
 mod open;
 pub mod outbox;
+mod place_file;
 mod postgres;
+mod proof;
+pub mod questions;
+pub mod read;
+pub mod retention;
 mod rows;
 pub mod schema;
 mod scrub;
+pub mod sink;
 pub mod url;
 pub mod write;
 
+pub use broker::BrokerError;
 pub use database::{Database, DatabaseError, Dialect, Found, Value};
+pub use message::MessageError;
 pub use open::open;
-pub use outbox::Outbox;
+pub use outbox::{Keeper, Outbox, OutboxOptions};
+pub use questions::{Question, QuestionFilter};
+pub use read::Reader;
+pub use retention::{Removed, Retention};
 pub use write::JournalSource;

@@ -4,6 +4,7 @@ use crate::database::{Database, DatabaseError, Dialect, Found, Value};
 use crate::url;
 use jiff::civil;
 use jiff::tz::TimeZone;
+use mysql::consts::ColumnType;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder, Params};
 use shellkeep_session::Timestamp;
@@ -69,8 +70,13 @@ impl Database for Mysql {
     fn query(&mut self, sql: &str, values: &[Value]) -> Result<Found, DatabaseError> {
         let result = self.connection.exec_iter(sql, parameters(values)).map_err(DatabaseError::failed)?;
         let columns = result.columns().as_ref().iter().map(|column| column.name_str().into_owned()).collect();
+        let kinds: Vec<_> = result.columns().as_ref().iter().map(mysql::Column::column_type).collect();
+        let read = |(value, kind): (mysql::Value, &ColumnType)| match read(value) {
+            Value::Text(text) if *kind == ColumnType::MYSQL_TYPE_NEWDECIMAL => Value::decimal(text),
+            value => value,
+        };
         let row = |row: mysql::Result<mysql::Row>| {
-            Ok(row.map_err(DatabaseError::failed)?.unwrap().into_iter().map(read).collect())
+            Ok(row.map_err(DatabaseError::failed)?.unwrap().into_iter().zip(&kinds).map(read).collect())
         };
         Ok(Found { columns, rows: result.map(row).collect::<Result<_, DatabaseError>>()? })
     }

@@ -1,37 +1,116 @@
-//! The thread that writes history: it follows the journal and writes what it reads to the database, in batches and far
-//! from any answer. While the database is away the journal keeps what it lacks.
+//! The thread that writes history: it follows the journal and writes what it reads to a database or a broker, in batches
+//! and far from any answer. While that is away the journal keeps what it lacks.
 
-use crate::database::{Database, DatabaseError};
-use crate::open::open;
-use crate::write::{self, JournalSource};
-use crate::{schema, scrub, url};
+use crate::broker::Tasks;
+use crate::place_file::PlaceFile;
+use crate::proof::Copied;
+use crate::retention::{Passes, Removal, Removed, Retention};
+use crate::sink::{DatabaseSink, QueueSink, Sink, SinkError};
+use crate::url::{self, Kind};
+use crate::write::JournalSource;
+use shellkeep_session::SessionId;
 use shellkeep_store::{Feed, FeedControl, FeedScrub, Woken};
+use std::collections::BTreeSet;
 use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// First and longest pause between attempts to reach the database.
+/// First and longest pause between attempts to reach the database or broker.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// How often an idle connection is tried: a database that is gone is reported although nothing happens.
+/// How often an idle connection is tried: a database or broker that is gone is reported although nothing happens.
 const TRY_EVERY: Duration = Duration::from_secs(2);
 
 /// How long a stop waits for what is left. The next daemon writes the rest.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
+/// How often signed recordings are copied: many lines of a session at a time.
+const COPY_EVERY: Duration = Duration::from_millis(500);
+
+/// For how long they are copied before records are written again: after an upgrade there are many.
+const COPY_TIME: Duration = Duration::from_millis(500);
+
+/// What is counted, so that it is 0 and not missing before the first time.
+const COUNTERS: [&str; 5] = [
+    "shellkeep_history_records_total",
+    "shellkeep_history_failures_total",
+    "shellkeep_history_dropped_bytes_total",
+    "shellkeep_history_removed_rows_total",
+    "shellkeep_history_removed_sessions_total",
+];
+
 /// Writes history as long as it exists.
 pub struct Outbox {
     control: FeedControl,
+    keeper: Keeper,
     ended: Receiver<()>,
 }
 
+/// Changes how long history is kept.
+#[derive(Clone)]
+pub struct Keeper {
+    control: FeedControl,
+    retention: Arc<Mutex<Retention>>,
+}
+
+impl Keeper {
+    /// From now on history is kept for this long.
+    pub fn set(&self, retention: Retention) {
+        *self.retention.lock().unwrap_or_else(PoisonError::into_inner) = retention;
+        self.control.wake();
+    }
+
+    fn get(&self) -> Retention {
+        self.retention.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What an outbox starts with.
+#[derive(Debug, Clone)]
+pub struct OutboxOptions {
+    /// The database or broker.
+    pub url: String,
+    pub source: JournalSource,
+    /// A file for the place up to which a broker has confirmed the journal.
+    pub place_file: PathBuf,
+    /// How long history is kept in a database.
+    pub retention: Retention,
+    /// Takes what was removed.
+    pub removed: tokio::sync::mpsc::Sender<Removed>,
+}
+
 impl Outbox {
-    /// Starts to write to the database that a URL names. It need not be reachable yet.
-    pub fn start(control: FeedControl, url: &str, source: JournalSource) -> io::Result<Self> {
+    /// Starts to write. The database or broker need not be reachable yet.
+    pub fn start(control: FeedControl, options: OutboxOptions) -> io::Result<Self> {
+        let target = match url::kind(&options.url).map_err(io::Error::other)? {
+            Kind::Database => Target::Database,
+            Kind::Broker => Target::Broker(Tasks::new()?),
+        };
+        for counter in COUNTERS {
+            metrics::counter!(counter).increment(0);
+        }
         let (tell, ended) = mpsc::channel();
-        let worker = Worker { feed: control.feed(), url: url.to_owned(), source, pause: PAUSES.0, _tell: tell };
-        std::thread::Builder::new().name("history".to_owned()).spawn(|| worker.run())?;
-        Ok(Self { control, ended })
+        let retention = Arc::new(Mutex::new(options.retention.clone()));
+        let keeper = Keeper { control: control.clone(), retention };
+        let worker = Worker {
+            feed: control.feed(),
+            passes: Passes::new(options.retention.clone()),
+            keeper: keeper.clone(),
+            options,
+            unproven: BTreeSet::new(),
+            copied_last: None,
+            pause: PAUSES.0,
+            _tell: tell,
+        };
+        std::thread::Builder::new().name("history".to_owned()).spawn(|| worker.run(target))?;
+        Ok(Self { control, keeper, ended })
+    }
+
+    /// What changes how long history is kept.
+    pub fn keeper(&self) -> Keeper {
+        self.keeper.clone()
     }
 
     /// Writes what is left, for some seconds at most. Blocks meanwhile.
@@ -46,29 +125,55 @@ impl Outbox {
 enum Left {
     /// The store is about to close.
     Closing,
-    Failed(DatabaseError),
+    Failed(SinkError),
 }
 
-impl From<DatabaseError> for Left {
-    fn from(error: DatabaseError) -> Self {
-        Self::Failed(error)
+/// What is written to.
+enum Target {
+    Database,
+    Broker(Tasks),
+}
+
+impl Target {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Database => "database",
+            Self::Broker(_) => "broker",
+        }
     }
 }
 
 struct Worker {
     feed: Feed,
-    url: String,
-    source: JournalSource,
+    options: OutboxOptions,
+    keeper: Keeper,
+    passes: Passes,
+    /// Sessions with records whose recording is not copied yet.
+    unproven: BTreeSet<SessionId>,
+    /// The session whose turn was last.
+    copied_last: Option<SessionId>,
     pause: Duration,
     _tell: Sender<()>,
 }
 
 impl Worker {
-    fn run(mut self) {
+    fn run(mut self, target: Target) {
+        let OutboxOptions { url, source, place_file, .. } = self.options.clone();
+        let name = target.name();
+        match &target {
+            Target::Database => self.run_with(name, || DatabaseSink::open(&url, &source)),
+            Target::Broker(tasks) => {
+                let (within, place) = (tasks.enter(), PlaceFile::new(place_file, &url));
+                self.run_with(name, || QueueSink::open(&within, &url, &source, &place));
+            }
+        }
+    }
+
+    fn run_with<S: Sink>(&mut self, target: &str, open: impl Fn() -> Result<S, SinkError>) {
         loop {
-            let Left::Failed(error) = self.follow() else { return };
+            let Left::Failed(error) = self.follow(&open) else { return };
             self.feed.set_waiting(false);
-            self.report(&error);
+            self.report(target, &error);
             if self.feed.rest(self.pause) {
                 return;
             }
@@ -76,46 +181,51 @@ impl Worker {
         }
     }
 
-    fn report(&self, error: &DatabaseError) {
-        let (place, behind) = (url::without_login(&self.url), self.feed.behind_bytes());
-        tracing::warn!(%error, database = place, behind, "history cannot be written; the journal keeps it");
+    fn report(&self, target: &str, error: &SinkError) {
+        let (place, behind) = (url::without_login(&self.options.url), self.feed.behind_bytes());
+        tracing::warn!(%error, target, place, behind, "history cannot be written; the journal keeps it");
         metrics::counter!("shellkeep_history_failures_total").increment(1);
         metrics::gauge!("shellkeep_history_behind_bytes").set(behind as f64);
         metrics::gauge!("shellkeep_history_up").set(0.0);
         self.feed.set_problem(Some(format!(
-            "The history database {place} does not accept records ({error}). The journal keeps them, {behind} bytes so \
+            "The history {target} {place} does not accept records ({error}). The journal keeps them, {behind} bytes so \
              far, and they are written when it does."
         )));
     }
 
     /// Connects, and writes until that fails or the store closes.
-    fn follow(&mut self) -> Left {
-        match self.try_to_follow() {
+    fn follow<S: Sink>(&mut self, open: impl Fn() -> Result<S, SinkError>) -> Left {
+        match self.try_to_follow(open) {
             Ok(()) => Left::Closing,
-            Err(left) => left,
+            Err(error) => Left::Failed(error),
         }
     }
 
-    fn try_to_follow(&mut self) -> Result<(), Left> {
-        let mut database = open(&self.url)?;
-        let database = &mut *database;
+    fn try_to_follow<S: Sink>(&mut self, open: impl Fn() -> Result<S, SinkError>) -> Result<(), SinkError> {
         self.feed.set_waiting(true);
-        schema::migrate(database)?;
-        let written = write::place(database, &self.source.id)?;
+        let mut sink = open()?;
+        let written = sink.place()?;
         let from = self.feed.begin_at(written);
         if written.is_some_and(|written| from < written) {
-            write::go_back(database, &self.source, from)?;
+            sink.go_back(from)?;
         }
+        self.unproven.extend(sink.unproven()?);
         self.feed.set_problem(None);
         self.pause = PAUSES.0;
         metrics::gauge!("shellkeep_history_up").set(1.0);
-        let mut until = None;
+        let (mut until, mut copied_at) = (None, None);
         loop {
             self.feed.set_waiting(true);
-            self.write_what_is_there(database, until)?;
+            self.write_what_is_there(&mut sink, until)?;
             while let Some(scrub) = self.feed.take_scrub() {
-                answer(database, scrub);
+                self.unproven.insert(scrub.session_id.clone());
+                answer(&mut sink, scrub);
             }
+            if until.is_some() || copied_at.is_none_or(|at: Instant| at.elapsed() >= COPY_EVERY) {
+                self.copy_recordings(&mut sink)?;
+                copied_at = Some(Instant::now());
+            }
+            let is_removing = self.remove_a_little(&mut sink)?;
             self.feed.set_waiting(false);
             if self.feed.is_closing() {
                 if until.is_some() {
@@ -124,16 +234,57 @@ impl Worker {
                 until = Some(Instant::now() + LAST_WRITES);
                 continue;
             }
-            if self.feed.wait(TRY_EVERY) == Woken::Nothing {
+            if is_removing {
+                continue;
+            }
+            let pause = if self.unproven.is_empty() { TRY_EVERY } else { COPY_EVERY };
+            if self.feed.wait(pause) == Woken::Nothing {
                 self.feed.set_waiting(true);
-                database.query("SELECT 1", &[])?;
+                sink.check()?;
             }
         }
     }
 
-    fn write_what_is_there(&mut self, database: &mut dyn Database, until: Option<Instant>) -> Result<(), Left> {
-        while let Some(batch) = self.feed.next_batch().map_err(DatabaseError::failed)? {
-            write::write(database, &self.source, &batch.entries, batch.to)?;
+    /// Copies what is signed of the recordings of sessions that have new records. They take turns.
+    fn copy_recordings(&mut self, sink: &mut impl Sink) -> Result<(), SinkError> {
+        let until = Instant::now() + COPY_TIME;
+        let is_next = |session_id: &SessionId| self.copied_last.as_ref().is_none_or(|last| session_id > last);
+        let (next, later): (Vec<_>, Vec<_>) = self.unproven.iter().cloned().partition(is_next);
+        for session_id in next.into_iter().chain(later) {
+            if Instant::now() > until {
+                return Ok(());
+            }
+            self.copied_last = Some(session_id.clone());
+            let (directory, key) = self.feed.recording(&session_id);
+            // A directory that is not there is gone with its session.
+            if !directory.exists() || sink.copy(&session_id, &directory, &key)? == Copied::All {
+                self.unproven.remove(&session_id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes some of what is too old; whether there is more.
+    fn remove_a_little(&mut self, sink: &mut impl Sink) -> Result<bool, SinkError> {
+        self.passes.set(self.keeper.get());
+        match self.passes.step(|pass| sink.remove(pass))? {
+            Removal::Idle => Ok(false),
+            Removal::UnderWay => Ok(true),
+            Removal::Done(removed) => {
+                if removed.rows > 0 {
+                    tracing::info!(%removed, "old history was removed");
+                    // The daemon may be about to end.
+                    let _ = self.options.removed.blocking_send(removed);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn write_what_is_there(&mut self, sink: &mut impl Sink, until: Option<Instant>) -> Result<(), SinkError> {
+        while let Some(batch) = self.feed.next_batch().map_err(SinkError::Journal)? {
+            sink.write(&batch)?;
+            self.unproven.extend(batch.entries.iter().map(|entry| entry.record.session_id.clone()));
             metrics::counter!("shellkeep_history_records_total").increment(batch.entries.len() as u64);
             self.feed.done(batch.to);
             self.feed.set_waiting(true);
@@ -145,8 +296,8 @@ impl Worker {
     }
 }
 
-fn answer(database: &mut dyn Database, scrub: FeedScrub) {
-    let done = scrub::scrub(database, &scrub.session_id, &scrub.redactor).map_err(|error| error.to_string());
+fn answer(sink: &mut impl Sink, scrub: FeedScrub) {
+    let done = sink.scrub(&scrub.session_id, &scrub.redactor).map_err(|error| error.to_string());
     // The caller may be gone.
     let _ = scrub.answer.send(done);
 }

@@ -43,11 +43,13 @@ impl Postgres {
         Ok(postgres)
     }
 
-    fn prepared(&mut self, sql: &str) -> Result<Statement, DatabaseError> {
+    fn prepared(&mut self, sql: &str, has_values: bool) -> Result<Statement, DatabaseError> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(&numbered(sql)).map_err(failed)?;
+        // A statement of ours has no other question marks than those for its values.
+        let numbered = if has_values { numbered(sql) } else { sql.to_owned() };
+        let statement = self.client.prepare(&numbered).map_err(failed)?;
         if self.statements.len() >= MOST_STATEMENTS {
             self.statements.clear();
         }
@@ -66,12 +68,12 @@ impl Database for Postgres {
     }
 
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, DatabaseError> {
-        let statement = self.prepared(sql)?;
+        let statement = self.prepared(sql, !values.is_empty())?;
         self.client.execute(&statement, &parameters(values)).map_err(failed)
     }
 
     fn query(&mut self, sql: &str, values: &[Value]) -> Result<Found, DatabaseError> {
-        let statement = self.prepared(sql)?;
+        let statement = self.prepared(sql, !values.is_empty())?;
         let found = self.client.query(&statement, &parameters(values)).map_err(failed)?;
         let columns = statement.columns().iter().map(|column| column.name().to_owned()).collect();
         let row = |row: &postgres::Row| (0..row.len()).map(|column| row.try_get(column).map_err(failed)).collect();
@@ -87,7 +89,7 @@ fn parameters(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
     values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
-/// `$1, $2` for `?, ?`. No statement of ours has a question mark in a text.
+/// `$1, $2` for `?, ?`.
 fn numbered(sql: &str) -> String {
     let mut count = 0;
     let number = |part: &str| {
@@ -149,6 +151,7 @@ impl<'a> FromSql<'a> for Value {
             Type::BOOL => Self::Int(bool::from_sql(ty, raw)?.into()),
             Type::FLOAT8 => Self::Float(f64::from_sql(ty, raw)?),
             Type::FLOAT4 => Self::Float(f32::from_sql(ty, raw)?.into()),
+            Type::NUMERIC => Self::decimal(numeric(raw).ok_or("a number cannot be read")?),
             Type::BYTEA => Self::Bytes(raw.to_vec()),
             Type::JSONB => Self::Text(String::from_utf8(raw.get(1..).unwrap_or_default().to_vec())?),
             Type::TIMESTAMPTZ | Type::TIMESTAMP => Self::Time(i64::from_be_bytes(raw.try_into()?) + TO_2000),
@@ -168,9 +171,51 @@ impl<'a> FromSql<'a> for Value {
     }
 }
 
+/// A `numeric` as text: groups of four digits, of which the first counts 10000 to the power of a weight.
+fn numeric(raw: &[u8]) -> Option<String> {
+    let part = |index: usize| Some(i16::from_be_bytes(raw.get(2 * index..2 * index + 2)?.try_into().ok()?));
+    let (groups, weight, sign, scale) = (part(0)?, part(1)?, part(2)?.cast_unsigned(), part(3)?);
+    let sign = match sign {
+        0 => "",
+        0x4000 => "-",
+        _ => return Some("NaN".to_owned()),
+    };
+    let group = |place: i16| match usize::try_from(place) {
+        Ok(index) if place < groups => part(4 + index),
+        _ => Some(0),
+    };
+    let whole = (0..=weight.max(0)).map(|place| Some(format!("{:04}", if weight < 0 { 0 } else { group(place)? })));
+    let whole = whole.collect::<Option<String>>()?;
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        digits => digits,
+    };
+    let behind = (0..(scale + 3) / 4).map(|place| Some(format!("{:04}", group(weight + 1 + place)?)));
+    let behind = behind.collect::<Option<String>>()?;
+    let behind = behind.get(..usize::try_from(scale).ok()?)?;
+    Some(if behind.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{behind}") })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_numeric_is_read() {
+        let raw = |parts: &[i16]| parts.iter().flat_map(|part| part.to_be_bytes()).collect::<Vec<u8>>();
+        for (parts, text) in [
+            (&[0_i16, 0, 0, 0][..], "0"),
+            (&[1, 0, 0, 0, 42], "42"),
+            (&[2, 1, 0, 0, 12, 3456], "123456"),
+            (&[1, 1, 0, 0, 5], "50000"),
+            (&[2, 0, 0x4000, 2, 7, 2500], "-7.25"),
+            (&[1, -1, 0, 4, 12], "0.0012"),
+            (&[1, -2, 0, 6, 1200], "0.000012"),
+        ] {
+            assert_eq!(numeric(&raw(parts)).as_deref(), Some(text));
+        }
+        assert_eq!(numeric(&raw(&[2, 1, 0, 0, 12])), None);
+    }
 
     #[test]
     fn values_are_numbered() {

@@ -3,7 +3,6 @@
 use crate::database::Value;
 use serde_json::Value as Json;
 use shellkeep_session::{ByteString, Event, Record, RunResult, RunStatus, SessionMeta, Timestamp};
-use shellkeep_store::FeedEntry;
 use std::collections::BTreeMap;
 
 /// Longest name of a type of event in the table; events may have longer ones.
@@ -11,6 +10,44 @@ const MOST_TYPE: usize = 190;
 
 /// Bytes of a command in the table of runs; the record has all of it.
 const MOST_COMMAND: usize = 256 * 1024;
+
+/// A record on its way into the tables.
+#[derive(Debug, Clone)]
+pub(crate) struct Incoming<'a> {
+    /// The name of its session in the tables: another one than in the record if the name was used again.
+    pub name: String,
+    pub seq: u64,
+    pub at: Timestamp,
+    pub epoch: u64,
+    /// When its session was created, if that is known.
+    pub created_at: Option<Timestamp>,
+    pub content: Content<'a>,
+}
+
+/// What a record says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Content<'a> {
+    Record(&'a Record),
+    /// It was longer than a broker accepts.
+    LeftOut {
+        bytes: u64,
+    },
+}
+
+impl<'a> Incoming<'a> {
+    pub(crate) fn new(record: &'a Record, epoch: u64, created_at: Option<Timestamp>) -> Self {
+        let name = record.session_id.as_str().to_owned();
+        Self { name, seq: record.seq, at: record.at, epoch, created_at, content: Content::Record(record) }
+    }
+
+    /// What happened, if that is known.
+    pub(crate) fn event(&self) -> Option<&'a Event> {
+        match self.content {
+            Content::Record(record) => Some(&record.event),
+            Content::LeftOut { .. } => None,
+        }
+    }
+}
 
 /// What the tables get.
 #[derive(Debug, Default)]
@@ -53,71 +90,74 @@ pub(crate) struct SessionRow {
     pub last_active_at: Timestamp,
     pub seq: u64,
     pub epoch: u64,
-    /// Whether it ended, or became active again; none if nothing was said.
-    pub ended: Option<Option<Timestamp>>,
+    /// Whether one of them ends it, or else makes it active again; none if there is none of both kinds.
+    pub ends: Option<bool>,
     /// When it was deleted, and by whom.
     pub deleted: Option<(Timestamp, Option<String>)>,
 }
 
 impl Rows {
     /// Adds what a record says. A line longer than `most` bytes is left out, and its row says so.
-    pub(crate) fn add(&mut self, entry: &FeedEntry, most: usize) -> Result<(), serde_json::Error> {
-        self.records.push(record_row(entry, most)?);
-        self.derive(&entry.record, entry.epoch);
+    pub(crate) fn add(&mut self, incoming: &Incoming, most: usize) -> Result<(), serde_json::Error> {
+        self.records.push(record_row(incoming, most)?);
+        self.derive(incoming);
         Ok(())
     }
 
     /// Adds what a record says about messages, runs and its session.
-    pub(crate) fn derive(&mut self, record: &Record, epoch: u64) {
-        let id = record.session_id.as_str();
-        match &record.event {
-            Event::MessageAdded { message, .. } => self.messages.push(vec![
-                Value::text(id),
+    pub(crate) fn derive(&mut self, incoming: &Incoming) {
+        let Incoming { name, seq, at, epoch, .. } = incoming;
+        match incoming.event() {
+            Some(Event::MessageAdded { message, .. }) => self.messages.push(vec![
+                Value::text(name),
                 Value::count(message.seq_id),
-                Value::count(record.seq),
-                Value::count(epoch),
+                Value::count(*seq),
+                Value::count(*epoch),
                 Value::text(&message.role),
                 Value::Text(without_nul(&message.content).to_string()),
                 Value::time(message.at),
             ]),
-            Event::RunStarted { run_id, request_id, command, by, .. } => {
+            Some(Event::RunStarted { run_id, request_id, command, by, .. }) => {
                 let command = ByteString::from(&command.as_bytes()[..command.as_bytes().len().min(MOST_COMMAND)]);
                 let (request_id, by) = (request_id.clone(), by.clone());
-                let start = StartRow { request_id, command, by, at: record.at };
-                let run = RunRow { seq: record.seq, epoch, start: Some(start), end: None };
-                self.runs.insert((id.to_owned(), run_id.to_string()), run);
+                let start = StartRow { request_id, command, by, at: *at };
+                let end = self.runs.remove(&(name.clone(), run_id.to_string())).and_then(|run| run.end);
+                let run = RunRow { seq: *seq, epoch: *epoch, start: Some(start), end };
+                self.runs.insert((name.clone(), run_id.to_string()), run);
             }
-            Event::RunFinished { run_id, result, .. } => {
-                let run = self.runs.entry((id.to_owned(), run_id.to_string()));
-                let run = run.or_insert(RunRow { seq: record.seq, epoch, start: None, end: None });
-                run.end = Some(EndRow { result: result.clone(), at: record.at });
+            Some(Event::RunFinished { run_id, result, .. }) => {
+                let run = self.runs.entry((name.clone(), run_id.to_string()));
+                let run = run.or_insert(RunRow { seq: *seq, epoch: *epoch, start: None, end: None });
+                run.end = Some(EndRow { result: result.clone(), at: *at });
             }
             _ => {}
         }
-        self.derive_session(record, epoch);
+        self.derive_session(incoming);
     }
 
-    fn derive_session(&mut self, record: &Record, epoch: u64) {
-        let row = self.sessions.entry(record.session_id.as_str().to_owned()).or_insert(SessionRow {
+    fn derive_session(&mut self, incoming: &Incoming) {
+        let Incoming { name, seq, at, epoch, created_at, .. } = incoming;
+        let row = self.sessions.entry(name.clone()).or_insert(SessionRow {
             agent: None,
-            created_at: None,
-            last_active_at: record.at,
-            seq: record.seq,
-            epoch,
-            ended: None,
+            created_at: *created_at,
+            last_active_at: *at,
+            seq: *seq,
+            epoch: *epoch,
+            ends: None,
             deleted: None,
         });
-        row.last_active_at = row.last_active_at.max(record.at);
-        (row.seq, row.epoch) = (row.seq.max(record.seq), row.epoch.max(epoch));
-        if let Some(meta) = meta(&record.event) {
+        row.last_active_at = row.last_active_at.max(*at);
+        (row.seq, row.epoch) = (row.seq.max(*seq), row.epoch.max(*epoch));
+        let Some(event) = incoming.event() else { return };
+        if let Some(meta) = meta(event) {
             (row.agent, row.created_at) = (meta.agent.clone(), Some(meta.created_at));
         }
-        match &record.event {
-            Event::SessionEnded { .. } => row.ended = Some(Some(record.at)),
-            Event::SessionDestroyed => row.deleted = Some((record.at, None)),
-            Event::SessionDeleted { by, .. } => row.deleted = Some((record.at, by.clone())),
+        match event {
+            Event::SessionEnded { .. } => row.ends = Some(true),
+            Event::SessionDestroyed => row.deleted = Some((*at, None)),
+            Event::SessionDeleted { by, .. } => row.deleted = Some((*at, by.clone())),
             Event::RunStarted { .. } | Event::ServiceStarted { .. } | Event::MessageAdded { .. } => {
-                row.ended = Some(None);
+                row.ends = row.ends.or(Some(false));
             }
             _ => {}
         }
@@ -157,15 +197,10 @@ impl RunRow {
     }
 }
 
-/// The kind of a record: the type of an event, or the name of the fact, which is the first word of its JSON.
-fn kind<'a>(event: &'a Event, json: &'a str) -> &'a str {
-    match event {
-        Event::Noted { event_type, .. } => {
-            let end = event_type.char_indices().nth(MOST_TYPE).map_or(event_type.len(), |(end, _)| end);
-            &event_type[..end]
-        }
-        _ => json.split("\"event\":").nth(1).and_then(|rest| rest.split('"').nth(1)).unwrap_or_default(),
-    }
+/// The type of a record, as long as the column allows.
+fn type_of(event: &Event) -> &str {
+    let name = event.stored_type();
+    name.char_indices().nth(MOST_TYPE).map_or(name, |(end, _)| &name[..end])
 }
 
 /// Its metadata, if the record has all of it.
@@ -177,31 +212,37 @@ fn meta(event: &Event) -> Option<&SessionMeta> {
     }
 }
 
-fn record_row(entry: &FeedEntry, most: usize) -> Result<Vec<Value>, serde_json::Error> {
-    let record = &entry.record;
+fn record_row(incoming: &Incoming, most: usize) -> Result<Vec<Value>, serde_json::Error> {
+    let (kind, line, exact) = match incoming.content {
+        Content::Record(record) => lines(record, most)?,
+        Content::LeftOut { bytes } => {
+            let line = left_out(&incoming.name, incoming.seq, incoming.at, bytes);
+            (Value::text("left_out"), Value::Text(line), Value::Null)
+        }
+    };
+    let Incoming { name, seq, epoch, at, .. } = incoming;
+    Ok(vec![Value::text(name), Value::count(*seq), Value::count(*epoch), Value::time(*at), kind, line, exact])
+}
+
+/// The line of a record that is too long.
+fn left_out(session_id: &str, seq: u64, at: Timestamp, bytes: u64) -> String {
+    serde_json::json!({"session_id": session_id, "seq": seq, "at": at, "left_out_bytes": bytes}).to_string()
+}
+
+/// The type of a record, its line, and the exact line if that is another one.
+fn lines(record: &Record, most: usize) -> Result<(Value, Value, Value), serde_json::Error> {
     let json = serde_json::to_string(record)?;
-    let kind = Value::text(kind(&record.event, &json));
     let has_nul = json.contains("\\u0000");
     // A line with that character is there twice.
     let (line, exact) = if json.len() * if has_nul { 2 } else { 1 } > most {
         tracing::error!(session = %record.session_id, seq = record.seq, "a record is too large for the history database");
-        let left_out = serde_json::json!({"session_id": record.session_id, "seq": record.seq, "at": record.at,
-            "left_out_bytes": json.len()});
-        (left_out.to_string(), Value::Null)
+        (left_out(record.session_id.as_str(), record.seq, record.at, json.len() as u64), Value::Null)
     } else if has_nul {
         (without_nul(&serde_json::from_str(&json)?).to_string(), Value::Bytes(json.into_bytes()))
     } else {
         (json, Value::Null)
     };
-    Ok(vec![
-        Value::text(record.session_id.as_str()),
-        Value::count(record.seq),
-        Value::count(entry.epoch),
-        Value::time(record.at),
-        kind,
-        Value::Text(line),
-        exact,
-    ])
+    Ok((Value::text(type_of(&record.event)), Value::Text(line), exact))
 }
 
 /// JSON without the one character that PostgreSQL cannot hold in text.
@@ -219,18 +260,16 @@ fn without_nul(json: &Json) -> Json {
 mod tests {
     use super::*;
     use serde_json::json;
-    use shellkeep_store::Mark;
 
-    fn entry(seq: u64, event: Json) -> FeedEntry {
+    fn record(seq: u64, event: Json) -> Record {
         let record = json!({"session_id": "s", "seq": seq, "at": "2026-11-17T01:02:03.000004Z", "event": event});
-        let record = serde_json::from_value(record).expect("a record");
-        FeedEntry { place: Mark::default(), epoch: 3, record }
+        serde_json::from_value(record).expect("a record")
     }
 
     fn rows(events: Vec<Json>) -> Rows {
         let mut rows = Rows::default();
         for (seq, event) in (1..).zip(events) {
-            rows.add(&entry(seq, event), 10_000).expect("it can be written");
+            rows.add(&Incoming::new(&record(seq, event), 3, None), 10_000).expect("it can be written");
         }
         rows
     }
@@ -252,16 +291,11 @@ mod tests {
         let exact = rows.records[0][6].as_bytes().expect("the exact line");
         assert_eq!(
             serde_json::from_slice::<Record>(exact).expect("a record"),
-            entry(
-                1,
-                json!({"noted":
-            {"event_type": "x_a", "data": {"t": "a\u{0}b", "u": "\\u0000"}}})
-            )
-            .record
+            record(1, json!({"noted": {"event_type": "x_a", "data": {"t": "a\u{0}b", "u": "\\u0000"}}}))
         );
-        let long = entry(1, json!({"noted": {"event_type": "x_a", "data": {"t": "x".repeat(20_000)}}}));
+        let long = record(1, json!({"noted": {"event_type": "x_a", "data": {"t": "x".repeat(20_000)}}}));
         let mut rows = Rows::default();
-        rows.add(&long, 10_000).expect("it can be written");
+        rows.add(&Incoming::new(&long, 3, None), 10_000).expect("it can be written");
         assert!(rows.records[0][5].as_str().expect("text").contains("left_out_bytes"));
     }
 
@@ -275,6 +309,6 @@ mod tests {
         assert_eq!(run[4], Value::text("k"));
         assert_eq!(run[5], Value::Bytes(b"true".to_vec()));
         assert_eq!((&run[10], &run[11]), (&Value::text("exited"), &Value::Int(3)));
-        assert_eq!(rows.sessions["s"].ended, Some(None));
+        assert_eq!(rows.sessions["s"].ends, Some(false));
     }
 }

@@ -1,16 +1,19 @@
 //! Masks a secret in the rows of a session.
 
 use crate::database::{Database, DatabaseError, Value, transaction};
-use shellkeep_record::Masker;
+use crate::proof;
+use shellkeep_record::{Line, Masker};
 use shellkeep_redact::Redactor;
 use shellkeep_session::SessionId;
 
 /// Rows that are read at once.
 const PAGE: i64 = 200;
 
-/// Masks what the redactor finds in every row of a session, those set aside included.
+/// Masks what the redactor finds in every row of a session, those set aside included. The recording in the data directory
+/// `source` is masked already, and is copied again.
 pub(crate) fn scrub(
     database: &mut dyn Database,
+    source: &str,
     session_id: &SessionId,
     redactor: &Redactor,
 ) -> Result<(), DatabaseError> {
@@ -21,7 +24,9 @@ pub(crate) fn scrub(
             scrubbing.lines(database, table)?;
         }
         scrubbing.messages(database)?;
-        scrubbing.runs(database)
+        scrubbing.runs(database)?;
+        proof::forget(database, session_id, source)?;
+        scrubbing.recordings(database)
     })
 }
 
@@ -89,6 +94,32 @@ impl Scrubbing<'_> {
                 }
             }
             after = last;
+        }
+    }
+
+    /// Lines of the recordings that other nodes had.
+    fn recordings(&self, database: &mut dyn Database) -> Result<(), DatabaseError> {
+        let select = format!(
+            "SELECT source, seq, line FROM sk_lines WHERE session_id = ? AND (source > ? OR (source = ? AND seq > ?)) \
+             ORDER BY source, seq LIMIT {PAGE}"
+        );
+        let (mut source, mut after) = (Value::text(""), Value::Int(-1));
+        loop {
+            let rows = database.query(&select, &[self.id.clone(), source.clone(), source, after])?.rows;
+            let Some(last) = rows.last() else { return Ok(()) };
+            for row in &rows {
+                let line = row[2].as_bytes().and_then(|bytes| Line::parse(bytes.trim_ascii_end()).ok());
+                let Some(line) = line else { continue };
+                let masked = self.masker.mask_line(&line, None);
+                if masked != line {
+                    let mut bytes = Vec::new();
+                    masked.write_to(&mut bytes).map_err(DatabaseError::failed)?;
+                    let update = "UPDATE sk_lines SET line = ? WHERE session_id = ? AND source = ? AND seq = ?";
+                    let values = [Value::Bytes(bytes), self.id.clone(), row[0].clone(), row[1].clone()];
+                    database.execute(update, &values)?;
+                }
+            }
+            (source, after) = (last[0].clone(), last[1].clone());
         }
     }
 

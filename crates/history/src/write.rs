@@ -2,7 +2,7 @@
 //! once or not at all, and whoever asks after a crash learns where to go on.
 
 use crate::database::{self, Database, DatabaseError, Dialect, Value, marks, transaction};
-use crate::rows::Rows;
+use crate::rows::{Incoming, Rows, RunRow, SessionRow};
 use shellkeep_session::{Event, Record, Timestamp};
 use shellkeep_store::{FeedEntry, Mark};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -12,7 +12,8 @@ pub(crate) const RUN_COLUMNS: &str = "session_id, run_id, seq, epoch, request_id
     started_at, finished_at, status, exit_code, `signal`, duration_us, stdout_bytes, stderr_bytes";
 
 /// Tables with rows of sessions.
-pub(crate) const TABLES: [&str; 5] = ["sk_records", "sk_superseded", "sk_messages", "sk_runs", "sk_sessions"];
+pub(crate) const TABLES: [&str; 7] =
+    ["sk_records", "sk_superseded", "sk_messages", "sk_runs", "sk_lines", "sk_heads", "sk_sessions"];
 
 /// Sessions that one statement asks about.
 const ASKED_AT_ONCE: usize = 500;
@@ -41,14 +42,28 @@ pub fn write(
     transaction(database, |database| {
         let written = read_place(database, &source.id, "FOR UPDATE")?;
         let is_new = |entry: &&FeedEntry| written.is_none_or(|written| entry.place >= written);
-        let entries: Vec<&FeedEntry> = entries.iter().filter(is_new).collect();
-        for lives in one_life_each(&entries) {
-            Writer { database, source }.write(lives)?;
-        }
+        let new = entries.iter().filter(is_new);
+        let entries = new.map(|entry| Incoming::new(&entry.record, entry.epoch, entry.created_at)).collect();
+        Writer { database, source }.write(entries)?;
         if written.is_none_or(|written| to > written) {
             write_place(database, source, to)?;
         }
         Ok(())
+    })
+}
+
+/// Writes records that came through a broker: perhaps not for the first time, and perhaps in another order. Those of one
+/// source are written by one writer at a time.
+pub(crate) fn write_delivered(
+    database: &mut dyn Database,
+    source: &JournalSource,
+    entries: Vec<Incoming>,
+) -> Result<(), DatabaseError> {
+    transaction(database, |database| {
+        if read_place(database, &source.id, "FOR UPDATE")?.is_none() {
+            write_place(database, source, Mark::default())?;
+        }
+        Writer { database, source }.write(entries)
     })
 }
 
@@ -79,7 +94,7 @@ fn write_place(database: &mut dyn Database, source: &JournalSource, to: Mark) ->
 }
 
 /// Replaces columns of a row that is there.
-fn upsert(dialect: Dialect, key: &str, columns: &[&str]) -> String {
+pub(crate) fn upsert(dialect: Dialect, key: &str, columns: &[&str]) -> String {
     let set = |column: &&str| match dialect {
         Dialect::Postgres => format!("{column} = excluded.{column}"),
         Dialect::Mysql => format!("{column} = VALUES({column})"),
@@ -95,7 +110,7 @@ fn on_conflict(dialect: Dialect, key: &str, set: &str) -> String {
 }
 
 /// Leaves a row alone that is there. It does not count as changed.
-fn or_leave(dialect: Dialect) -> &'static str {
+pub(crate) fn or_leave(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Postgres => "ON CONFLICT DO NOTHING",
         // Not INSERT IGNORE, which ignores values that do not fit as well.
@@ -111,19 +126,33 @@ pub(crate) fn columns(dialect: Dialect, columns: &str) -> String {
     }
 }
 
-/// Parts in which no session is created after other records of the same name: a name may be used again once its session
-/// is deleted.
-fn one_life_each<'a>(entries: &'a [&'a FeedEntry]) -> Vec<&'a [&'a FeedEntry]> {
-    let (mut parts, mut start, mut seen) = (Vec::new(), 0, HashSet::new());
-    for (index, entry) in entries.iter().enumerate() {
-        let id = &entry.record.session_id;
-        if !seen.insert(id) && matches!(entry.record.event, Event::SessionCreated { .. }) {
-            parts.push(&entries[start..index]);
-            (start, seen) = (index, HashSet::from([id]));
+/// Replaces some columns of a row that has no value in `missing` yet, which is one of them.
+fn upsert_if_missing(dialect: Dialect, table: &str, key: &str, columns: &[&str], missing: &str) -> String {
+    match dialect {
+        Dialect::Postgres => {
+            format!("{} WHERE {table}.{missing} IS NULL", upsert(dialect, key, columns))
+        }
+        Dialect::Mysql => {
+            // Last: MySQL assigns in order, and the others look at it.
+            let ordered = columns.iter().filter(|column| **column != missing).chain([&missing]);
+            let set = ordered.map(|column| format!("{column} = IF({missing} IS NULL, VALUES({column}), {column})"));
+            on_conflict(dialect, key, &set.collect::<Vec<_>>().join(", "))
         }
     }
-    parts.push(&entries[start..]);
-    parts
+}
+
+/// The name of a session in the tables, and the number of a record.
+type Key = (String, i64);
+
+/// The epoch and the time of a record. Of two records with one key the one of the higher rank stays.
+type Rank = (i64, i64);
+
+/// What the table of sessions has of one.
+#[derive(Debug, Clone, Copy)]
+struct KnownSession {
+    /// In microseconds.
+    created_at: Option<i64>,
+    epoch: i64,
 }
 
 /// Writes records within a transaction.
@@ -133,32 +162,30 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn write(&mut self, entries: &[&FeedEntry]) -> Result<(), DatabaseError> {
+    fn write(&mut self, mut entries: Vec<Incoming>) -> Result<(), DatabaseError> {
         if entries.is_empty() {
             return Ok(());
         }
-        self.set_former_lives_aside(entries)?;
-        let outdated = self.outdated(entries)?;
+        let mut known = self.known_sessions(&entries)?;
+        self.tell_sessions_apart(&mut entries, &mut known)?;
+        let outdated = self.outdated(&entries, &known)?;
         let most = self.database.most_bytes();
-        let mut rows = Rows::default();
-        let current = || entries.iter().filter(|entry| !outdated.contains(&key(&entry.record)));
-        for entry in current() {
+        let (mut rows, mut lost) = (Rows::default(), Rows::default());
+        for entry in &entries {
+            let rows = if outdated.contains(&key(entry)) { &mut lost } else { &mut rows };
             rows.add(entry, most).map_err(DatabaseError::failed)?;
         }
-        let mut lost = Rows::default();
-        for entry in entries.iter().filter(|entry| outdated.contains(&key(&entry.record))) {
-            lost.add(entry, most).map_err(DatabaseError::failed)?;
-        }
+        entries.retain(|entry| !outdated.contains(&key(entry)));
         self.insert("sk_superseded", RECORD_COLUMNS, lost.records)?;
         let count = rows.records.len() as u64;
         let records = std::mem::take(&mut rows.records);
         let inserted = self.insert("sk_records", RECORD_COLUMNS, records.clone())?;
-        let mut changed = self.set_later_aside(&current().copied().collect::<Vec<_>>())?;
+        let mut changed = self.set_later_aside(&entries)?;
         if inserted < count {
             changed.extend(self.decide(records)?);
         }
         self.insert_derived(rows)?;
-        changed.into_iter().try_for_each(|session_id| self.derive_again(&session_id))
+        changed.into_iter().try_for_each(|name| self.derive_again(&name))
     }
 
     fn insert(&mut self, table: &str, of: &str, rows: Vec<Vec<Value>>) -> Result<u64, DatabaseError> {
@@ -167,28 +194,42 @@ impl Writer<'_> {
     }
 
     fn insert_derived(&mut self, mut rows: Rows) -> Result<(), DatabaseError> {
-        let dialect = self.database.dialect();
         self.insert(
             "sk_messages",
             "session_id, seq_id, seq, epoch, role, content, at",
             std::mem::take(&mut rows.messages),
         )?;
-        let row = |((session_id, run_id), run): (&(String, String), &crate::rows::RunRow)| run.row(session_id, run_id);
-        let (begun, ended): (Vec<_>, Vec<_>) = rows.runs.iter().partition(|(_, run)| run.start.is_some());
-        self.insert("sk_runs", RUN_COLUMNS, begun.into_iter().map(row).collect())?;
-        let signal = columns(dialect, "`signal`");
-        let end = ["finished_at", "status", "exit_code", &signal, "duration_us", "stdout_bytes", "stderr_bytes"];
-        let update = upsert(dialect, "session_id, run_id", &end);
-        let into = format!("sk_runs ({})", columns(dialect, RUN_COLUMNS));
-        database::insert(self.database, &into, ended.into_iter().map(row).collect(), &update)?;
-        self.upsert_sessions(rows)
+        self.upsert_runs(&rows)?;
+        self.upsert_sessions(&rows)
     }
 
-    fn upsert_sessions(&mut self, rows: Rows) -> Result<(), DatabaseError> {
+    /// Start and end of a run may come one by one, in any order, and again.
+    fn upsert_runs(&mut self, rows: &Rows) -> Result<(), DatabaseError> {
+        let dialect = self.database.dialect();
+        let signal = columns(dialect, "`signal`");
+        let start = ["seq", "epoch", "request_id", "command", "command_text", "by_token", "started_at"];
+        let end = ["finished_at", "status", "exit_code", &signal, "duration_us", "stdout_bytes", "stderr_bytes"];
+        let key = "session_id, run_id";
+        let kinds = [
+            ((true, false), upsert_if_missing(dialect, "sk_runs", key, &start, "command")),
+            ((false, true), upsert(dialect, key, &end)),
+            ((true, true), upsert(dialect, key, &[&start[..], &end[..]].concat())),
+        ];
+        let into = format!("sk_runs ({})", columns(dialect, RUN_COLUMNS));
+        for (kind, update) in kinds {
+            let is_of_kind = |run: &RunRow| (run.start.is_some(), run.end.is_some()) == kind;
+            let runs = rows.runs.iter().filter(|(_, run)| is_of_kind(run));
+            let runs = runs.map(|((name, run_id), run)| run.row(name, run_id)).collect();
+            database::insert(self.database, &into, runs, &update)?;
+        }
+        Ok(())
+    }
+
+    fn upsert_sessions(&mut self, rows: &Rows) -> Result<(), DatabaseError> {
         let dialect = self.database.dialect();
         let node = &self.source.node;
         let time = |at: Option<Timestamp>| at.map_or(Value::Null, Value::time);
-        let row = |(id, row): (&String, &crate::rows::SessionRow)| {
+        let row = |(id, row): (&String, &SessionRow)| {
             vec![
                 Value::text(id),
                 Value::maybe_text(row.agent.as_deref()),
@@ -225,42 +266,84 @@ impl Writer<'_> {
         let update = on_conflict(dialect, "session_id", &set.join(", "));
         database::insert(self.database, into, rows.sessions.iter().map(row).collect(), &update)?;
         for (id, row) in &rows.sessions {
-            if let Some(ended) = row.ended {
-                let values = [time(ended), Value::text(id), time(ended)];
-                let differs = match dialect {
-                    Dialect::Postgres => "ended_at IS DISTINCT FROM ?",
-                    Dialect::Mysql => "NOT (ended_at <=> ?)",
-                };
-                let sql = format!("UPDATE sk_sessions SET ended_at = ? WHERE session_id = ? AND {differs}");
-                self.database.execute(&sql, &values)?;
+            if let Some(ends) = row.ends {
+                self.update_ended(id, ends)?;
             }
             if let Some((at, by)) = &row.deleted {
-                let values = [Value::time(*at), Value::maybe_text(by.as_deref()), Value::text(id)];
-                let sql = "UPDATE sk_sessions SET deleted_at = ?, deleted_by = ? WHERE session_id = ?";
+                // A former owner sets its copy aside as a deleted session; the session itself goes on.
+                let epoch = Value::count(row.epoch);
+                let values = [Value::time(*at), Value::maybe_text(by.as_deref()), Value::text(id), epoch];
+                let sql = "UPDATE sk_sessions SET deleted_at = ?, deleted_by = ? WHERE session_id = ? AND epoch <= ?";
                 self.database.execute(sql, &values)?;
             }
         }
         Ok(())
     }
 
-    /// A session's name may be used again. What is there of the former session gets another name.
-    fn set_former_lives_aside(&mut self, entries: &[&FeedEntry]) -> Result<(), DatabaseError> {
-        let created = entries.iter().filter_map(|entry| match &entry.record.event {
-            Event::SessionCreated { meta, .. } => Some((meta.session_id.as_str(), meta.created_at.as_microsecond())),
-            _ => None,
-        });
-        let created: BTreeMap<&str, i64> = created.collect();
-        for ids in created.keys().copied().collect::<Vec<_>>().chunks(ASKED_AT_ONCE) {
-            let sql =
-                format!("SELECT session_id, created_at FROM sk_sessions WHERE session_id IN ({})", marks(ids.len()));
-            let values: Vec<Value> = ids.iter().map(Value::text).collect();
+    /// Says when a session ended, by its last record that ends it or makes it active again: records may come in any order.
+    /// Without one that ends it among those just written, only a session that has ended can change.
+    fn update_ended(&mut self, name: &str, ends: bool) -> Result<(), DatabaseError> {
+        let sql = format!(
+            "UPDATE sk_sessions SET ended_at = (SELECT CASE WHEN type = 'session_ended' THEN at END FROM sk_records \
+             WHERE sk_records.session_id = ? AND type IN ('session_ended', 'run_started', 'service_started', \
+             'message_added') ORDER BY seq DESC LIMIT 1) WHERE session_id = ?{}",
+            if ends { "" } else { " AND ended_at IS NOT NULL" }
+        );
+        self.database.execute(&sql, &[Value::text(name), Value::text(name)]).map(drop)
+    }
+
+    /// What is known of the sessions of some records.
+    fn known_sessions(&mut self, entries: &[Incoming]) -> Result<HashMap<String, KnownSession>, DatabaseError> {
+        let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        let mut known = HashMap::new();
+        for names in names.into_iter().collect::<Vec<_>>().chunks(ASKED_AT_ONCE) {
+            let sql = format!(
+                "SELECT session_id, created_at, epoch FROM sk_sessions WHERE session_id IN ({})",
+                marks(names.len())
+            );
+            let values: Vec<Value> = names.iter().map(Value::text).collect();
             for row in self.database.query(&sql, &values)?.rows {
-                let (Some(id), Some(Value::Time(before))) = (row.first().and_then(Value::as_str), row.get(1)) else {
-                    continue;
+                let created_at = match row.get(1) {
+                    Some(Value::Time(at)) => Some(*at),
+                    _ => None,
                 };
-                if created.get(id).is_some_and(|now| now != before) {
-                    self.rename(id, &format!("{id}~{before}"))?;
+                let epoch = row.get(2).and_then(Value::as_int).unwrap_or(0);
+                let name = row.first().and_then(Value::as_str).unwrap_or_default().to_owned();
+                known.insert(name, KnownSession { created_at, epoch });
+            }
+        }
+        Ok(known)
+    }
+
+    /// A session's name may be used again once it is deleted. The latest session has the name in the tables; the rows of
+    /// earlier ones have the name with the time of their creation, in whatever order they come.
+    fn tell_sessions_apart(
+        &mut self,
+        entries: &mut [Incoming],
+        known: &mut HashMap<String, KnownSession>,
+    ) -> Result<(), DatabaseError> {
+        let mut latest: BTreeMap<String, i64> = BTreeMap::new();
+        for entry in entries.iter() {
+            if let Some(created_at) = entry.created_at.map(Timestamp::as_microsecond) {
+                let latest = latest.entry(entry.name.clone()).or_insert(created_at);
+                *latest = created_at.max(*latest);
+            }
+        }
+        for (name, latest) in &mut latest {
+            match known.get(name).and_then(|known| known.created_at) {
+                Some(before) if before < *latest => {
+                    self.rename(name, &earlier(name, before))?;
+                    known.remove(name);
                 }
+                Some(current) => *latest = current,
+                None => {}
+            }
+        }
+        for entry in entries {
+            let created_at = entry.created_at.map(Timestamp::as_microsecond);
+            if let Some(created_at) = created_at.filter(|at| latest.get(&entry.name).is_some_and(|latest| at < latest))
+            {
+                entry.name = earlier(&entry.name, created_at);
             }
         }
         Ok(())
@@ -274,30 +357,20 @@ impl Writer<'_> {
     }
 
     /// Records of an owner that another had replaced before it wrote them.
-    fn outdated(&mut self, entries: &[&FeedEntry]) -> Result<HashSet<(String, u64)>, DatabaseError> {
+    fn outdated(
+        &mut self,
+        entries: &[Incoming],
+        known: &HashMap<String, KnownSession>,
+    ) -> Result<HashSet<(String, u64)>, DatabaseError> {
         let mut outdated = HashSet::new();
-        let ids: BTreeSet<&str> = entries.iter().map(|entry| entry.record.session_id.as_str()).collect();
-        if entries.iter().all(|entry| entry.epoch == 0) {
-            return Ok(outdated);
-        }
-        for ids in ids.into_iter().collect::<Vec<_>>().chunks(ASKED_AT_ONCE) {
-            let sql = format!("SELECT session_id, epoch FROM sk_sessions WHERE session_id IN ({})", marks(ids.len()));
-            let values: Vec<Value> = ids.iter().map(Value::text).collect();
-            let epochs: HashMap<String, i64> =
-                self.database.query(&sql, &values)?.rows.iter().filter_map(|row| pair(row)).collect();
-            let is_behind = |entry: &&&FeedEntry| {
-                epochs.get(entry.record.session_id.as_str()).is_some_and(|epoch| *epoch > entry.epoch.cast_signed())
-            };
-            for entry in entries.iter().filter(is_behind) {
-                let sql = "SELECT 1 FROM sk_records WHERE session_id = ? AND type = 'owned' AND epoch > ? AND seq <= ? LIMIT 1";
-                let values = [
-                    Value::text(entry.record.session_id.as_str()),
-                    Value::count(entry.epoch),
-                    Value::count(entry.record.seq),
-                ];
-                if !self.database.query(sql, &values)?.rows.is_empty() {
-                    outdated.insert(key(&entry.record));
-                }
+        let is_behind =
+            |entry: &&Incoming| known.get(&entry.name).is_some_and(|known| known.epoch > entry.epoch.cast_signed());
+        for entry in entries.iter().filter(is_behind) {
+            let sql =
+                "SELECT 1 FROM sk_records WHERE session_id = ? AND type = 'owned' AND epoch > ? AND seq <= ? LIMIT 1";
+            let values = [Value::text(&entry.name), Value::count(entry.epoch), Value::count(entry.seq)];
+            if !self.database.query(sql, &values)?.rows.is_empty() {
+                outdated.insert(key(entry));
             }
         }
         Ok(outdated)
@@ -305,13 +378,12 @@ impl Writer<'_> {
 
     /// A new owner continues after a record of its choice: what an earlier owner wrote beyond it is set aside. Returns the
     /// sessions for which that was so.
-    fn set_later_aside(&mut self, entries: &[&FeedEntry]) -> Result<BTreeSet<String>, DatabaseError> {
+    fn set_later_aside(&mut self, entries: &[Incoming]) -> Result<BTreeSet<String>, DatabaseError> {
         let mut changed = BTreeSet::new();
-        for entry in entries.iter().filter(|entry| matches!(entry.record.event, Event::Owned { .. })) {
-            let id = entry.record.session_id.as_str();
-            let values = [Value::text(id), Value::count(entry.record.seq), Value::count(entry.epoch)];
+        for entry in entries.iter().filter(|entry| matches!(entry.event(), Some(Event::Owned { .. }))) {
+            let values = [Value::text(&entry.name), Value::count(entry.seq), Value::count(entry.epoch)];
             if self.set_aside("session_id = ? AND seq >= ? AND epoch < ?", &values)? > 0 {
-                changed.insert(id.to_owned());
+                changed.insert(entry.name.clone());
             }
         }
         Ok(changed)
@@ -330,30 +402,41 @@ impl Writer<'_> {
     /// Some records' numbers are taken. The one of the higher epoch stays, or else the later one; the other is set aside.
     /// Returns the sessions for which that was so.
     fn decide(&mut self, records: Vec<Vec<Value>>) -> Result<BTreeSet<String>, DatabaseError> {
+        let mut found = self.ranks(&records)?;
         let mut changed = BTreeSet::new();
         for row in records {
-            let sql = "SELECT epoch, at FROM sk_records WHERE session_id = ? AND seq = ?";
-            let found = self.database.query(sql, &row[..2])?.rows.into_iter().next();
-            let rank = |epoch: Option<&Value>, at: Option<&Value>| match (epoch, at) {
-                (Some(Value::Int(epoch)), Some(Value::Time(at))) => (*epoch, *at),
-                _ => (0, 0),
-            };
-            let ours = rank(row.get(2), row.get(3));
-            let theirs = found.map(|found| rank(found.first(), found.get(1)));
-            match theirs {
-                Some(theirs) if theirs == ours => {}
-                Some(theirs) if theirs > ours => {
-                    changed.extend(row[0].as_str().map(str::to_owned));
+            let Some((key, ours)) = ranked(&row) else { continue };
+            match found.get(&key) {
+                Some(theirs) if *theirs == ours => {}
+                Some(theirs) if *theirs > ours => {
+                    changed.insert(key.0);
                     self.insert("sk_superseded", RECORD_COLUMNS, vec![row])?;
                 }
                 _ => {
                     self.set_aside("session_id = ? AND seq = ?", &row[..2])?;
-                    changed.extend(row[0].as_str().map(str::to_owned));
                     self.insert("sk_records", RECORD_COLUMNS, vec![row])?;
+                    changed.insert(key.0.clone());
+                    found.insert(key, ours);
                 }
             }
         }
         Ok(changed)
+    }
+
+    /// Epoch and time of the records that are there with the numbers of these.
+    fn ranks(&mut self, records: &[Vec<Value>]) -> Result<HashMap<Key, Rank>, DatabaseError> {
+        let mut ranges: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+        for ((name, seq), _) in records.iter().filter_map(|row| ranked(row)) {
+            let (first, last) = ranges.entry(name).or_insert((seq, seq));
+            (*first, *last) = (seq.min(*first), seq.max(*last));
+        }
+        let sql = "SELECT session_id, seq, epoch, at FROM sk_records WHERE session_id = ? AND seq BETWEEN ? AND ?";
+        let mut ranks = HashMap::new();
+        for (name, (first, last)) in ranges {
+            let values = [Value::text(name), Value::Int(first), Value::Int(last)];
+            ranks.extend(self.database.query(sql, &values)?.rows.iter().filter_map(|row| ranked(row)));
+        }
+        Ok(ranks)
     }
 
     /// Makes a session's messages and runs from its records again.
@@ -368,7 +451,7 @@ impl Writer<'_> {
             let record = json.and_then(|json| serde_json::from_slice::<Record>(json).ok());
             let epoch = row.get(2).and_then(Value::as_int).unwrap_or(0).cast_unsigned();
             if let Some(record) = record {
-                rows.derive(&record, epoch);
+                rows.derive(&Incoming { name: session_id.to_owned(), ..Incoming::new(&record, epoch, None) });
             }
         }
         let last = rows.sessions.get(session_id).map_or(0, |row| row.seq);
@@ -379,10 +462,17 @@ impl Writer<'_> {
     }
 }
 
-fn key(record: &Record) -> (String, u64) {
-    (record.session_id.as_str().to_owned(), record.seq)
+fn key(incoming: &Incoming) -> (String, u64) {
+    (incoming.name.clone(), incoming.seq)
 }
 
-fn pair(row: &[Value]) -> Option<(String, i64)> {
-    Some((row.first()?.as_str()?.to_owned(), row.get(1)?.as_int()?))
+/// The name of a session in the tables after its name was used again.
+fn earlier(name: &str, created_at: i64) -> String {
+    format!("{name}~{created_at}")
+}
+
+/// Key and rank of a row that begins with session, number, epoch and time.
+fn ranked(row: &[Value]) -> Option<(Key, Rank)> {
+    let [name, Value::Int(seq), Value::Int(epoch), Value::Time(at), ..] = row else { return None };
+    Some(((name.as_str()?.to_owned(), *seq), (*epoch, *at)))
 }

@@ -1,0 +1,11 @@
+CREATE TABLE IF NOT EXISTS sk_lines (
+  session_id VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  source VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, seq BIGINT NOT NULL,
+  hash CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, line LONGBLOB NOT NULL,
+  PRIMARY KEY (session_id, source, seq)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+CREATE TABLE IF NOT EXISTS sk_heads (
+  session_id VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  source VARCHAR(160) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, seq BIGINT NOT NULL, head TEXT NOT NULL,
+  PRIMARY KEY (session_id, source)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

@@ -1,0 +1,336 @@
+//! Reads sessions back: those that this node never had, or no longer has.
+
+use crate::database::{Database, DatabaseError, Dialect, Value, marks};
+use crate::open::open;
+use crate::schema;
+use serde_json::json;
+use shellkeep_record::from_record::unproven_line;
+use shellkeep_record::{ExportLine, Hash, Head, Line, Proof, SignedHead};
+use shellkeep_session::{Author, Event, EventName, Message, Record, RunId, SessionId, StoredRun};
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+
+/// Rows that are read at once.
+const PAGE: i64 = 200;
+
+/// A session as history knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownSession {
+    pub session_id: SessionId,
+    pub agent: Option<String>,
+    /// Number of its last record.
+    pub seq: u64,
+    /// How far its recording is copied: changes when there is more of it.
+    pub signed: u64,
+}
+
+/// A copy of a session's recording.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WrittenCopy {
+    /// The last event that is proven; 0 if none is.
+    pub proven: u64,
+    /// The last event.
+    pub last: u64,
+    /// The signature that covers what is proven.
+    pub signed: Option<SignedHead>,
+}
+
+/// Reads sessions back from a database. It keeps a connection for the next question.
+pub struct Reader {
+    url: String,
+    idle: Mutex<Option<Box<dyn Database>>>,
+}
+
+impl std::fmt::Debug for Reader {
+    /// Without the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Reader").field(&crate::url::without_login(&self.url)).finish()
+    }
+}
+
+impl Reader {
+    /// A reader of the database that a URL names. It need not be reachable yet.
+    pub fn new(url: &str) -> Self {
+        Self { url: url.to_owned(), idle: Mutex::default() }
+    }
+
+    fn ask<T>(&self, question: impl Fn(&mut dyn Database) -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A connection that was idle may have been closed by the server; a new one tells.
+        if let Some(mut database) = idle
+            && let Ok(answer) = question(&mut *database)
+        {
+            self.keep(database);
+            return Ok(answer);
+        }
+        let mut database = open(&self.url)?;
+        schema::check(&mut *database)?;
+        let answer = question(&mut *database)?;
+        self.keep(database);
+        Ok(answer)
+    }
+
+    fn keep(&self, database: Box<dyn Database>) {
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(database);
+    }
+
+    /// The first of these sessions that history knows. For an agent only one of its own that was not deleted.
+    pub fn find(&self, ids: &[SessionId], agent: Option<&str>) -> Result<Option<KnownSession>, DatabaseError> {
+        let limit = if agent.is_some() { "AND s.agent = ? AND s.deleted_at IS NULL" } else { "" };
+        let sql = format!(
+            "SELECT s.session_id, s.agent, s.seq, (SELECT COALESCE(MAX(h.seq), 0) FROM sk_heads h WHERE h.session_id = \
+             s.session_id) FROM sk_sessions s WHERE s.session_id IN ({}) {limit}",
+            marks(ids.len())
+        );
+        let values: Vec<Value> = ids.iter().map(SessionId::as_str).chain(agent).map(Value::text).collect();
+        let rows = self.ask(|database| database.query(&sql, &values))?.rows;
+        let number = |value: &Value| value.as_int().unwrap_or(0).cast_unsigned();
+        let known = rows.iter().filter_map(|row| {
+            Some(KnownSession {
+                session_id: SessionId::parse(row.first()?.as_str()?).ok()?,
+                agent: row.get(1)?.as_str().map(str::to_owned),
+                seq: number(row.get(2)?),
+                signed: number(row.get(3)?),
+            })
+        });
+        Ok(known.min_by_key(|known| ids.iter().position(|id| *id == known.session_id)))
+    }
+
+    /// A session's messages after a number.
+    pub fn messages(&self, id: &SessionId, after: u64, limit: usize) -> Result<Vec<Message>, DatabaseError> {
+        let sql = format!(
+            "SELECT r.line, r.exact FROM sk_messages m JOIN sk_records r ON r.session_id = m.session_id AND r.seq = m.seq \
+             WHERE m.session_id = ? AND m.seq_id > ? ORDER BY m.seq_id LIMIT {limit}"
+        );
+        let values = [Value::text(id.as_str()), Value::count(after)];
+        let rows = self.ask(|database| database.query(&sql, &values))?.rows;
+        let message = |row: &Vec<Value>| match record(row)?.event {
+            Event::MessageAdded { message, .. } => Some(*message),
+            _ => None,
+        };
+        Ok(rows.iter().filter_map(message).collect())
+    }
+
+    /// A session's runs that started before a record, newest first.
+    pub fn runs(&self, id: &SessionId, before: u64, limit: usize) -> Result<Vec<StoredRun>, DatabaseError> {
+        let sql = format!(
+            "SELECT r.line, r.exact FROM sk_records r WHERE r.session_id = ? AND r.type = '{}' AND r.seq < ? \
+             ORDER BY r.seq DESC LIMIT {limit}",
+            EventName::RunStarted.stored()
+        );
+        let values = [Value::text(id.as_str()), Value::count(before)];
+        self.ask(|database| {
+            let rows = database.query(&sql, &values)?.rows;
+            with_ends(database, id, rows.iter().filter_map(|row| started(record(row)?)).collect())
+        })
+    }
+
+    /// One run of a session.
+    pub fn run(&self, id: &SessionId, run_id: &RunId) -> Result<Option<StoredRun>, DatabaseError> {
+        let sql = "SELECT r.line, r.exact FROM sk_runs u JOIN sk_records r ON r.session_id = u.session_id AND r.seq = u.seq \
+                   WHERE u.session_id = ? AND u.run_id = ?";
+        let values = [Value::text(id.as_str()), Value::text(run_id.as_str())];
+        self.ask(|database| {
+            let rows = database.query(sql, &values)?.rows;
+            let found = with_ends(database, id, rows.iter().filter_map(|row| started(record(row)?)).collect())?;
+            Ok(found.into_iter().next())
+        })
+    }
+
+    /// Writes a copy of a session's recording, as an export: what is proven, and then, if it is wanted, what only the
+    /// records say.
+    pub fn copy(
+        &self,
+        id: &SessionId,
+        with_unproven: bool,
+        make: impl Fn() -> std::io::Result<Box<dyn Write>>,
+    ) -> Result<WrittenCopy, DatabaseError> {
+        self.ask(|database| {
+            let mut out = make().map_err(DatabaseError::failed)?;
+            let mut copy = proven(database, id, &mut *out)?;
+            copy.last = copy.proven;
+            if with_unproven {
+                copy.last = unproven(database, id, copy.proven, &mut *out)?;
+            }
+            out.flush().map_err(DatabaseError::failed)?;
+            Ok(copy)
+        })
+    }
+}
+
+/// The record of a row: `line` and `exact`. None if it was too large for the table.
+fn record(row: &[Value]) -> Option<Record> {
+    let json = row.get(1).and_then(Value::as_bytes).or_else(|| row.first().and_then(Value::as_bytes))?;
+    serde_json::from_slice(json).ok()
+}
+
+fn started(record: Record) -> Option<StoredRun> {
+    let (seq, started_at) = (record.seq, record.at);
+    match record.event {
+        Event::RunStarted { run_id, request_id, command, by, .. } => {
+            Some(StoredRun { run_id, seq, request_id, command, started_at, by, result: None, ended_seq: None })
+        }
+        _ => None,
+    }
+}
+
+/// The runs with their results.
+fn with_ends(
+    database: &mut dyn Database,
+    id: &SessionId,
+    mut runs: Vec<StoredRun>,
+) -> Result<Vec<StoredRun>, DatabaseError> {
+    if runs.is_empty() {
+        return Ok(runs);
+    }
+    let run_id = match database.dialect() {
+        Dialect::Postgres => "line #>> '{event,run_finished,run_id}'",
+        Dialect::Mysql => "JSON_UNQUOTE(JSON_EXTRACT(line, '$.event.run_finished.run_id'))",
+    };
+    let sql = format!(
+        "SELECT line, exact FROM sk_records WHERE session_id = ? AND type = '{}' AND {run_id} IN ({})",
+        EventName::RunFinished.stored(),
+        marks(runs.len())
+    );
+    let ids = runs.iter().map(|run| Value::text(run.run_id.as_str()));
+    let values: Vec<Value> = std::iter::once(Value::text(id.as_str())).chain(ids).collect();
+    let mut ends = HashMap::new();
+    for record in database.query(&sql, &values)?.rows.iter().filter_map(|row| record(row)) {
+        if let Event::RunFinished { run_id, result, .. } = record.event {
+            ends.insert(run_id, (record.seq, result));
+        }
+    }
+    for run in &mut runs {
+        if let Some((seq, result)) = ends.remove(&run.run_id) {
+            (run.result, run.ended_seq) = (Some(*result), Some(seq));
+        }
+    }
+    Ok(runs)
+}
+
+/// Writes the lines that are proven, with their signature in the first. They are of the node where the session began.
+fn proven(database: &mut dyn Database, id: &SessionId, out: &mut dyn Write) -> Result<WrittenCopy, DatabaseError> {
+    let sql = "SELECT h.source, h.head FROM sk_heads h JOIN sk_lines l ON l.session_id = h.session_id AND l.source = h.source \
+               AND l.seq = 1 WHERE h.session_id = ? ORDER BY h.seq DESC";
+    let rows = database.query(sql, &[Value::text(id.as_str())])?.rows;
+    let head = |row: &Vec<Value>| {
+        Some((row.first()?.clone(), serde_json::from_str::<SignedHead>(row.get(1)?.as_str()?).ok()?))
+    };
+    for (source, signed) in rows.iter().filter_map(head) {
+        let mut lines = Lines { key: [Value::text(id.as_str()), source], after: 0, through: signed.seq };
+        let mut page = lines.next(database)?;
+        if page.first().is_none_or(|line| line.event_type != EventName::SessionCreated.shown()) {
+            continue;
+        }
+        let last = Head { seq: signed.seq, hash: signed.hash };
+        let mut first = Some((last, signed.clone()));
+        while !page.is_empty() {
+            for line in &page {
+                let mut line = ExportLine::new(line, None, None);
+                if let Some((head, signed)) = first.take() {
+                    line = line.with_head(head, Some(signed));
+                }
+                write(line.line(), out)?;
+            }
+            page = lines.next(database)?;
+        }
+        return Ok(WrittenCopy { proven: signed.seq, last: signed.seq, signed: Some(signed) });
+    }
+    Ok(WrittenCopy::default())
+}
+
+/// The copied lines of one recording, a page at a time.
+struct Lines {
+    key: [Value; 2],
+    after: u64,
+    through: u64,
+}
+
+impl Lines {
+    fn next(&mut self, database: &mut dyn Database) -> Result<Vec<Line>, DatabaseError> {
+        let sql = format!(
+            "SELECT line, seq FROM sk_lines WHERE session_id = ? AND source = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT {PAGE}"
+        );
+        let [id, source] = self.key.clone();
+        let rows = database.query(&sql, &[id, source, Value::count(self.after), Value::count(self.through)])?.rows;
+        let bytes = |row: &Vec<Value>| row.first().and_then(Value::as_bytes).unwrap_or_default().to_vec();
+        let lines = rows.iter().map(|row| Line::parse(bytes(row).trim_ascii_end()));
+        let lines: Vec<Line> = lines.collect::<Result<_, _>>().map_err(DatabaseError::failed)?;
+        // The number of the row: a line that somebody changed may have any.
+        if let Some(last) = rows.last().and_then(|row| row.get(1)?.as_int()) {
+            self.after = last.cast_unsigned();
+        }
+        Ok(lines)
+    }
+}
+
+/// Writes the lines of records after a number; the number of the last.
+fn unproven(
+    database: &mut dyn Database,
+    id: &SessionId,
+    after: u64,
+    out: &mut dyn Write,
+) -> Result<u64, DatabaseError> {
+    let sql = format!(
+        "SELECT line, exact, seq, at, type FROM sk_records WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT {PAGE}"
+    );
+    let (mut last, mut begun, mut is_first) = (after, HashMap::new(), after == 0);
+    loop {
+        let rows = database.query(&sql, &[Value::text(id.as_str()), Value::count(last)])?.rows;
+        if rows.is_empty() {
+            return Ok(last);
+        }
+        for row in &rows {
+            let mut line = match record(row) {
+                Some(record) => {
+                    let line = unproven_line(&record, run_of(&record).and_then(|run_id| begun.get(run_id)));
+                    if let Event::RunStarted { run_id, .. } = &record.event {
+                        begun.insert(run_id.clone(), record.clone());
+                    }
+                    line
+                }
+                None => left_out(row).ok_or_else(|| DatabaseError::failed("a row of sk_records cannot be read"))?,
+            };
+            if is_first {
+                is_first = false;
+                line.proof.head = Some(Head { seq: last_seq(database, id)?, hash: Hash::NONE });
+            }
+            last = row.get(2).and_then(Value::as_int).unwrap_or(i64::MAX).cast_unsigned();
+            write(&line, out)?;
+        }
+    }
+}
+
+fn last_seq(database: &mut dyn Database, id: &SessionId) -> Result<u64, DatabaseError> {
+    let sql = "SELECT MAX(seq) FROM sk_records WHERE session_id = ?";
+    let rows = database.query(sql, &[Value::text(id.as_str())])?.rows;
+    Ok(rows.first().and_then(|row| row.first()?.as_int()).unwrap_or(0).cast_unsigned())
+}
+
+/// The run that a record ends.
+fn run_of(record: &Record) -> Option<&RunId> {
+    match &record.event {
+        Event::RunFinished { run_id, .. } => Some(run_id),
+        _ => None,
+    }
+}
+
+/// The line of a record that was too large for the table.
+fn left_out(row: &[Value]) -> Option<Line> {
+    let data: serde_json::Value = serde_json::from_str(row.first()?.as_str()?).ok()?;
+    Some(Line {
+        seq: row.get(2)?.as_int()?.cast_unsigned(),
+        event_type: row.get(4)?.as_str()?.to_owned(),
+        timestamp: row.get(3)?.as_time()?,
+        author: Author::runtime(None),
+        data: json!({"left_out_bytes": data.get("left_out_bytes")}),
+        proof: Proof::default(),
+    })
+}
+
+fn write(line: &Line, out: &mut dyn Write) -> Result<(), DatabaseError> {
+    let mut bytes = Vec::new();
+    line.write_to(&mut bytes).map_err(DatabaseError::failed)?;
+    out.write_all(&bytes).map_err(DatabaseError::failed)
+}
