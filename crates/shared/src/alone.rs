@@ -4,6 +4,7 @@ use crate::lanes::Shared;
 use crate::tier::NodeEntry;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::watch;
 
 /// What this node may do while the tier is unreachable.
 #[derive(Clone)]
@@ -26,6 +27,11 @@ impl Alone {
     /// Returns when the tier answers.
     pub async fn until_reached(&self) {
         let _ = self.0.away.subscribe().wait_for(|is_away| !*is_away).await;
+    }
+
+    /// Changes whenever the tier was connected anew.
+    pub fn connections(&self) -> watch::Receiver<u64> {
+        self.0.connections.subscribe()
     }
 
     /// The other nodes while the tier is unreachable: each is to be asked whether it reaches the tier.

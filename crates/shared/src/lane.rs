@@ -1,9 +1,10 @@
 //! What the ship knows of one session: which records the tier has, which it lacks, and who waits for them.
 
-use crate::tier::Append;
+use crate::tier::{Append, ForkNote};
 use shellkeep_session::ownership::{Claim, Head, Point};
 use shellkeep_session::{Record, SessionId};
 use std::collections::VecDeque;
+use std::time::Instant;
 use tokio::sync::oneshot;
 
 /// Records that are kept after they were sent, in case the tier falls back to an older copy of itself: some more than a
@@ -48,6 +49,23 @@ impl Line {
     }
 }
 
+/// Records that have no lane: their session is not claimed, or it is another node's.
+#[derive(Debug, Default)]
+pub(crate) struct Unclaimed {
+    /// In order.
+    pub lines: Vec<Line>,
+    /// Number of the last record that a caller was told of, if a lane knew that.
+    pub told: Option<u64>,
+    /// When its session went to sleep with everything sent, if it did.
+    pub slept_at: Option<Instant>,
+}
+
+impl Unclaimed {
+    pub(crate) fn bytes(&self) -> usize {
+        self.lines.iter().map(|line| line.json.len()).sum()
+    }
+}
+
 /// What to do after the tier refused an append because its last record is another.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rewind {
@@ -72,6 +90,10 @@ pub(crate) struct Lane {
     sent: VecDeque<Line>,
     sent_bytes: usize,
     waiters: Vec<(u64, oneshot::Sender<Settled>)>,
+    /// Number of the last record that a caller was told of, because the tier had it or was unreachable.
+    told: u64,
+    /// Forks that the node was told of.
+    forks: Vec<ForkNote>,
     /// A record that begins the session at its number, for when the tier has exactly that.
     rest: Option<Line>,
     /// Its actor has left: the lease is given up once everything is sent.
@@ -89,6 +111,8 @@ impl Lane {
             sent: VecDeque::new(),
             sent_bytes: 0,
             waiters: Vec::new(),
+            told: 0,
+            forks: Vec::new(),
             rest: None,
             is_closing: false,
         }
@@ -97,6 +121,11 @@ impl Lane {
     /// Whether the tier has confirmed the claim.
     pub(crate) fn is_known(&self) -> bool {
         self.known.is_some()
+    }
+
+    /// How many bytes wait to be sent.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
     }
 
     /// Whether there is something to send, and it may be sent.
@@ -117,6 +146,7 @@ impl Lane {
     /// Another lane of the session takes its place, and those who wait with it. Gives the lines that the tier may lack.
     pub(crate) fn give_way_to(self, next: &mut Self) -> Vec<Line> {
         next.waiters.extend(self.waiters);
+        next.tell(self.told);
         self.queue.into()
     }
 
@@ -139,9 +169,39 @@ impl Lane {
         self.waiters.push((seq, answer));
     }
 
+    /// A caller is told of a record.
+    pub(crate) fn tell(&mut self, seq: u64) {
+        self.told = self.told.max(seq);
+    }
+
+    /// The tier has notes of forks. Returns those that are new.
+    pub(crate) fn new_forks(&mut self, forks: Vec<ForkNote>) -> Vec<ForkNote> {
+        let new = forks.iter().filter(|fork| !self.forks.contains(fork)).cloned().collect();
+        self.forks = forks;
+        new
+    }
+
+    /// What this node wrote last.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.sent.iter().chain(&self.queue)
+    }
+
+    /// Number of the last record that a caller was told of.
+    pub(crate) fn told(&self) -> u64 {
+        self.told
+    }
+
+    /// The session is another node's: what this node wrote last.
+    pub(crate) fn into_unclaimed(self) -> Unclaimed {
+        Unclaimed { lines: self.sent.into_iter().chain(self.queue).collect(), told: Some(self.told), slept_at: None }
+    }
+
     /// Answers everybody who waits.
     pub(crate) fn answer_all(&mut self, answer: &Settled) {
-        for (_, waiting) in self.waiters.drain(..) {
+        for (seq, waiting) in std::mem::take(&mut self.waiters) {
+            if *answer != Settled::Moved {
+                self.tell(seq);
+            }
             // Who no longer waits needs no answer.
             let _ = waiting.send(answer.clone());
         }
@@ -149,7 +209,9 @@ impl Lane {
 
     fn answer_those_kept(&mut self) {
         let seq = self.known.as_ref().map_or(0, |known| known.seq);
-        for (_, waiting) in self.waiters.extract_if(.., |(until, _)| *until <= seq) {
+        let kept: Vec<_> = self.waiters.extract_if(.., |(until, _)| *until <= seq).collect();
+        for (until, waiting) in kept {
+            self.tell(until);
             let _ = waiting.send(Settled::Kept);
         }
     }

@@ -1,13 +1,19 @@
 //! All lanes of a node, and what waits for the thread that serves them.
 
-use crate::lane::{Lane, Line, Rewind, Settled};
+use crate::lane::{Lane, Rewind, Settled, Unclaimed};
 use crate::tenure::Tenure;
-use crate::tier::{Append, Appended, Down, Tier};
+use crate::tier::{AgentService, Append, Appended, Down, ForkNote, Tier};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::Refusal;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use tokio::sync::{mpsc, watch};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// How long the last records of a session that sleeps are kept in case the tier loses them, and at how many queued bytes they
+/// are not: a replica is a few seconds behind at most.
+const SLEPT: Duration = Duration::from_secs(300);
+const MOST_SLEPT: usize = MOST_QUEUED / 4;
 
 /// What the node must do for a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +22,13 @@ pub enum Moved {
     Away(SessionId),
     /// The tier lacks records that are no longer at hand: claim it again and give its state.
     Reclaim(SessionId),
+    /// Other nodes wrote what is not part of it: record that.
+    Forked(SessionId, Vec<ForkNote>),
 }
+
+/// Bytes of records that wait for the tier, of all sessions. Of a session that would be beyond it only the state is sent
+/// when the tier is back; its records stay on this node.
+pub(crate) const MOST_QUEUED: usize = 64 * 1024 * 1024;
 
 /// A question to the tier. Returns that the tier is down if it found out.
 pub(crate) type Ask = Box<dyn FnOnce(Result<&mut dyn Tier, Down>) -> Result<(), Down> + Send>;
@@ -26,10 +38,12 @@ pub(crate) struct Lanes {
     pub(crate) all: HashMap<SessionId, Lane>,
     /// Sessions whose lanes have something to do.
     pub(crate) dirty: HashSet<SessionId>,
-    /// Records of sessions that are not claimed yet.
-    pub(crate) unclaimed: HashMap<SessionId, Vec<Line>>,
+    /// Records of sessions that are not claimed yet, or that another node took.
+    pub(crate) unclaimed: HashMap<SessionId, Unclaimed>,
     pub(crate) queued_bytes: usize,
     pub(crate) asks: Vec<Ask>,
+    /// Services of agents that run here and are counted.
+    pub(crate) services: HashSet<AgentService>,
     pub(crate) down: Option<Down>,
     /// How long the node serves while the tier is down.
     pub(crate) tenure: Tenure,
@@ -46,6 +60,10 @@ pub(crate) struct Shared {
     pub(crate) work: Condvar,
     /// How many lanes there are, for those who wait until there are none.
     pub(crate) count: watch::Sender<usize>,
+    /// How often the tier was connected.
+    pub(crate) connections: watch::Sender<u64>,
+    /// The number that changes with the tokens, once it is known.
+    pub(crate) tokens: watch::Sender<Option<u64>>,
     /// Whether the tier is unreachable.
     pub(crate) away: watch::Sender<bool>,
     /// What the node must do.
@@ -58,11 +76,37 @@ impl Shared {
     pub(crate) fn new(tenure: Tenure, news: mpsc::UnboundedSender<Moved>) -> Self {
         let lanes = Mutex::new(Lanes::new(tenure));
         let (count, away) = (watch::Sender::new(0), watch::Sender::new(false));
-        Self { lanes, work: Condvar::new(), count, away, news, settled: OnceLock::new() }
+        let (connections, tokens) = (watch::Sender::new(0), watch::Sender::new(None));
+        Self { lanes, work: Condvar::new(), count, connections, tokens, away, news, settled: OnceLock::new() }
     }
 
     pub(crate) fn lanes(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the tier, on the thread that uses it. At once [`Down`] while it is unreachable, and when the node is stopping. The
+    /// question is asked whether or not the answer is waited for.
+    pub(crate) fn ask<T, F>(&self, question: F) -> impl Future<Output = Result<T, Down>> + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut dyn Tier) -> Result<T, Down> + Send + 'static,
+    {
+        let (answer, waiting) = oneshot::channel();
+        let ask: Ask = Box::new(move |tier| {
+            let was_up = tier.is_ok();
+            let answered = tier.and_then(question);
+            let found = answered.as_ref().err().filter(|down| was_up && !down.answers).cloned();
+            drop(answer.send(answered));
+            found.map_or(Ok(()), Err)
+        });
+        let mut lanes = self.lanes();
+        // The thread answers what was asked before it was told to end, and nothing after that.
+        if !lanes.is_closing {
+            lanes.asks.push(ask);
+            self.work.notify_one();
+        }
+        drop(lanes);
+        async { waiting.await.unwrap_or_else(|_| Err(Down::new("the node is stopping"))) }
     }
 }
 
@@ -74,6 +118,7 @@ impl Lanes {
             unclaimed: HashMap::new(),
             queued_bytes: 0,
             asks: Vec::new(),
+            services: HashSet::new(),
             down: None,
             tenure,
             is_draining: false,
@@ -102,9 +147,10 @@ impl Lanes {
         // The lane may have been replaced while the append was on its way.
         let lane = self.all.get_mut(session_id).filter(|lane| lane.claim == append.claim)?;
         match answer {
-            Ok(()) => {
+            Ok(forks) => {
                 self.queued_bytes -= lane.appended(append);
-                None
+                let new = lane.new_forks(forks);
+                (!new.is_empty()).then(|| Moved::Forked(session_id.clone(), new))
             }
             Err(Refusal::Apart(head)) => {
                 let (rewind, change) = lane.meet(&head);
@@ -128,18 +174,25 @@ impl Lanes {
         }
     }
 
-    /// Another node owns the session, or may soon.
+    /// Another node owns the session, or may soon. What this node wrote last is kept until it is clear whether the session
+    /// has it.
     pub(crate) fn lose(&mut self, session_id: &SessionId) -> Option<Moved> {
         let mut lane = self.all.remove(session_id)?;
-        self.queued_bytes -= lane.drop_queue();
         lane.answer_all(&Settled::Moved);
+        self.queued_bytes -= lane.queued_bytes();
+        let mut left = lane.into_unclaimed();
+        if self.queued_bytes + left.bytes() > MOST_QUEUED {
+            left.lines.clear();
+        }
+        self.queued_bytes += left.bytes();
+        self.unclaimed.insert(session_id.clone(), left);
         Some(Moved::Away(session_id.clone()))
     }
 
     /// The session was deleted here.
     pub(crate) fn forget(&mut self, session_id: &SessionId) {
         let unsent = self.unclaimed.remove(session_id).unwrap_or_default();
-        self.queued_bytes -= unsent.iter().map(|line| line.json.len()).sum::<usize>();
+        self.queued_bytes -= unsent.bytes();
         if let Some(mut lane) = self.all.remove(session_id) {
             self.queued_bytes -= lane.drop_queue();
             lane.answer_all(&Settled::Kept);
@@ -148,8 +201,21 @@ impl Lanes {
 
     /// Ends a lane whose lease was given up, unless its session was used again meanwhile.
     pub(crate) fn end_lane(&mut self, session_id: &SessionId) {
-        if self.all.get(session_id).is_some_and(|lane| lane.is_closing && lane.is_empty()) {
-            self.all.remove(session_id);
+        let Some(lane) = self.all.get(session_id).filter(|lane| lane.is_closing && lane.is_empty()) else { return };
+        let bytes: usize = lane.lines().map(|line| line.json.len()).sum();
+        let Some(lane) = self.all.remove(session_id) else { return };
+        if self.queued_bytes + bytes <= MOST_SLEPT {
+            self.queued_bytes += bytes;
+            let slept = Unclaimed { slept_at: Some(Instant::now()), ..lane.into_unclaimed() };
+            self.unclaimed.insert(session_id.clone(), slept);
         }
+    }
+
+    /// Forgets the last records of sessions that have slept for a while.
+    pub(crate) fn forget_slept(&mut self, now: Instant) {
+        let is_old =
+            |slept: &Unclaimed| slept.slept_at.is_some_and(|since| now.saturating_duration_since(since) > SLEPT);
+        let forgotten = self.unclaimed.extract_if(|_, unclaimed| is_old(unclaimed));
+        self.queued_bytes -= forgotten.map(|(_, unclaimed)| unclaimed.bytes()).sum::<usize>();
     }
 }

@@ -5,12 +5,16 @@
 //! - [`tier`]: what a shared tier does.
 //! - [`memory`]: one in memory, the reference for the contract that all tiers keep.
 //! - [`redis`]: one in Redis or Valkey, with scripts in Lua.
+//! - [`postgres`]: one in PostgreSQL.
 //! - [`ship`]: the thread that brings a node's records to the tier, and those who wait for it.
+//! - [`counted`]: services of agents that count towards limits of all nodes.
 //! - [`alone`]: what a node may do while the tier is unreachable; `tenure`: for how long.
 //! - `worker`: that thread; `lanes`: what it and the ship share; `lane`: what they know of one session.
 
 pub mod alone;
+pub mod counted;
 pub mod memory;
+pub mod postgres;
 pub mod redis;
 pub mod ship;
 pub mod tier;
@@ -21,20 +25,31 @@ mod tenure;
 mod worker;
 
 pub use alone::{Alone, Unserved};
-pub use ship::{Moved, Settled, Ship, ShipOptions, Start};
+pub use counted::{AgentCounts, CountedService};
+pub use ship::{Left, Moved, Settled, Ship, ShipOptions, Start};
 pub use tenure::{Remembered, WhenAlone};
-pub use tier::{Append, Appended, ClaimRequest, Down, Found, KeptFiles, Loaded, NodeEntry, OpenError, Tier};
+pub use tier::{
+    AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Create, Down, ForkNote, Found, KeptFiles,
+    Loaded, NoClaim, NodeEntry, OpenError, SharedToken, Tier, UsedByAgent,
+};
 
 /// How long a node keeps a session without a word: others take it over afterwards.
 pub const LEASE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Opens the tier that a URL names: `redis://HOST:PORT/DB` or `redis+sentinel://HOST:PORT,HOST:PORT/NAME`. Nothing is
-/// connected yet: an unreachable server does not prevent a start.
+/// How URLs of PostgreSQL begin.
+const POSTGRES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// Opens the tier that a URL names: `redis://HOST:PORT/DB`, `rediss://` with TLS, `redis+sentinel://HOST:PORT,HOST:PORT/NAME`, or
+/// `postgres://HOST:PORT/DATABASE`. Nothing is connected yet: an unreachable server does not prevent a start.
 pub fn open(url: &str) -> Result<Box<dyn Tier>, OpenError> {
+    if POSTGRES.iter().any(|scheme| url.starts_with(scheme)) {
+        return Ok(Box::new(postgres::PostgresTier::new(url)?));
+    }
     Ok(Box::new(redis::RedisTier::new(url)?))
 }
 
 /// Whether a store's URL names a shared tier.
 pub fn is_shared(url: &str) -> bool {
-    ["redis://", "rediss://", "redis+sentinel://"].iter().any(|scheme| url.starts_with(scheme))
+    let redis = ["redis://", "rediss://", "redis+sentinel://"];
+    redis.iter().chain(&POSTGRES).any(|scheme| url.starts_with(scheme))
 }

@@ -1,7 +1,10 @@
 //! A shared tier in memory: the reference. It calls the decisions themselves, which the scripts of other tiers mirror. It
 //! can be cut off, and it can fall back to an older copy of itself, as a database does when a replica takes over.
 
-use crate::tier::{Append, Appended, ClaimRequest, Down, Found, KeptFiles, Loaded, NodeEntry, Tier};
+use crate::tier::{
+    AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,
+    NoClaim, NodeEntry, SharedToken, Tier, UsedByAgent,
+};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{self, Claim, Claimed, Head};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,6 +19,7 @@ struct Kept {
     agent: Option<String>,
     files: Option<KeptFiles>,
     is_free: bool,
+    forks: Vec<ForkNote>,
     base: Option<Vec<u8>>,
     next: Option<(Vec<u8>, usize)>,
     log: Vec<Vec<u8>>,
@@ -28,7 +32,11 @@ struct Contents {
     removed: HashSet<SessionId>,
     leases: HashMap<SessionId, (Claim, Instant)>,
     nodes: BTreeMap<String, (NodeEntry, Instant)>,
+    services: BTreeMap<AgentService, Instant>,
+    tokens: BTreeMap<String, SharedToken>,
+    tokens_version: u64,
     is_down: bool,
+    connections: u64,
 }
 
 /// A shared tier in memory. Clones are the same tier.
@@ -64,7 +72,9 @@ impl MemoryTier {
 
     /// Loses everything since a copy.
     pub fn fall_back(&self, to: Copied) {
-        *self.contents() = to.0;
+        let mut contents = self.contents();
+        let connections = contents.connections + 1;
+        *contents = Contents { connections, ..to.0 };
     }
 
     /// Ends a session's lease.
@@ -78,6 +88,20 @@ impl Contents {
         self.leases.get(session_id).filter(|(_, until)| *until > Instant::now()).map(|(claim, _)| claim)
     }
 
+    /// How many sessions an agent has. One without records is only being created, for as long as its lease lasts.
+    fn sessions_of(&self, agent: &str) -> u64 {
+        let counts = |(id, kept): &(&SessionId, &Kept)| {
+            kept.agent.as_deref() == Some(agent) && (kept.head.last.seq > 0 || self.lease(id).is_some())
+        };
+        self.sessions.iter().filter(counts).count() as u64
+    }
+
+    fn services_of(&self, agent: &str) -> Vec<AgentService> {
+        let now = Instant::now();
+        let counts = |(service, until): &(&AgentService, &Instant)| service.agent == agent && **until > now;
+        self.services.iter().filter(counts).map(|(service, _)| service.clone()).collect()
+    }
+
     fn owned(&mut self, session_id: &SessionId, claim: &Claim) -> Option<&mut Kept> {
         self.sessions.get_mut(session_id).filter(|kept| kept.head.owner == *claim)
     }
@@ -88,21 +112,32 @@ impl Tier for MemoryTier {
         self.up().map(|_| ())
     }
 
-    fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<Option<Claimed>, Down> {
+    fn connections(&self) -> u64 {
+        self.contents().connections
+    }
+
+    fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down> {
         let mut contents = self.up()?;
         let ClaimRequest { session_id, ask, data_dir, agent, create } = request;
-        if contents.removed.contains(session_id) && !create {
-            return Ok(None);
+        if contents.removed.contains(session_id) && create.is_none() {
+            return Ok(Err(NoClaim::Removed));
         }
         let head = contents.sessions.get(session_id).map(|kept| kept.head.clone());
         let claimed = ownership::claim(head.as_ref(), contents.lease(session_id), ask);
         let head = match (&claimed, head) {
-            (Claimed::Held(_), _) => return Ok(Some(claimed)),
-            (_, Some(head)) if *create && head.last.seq > 0 && ask.mine.as_ref() != Some(&head.owner) => {
-                return Ok(Some(Claimed::Held(head.owner)));
+            (Claimed::Held(_), _) => return Ok(Ok(claimed)),
+            (_, Some(head)) if create.is_some() && head.last.seq > 0 && ask.mine.as_ref() != Some(&head.owner) => {
+                return Ok(Ok(Claimed::Held(head.owner)));
             }
             (Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head), _) => head.clone(),
         };
+        if let (Some(create), Some(agent)) = (create, agent) {
+            let used = contents.sessions_of(agent);
+            let is_counted = contents.sessions.contains_key(session_id) && contents.lease(session_id).is_some();
+            if used >= create.most_of_agent && !is_counted {
+                return Ok(Err(NoClaim::Full { used }));
+            }
+        }
         contents.removed.remove(session_id);
         contents.leases.insert(session_id.clone(), (head.owner.clone(), Instant::now() + lease));
         let empty = Kept {
@@ -111,6 +146,7 @@ impl Tier for MemoryTier {
             agent: None,
             files: None,
             is_free: false,
+            forks: Vec::new(),
             base: None,
             next: None,
             log: Vec::new(),
@@ -118,7 +154,7 @@ impl Tier for MemoryTier {
         let kept = contents.sessions.entry(session_id.clone()).or_insert(empty);
         (kept.head, kept.data_dir, kept.is_free) = (head, data_dir.clone(), false);
         kept.agent = agent.clone().or(kept.agent.take());
-        Ok(Some(claimed))
+        Ok(Ok(claimed))
     }
 
     fn append(&mut self, appends: &[Append], lease: Duration) -> Result<Vec<Appended>, Down> {
@@ -128,11 +164,12 @@ impl Tier for MemoryTier {
             let head = contents.sessions.get(session_id).map(|kept| &kept.head);
             let head = ownership::append(head, claim, after, *from, *through)?;
             contents.leases.insert(session_id.clone(), (claim.clone(), Instant::now() + lease));
-            if let Some(kept) = contents.sessions.get_mut(session_id).filter(|_| !lines.is_empty()) {
+            let Some(kept) = contents.sessions.get_mut(session_id) else { return Ok(Vec::new()) };
+            if !lines.is_empty() {
                 kept.head = head;
                 kept.log.extend(lines.iter().cloned());
             }
-            Ok(())
+            Ok(kept.forks.clone())
         };
         Ok(appends.iter().map(&mut take).collect())
     }
@@ -152,6 +189,21 @@ impl Tier for MemoryTier {
         let mut contents = self.up()?;
         let owned = contents.owned(session_id, claim);
         Ok(owned.map(|kept| kept.files = Some(files.clone())).is_some())
+    }
+
+    fn note_fork(&mut self, session_id: &SessionId, fork: &ForkNote) -> Result<(), Down> {
+        let mut contents = self.up()?;
+        if let Some(kept) = contents.sessions.get_mut(session_id).filter(|kept| !kept.forks.contains(fork)) {
+            kept.forks.push(fork.clone());
+        }
+        Ok(())
+    }
+
+    fn forks_recorded(&mut self, session_id: &SessionId, claim: &Claim, forks: &[ForkNote]) -> Result<(), Down> {
+        if let Some(kept) = self.up()?.owned(session_id, claim) {
+            kept.forks.retain(|fork| !forks.contains(fork));
+        }
+        Ok(())
     }
 
     fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down> {
@@ -175,6 +227,11 @@ impl Tier for MemoryTier {
         Ok(())
     }
 
+    fn removed(&mut self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Down> {
+        let contents = self.up()?;
+        Ok(sessions.iter().filter(|id| contents.removed.contains(*id)).cloned().collect())
+    }
+
     fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down> {
         let contents = self.up()?;
         let found = contents.sessions.get(session_id).map(|kept| Found {
@@ -184,6 +241,7 @@ impl Tier for MemoryTier {
             agent: kept.agent.clone(),
             files: kept.files.clone(),
             is_free: kept.is_free,
+            forks: kept.forks.clone(),
         });
         Ok(found)
     }
@@ -192,6 +250,53 @@ impl Tier for MemoryTier {
         let contents = self.up()?;
         let Some(kept) = contents.sessions.get(session_id) else { return Ok(Loaded::default()) };
         Ok(Loaded { lines: kept.base.iter().chain(&kept.log).cloned().collect() })
+    }
+
+    fn count_service(&mut self, service: &AgentService, limit: u64, lease: Duration) -> Result<CountAnswer, Down> {
+        let mut contents = self.up()?;
+        let counted = contents.services_of(&service.agent);
+        if counted.len() as u64 >= limit && !counted.contains(service) {
+            return Ok(Err(counted));
+        }
+        contents.services.insert(service.clone(), Instant::now() + lease);
+        Ok(Ok(()))
+    }
+
+    fn renew_services(&mut self, services: &[AgentService], lease: Duration) -> Result<(), Down> {
+        let until = Instant::now() + lease;
+        self.up()?.services.extend(services.iter().map(|service| (service.clone(), until)));
+        Ok(())
+    }
+
+    fn uncount_service(&mut self, service: &AgentService) -> Result<(), Down> {
+        self.up()?.services.remove(service);
+        Ok(())
+    }
+
+    fn used_by(&mut self, agent: &str) -> Result<UsedByAgent, Down> {
+        let contents = self.up()?;
+        let (sessions, services) = (contents.sessions_of(agent), contents.services_of(agent).len() as u64);
+        Ok(UsedByAgent { sessions, services })
+    }
+
+    fn put_tokens(&mut self, tokens: &[SharedToken]) -> Result<(), Down> {
+        let mut contents = self.up()?;
+        for token in tokens {
+            let known = contents.tokens.get(&token.id);
+            if known.is_none_or(|known| known != token && (token.is_revoked || !known.is_revoked)) {
+                contents.tokens.insert(token.id.clone(), token.clone());
+                contents.tokens_version += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn tokens(&mut self) -> Result<Vec<SharedToken>, Down> {
+        Ok(self.up()?.tokens.values().cloned().collect())
+    }
+
+    fn tokens_version(&mut self) -> Result<u64, Down> {
+        Ok(self.up()?.tokens_version)
     }
 
     fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down> {

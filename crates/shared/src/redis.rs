@@ -4,27 +4,40 @@
 //!
 //! - `sk:{S}:head`: hash with `owner` (the claim that may write), `seq` and `at` (the last record and its claim), `claims`
 //!   (who wrote from which number on), `home`, `data`, `agent`, `files` (the newest checkpoint that all nodes can read);
-//!   `removed` if the session was removed, `free` if its owner released it for good.
+//!   `removed` if the session was removed, `free` if its owner released it for good, `forks` (what other nodes wrote and is
+//!   kept as sessions of their own, until the owner has recorded it).
 //! - `sk:{S}:lease`: the claim of the node that works with it, with an expiry.
 //! - `sk:{S}:log`: list of records, oldest first; `sk:{S}:base`: the record that stands for those before them;
 //!   `sk:{S}:next`: the one that will replace it.
+//! - `sk:agent:{A}:sessions`, `sk:agent:{A}:services`: sorted sets of what agent A has on all nodes; the score is when it
+//!   ends, in ms since 1970. That of a session is infinite once it has a record; a service is `SESSION/SERVICE`.
+//! - `sk:tokens`: hash of tokens by id, without their secrets; `sk:tokens:version`: a number that changes with them.
 //! - `sk:nodes`: names of nodes; `sk:node:N`: what node N tells of itself, with an expiry.
 
 mod address;
 
 use crate::tier::{
-    Append, Appended, ClaimRequest, Down, Found, KeptFiles, Loaded, NodeEntry, OpenError, REMEMBERED, Tier,
+    AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,
+    NoClaim, NodeEntry, OpenError, REMEMBERED, SharedToken, Tier, UsedByAgent,
 };
 use ::redis::{
     Cmd, Connection, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind, cmd, pipe,
 };
 use address::Address;
-use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Claim, Claimed, Head, NotAClaim, Point, Refusal};
+use shellkeep_session::{ServiceId, SessionId};
 use std::time::Duration;
 
 /// How long the server may take to answer, or to take a connection. A node goes on by itself afterwards.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// All tokens, and the number that changes with them.
+const TOKEN_KEYS: [&str; 2] = ["sk:tokens", "sk:tokens:version"];
+/// What a token begins with.
+const VALID: char = '+';
+const REVOKED: char = '-';
+/// Tokens in one call: a script of Redis fails at some 8,000 arguments.
+const TOKENS_AT_ONCE: usize = 1000;
 
 /// The scripts.
 #[derive(Debug, Clone, Copy)]
@@ -35,15 +48,25 @@ enum Script {
     Release,
     Remove,
     Files,
+    Fork,
+    Forked,
+    Tokens,
+    Service,
+    Used,
 }
 
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 11] = [
     include_str!("redis/claim.lua"),
     include_str!("redis/append.lua"),
     include_str!("redis/rest.lua"),
     include_str!("redis/release.lua"),
     include_str!("redis/remove.lua"),
     include_str!("redis/files.lua"),
+    include_str!("redis/fork.lua"),
+    include_str!("redis/forked.lua"),
+    include_str!("redis/tokens.lua"),
+    include_str!("redis/service.lua"),
+    include_str!("redis/used.lua"),
 ];
 
 /// A connection to a server that knows the scripts.
@@ -74,12 +97,13 @@ impl Live {
 pub struct RedisTier {
     address: Address,
     live: Option<Live>,
+    connections: u64,
 }
 
 impl RedisTier {
     /// The tier that a URL names. Connects when it is first used.
     pub fn new(url: &str) -> Result<Self, OpenError> {
-        Ok(Self { address: Address::parse(url)?, live: None })
+        Ok(Self { address: Address::parse(url)?, live: None, connections: 0 })
     }
 
     /// Asks the server. A connection that has broken since it was last used is replaced, and the question is put again:
@@ -100,6 +124,7 @@ impl RedisTier {
         let mut live = connected.map_err(|error| down(&self.address, &error))?;
         let answer = question(&mut live).map_err(|error| down(&self.address, &error))?;
         self.live = Some(live);
+        self.connections += 1;
         Ok(answer)
     }
 
@@ -146,6 +171,21 @@ fn keys<const N: usize>(session_id: &SessionId, names: [&str; N]) -> [String; N]
     names.map(|name| format!("sk:{{{session_id}}}:{name}"))
 }
 
+fn agent_key(agent: &str, of: &str) -> String {
+    format!("sk:agent:{{{agent}}}:{of}")
+}
+
+/// A service in a sorted set.
+fn member(service: &AgentService) -> String {
+    format!("{}/{}", service.session_id, service.service_id)
+}
+
+fn service(agent: &str, member: &str) -> Option<AgentService> {
+    let (session_id, service_id) = member.split_once('/')?;
+    let (session_id, service_id) = (SessionId::parse(session_id).ok()?, ServiceId::parse(service_id).ok()?);
+    Some(AgentService { agent: agent.to_owned(), session_id, service_id })
+}
+
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -162,11 +202,20 @@ fn head(owner: &str, seq: &str, at: &str, claims: &str) -> Result<Head, NotAClai
     Ok(Head { owner: owner.parse()?, last: Point { seq, at }, claims: claims.parse()? })
 }
 
+/// Notes of forks. One of a later version that cannot be read stays for a node that can.
+fn fork_notes(lines: &str) -> Vec<ForkNote> {
+    lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<String, Down> {
+    serde_json::to_string(value).map_err(|error| Down::new(error.to_string()))
+}
+
 /// The answer of `append.lua`.
 fn appended(answer: &[String]) -> Result<Appended, NotAClaim> {
     let part = |index: usize| answer.get(index).map_or("", String::as_str);
     match part(0) {
-        "ok" => Ok(Ok(())),
+        "ok" => Ok(Ok(fork_notes(part(1)))),
         "apart" => Ok(Err(Refusal::Apart(Box::new(head(part(1), part(2), part(3), part(4))?)))),
         "fenced" if part(1).is_empty() => Ok(Err(Refusal::Fenced(None))),
         "fenced" => Ok(Err(Refusal::Fenced(Some(part(1).parse()?)))),
@@ -175,15 +224,19 @@ fn appended(answer: &[String]) -> Result<Appended, NotAClaim> {
 }
 
 /// The answer of `claim.lua`.
-fn claimed(answer: &[String]) -> Result<Option<Claimed>, NotAClaim> {
+fn claimed(answer: &[String]) -> Result<ClaimAnswer, NotAClaim> {
     let part = |index: usize| answer.get(index).map_or("", String::as_str);
     let owned = || head(part(1), part(2), part(3), part(4));
     match part(0) {
-        "removed" => Ok(None),
-        "held" => Ok(Some(Claimed::Held(part(1).parse()?))),
-        "new" => Ok(Some(Claimed::New(owned()?))),
-        "kept" => Ok(Some(Claimed::Kept(owned()?))),
-        "taken" => Ok(Some(Claimed::Taken(owned()?))),
+        "removed" => Ok(Err(NoClaim::Removed)),
+        "full" => {
+            let used = part(1).parse().map_err(|_| NotAClaim { text: part(1).to_owned() })?;
+            Ok(Err(NoClaim::Full { used }))
+        }
+        "held" => Ok(Ok(Claimed::Held(part(1).parse()?))),
+        "new" => Ok(Ok(Claimed::New(owned()?))),
+        "kept" => Ok(Ok(Claimed::Kept(owned()?))),
+        "taken" => Ok(Ok(Claimed::Taken(owned()?))),
         other => Err(NotAClaim { text: other.to_owned() }),
     }
 }
@@ -193,12 +246,17 @@ impl Tier for RedisTier {
         self.query::<String>(&cmd("PING")).map(|_| ())
     }
 
-    fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<Option<Claimed>, Down> {
+    fn connections(&self) -> u64 {
+        self.connections
+    }
+
+    fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down> {
         let ClaimRequest { session_id, ask, data_dir, agent, create } = request;
         let keys = keys(session_id, ["head", "lease", "log", "base", "next"]);
         let answer: Vec<String> = self.run(Script::Claim, &keys, |call| {
             call.arg(&ask.node).arg(&ask.nonce).arg(text(ask.mine.as_ref())).arg(millis(lease));
-            call.arg(data_dir).arg(agent.as_deref().unwrap_or_default()).arg(u8::from(*create));
+            call.arg(data_dir).arg(agent.as_deref().unwrap_or_default()).arg(u8::from(create.is_some()));
+            call.arg(create.map_or(u64::MAX, |create| create.most_of_agent));
         })?;
         claimed(&answer).map_err(|what| not_ours(&self.address, &what))
     }
@@ -227,11 +285,27 @@ impl Tier for RedisTier {
     }
 
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down> {
-        let files = serde_json::to_string(files).map_err(|error| Down::new(error.to_string()))?;
+        let files = json(files)?;
         let arguments = |call: &mut Cmd| {
             call.arg(claim.to_string()).arg(&files);
         };
         self.run::<i64>(Script::Files, &keys(session_id, ["head"]), arguments).map(|noted| noted == 1)
+    }
+
+    fn note_fork(&mut self, session_id: &SessionId, fork: &ForkNote) -> Result<(), Down> {
+        let note = json(fork)?;
+        let arguments = |call: &mut Cmd| {
+            call.arg(&note);
+        };
+        self.run::<i64>(Script::Fork, &keys(session_id, ["head"]), arguments).map(|_| ())
+    }
+
+    fn forks_recorded(&mut self, session_id: &SessionId, claim: &Claim, forks: &[ForkNote]) -> Result<(), Down> {
+        let notes: Vec<String> = forks.iter().map(json).collect::<Result<_, _>>()?;
+        let arguments = |call: &mut Cmd| {
+            call.arg(claim.to_string()).arg(&notes);
+        };
+        self.run::<i64>(Script::Forked, &keys(session_id, ["head"]), arguments).map(|_| ())
     }
 
     fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down> {
@@ -250,20 +324,32 @@ impl Tier for RedisTier {
         self.run::<i64>(Script::Remove, &keys, arguments).map(|_| ())
     }
 
+    fn removed(&mut self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Down> {
+        let mut all = pipe();
+        for session_id in sessions {
+            let [head] = keys(session_id, ["head"]);
+            all.cmd("HEXISTS").arg(head).arg("removed");
+        }
+        let removed: Vec<bool> = if sessions.is_empty() { Vec::new() } else { self.query_all(&all)? };
+        Ok(sessions.iter().zip(removed).filter(|(_, removed)| *removed).map(|(id, _)| id.clone()).collect())
+    }
+
     fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down> {
         let [head_key, lease] = keys(session_id, ["head", "lease"]);
         let mut both = pipe();
-        let fields = ["owner", "seq", "at", "claims", "data", "agent", "removed", "files", "free"];
+        let fields = ["owner", "seq", "at", "claims", "data", "agent", "removed", "files", "free", "forks"];
         both.cmd("HMGET").arg(&head_key).arg(&fields).cmd("GET").arg(&lease);
         let (fields, lease): (Vec<Option<String>>, Option<String>) = self.query_all(&both)?;
-        let [owner, seq, at, claims, data, agent, removed, files, free] = fields.try_into().unwrap_or_default();
+        let [owner, seq, at, claims, data, agent, removed, files, free, forks] = fields.try_into().unwrap_or_default();
         let (Some(owner), Some(seq), None) = (owner, seq, removed) else { return Ok(None) };
         let found = || {
             let head = head(&owner, &seq, at.as_deref().unwrap_or_default(), claims.as_deref().unwrap_or_default())?;
             let lease = lease.map(|lease| lease.parse()).transpose()?;
             // A note of a later version that cannot be read is as good as none.
             let files = files.and_then(|files| serde_json::from_str(&files).ok());
-            Ok(Some(Found { head, lease, data_dir: data.unwrap_or_default(), agent, files, is_free: free.is_some() }))
+            let (data_dir, is_free) = (data.unwrap_or_default(), free.is_some());
+            let forks = fork_notes(forks.as_deref().unwrap_or_default());
+            Ok(Some(Found { head, lease, data_dir, agent, files, is_free, forks }))
         };
         found().map_err(|what| not_ours(&self.address, &what))
     }
@@ -276,8 +362,71 @@ impl Tier for RedisTier {
         Ok(Loaded { lines: base.into_iter().chain(log).collect() })
     }
 
+    fn count_service(&mut self, asked: &AgentService, limit: u64, lease: Duration) -> Result<CountAnswer, Down> {
+        let agent = &asked.agent;
+        let answer: Option<Vec<String>> = self.run(Script::Service, &[agent_key(agent, "services")], |call| {
+            call.arg(member(asked)).arg(limit).arg(millis(lease));
+        })?;
+        let all = |counted: Vec<String>| counted.iter().filter_map(|member| service(agent, member)).collect();
+        Ok(answer.map_or(Ok(()), |counted| Err(all(counted))))
+    }
+
+    fn renew_services(&mut self, services: &[AgentService], lease: Duration) -> Result<(), Down> {
+        if services.is_empty() {
+            return Ok(());
+        }
+        self.ask(|live| {
+            let mut all = pipe();
+            for service in services {
+                let mut call = live.call(Script::Service, &[agent_key(&service.agent, "services")]);
+                call.arg(member(service)).arg(u64::MAX).arg(millis(lease));
+                all.add_command(call).ignore();
+            }
+            all.query(&mut live.connection)
+        })
+    }
+
+    fn uncount_service(&mut self, service: &AgentService) -> Result<(), Down> {
+        let key = agent_key(&service.agent, "services");
+        self.query::<i64>(cmd("ZREM").arg(key).arg(member(service))).map(|_| ())
+    }
+
+    fn used_by(&mut self, agent: &str) -> Result<UsedByAgent, Down> {
+        let keys = ["sessions", "services"].map(|of| agent_key(agent, of));
+        let (sessions, services) = self.run(Script::Used, &keys, |_| ())?;
+        Ok(UsedByAgent { sessions, services })
+    }
+
+    fn put_tokens(&mut self, tokens: &[SharedToken]) -> Result<(), Down> {
+        for tokens in tokens.chunks(TOKENS_AT_ONCE) {
+            self.run::<i64>(Script::Tokens, &TOKEN_KEYS.map(str::to_owned), |call| {
+                for SharedToken { id, is_revoked, record } in tokens {
+                    call.arg(id).arg(format!("{}{record}", if *is_revoked { REVOKED } else { VALID }));
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn tokens(&mut self) -> Result<Vec<SharedToken>, Down> {
+        let all: Vec<(String, String)> = self.query(cmd("HGETALL").arg(TOKEN_KEYS[0]))?;
+        let token = |(id, text): (String, String)| {
+            let (is_revoked, record) = match text.strip_prefix(REVOKED) {
+                Some(record) => (true, record),
+                None => (false, text.strip_prefix(VALID)?),
+            };
+            Some(SharedToken { id, is_revoked, record: record.to_owned() })
+        };
+        Ok(all.into_iter().filter_map(token).collect())
+    }
+
+    fn tokens_version(&mut self) -> Result<u64, Down> {
+        let version: Option<u64> = self.query(cmd("GET").arg(TOKEN_KEYS[1]))?;
+        Ok(version.unwrap_or(0))
+    }
+
     fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down> {
-        let told = serde_json::to_string(node).map_err(|error| Down::new(error.to_string()))?;
+        let told = json(node)?;
         let mut both = pipe();
         both.cmd("SET").arg(format!("sk:node:{}", node.name)).arg(told).arg("PX").arg(millis(lease)).ignore();
         both.cmd("SADD").arg("sk:nodes").arg(&node.name).ignore();

@@ -4,21 +4,17 @@
 
 use crate::alone::Alone;
 pub use crate::lane::Settled;
-use crate::lane::{Lane, Line};
+use crate::lane::{Lane, Line, Unclaimed};
 pub use crate::lanes::Moved;
-use crate::lanes::{Ask, Shared};
+use crate::lanes::{MOST_QUEUED, Shared};
 use crate::tenure::{Remembered, Tenure, WhenAlone};
-use crate::tier::{Down, NodeEntry, Tier};
+use crate::tier::{Down, ForkNote, NodeEntry, Tier};
 use crate::worker::Worker;
 use shellkeep_session::ownership::{Claim, Point};
 use shellkeep_session::{Record, SessionId};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use tokio::sync::{mpsc, oneshot};
-
-/// Bytes of records that wait for the tier, of all sessions. Of a session that would be beyond it only the state is sent
-/// when the tier is back; its records stay on this node.
-const MOST_QUEUED: usize = 64 * 1024 * 1024;
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// What a ship is made with.
 pub struct ShipOptions {
@@ -47,9 +43,18 @@ pub struct Start {
     pub seq: u64,
 }
 
+/// What a node wrote last to a session that it no longer has.
+#[derive(Debug, Clone, Default)]
+pub struct Left {
+    /// The last records, as far as they are at hand.
+    pub records: Vec<Record>,
+    /// Number of the last record that a caller was told of; none if that is not known.
+    pub told: Option<u64>,
+}
+
 /// Brings a node's records to the shared tier.
 pub struct Ship {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -70,17 +75,7 @@ impl Ship {
         T: Send + 'static,
         F: FnOnce(&mut dyn Tier) -> Result<T, Down> + Send + 'static,
     {
-        let (answer, waiting) = oneshot::channel();
-        let ask: Ask = Box::new(move |tier| {
-            let was_up = tier.is_ok();
-            let answered = tier.and_then(question);
-            let found = answered.as_ref().err().filter(|down| was_up && !down.answers).cloned();
-            drop(answer.send(answered));
-            found.map_or(Ok(()), Err)
-        });
-        self.shared.lanes().asks.push(ask);
-        self.shared.work.notify_one();
-        waiting.await.unwrap_or_else(|_| Err(Down::new("the node is stopping")))
+        self.shared.ask(question).await
     }
 
     /// Begins to send a session's records under a claim. Records that were offered before, and that the tier lacks, are sent
@@ -90,8 +85,9 @@ impl Ship {
         let Start { claim, from, known, seq } = start;
         let after = known.as_ref().map_or(0, |known| known.seq);
         let mut lanes = self.shared.lanes();
-        let mut lines = lanes.unclaimed.remove(session_id).unwrap_or_default();
+        let Unclaimed { mut lines, told, .. } = lanes.unclaimed.remove(session_id).unwrap_or_default();
         let mut lane = Lane::new(claim, from, known);
+        lane.tell(told.unwrap_or(0));
         if let Some(before) = lanes.all.remove(session_id) {
             let queued = before.give_way_to(&mut lane);
             lines.splice(0..0, queued);
@@ -119,7 +115,7 @@ impl Ship {
         let Some(lane) = lanes.all.get_mut(session_id) else {
             if !is_full {
                 lanes.queued_bytes += line.json.len();
-                lanes.unclaimed.entry(session_id.clone()).or_default().push(line);
+                lanes.unclaimed.entry(session_id.clone()).or_default().lines.push(line);
             }
             return;
         };
@@ -143,11 +139,15 @@ impl Ship {
                 let _ = lanes.lose(session_id).map(|moved| self.shared.news.send(moved));
                 return Settled::Moved;
             }
-            if let Some(Down { reason, .. }) = lanes.down.as_ref().filter(|_| !lanes.tenure.waits()) {
-                return Settled::HereOnly { reason: reason.clone() };
+            let away = lanes.down.as_ref().filter(|_| !lanes.tenure.waits()).map(|down| down.reason.clone());
+            let lane = lanes.all.get_mut(session_id);
+            if let Some(reason) = away {
+                lane.into_iter().for_each(|lane| lane.tell(seq));
+                return Settled::HereOnly { reason };
             }
-            let Some(lane) = lanes.all.get_mut(session_id) else { return Settled::Moved };
+            let Some(lane) = lane else { return Settled::Moved };
             if lane.has(seq) {
+                lane.tell(seq);
                 return Settled::Kept;
             }
             let (answer, waiting) = oneshot::channel();
@@ -155,6 +155,40 @@ impl Ship {
             waiting
         };
         waiting.await.unwrap_or(Settled::Moved)
+    }
+
+    /// A caller is told of a record that has not settled.
+    pub fn tell(&self, session_id: &SessionId, seq: u64) {
+        if let Some(lane) = self.shared.lanes().all.get_mut(session_id) {
+            lane.tell(seq);
+        }
+    }
+
+    /// What this node wrote last to a session that another node has taken.
+    pub fn left(&self, session_id: &SessionId) -> Left {
+        let lanes = self.shared.lanes();
+        let read = |line: &Line| serde_json::from_slice(&line.json).ok();
+        match (lanes.all.get(session_id), lanes.unclaimed.get(session_id)) {
+            (Some(lane), _) => Left { records: lane.lines().filter_map(read).collect(), told: Some(lane.told()) },
+            (None, Some(Unclaimed { lines, told, .. })) => {
+                Left { records: lines.iter().filter_map(read).collect(), told: *told }
+            }
+            (None, None) => Left::default(),
+        }
+    }
+
+    /// Forgets what this node wrote to a session of a name that is used again.
+    pub fn drop_left(&self, session_id: &SessionId) {
+        let mut lanes = self.shared.lanes();
+        let dropped = lanes.unclaimed.remove(session_id).unwrap_or_default();
+        lanes.queued_bytes -= dropped.bytes();
+    }
+
+    /// The node knows of these forks of a session.
+    pub fn know_forks(&self, session_id: &SessionId, forks: Vec<ForkNote>) {
+        if let Some(lane) = self.shared.lanes().all.get_mut(session_id) {
+            lane.new_forks(forks);
+        }
     }
 
     /// Gives the tier a record that stands for everything up to its number, so that it can drop older ones.
@@ -228,6 +262,11 @@ impl Ship {
     pub async fn until_empty(&self) {
         // The sender lives as long as the ship.
         let _ = self.shared.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    /// Changes whenever the tokens in the tier do.
+    pub fn tokens(&self) -> watch::Receiver<Option<u64>> {
+        self.shared.tokens.subscribe()
     }
 
     /// What this node may do while the tier is unreachable.

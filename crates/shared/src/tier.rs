@@ -1,8 +1,8 @@
 //! What a shared tier does. One thread uses it, so it may block and needs no locks.
 
 use serde::{Deserialize, Serialize};
-use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Point, Refusal};
+use shellkeep_session::{ServiceId, SessionId};
 use std::time::Duration;
 
 /// How long it is remembered that a session was removed: until then a node that still has a copy does not bring it back.
@@ -30,7 +30,8 @@ impl Down {
 pub enum OpenError {
     /// The URL cannot be used.
     #[error(
-        "'{url}' is not a shared store: {reason}; use redis://HOST:PORT/DB or redis+sentinel://HOST:PORT,HOST:PORT/NAME"
+        "'{url}' is not a shared store: {reason}; use redis://HOST:PORT/DB, rediss:// for TLS, \
+         redis+sentinel://HOST:PORT,HOST:PORT/NAME or postgres://USER@HOST:PORT/DATABASE"
     )]
     BadUrl {
         /// What was given, without its password.
@@ -51,8 +52,48 @@ pub struct ClaimRequest {
     pub data_dir: String,
     /// Whose session it is, if the asker knows.
     pub agent: Option<String>,
-    /// Whether the session is to be created: one that has records is then left alone.
-    pub create: bool,
+    /// The session is to be created: one that has records is then left alone.
+    pub create: Option<Create>,
+}
+
+/// What limits the creation of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Create {
+    /// How many sessions its agent may have.
+    pub most_of_agent: u64,
+}
+
+/// The answer to a [`ClaimRequest`].
+pub type ClaimAnswer = Result<Claimed, NoClaim>;
+
+/// Why a session cannot be claimed by anybody now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoClaim {
+    /// It was removed.
+    Removed,
+    /// It is new, and its agent has as many sessions as it may have.
+    Full {
+        /// How many these are.
+        used: u64,
+    },
+}
+
+/// A service of an agent, which counts towards the limit that the agent has on all nodes together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AgentService {
+    pub agent: String,
+    pub session_id: SessionId,
+    pub service_id: ServiceId,
+}
+
+/// The answer to a service that is to be counted: the agent's services if it may have no more.
+pub type CountAnswer = Result<(), Vec<AgentService>>;
+
+/// What an agent has on all nodes together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UsedByAgent {
+    pub sessions: u64,
+    pub services: u64,
 }
 
 /// Records of one session.
@@ -72,8 +113,21 @@ pub struct Append {
     pub lines: Vec<Vec<u8>>,
 }
 
-/// The answer to an [`Append`].
-pub type Appended = Result<(), Refusal>;
+/// The answer to an [`Append`]: the forks that its owner has not recorded yet, or why it was refused.
+pub type Appended = Result<Vec<ForkNote>, Refusal>;
+
+/// What another node wrote to a session and is not part of it. It is kept as a session of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkNote {
+    /// The session that has it.
+    pub session_id: SessionId,
+    /// Number of the last record that both have.
+    pub at: u64,
+    /// Number of the last record that the other node wrote.
+    pub through: u64,
+    /// The node that wrote it.
+    pub node: String,
+}
 
 /// What the tier says of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +144,8 @@ pub struct Found {
     pub files: Option<KeptFiles>,
     /// Its owner released it for good.
     pub is_free: bool,
+    /// Forks that no owner has recorded yet.
+    pub forks: Vec<ForkNote>,
 }
 
 /// A checkpoint that is complete where all nodes can read it.
@@ -101,6 +157,16 @@ pub struct KeptFiles {
     pub name: String,
     /// Its commit, in hexadecimal.
     pub commit: String,
+}
+
+/// A token that all nodes accept until it is revoked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SharedToken {
+    /// Its public name.
+    pub id: String,
+    pub is_revoked: bool,
+    /// What a node keeps of it, as JSON; the secret is not in it.
+    pub record: String,
 }
 
 /// What a node needs to go on with a session.
@@ -133,10 +199,13 @@ pub trait Tier: Send {
     /// Asks whether it answers.
     fn ping(&mut self) -> Result<(), Down>;
 
-    /// Claims a session. The answer is decided by [`shellkeep_session::ownership::claim`]; `None` if the session was
-    /// removed. With `create`, a session that has records is [`Claimed::Held`] by its owner, and one that was removed
-    /// counts as unknown.
-    fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<Option<Claimed>, Down>;
+    /// How often it was connected. After a new connection it may have fallen back to an older copy of itself.
+    fn connections(&self) -> u64;
+
+    /// Claims a session. The answer is decided by [`shellkeep_session::ownership::claim`]. With `create`, a session that has
+    /// records is [`Claimed::Held`] by its owner, and one that was removed counts as unknown. A new session of an agent
+    /// counts towards its limit from now on; if it gets no record, until the lease ends.
+    fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down>;
 
     /// Appends to many sessions in one round trip. Each answer is decided by [`shellkeep_session::ownership::append`]. What
     /// is appended, or would have been, renews the lease.
@@ -150,6 +219,13 @@ pub trait Tier: Send {
     /// Notes the newest checkpoint that all nodes can read, if the claim owns the session. Returns whether it does.
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down>;
 
+    /// Notes what a node wrote to a session that went on without it, for its owner to record. A note that is there is not
+    /// repeated, and a session that does not exist has none.
+    fn note_fork(&mut self, session_id: &SessionId, fork: &ForkNote) -> Result<(), Down>;
+
+    /// The owner has recorded forks: their notes are removed, if the claim owns the session.
+    fn forks_recorded(&mut self, session_id: &SessionId, claim: &Claim, forks: &[ForkNote]) -> Result<(), Down>;
+
     /// Gives up the lease, if the claim has it. `for_good`: the node does not go on with the session without a new claim,
     /// so others need not wait for it.
     fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down>;
@@ -157,11 +233,35 @@ pub trait Tier: Send {
     /// Removes a session, if the claim owns it. That it was removed is remembered for [`REMEMBERED`].
     fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;
 
+    /// Those of these sessions of which it is remembered that they were removed.
+    fn removed(&mut self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Down>;
+
     /// What is known of a session; `None` if it does not exist, or was removed.
     fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down>;
 
     /// What a node needs to go on with a session.
     fn load(&mut self, session_id: &SessionId) -> Result<Loaded, Down>;
+
+    /// Counts a service of an agent for as long as the lease lasts, unless the agent has `limit` others.
+    fn count_service(&mut self, service: &AgentService, limit: u64, lease: Duration) -> Result<CountAnswer, Down>;
+
+    /// Counts these services for another lease, whatever the limit is.
+    fn renew_services(&mut self, services: &[AgentService], lease: Duration) -> Result<(), Down>;
+
+    /// A service has ended.
+    fn uncount_service(&mut self, service: &AgentService) -> Result<(), Down>;
+
+    /// What an agent has on all nodes together.
+    fn used_by(&mut self, agent: &str) -> Result<UsedByAgent, Down>;
+
+    /// Adds tokens, or replaces them. One that is revoked stays so.
+    fn put_tokens(&mut self, tokens: &[SharedToken]) -> Result<(), Down>;
+
+    /// All tokens, in no order.
+    fn tokens(&mut self) -> Result<Vec<SharedToken>, Down>;
+
+    /// A number that changes with the tokens.
+    fn tokens_version(&mut self) -> Result<u64, Down>;
 
     /// Tells of this node for as long as the lease lasts.
     fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down>;

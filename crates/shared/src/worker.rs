@@ -3,7 +3,7 @@
 use crate::LEASE;
 use crate::lane::{Lane, Settled};
 use crate::lanes::{Ask, Lanes, Moved, Shared};
-use crate::tier::{Append, Down, NodeEntry, Tier};
+use crate::tier::{AgentService, Append, Down, NodeEntry, Tier};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::Claim;
 use std::sync::{Arc, PoisonError};
@@ -45,6 +45,8 @@ impl Worker {
                     self.went_down(down);
                 }
             }
+            let connections = self.tier.connections();
+            self.shared.connections.send_if_modified(|seen| std::mem::replace(seen, connections) != connections);
             if let Some(call) = self.shared.settled.get() {
                 call();
             }
@@ -129,17 +131,21 @@ impl Worker {
         if self.beat_at > Instant::now() && !self.shared.lanes().has_news {
             return Ok(());
         }
-        let renewals: Vec<Append> = {
+        let begun = Instant::now();
+        let (renewals, services): (Vec<Append>, Vec<AgentService>) = {
             let mut lanes = self.shared.lanes();
             lanes.has_news = false;
+            lanes.forget_slept(begun);
             (self.node.sessions, self.node.draining) = (lanes.all.len() as u64, lanes.is_draining);
             let idle = lanes.all.iter().filter(|(_, lane)| lane.is_empty() && !lane.is_closing);
-            idle.filter_map(|(session_id, lane)| lane.next_append(session_id)).collect()
+            let renewals = idle.filter_map(|(session_id, lane)| lane.next_append(session_id)).collect();
+            (renewals, lanes.services.iter().cloned().collect())
         };
-        let begun = Instant::now();
         self.tier.beat(&self.node, LEASE)?;
         self.append(&renewals)?;
-        let nodes = self.tier.nodes()?;
+        self.tier.renew_services(&services, LEASE)?;
+        let (nodes, tokens) = (self.tier.nodes()?, Some(self.tier.tokens_version()?));
+        self.shared.tokens.send_if_modified(|seen| std::mem::replace(seen, tokens) != tokens);
         self.shared.lanes().tenure.renewed(begun, nodes);
         self.beat_at = Instant::now() + BEAT;
         Ok(())

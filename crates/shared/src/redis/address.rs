@@ -37,9 +37,6 @@ impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
         let shown = without_login(url);
         let wrong = |reason: &str| OpenError::BadUrl { url: shown.clone(), reason: reason.to_owned() };
-        if url.starts_with("rediss://") {
-            return Err(wrong("this program has no TLS; connect through a local TLS proxy such as stunnel"));
-        }
         let Some(rest) = url.strip_prefix(SENTINEL) else {
             return match Client::open(url) {
                 Ok(_) => Ok(Self::Fixed { url: url.to_owned(), shown }),
@@ -136,13 +133,14 @@ mod tests {
         for (url, shown) in [
             ("redis://localhost:6379/2", "redis://localhost:6379/2"),
             ("redis://:secret@localhost", "redis://localhost"),
+            ("rediss://:secret@localhost:6380", "rediss://localhost:6380"),
             ("redis+sentinel://u:secret@a,b:7/main/3", "redis+sentinel://a:26379,b:7/main"),
         ] {
             assert_eq!(Address::parse(url).unwrap().to_string(), shown);
         }
         for wrong in [
             "redis://",
-            "rediss://:secret@h",
+            "rediss://:secret@",
             "redis+sentinel://a,b",
             "redis+sentinel://a,,b/m",
             "redis+sentinel://a/m/x",

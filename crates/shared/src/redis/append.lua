@@ -2,12 +2,15 @@
 -- KEYS head lease log
 -- ARGV claim, lease in ms, number of the last record, its claim, number of the last new record, first number of this
 -- claim, records…
-local h = redis.call('HMGET', KEYS[1], 'owner', 'seq', 'at', 'claims', 'removed')
+local h = redis.call('HMGET', KEYS[1], 'owner', 'seq', 'at', 'claims', 'removed', 'forks', 'agent')
 if h[5] or h[1] ~= ARGV[1] then return {'fenced', h[1] or ''} end
 if h[2] ~= ARGV[3] or h[3] ~= ARGV[4] then return {'apart', h[1], h[2], h[3], h[4]} end
 redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
 if #ARGV > 6 then
   redis.call('RPUSH', KEYS[3], unpack(ARGV, 7))
+  if h[2] == '0' and h[7] then
+    redis.call('ZADD', 'sk:agent:{' .. h[7] .. '}:sessions', '+inf', string.sub(KEYS[1], 5, -7))
+  end
   local claims = h[4]
   if h[3] ~= ARGV[1] then
     if claims ~= '' then claims = claims .. ' ' end
@@ -15,4 +18,4 @@ if #ARGV > 6 then
   end
   redis.call('HSET', KEYS[1], 'seq', ARGV[5], 'at', ARGV[1], 'claims', claims)
 end
-return {'ok'}
+return {'ok', h[6] or ''}

@@ -1,16 +1,21 @@
-//! What every shared tier must do, told once and run for memory and for a real Redis.
+//! What every shared tier must do, told once and run for memory, and for a real Redis and PostgreSQL.
 
 use shellkeep_poll::until;
-use shellkeep_session::SessionId;
+use shellkeep_servers::{DatabaseServer, Kind};
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Point, Refusal};
+use shellkeep_session::{ServiceId, SessionId};
 use shellkeep_shared::memory::MemoryTier;
-use shellkeep_shared::{Append, ClaimRequest, KeptFiles, NodeEntry, Tier, open};
+use shellkeep_shared::{
+    AgentService, Append, ClaimRequest, Create, ForkNote, KeptFiles, NoClaim, NodeEntry, SharedToken, Tier,
+    UsedByAgent, open,
+};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
 const LEASE: Duration = Duration::from_secs(60);
+const NO_LIMIT: Create = Create { most_of_agent: u64::MAX };
 const SHORT: Duration = Duration::from_millis(1);
 
 fn id(name: &str) -> SessionId {
@@ -20,12 +25,12 @@ fn id(name: &str) -> SessionId {
 fn request(name: &str, node: &str, nonce: &str, mine: Option<&Claim>) -> ClaimRequest {
     let ask = Ask { node: node.to_owned(), nonce: nonce.to_owned(), mine: mine.cloned() };
     let (agent, data_dir) = (Some("ann".to_owned()), format!("/data/{node}"));
-    ClaimRequest { session_id: id(name), ask, data_dir, agent, create: false }
+    ClaimRequest { session_id: id(name), ask, data_dir, agent, create: None }
 }
 
 fn claimed(tier: &mut dyn Tier, request: &ClaimRequest, lease: Duration) -> Head {
     match tier.claim(request, lease).unwrap() {
-        Some(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => head,
+        Ok(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => head,
         other => panic!("{other:?}"),
     }
 }
@@ -56,8 +61,12 @@ fn contract(tier: &mut dyn Tier) {
     creation_has_one_winner(tier);
     records_are_shortened(tier);
     files_are_noted_by_the_owner(tier);
+    forks_are_noted_until_the_owner_has_recorded_them(tier);
     removal_is_remembered(tier);
     nodes_come_and_go(tier);
+    tokens_are_shared_and_stay_revoked(tier);
+    sessions_of_an_agent_are_limited(tier);
+    services_of_an_agent_are_limited(tier);
 }
 
 fn claims_are_exclusive_and_fenced(tier: &mut dyn Tier) {
@@ -66,7 +75,7 @@ fn claims_are_exclusive_and_fenced(tier: &mut dyn Tier) {
     assert_eq!((first.owner.to_string().as_str(), first.last.seq), ("1.n1.x", 0));
     let first = send(tier, "a", &first, 2, &["one", "two"]).unwrap();
     let held = tier.claim(&request("a", "n2", "y", None), LEASE).unwrap();
-    assert_eq!(held, Some(Claimed::Held(first.owner.clone())));
+    assert_eq!(held, Ok(Claimed::Held(first.owner.clone())));
     // The lease is given up by the claim that has it, and by no other.
     tier.release(&id("a"), &"9.n9.z".parse().unwrap(), false).unwrap();
     assert_eq!(tier.find(&id("a")).unwrap().unwrap().lease, Some(first.owner.clone()));
@@ -90,7 +99,7 @@ fn claims_are_exclusive_and_fenced(tier: &mut dyn Tier) {
     assert_eq!(tier.find(&id("a")).unwrap().unwrap().head.claims.to_string(), "2=1.n1.x 3=2.n2.y");
     // A node goes on under its own claim, also while its lease is there.
     let again = tier.claim(&request("a", "n2", "z", Some(&second.owner)), LEASE).unwrap();
-    assert!(matches!(&again, Some(Claimed::Kept(head)) if head.last == second.last), "{again:?}");
+    assert!(matches!(&again, Ok(Claimed::Kept(head)) if head.last == second.last), "{again:?}");
     // A lease that ended and that nobody took is taken back by the next append.
     tier.release(&id("a"), &second.owner, false).unwrap();
     send(tier, "a", &second, 3, &[]).unwrap();
@@ -112,18 +121,18 @@ fn a_lost_answer_is_recognised(tier: &mut dyn Tier) {
 }
 
 fn creation_has_one_winner(tier: &mut dyn Tier) {
-    let create = |node: &str, nonce: &str| ClaimRequest { create: true, ..request("c", node, nonce, None) };
+    let create = |node: &str, nonce: &str| ClaimRequest { create: Some(NO_LIMIT), ..request("c", node, nonce, None) };
     let first = claimed(tier, &create("n1", "x"), SHORT);
     // Its creator dies before the first record.
     let second = until("the lease ends", || match tier.claim(&create("n2", "y"), LEASE).unwrap() {
-        Some(Claimed::Taken(head)) => Some(head),
+        Ok(Claimed::Taken(head)) => Some(head),
         _ => None,
     });
     assert!(second.owner != first.owner && second.last.seq == 0);
     let second = send(tier, "c", &second, 2, &["one", "two"]).unwrap();
     tier.release(&id("c"), &second.owner, false).unwrap();
     let third = tier.claim(&create("n3", "z"), LEASE).unwrap();
-    assert_eq!(third, Some(Claimed::Held(second.owner)), "one that has records is left alone");
+    assert_eq!(third, Ok(Claimed::Held(second.owner)), "one that has records is left alone");
 }
 
 fn records_are_shortened(tier: &mut dyn Tier) {
@@ -156,6 +165,35 @@ fn files_are_noted_by_the_owner(tier: &mut dyn Tier) {
     assert!(!tier.note_files(&id("f"), &second.owner, &files("gone")).unwrap());
 }
 
+fn forks_are_noted_until_the_owner_has_recorded_them(tier: &mut dyn Tier) {
+    let note =
+        |node: &str| ForkNote { session_id: id(&format!("g.fork-1.{node}")), at: 1, through: 4, node: node.to_owned() };
+    tier.note_fork(&id("g"), &note("n1")).unwrap();
+    assert_eq!(tier.find(&id("g")).unwrap(), None, "a note makes no session");
+    let head = claimed(tier, &request("g", "n2", "x", None), LEASE);
+    let head = send(tier, "g", &head, 2, &["one"]).unwrap();
+    for node in ["n1", "n3", "n1"] {
+        tier.note_fork(&id("g"), &note(node)).unwrap();
+    }
+    // The owner learns of them with its next append, even if that only renews the lease.
+    let renewal = Append {
+        session_id: id("g"),
+        claim: head.owner.clone(),
+        after: head.last.clone(),
+        from: 2,
+        through: 1,
+        lines: Vec::new(),
+    };
+    let answer = tier.append(std::slice::from_ref(&renewal), LEASE).unwrap().remove(0);
+    assert_eq!(answer, Ok(vec![note("n1"), note("n3")]));
+    tier.forks_recorded(&id("g"), &"7.n7.x".parse().unwrap(), &[note("n1")]).unwrap();
+    assert_eq!(tier.find(&id("g")).unwrap().unwrap().forks.len(), 2, "only the owner has recorded them");
+    tier.forks_recorded(&id("g"), &head.owner, &[note("n1")]).unwrap();
+    assert_eq!(tier.find(&id("g")).unwrap().unwrap().forks, [note("n3")]);
+    tier.forks_recorded(&id("g"), &head.owner, &[note("n3")]).unwrap();
+    assert_eq!(tier.append(&[renewal], LEASE).unwrap().remove(0), Ok(Vec::new()));
+}
+
 fn removal_is_remembered(tier: &mut dyn Tier) {
     let head = claimed(tier, &request("e", "n1", "x", None), LEASE);
     send(tier, "e", &head, 1, &["one"]).unwrap();
@@ -163,9 +201,13 @@ fn removal_is_remembered(tier: &mut dyn Tier) {
     assert!(tier.find(&id("e")).unwrap().is_some(), "only its owner removes it");
     tier.remove(&id("e"), &head.owner).unwrap();
     assert_eq!(tier.find(&id("e")).unwrap(), None);
-    assert_eq!(tier.claim(&request("e", "n2", "y", None), LEASE).unwrap(), None, "a copy does not bring it back");
-    let anew = claimed(tier, &ClaimRequest { create: true, ..request("e", "n2", "y", None) }, LEASE);
+    let copy = tier.claim(&request("e", "n2", "y", None), LEASE).unwrap();
+    assert_eq!(copy, Err(NoClaim::Removed), "a copy does not bring it back");
+    assert_eq!(tier.removed(&[id("a"), id("e"), id("nobody")]).unwrap(), [id("e")]);
+    assert!(tier.removed(&[]).unwrap().is_empty());
+    let anew = claimed(tier, &ClaimRequest { create: Some(NO_LIMIT), ..request("e", "n2", "y", None) }, LEASE);
     assert_eq!(anew.last.seq, 0);
+    assert!(tier.removed(&[id("e")]).unwrap().is_empty());
     assert!(lines(tier, "e").is_empty());
 }
 
@@ -188,6 +230,82 @@ fn nodes_come_and_go(tier: &mut dyn Tier) {
     assert_eq!(tier.node("n2").unwrap(), Some(node("n2")));
     tier.leave("n2").unwrap();
     assert_eq!(tier.node("n2").unwrap(), None);
+}
+
+fn tokens_are_shared_and_stay_revoked(tier: &mut dyn Tier) {
+    let token = |id: &str, is_revoked: bool| SharedToken {
+        id: id.to_owned(),
+        is_revoked,
+        record: format!("{{\"id\":\"{id}\",\"revoked\":{is_revoked}}}"),
+    };
+    let all = |tier: &mut dyn Tier| {
+        let mut all = tier.tokens().unwrap();
+        all.sort();
+        (all, tier.tokens_version().unwrap())
+    };
+    let (none, first) = all(tier);
+    assert!(none.is_empty());
+    tier.put_tokens(&[token("t1", false), token("t2", false)]).unwrap();
+    let (two, second) = all(tier);
+    assert_eq!(two, [token("t1", false), token("t2", false)]);
+    tier.put_tokens(&[token("t1", true)]).unwrap();
+    let (_, third) = all(tier);
+    // A node that has not heard of it does not undo it.
+    tier.put_tokens(&[token("t1", false), token("t2", false)]).unwrap();
+    let (two, fourth) = all(tier);
+    assert_eq!(two, [token("t1", true), token("t2", false)]);
+    assert!(first < second && second < third && third == fourth, "{first} {second} {third} {fourth}");
+}
+
+fn sessions_of_an_agent_are_limited(tier: &mut dyn Tier) {
+    let create = |name: &str, node: &str, most_of_agent: u64| ClaimRequest {
+        agent: Some("bob".to_owned()),
+        create: Some(Create { most_of_agent }),
+        ..request(name, node, "x", None)
+    };
+    let used = |tier: &mut dyn Tier| tier.used_by("bob").unwrap().sessions;
+    assert_eq!(used(tier), 0);
+    let first = claimed(tier, &create("h1", "n1", 2), LEASE);
+    let first = send(tier, "h1", &first, 2, &["one"]).unwrap();
+    tier.release(&id("h1"), &first.owner, false).unwrap();
+    // One that gets no record counts only for a while.
+    claimed(tier, &create("h2", "n2", 2), SHORT);
+    until("its creator is gone", || (used(tier) == 1).then_some(()));
+    let second = claimed(tier, &create("h3", "n2", 2), LEASE);
+    assert_eq!(tier.claim(&create("h4", "n1", 2), LEASE).unwrap(), Err(NoClaim::Full { used: 2 }));
+    assert_eq!(tier.find(&id("h4")).unwrap(), None);
+    // A question that is asked again, and one about a session that exists, are not about one more.
+    assert_eq!(claimed(tier, &create("h3", "n2", 2), LEASE), second);
+    assert_eq!(tier.claim(&create("h1", "n2", 2), LEASE).unwrap(), Ok(Claimed::Held(first.owner.clone())));
+    // Taking over a session changes nothing, and neither does a limit that was lowered.
+    let taken = claimed(tier, &ClaimRequest { agent: None, ..request("h1", "n2", "z", None) }, LEASE);
+    assert_eq!(used(tier), 2);
+    tier.remove(&id("h1"), &taken.owner).unwrap();
+    assert_eq!(used(tier), 1);
+    claimed(tier, &create("h4", "n1", 2), LEASE);
+}
+
+fn services_of_an_agent_are_limited(tier: &mut dyn Tier) {
+    let service = |name: &str| AgentService {
+        agent: "eve".to_owned(),
+        session_id: id(name),
+        service_id: ServiceId::parse("s3").unwrap(),
+    };
+    let (one, two, three) = (service("k1"), service("k2"), service("k3"));
+    assert_eq!(tier.count_service(&one, 0, LEASE).unwrap(), Err(Vec::new()));
+    assert_eq!(tier.count_service(&one, 2, LEASE).unwrap(), Ok(()));
+    assert_eq!(tier.count_service(&one, 1, LEASE).unwrap(), Ok(()), "a question that is asked again");
+    assert_eq!(tier.count_service(&two, 2, SHORT).unwrap(), Ok(()));
+    // One whose node is gone does not count.
+    until("nobody renews it", || tier.count_service(&three, 2, LEASE).unwrap().ok());
+    assert_eq!(tier.count_service(&two, 2, LEASE).unwrap(), Err(vec![one.clone(), three.clone()]));
+    assert_eq!(tier.count_service(&AgentService { agent: "joe".to_owned(), ..two.clone() }, 1, LEASE).unwrap(), Ok(()));
+    // One that runs counts whatever the limit is.
+    tier.renew_services(std::slice::from_ref(&two), LEASE).unwrap();
+    assert_eq!(tier.used_by("eve").unwrap(), UsedByAgent { sessions: 0, services: 3 });
+    tier.uncount_service(&one).unwrap();
+    tier.uncount_service(&two).unwrap();
+    assert_eq!(tier.count_service(&two, 2, LEASE).unwrap(), Ok(()));
 }
 
 /// A server with its data in a temporary directory.
@@ -234,6 +352,29 @@ fn memory_keeps_the_contract() {
 fn redis_keeps_the_contract() {
     let server = RedisServer::start();
     contract(&mut *open(&server.url()).unwrap());
+}
+
+fn postgres() -> DatabaseServer {
+    DatabaseServer::start(Kind::Postgres).unwrap().expect("PostgreSQL is installed (Debian: postgresql)")
+}
+
+#[test]
+fn postgres_keeps_the_contract() {
+    let server = postgres();
+    contract(&mut *open(&server.url()).unwrap());
+}
+
+/// All nodes of a cluster may start at once, on an empty database.
+#[test]
+fn tables_are_made_once() {
+    let server = postgres();
+    let begun: Vec<_> = (0..8)
+        .map(|_| {
+            let url = server.url();
+            std::thread::spawn(move || until("the server has a moment", || open(&url).unwrap().ping().ok()))
+        })
+        .collect();
+    begun.into_iter().for_each(|one| one.join().unwrap());
 }
 
 #[test]

@@ -34,9 +34,9 @@ impl Fixture {
     fn claim(&self, node: &str, mine: Option<Claim>) -> Head {
         let ask = Ask { node: node.to_owned(), nonce: format!("of-{node}"), mine };
         let (session_id, data_dir) = (self.id.clone(), String::new());
-        let request = ClaimRequest { session_id, ask, data_dir, agent: None, create: false };
+        let request = ClaimRequest { session_id, ask, data_dir, agent: None, create: None };
         match self.tier.clone().claim(&request, LEASE).unwrap() {
-            Some(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => head,
+            Ok(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => head,
             other => panic!("{other:?}"),
         }
     }
@@ -90,6 +90,30 @@ async fn a_stale_owner_is_refused_and_told() {
     assert_eq!(fixture.news.recv().await, Some(Moved::Away(fixture.id.clone())));
     assert_eq!(fixture.shared(), [1]);
     assert_eq!(fixture.ship.settle(&fixture.id, 1).await, Settled::Moved, "it stays so");
+}
+
+/// What a node wrote last used to be forgotten with the session, also what callers had been told.
+#[tokio::test]
+async fn what_a_stale_owner_wrote_last_is_kept_with_how_far_callers_were_told() {
+    let mut fixture = Fixture::new();
+    fixture.begin();
+    assert_eq!(fixture.put(1).await, Settled::Kept);
+    let older = fixture.tier.copy();
+    for seq in 2..=3 {
+        assert_eq!(fixture.put(seq).await, Settled::Kept);
+    }
+    // A replica that is two records behind takes over, and another node goes on there.
+    fixture.tier.fall_back(older);
+    fixture.tier.end_lease(&fixture.id);
+    fixture.claim("n2", None);
+    assert_eq!(fixture.put(4).await, Settled::Moved);
+    assert_eq!(fixture.news.recv().await, Some(Moved::Away(fixture.id.clone())));
+    fixture.ship.offer(&record(&fixture.id, 5));
+    let left = fixture.ship.left(&fixture.id);
+    assert_eq!(left.records.iter().map(|record| record.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    assert_eq!(left.told, Some(3), "nobody was told of what was refused");
+    fixture.ship.forget(&fixture.id);
+    assert!(fixture.ship.left(&fixture.id).records.is_empty());
 }
 
 #[tokio::test]
