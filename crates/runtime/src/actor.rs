@@ -5,6 +5,7 @@
 
 mod call;
 mod checkpoint;
+mod detached;
 mod file_change;
 mod files;
 mod files_task;
@@ -22,6 +23,7 @@ mod owed;
 mod panicked;
 mod phase;
 mod queue;
+mod refusals;
 mod removed;
 mod reported;
 mod rewind;
@@ -138,7 +140,7 @@ impl Actor {
             self.start_waiting().await;
             self.session.publish(!self.queue.is_empty());
             if self.holds_only_files() {
-                self.session.files.leave(&self.session.journal);
+                self.session.files.leave();
             }
             while self.holds_nothing() && (self.session.phase.is_gone() || self.mailbox.is_empty()) {
                 if self.leave() {
@@ -201,7 +203,7 @@ impl Actor {
         if message.is_one_of_many() {
             self.linger();
         }
-        let session = &mut self.session;
+        let (session, queue) = (&mut self.session, &mut self.queue);
         match message {
             Message::Run { command, reply } => self.on_run(command, reply).await,
             Message::View(answer) => drop(answer.send(Ok(session.view()))),
@@ -220,19 +222,17 @@ impl Actor {
                     false => drop(answer.send(Ok(()))),
                 }
             }
-            Message::Hold { request, answer } => {
-                drop(answer.send(take_over::take(session, &mut self.queue, request).await));
-            }
+            Message::Hold { request, answer } => drop(answer.send(take_over::take(session, queue, request).await)),
             Message::Release { request, answer } => {
-                drop(answer.send(take_over::release(session, &mut self.queue, request).await));
+                drop(answer.send(take_over::release(session, queue, request).await));
+            }
+            Message::MayAct { hold, answer } => {
+                drop(answer.send(take_over::may_act(session, queue, hold.as_deref())));
             }
             Message::End { reason, answer } => drop(answer.send(Ok(self.end(&reason).await))),
             Message::Evict(answer) => drop(answer.send(session.evict())),
             Message::Detached { running, ended } => session.on_detached(*running, ended),
-            Message::Typed { run_id, typed, answer } => {
-                notes::record_typed(&mut session.journal, run_id, &typed).await;
-                let _ = answer.send(Ok(typed));
-            }
+            Message::Typed { run_id, typed, answer } => notes::typed(session, run_id, typed, answer).await,
             Message::FilesKept(answer) => session.files.answer_when_kept(answer),
             Message::BeforeChange(answer) => file_change::before(session, answer).await,
             Message::Kv(task) => kv::do_task(session, *task).await,
@@ -250,6 +250,8 @@ impl Actor {
                 self.stop_everything(&cluster::moved(self.session.id())).await;
                 self.session.phase = Phase::Gone;
             }
+            Message::Forked { forks, answer } => notes::record_forks(session, forks, answer).await,
+            Message::NetworkRefused { host, answer } => notes::network_refused(&mut session.journal, host, answer),
             Message::AgentState(answer) => drop(answer.send(Ok(session.journal.state().agent_state.clone()))),
             Message::StartService { request, by, answer } => {
                 services::start_service(session, *request, by, answer).await;

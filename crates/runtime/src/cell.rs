@@ -6,7 +6,9 @@ use crate::page::{PageError, Searching, page};
 use crate::screen::watched::WatchedScreen;
 use crate::sync::lock;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{ByteString, Changes, Notice, Output, RunId, RunResult, RunStatus, StoredRun, Timestamp};
+use shellkeep_session::{
+    ByteString, Changes, Notice, Output, RunId, RunResult, RunStatus, StoredRun, TerminalEvents, Timestamp,
+};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -89,8 +91,17 @@ pub struct RunCell {
     stderr: Mutex<OutputLog>,
     notices: Mutex<Vec<Notice>>,
     changed: Notify,
-    /// Its result, and the number of its record.
-    result: OnceLock<(u64, RunResult)>,
+    end: OnceLock<RunEnd>,
+}
+
+/// The end of a run.
+#[derive(Debug)]
+pub struct RunEnd {
+    /// Number of the record of its result.
+    pub seq: u64,
+    pub result: RunResult,
+    /// What was typed at its terminal and that it did not read. Not kept: it is for the next command of whoever typed it.
+    pub unread_input: Vec<u8>,
 }
 
 /// What a cell is made with.
@@ -128,7 +139,8 @@ impl RunCell {
     pub fn new(new: NewCell) -> (Self, mpsc::Receiver<RunControl>) {
         let (control, controls) = mpsc::channel(CONTROL_QUEUE);
         let place = |stream| OutputFile { directory: Arc::clone(&new.directory), run_id: new.run_id.clone(), stream };
-        let log = |stream| Mutex::new(OutputLog::new(place(stream), new.limit, new.redactor.as_ref()));
+        let make = if new.terminal.is_some() { OutputLog::of_terminal } else { OutputLog::new };
+        let log = |stream| Mutex::new(make(place(stream), new.limit, new.redactor.as_ref()));
         let cell = Self {
             stdout: log(Stream::Stdout),
             stderr: log(Stream::Stderr),
@@ -148,7 +160,7 @@ impl RunCell {
             tool_name: new.tool_name,
             notices: Mutex::new(Vec::new()),
             changed: Notify::new(),
-            result: OnceLock::new(),
+            end: OnceLock::new(),
         };
         (cell, controls)
     }
@@ -156,11 +168,22 @@ impl RunCell {
     /// Takes over output.
     pub fn append(&self, stream: Stream, bytes: &[u8]) {
         let stream = if self.is_merged { Stream::Stdout } else { stream };
-        self.log(stream).append(bytes);
+        let kept = {
+            let mut log = self.log(stream);
+            log.append(bytes);
+            log.kept()
+        };
         self.changed.notify_waiters();
         if let Some(screen) = &self.screen {
-            screen.feed(bytes);
+            screen.feed(bytes, kept);
         }
+    }
+
+    /// What happened at its terminal. No output follows.
+    pub fn terminal_events(&self) -> Option<Box<TerminalEvents>> {
+        // A terminal has one stream.
+        let kept = self.log(Stream::Stdout).kept();
+        self.screen.as_ref().map(|screen| Box::new(screen.events(kept)))
     }
 
     /// Whether it has a terminal.
@@ -212,15 +235,15 @@ impl RunCell {
         self.detached.load(Ordering::Acquire)
     }
 
-    /// Sets the result and the number of its record. It never changes afterwards.
-    pub fn finish(&self, seq: u64, result: RunResult) {
-        let _ = self.result.set((seq, result));
+    /// Sets the result. It never changes afterwards.
+    pub fn finish(&self, end: RunEnd) {
+        let _ = self.end.set(end);
         self.changed.notify_waiters();
     }
 
     /// Whether the result is there.
     pub fn is_finished(&self) -> bool {
-        self.result.get().is_some()
+        self.end.get().is_some()
     }
 
     /// Whether it has come to an end.
@@ -230,32 +253,39 @@ impl RunCell {
 
     /// Waits for more to read than `[stdout, stderr]` bytes, or for the end.
     pub async fn more_than(&self, seen: [u64; 2], end: End) {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if self.has_come_to(end) || self.readable() != seen {
-                return;
-            }
-            changed.await;
-        }
+        self.wait(|| self.has_come_to(end) || self.readable() != seen).await;
+    }
+
+    /// The same, or for something to see on its terminal after what is kept, other than `ahead`.
+    pub async fn more_to_see(&self, seen: [u64; 2], ahead: &[u8], end: End) {
+        let is_more = || self.ahead(seen[0]).is_some_and(|now| now.len() > ahead.len() && now.starts_with(ahead));
+        self.wait(|| self.has_come_to(end) || self.readable() != seen || is_more()).await;
     }
 
     /// Waits for the end.
     pub async fn finished(&self) {
+        self.wait(|| self.is_finished()).await;
+    }
+
+    async fn wait(&self, is_over: impl Fn() -> bool) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.is_finished() {
+            if is_over() {
                 return;
             }
             changed.await;
         }
     }
 
+    /// What its terminal shows after `seen` bytes and is not kept yet, because it may be masked when more arrives.
+    pub fn ahead(&self, seen: u64) -> Option<Vec<u8>> {
+        self.screen.as_ref().and_then(|_| self.log(Stream::Stdout).ahead(seen))
+    }
+
     /// What a watcher can read. Beyond its quota a stream has more bytes than that; waiting for them would spin.
-    fn readable(&self) -> [u64; 2] {
+    pub fn readable(&self) -> [u64; 2] {
         [self.log(Stream::Stdout).kept(), self.log(Stream::Stderr).kept()]
     }
 
@@ -275,8 +305,11 @@ impl RunCell {
             let log = self.log(stream);
             output::view(&log.record(), max_output, |offset, limit| log.read(offset, limit))
         });
-        match self.result.get() {
-            Some((seq, result)) => result_view(&self.run_id, *seq, result, streams, &self.by),
+        match self.end.get() {
+            Some(RunEnd { seq, result, unread_input }) => RunView {
+                unread_input: unread_input.clone(),
+                ..result_view(&self.run_id, *seq, result, streams, &self.by)
+            },
             None => {
                 let [stdout, stderr] = streams;
                 RunView {
@@ -291,6 +324,7 @@ impl RunCell {
                     cwd: self.cwd.clone(),
                     changes: Changes::default(),
                     background_output: None,
+                    unread_input: Vec::new(),
                     notices: lock(&self.notices).clone(),
                     by: self.by.clone(),
                 }
@@ -333,6 +367,7 @@ pub fn stored_view(run: &StoredRun, directory: &Arc<Path>, max_output: usize, cw
             cwd: cwd.clone(),
             changes: Changes::default(),
             background_output: None,
+            unread_input: Vec::new(),
             notices: Vec::new(),
             by: run.by.clone(),
         };
@@ -365,6 +400,7 @@ fn result_view(
         cwd: result.cwd.clone(),
         changes: result.changes.clone(),
         background_output: result.background_output.clone(),
+        unread_input: Vec::new(),
         notices: result.notices.clone(),
         by: by.clone(),
     }

@@ -1,41 +1,48 @@
 //! This node among others: which sessions are its own, and what becomes of a session when its node is gone. The decisions
 //! are in [`shellkeep_session::ownership`]; here they meet the store of this node and the one that all nodes share.
 
+pub(crate) mod agents;
 mod arrive;
+mod create;
+mod diverged;
 mod files;
 mod look;
 mod members;
+mod own;
 mod removals;
-mod told;
+mod tokens;
+pub(crate) mod told;
 
-use crate::checkpoints::Checkpoints;
 use crate::names::{Names, not_found};
 use crate::ops::{ClusterError, OpError, Whereabouts};
-use arrive::{Former, kept};
+pub(crate) use agents::Agents;
+use arrive::{Former, kept, stands_for};
+pub(crate) use create::Creation;
+use create::Creations;
+pub(crate) use diverged::{Compared, Diverged, Whose};
 use files::Brought;
 pub(crate) use files::SharedFiles;
-use look::{Look, away, holder, shown};
+use look::{Look, away, holder, shown, unreachable};
 pub(crate) use members::Members;
+use own::Asker;
+pub(crate) use own::Own;
 pub(crate) use removals::Removals;
-use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Meeting, meet};
+use shellkeep_session::ownership::{Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
 use shellkeep_shared::{
-    ClaimRequest, Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start,
-    WhenAlone,
+    Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start, WhenAlone,
 };
 use shellkeep_store::{FeedControl, Store};
 use shellkeep_workspace::Workspaces;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use tokens::Tokens;
 use tokio::sync::mpsc;
 
 /// How long a record may take to settle in a shared store that answers. Longer than its own patience, so that this ends
 /// only what nobody else would end.
 const SETTLE_WAIT: Duration = Duration::from_secs(3);
-/// How long a session may take to appear that another node is creating, and how long between two looks.
-const CREATE_WAIT: Duration = Duration::from_secs(2);
-const CREATE_PAUSE: Duration = Duration::from_millis(20);
 /// After how many records the shared store is given the whole state, so that it can drop older ones.
 const REST_EVERY: u64 = 256;
 
@@ -60,22 +67,6 @@ pub struct ClusterConfig {
     pub when_alone: WhenAlone,
 }
 
-/// What this node has of its own.
-pub(crate) struct Own {
-    pub(crate) store: Store,
-    pub(crate) names: Arc<Names>,
-    pub(crate) workspaces: Workspaces,
-    pub(crate) checkpoints: Arc<Checkpoints>,
-}
-
-/// A session that this node was asked to create.
-pub(crate) enum Creation {
-    /// It is this node's: its records follow.
-    Mine(Claim),
-    /// It exists.
-    Exists(Box<SessionState>),
-}
-
 /// This node among others.
 pub(crate) struct Cluster {
     ship: Arc<Ship>,
@@ -84,6 +75,11 @@ pub(crate) struct Cluster {
     node: String,
     members: Members,
     removals: Arc<Removals>,
+    creations: Creations,
+    asker: Asker,
+    diverged: Diverged,
+    tokens: Tokens,
+    agents: Arc<Agents>,
     data_dir: String,
     store: Store,
     names: Arc<Names>,
@@ -120,10 +116,31 @@ impl Cluster {
         let members = Members::new(Arc::clone(&ship), entry);
         let removals = Removals::new(Arc::clone(&ship), &config.node);
         let data_dir = data_dir.to_string_lossy().into_owned();
-        let Own { store, names, workspaces, checkpoints } = own;
-        let open = |root: &PathBuf| SharedFiles::open(root.clone(), checkpoints, Arc::clone(&ship)).map(Arc::new);
+        let asker = Asker { node: config.node.clone(), data_dir: data_dir.clone() };
+        let open = |root: &PathBuf| SharedFiles::open(root.clone(), Arc::clone(&own.checkpoints), Arc::clone(&ship));
         let files = config.blobs.as_ref().map(open).transpose().map_err(|error| format!("blobs: {error}"))?;
-        Ok(Self { ship, files, node: config.node.clone(), members, removals, data_dir, store, names, workspaces })
+        let files = files.map(Arc::new);
+        let diverged = Diverged::new(Arc::clone(&ship), asker.clone(), files.clone(), &own);
+        let Own { store, names, workspaces, .. } = own;
+        let (node, tokens) = (config.node.clone(), Tokens::new(Arc::clone(&ship)));
+        let agents = Arc::new(Agents::new(&ship));
+        let creations = Creations::new(Arc::clone(&ship), asker.clone(), Arc::clone(&removals));
+        Ok(Self {
+            ship,
+            files,
+            node,
+            members,
+            removals,
+            creations,
+            asker,
+            diverged,
+            tokens,
+            agents,
+            data_dir,
+            store,
+            names,
+            workspaces,
+        })
     }
 
     /// Shares a record that this node's store has. The end of a session is not shared as a record: see [`Removals`].
@@ -143,6 +160,7 @@ impl Cluster {
                 // Not longer than the store is away: to claim it again, a store that came back empty needs the session's task.
                 Err(_) if self.ship.alone().waits() && self.ship.problem().is_some() => {}
                 Err(_) => {
+                    self.ship.tell(id, seq);
                     let reason = format!("no confirmation within {} s", SETTLE_WAIT.as_secs());
                     return Ok(Some(told::kept_here_only(&reason)));
                 }
@@ -179,6 +197,21 @@ impl Cluster {
         &self.members
     }
 
+    /// Tokens that all nodes accept.
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// What agents have on all nodes together.
+    pub(crate) fn agents(&self) -> &Arc<Agents> {
+        &self.agents
+    }
+
+    /// Sessions that this node and others continued in different ways.
+    pub(crate) fn diverged(&self) -> &Diverged {
+        &self.diverged
+    }
+
     /// Deletions that the shared store has not followed yet.
     pub(crate) fn removals(&self) -> &Arc<Removals> {
         &self.removals
@@ -204,12 +237,12 @@ impl Cluster {
         };
         match look {
             Look { found: None, .. } => Ok((Whereabouts::Here, false)),
-            Look { elsewhere: Some(node), .. } if node.url.is_empty() => Err(self.unreachable(id, &node.name)),
+            Look { elsewhere: Some(node), .. } if node.url.is_empty() => Err(unreachable(id, &node.name)),
             Look { elsewhere: Some(node), .. } => Ok((Whereabouts::There(shown(node)), false)),
             Look { found: Some(found), elsewhere: None, is_early } => {
                 let is_own = found.head.owner.node == self.node;
                 if !is_own && (found.lease.is_some() || is_early) {
-                    return Err(self.unreachable(id, holder(&found)));
+                    return Err(unreachable(id, holder(&found)));
                 }
                 if self.ship.is_draining() {
                     return Ok((Whereabouts::There(self.members.another().await?), false));
@@ -235,29 +268,18 @@ impl Cluster {
         }
     }
 
-    fn unreachable(&self, id: &SessionId, node: &str) -> OpError {
-        ClusterError::OwnerUnreachable { session_id: id.to_string(), node: node.to_owned() }.into()
-    }
-
-    fn request(&self, id: &SessionId, local: Option<&SessionState>, create: bool) -> Result<ClaimRequest, OpError> {
-        let mine = local.and_then(|state| state.claims.last()).filter(|claim| claim.node == self.node).cloned();
-        let ask = Ask { node: self.node.clone(), nonce: nonce()?, mine };
-        let agent = local.and_then(|state| state.meta.agent.clone());
-        Ok(ClaimRequest { session_id: id.clone(), ask, data_dir: self.data_dir.clone(), agent, create })
-    }
-
     /// Makes a session this node's, before it is used: claims it, and brings what this node and the shared store have of it
     /// together. Gives its state.
     pub(crate) async fn take(&self, id: &SessionId, local: Option<SessionState>) -> Result<SessionState, OpError> {
         if self.removals.is_waiting(id) {
             return Err(not_found(id));
         }
-        let request = self.request(id, local.as_ref(), false)?;
+        let request = self.asker.request(id, local.as_ref())?;
         let (nonce, alone) = (request.ask.nonce.clone(), self.ship.alone());
         let asked = self.ship.ask(move |tier| {
             let look = Look::at(tier, &request.session_id, &request.ask.node, &alone)?;
             let is_others = look.elsewhere.is_some() || look.is_early;
-            let claimed = if is_others { None } else { tier.claim(&request, LEASE)? };
+            let claimed = if is_others { None } else { tier.claim(&request, LEASE)?.ok() };
             Ok((look, claimed))
         });
         let (look, claimed) = match asked.await {
@@ -265,17 +287,17 @@ impl Cluster {
             Err(down) => return self.alone(id, local, nonce, down),
         };
         if let Some(node) = look.elsewhere {
-            return Err(self.unreachable(id, &node.name));
+            return Err(unreachable(id, &node.name));
         }
         if let Some(found) = look.found.as_ref().filter(|_| look.is_early) {
-            return Err(self.unreachable(id, holder(found)));
+            return Err(unreachable(id, holder(found)));
         }
         match claimed {
             None => {
                 self.names.remove(id);
                 Err(not_found(id))
             }
-            Some(Claimed::Held(by)) => Err(self.unreachable(id, &by.node)),
+            Some(Claimed::Held(by)) => Err(unreachable(id, &by.node)),
             Some(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => {
                 self.join(id, local, head, look.found).await
             }
@@ -294,14 +316,15 @@ impl Cluster {
             Some(state) => meet(&state.claims, state.seq, &head),
             None => meet(&Default::default(), 0, &head),
         };
+        let mut forks = found.as_ref().map(|found| found.forks.clone()).unwrap_or_default();
         let mut state = match (meeting, local) {
             (Meeting::Same | Meeting::TierLacks { .. }, Some(state)) => state,
             (Meeting::Same | Meeting::TierLacks { .. }, None) => return Err(not_found(id)),
             (Meeting::NodeLacks { .. }, local) => self.bring(id, local).await?,
             (Meeting::Apart { after }, local) => {
                 if let Some(state) = &local {
-                    tracing::warn!(session = %id, after, through = state.seq, "this node and the shared store have different records; this node's are kept as a removed session");
-                    arrive::set_aside(&self.store, state).await?;
+                    let kept = self.diverged.keep(state, after).await?;
+                    forks.extend(kept.filter(|kept| !forks.contains(kept)));
                 }
                 self.bring(id, None).await?
             }
@@ -320,6 +343,12 @@ impl Cluster {
             };
             self.arrive(&mut state, events)?;
             self.share_files(&state);
+        }
+        if !forks.is_empty() {
+            self.ship.know_forks(id, forks.clone());
+            self.arrive(&mut state, forks.iter().map(told::forked).collect())?;
+            self.ship.settle(id, state.seq).await;
+            self.diverged.recorded(id, forks).await;
         }
         Ok(state)
     }
@@ -396,7 +425,7 @@ impl Cluster {
                 let start = Start { claim, from, known: None, seq: state.seq };
                 self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
             }
-            Some(claim) => return Err(self.unreachable(id, &claim.node)),
+            Some(claim) => return Err(unreachable(id, &claim.node)),
             None => {
                 let claim = Claim { epoch: 1, node: self.node.clone(), nonce };
                 let start = Start { claim: claim.clone(), from: state.seq + 1, known: None, seq: state.seq };
@@ -412,14 +441,14 @@ impl Cluster {
     pub(crate) async fn reclaim(&self, state: &SessionState) -> bool {
         let id = &state.meta.session_id;
         let Some(mine) = self.ship.claim_of(id) else { return true };
-        let Ok(mut request) = self.request(id, Some(state), false) else { return true };
+        let Ok(mut request) = self.asker.request(id, Some(state)) else { return true };
         request.ask.mine = Some(mine.clone());
         let owner = mine.clone();
         let asked = self.ship.ask(move |tier| {
             // One that is another's by now is not taken from it.
             match tier.find(&request.session_id)?.filter(|found| found.head.owner != owner) {
                 Some(_) => Ok(None),
-                None => tier.claim(&request, LEASE),
+                None => Ok(tier.claim(&request, LEASE)?.ok()),
             }
         });
         match asked.await {
@@ -437,58 +466,15 @@ impl Cluster {
         }
     }
 
-    /// Claims the name of a session that is to be created. The caller records it and its owner.
-    pub(crate) async fn create(&self, id: &SessionId, agent: Option<&str>) -> Result<Creation, OpError> {
+    /// Claims the name of a session that is to be created, if its agent has fewer than `most`. The caller records it and its
+    /// owner.
+    pub(crate) async fn create(&self, id: &SessionId, agent: Option<&str>, most: u64) -> Result<Creation, OpError> {
         self.members.check_serving()?;
-        if self.removals.is_waiting(id) {
-            return Err(ClusterError::NameInUse { session_id: id.to_string() }.into());
-        }
-        let mut request = self.request(id, None, true)?;
-        request.agent = agent.map(str::to_owned);
-        let nonce = request.ask.nonce.clone();
-        let (claim, known) = match self.ship.ask(move |tier| tier.claim(&request, LEASE)).await {
-            Ok(Some(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head))) => (head.owner, Some(head.last)),
-            Ok(Some(Claimed::Held(by))) => return self.existing(id, &by).await,
-            Ok(None) => return Err(not_found(id)),
-            Err(_) => (Claim { epoch: 1, node: self.node.clone(), nonce }, None),
-        };
-        let start = Start { claim: claim.clone(), from: 2, known, seq: 0 };
-        self.ship.begin(id, start, |_| None);
-        Ok(Creation::Mine(claim))
+        self.creations.claim(id, agent, most).await
     }
-
-    /// A session that another node has, or is about to have.
-    async fn existing(&self, id: &SessionId, by: &Claim) -> Result<Creation, OpError> {
-        let deadline = tokio::time::Instant::now() + CREATE_WAIT;
-        loop {
-            let asked = id.clone();
-            let loaded = self.ship.ask(move |tier| tier.load(&asked)).await.map_err(away)?;
-            if let Some(state) = arrive::fold(id, None, &loaded.lines, |_| Ok(()))? {
-                return Ok(Creation::Exists(Box::new(state)));
-            }
-            if tokio::time::Instant::now() >= deadline {
-                return Err(self.unreachable(id, &by.node));
-            }
-            tokio::time::sleep(CREATE_PAUSE).await;
-        }
-    }
-}
-
-/// A record that stands for everything of a session up to its number.
-fn stands_for(state: &SessionState, from: u64, reason: &str) -> Record {
-    let event = Event::RecordsLost { from, reason: reason.to_owned(), state: Box::new(state.clone()) };
-    Record { session_id: state.meta.session_id.clone(), seq: state.seq, at: state.last_active_at, event }
 }
 
 /// The session is another node's.
 pub(crate) fn moved(id: &SessionId) -> OpError {
     ClusterError::Moved { session_id: id.to_string() }.into()
-}
-
-/// Random text that makes a claim unique.
-fn nonce() -> Result<String, OpError> {
-    let mut bytes = [0; 8];
-    let unavailable = |error: rustix::io::Errno| OpError::Internal { detail: error.to_string() };
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(unavailable)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

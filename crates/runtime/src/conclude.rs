@@ -45,6 +45,14 @@ impl Ended {
         }
     }
 
+    /// Takes what was typed at the command's terminal and that it did not read.
+    pub fn take_unread(&mut self) -> Vec<u8> {
+        match self {
+            Self::Reported(report) => std::mem::take(&mut report.unread),
+            Self::ShellGone { .. } | Self::NotStarted | Self::KilledWithSession => Vec::new(),
+        }
+    }
+
     /// Whether the command may have left processes running.
     pub fn may_have_forked(&self) -> bool {
         match self {
@@ -99,6 +107,8 @@ pub struct Stopped {
 pub struct ProcessLimits {
     /// For one session.
     pub session: u64,
+    /// For its agent, if it has one.
+    pub agent: Option<u64>,
     /// For the whole node.
     pub node: u64,
 }
@@ -114,6 +124,8 @@ pub struct Before {
     pub timeout: Duration,
     /// The limits that it reached, if it could not start all its processes.
     pub met_limits: Option<ProcessLimits>,
+    /// The bytes that the agent's processes may use, if some were killed because they used more.
+    pub out_of_memory: Option<u64>,
     /// The notice that the session is over its disk quota.
     pub over_disk: Option<Notice>,
     /// Processes that outlive the shell, if it ended.
@@ -148,7 +160,9 @@ pub fn conclude(before: Before, ended: Ended) -> Conclusion {
     if matches!(before.stopped, Some(Stopped { reason: StopReason::DaemonStops, .. })) {
         notices.push(notices::daemon_stopped());
     }
-    notices.extend(before.met_limits.map(|limits| notices::too_many_processes(limits.session, limits.node)));
+    let too_many = |limits: ProcessLimits| notices::too_many_processes(limits.session, limits.agent, limits.node);
+    notices.extend(before.met_limits.map(too_many));
+    notices.extend(before.out_of_memory.map(notices::out_of_memory));
     notices.extend(before.over_disk);
     match &ended {
         Ended::KilledWithSession => notices.push(notices::killed_with_session()),
@@ -190,6 +204,7 @@ impl Conclusion {
             changes: decide::changes(before, &delta),
             background_output: late,
             notices,
+            terminal: cell.terminal_events(),
         };
         (result, delta)
     }
@@ -233,6 +248,7 @@ mod tests {
             noexec: false,
             forked: false,
             late: Vec::new(),
+            unread: Vec::new(),
         }
     }
 
@@ -381,7 +397,7 @@ mod tests {
             (
                 "starts too many processes",
                 Before {
-                    met_limits: Some(ProcessLimits { session: 1, node: 2 }),
+                    met_limits: Some(ProcessLimits { session: 1, agent: None, node: 2 }),
                     ..stopped(StopReason::TooManyProcesses, 9)
                 },
                 reported(report(2)),

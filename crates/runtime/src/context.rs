@@ -3,7 +3,7 @@
 
 use crate::admission::Admission;
 use crate::checkpoints::Checkpoints;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, SharedFiles};
 use crate::counts::Counts;
 use crate::data_dir::DataDir;
 use crate::disk::Disk;
@@ -24,7 +24,8 @@ use crate::secrets::Secrets;
 use crate::services::{Services, Supervision};
 use crate::shells::Shells;
 use crate::thinning::Thinning;
-use shellkeep_session::{Notice, Record, SessionId, SessionState};
+use shellkeep_session::{Content, Event, Notice, Output, Record, SessionId, SessionState};
+use shellkeep_shared::UsedByAgent;
 use shellkeep_store::{AppendError, Store};
 use shellkeep_workspace::Workspaces;
 use std::fs::File;
@@ -94,11 +95,29 @@ impl SessionContext {
         appended
     }
 
+    /// What an agent has on all nodes together; `None` if there is one node, or the shared store is unreachable.
+    pub(crate) async fn used_by(&self, agent: &str) -> Option<UsedByAgent> {
+        self.cluster.as_ref()?.agents().used_by(agent).await
+    }
+
     /// A session's checkpoints changed: they are copied to where other nodes can read them, if there is such a place.
     pub(crate) fn share_files(&self, state: &SessionState) {
-        if let Some(files) = self.cluster.as_ref().and_then(|cluster| cluster.files()) {
+        if let Some(files) = self.shared_files() {
             files.offer(state);
         }
+    }
+
+    /// What nodes share of sessions' files, if there is a place for it.
+    pub(crate) fn shared_files(&self) -> Option<&Arc<SharedFiles>> {
+        self.cluster.as_ref()?.files()
+    }
+
+    /// A record was kept: the files that it names are copied to where other nodes can read them.
+    pub(crate) fn attach(&self, state: &SessionState, record: &Record) {
+        let Some(files) = self.shared_files() else { return };
+        let outputs = self.data_dir.outputs(&state.meta.session_id);
+        let named = attached(&record.event).into_iter().map(|(name, hash)| (outputs.join(name), hash));
+        files.attach(state, named.collect());
     }
 
     /// The node on which a record was made, if the session moved here since.
@@ -134,5 +153,21 @@ impl SessionContext {
         if let Ok(Err(error)) = synced {
             tracing::warn!(%error, "an output is not on disk yet");
         }
+    }
+}
+
+/// The files that a record names and that are written by then, each with its hash.
+fn attached(event: &Event) -> Vec<(String, String)> {
+    match event {
+        Event::RunFinished { run_id, result, .. } => {
+            let streams = [("stdout", &result.stdout), ("stderr", &result.stderr)];
+            let named = |(name, output): (&str, &Output)| Some((format!("{run_id}.{name}"), output.hash.clone()?));
+            streams.into_iter().filter_map(named).collect()
+        }
+        Event::AgentStateSaved { state, .. } => match &state.content {
+            Content::File { name, hash: Some(hash), .. } => vec![(name.clone(), hash.clone())],
+            Content::File { hash: None, .. } | Content::Inline(_) => Vec::new(),
+        },
+        _ => Vec::new(),
     }
 }

@@ -6,7 +6,7 @@ use crate::quotas::NodeQuotas;
 use crate::sync::lock;
 use shellkeep_session::{QuotaName, SessionId, Timestamp};
 use shellkeep_store::EndedSessions;
-use shellkeep_workspace::usage;
+use shellkeep_workspace::{Usage, usage};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,14 @@ use std::time::{Duration, SystemTime};
 
 /// A command that writes less than this between two measurements may be one that cleans up.
 const GROWTH: u64 = 1 << 20;
+/// The same for new files.
+const NEW_FILES: u64 = 1000;
 
 /// The disk usage of sessions, and which of them have ended.
 pub(crate) struct Disk {
     ended: EndedSessions,
     quotas: Arc<NodeQuotas>,
-    used: Mutex<HashMap<SessionId, u64>>,
+    used: Mutex<HashMap<SessionId, Usage>>,
 }
 
 /// A session's use of the disk, compared with its quota.
@@ -37,25 +39,35 @@ impl Disk {
         Self { ended: EndedSessions::of(data_dir.root()), quotas, used: Mutex::default() }
     }
 
-    fn used(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
+    fn used(&self) -> MutexGuard<'_, HashMap<SessionId, Usage>> {
         lock(&self.used)
     }
 
-    /// A session uses `bytes`.
-    pub(crate) fn measured(&self, id: &SessionId, bytes: u64) -> DiskUse {
-        let before = self.used().insert(id.clone(), bytes).unwrap_or(0);
-        match bytes > self.quotas.get(QuotaName::DiskBytesPerSession) {
-            true if bytes > before + GROWTH => DiskUse::OverAndGrowing,
-            true => DiskUse::Over,
-            false => DiskUse::Within,
+    /// A session uses this much.
+    pub(crate) fn measured(&self, id: &SessionId, usage: Usage) -> DiskUse {
+        let before = self.used().insert(id.clone(), usage).unwrap_or_default();
+        match self.quota_met(usage) {
+            Some(_) if usage.bytes > before.bytes + GROWTH || usage.files > before.files + NEW_FILES => {
+                DiskUse::OverAndGrowing
+            }
+            Some(_) => DiskUse::Over,
+            None => DiskUse::Within,
         }
     }
 
-    /// The quota and the usage of a session, if it is over the quota.
-    pub(crate) fn over_quota(&self, id: &SessionId) -> Option<(u64, u64)> {
-        let limit = self.quotas.get(QuotaName::DiskBytesPerSession);
+    fn quota_met(&self, usage: Usage) -> Option<(QuotaName, u64, u64)> {
+        let used = [(QuotaName::DiskBytesPerSession, usage.bytes), (QuotaName::FilesPerSession, usage.files)];
+        let over = |(name, used): (QuotaName, u64)| {
+            let limit = self.quotas.get(name);
+            (used > limit).then_some((name, limit, used))
+        };
+        used.into_iter().find_map(over)
+    }
+
+    /// The quota that a session is over, with its limit and what the session uses.
+    pub(crate) fn over_quota(&self, id: &SessionId) -> Option<(QuotaName, u64, u64)> {
         let used = self.used().get(id).copied();
-        used.filter(|&used| used > limit).map(|used| (limit, used))
+        used.and_then(|used| self.quota_met(used))
     }
 
     /// A session is gone.
@@ -88,8 +100,8 @@ impl Disk {
     }
 }
 
-/// The bytes of some directories together.
-pub(crate) fn measure(directories: &[PathBuf]) -> u64 {
+/// What some directories take together.
+pub(crate) fn measure(directories: &[PathBuf]) -> Usage {
     directories.iter().map(|directory| usage(directory)).sum()
 }
 

@@ -42,5 +42,5 @@ pub(crate) async fn begin(
         ctx.registry.ask(id, Message::View).await?;
     }
     let _ = ctx.settle(id, state.seq).await;
-    Ok(asleep(state))
+    Ok(asleep(state, &ctx.sandboxes))
 }

@@ -112,6 +112,7 @@ impl History {
             Moment::Time(time) => {
                 let (id, time) = (id.clone(), *time);
                 let found = self.recordings.read(&id, move |recording| moment::last_at(recording, time)).await?;
+                let time = time.strftime("%Y-%m-%d %H:%M:%S UTC");
                 found.ok_or_else(|| none(format!("session '{id}' did not exist at {time}; it was created later")))
             }
             Moment::Checkpoint(name) => Ok(self.checkpoint_named(id, name).await?.checkpoint.covers),
@@ -158,7 +159,7 @@ impl History {
                 format!("there is nothing to redo: session '{id}' has changed since its last undo, or there was none"),
             ),
         };
-        found.ok_or(OpError::Checkpoint(CheckpointError::NoSuchMoment { detail }))
+        found.ok_or(OpError::Checkpoint(CheckpointError::NothingToUndo { detail }))
     }
 
     /// The number of the record with which a run ended.

@@ -163,6 +163,11 @@ impl Housekeeping {
                     }
                 });
                 let _ = removing.await;
+                if let Some(files) = self.ctx.shared_files()
+                    && let Err(reason) = files.detach(id, names).await
+                {
+                    tracing::warn!(session = %id, reason, "outputs beyond the quota stay where nodes share them");
+                }
             }
             Err(error) => {
                 tracing::warn!(session = %id, %error, "outputs beyond the quota are kept until that can be recorded")
@@ -187,7 +192,7 @@ impl Housekeeping {
                 Some(ended_at) => {
                     let directories = directories_of(&self.ctx, &id);
                     let measuring = tokio::task::spawn_blocking(move || disk::measure(&directories));
-                    ended.push(Candidate { id, ended_at, bytes: measuring.await.unwrap_or(0) });
+                    ended.push(Candidate { id, ended_at, bytes: measuring.await.unwrap_or_default().bytes });
                 }
             }
         }

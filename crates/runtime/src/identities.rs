@@ -6,6 +6,7 @@ use crate::ops::{
     ConsoleRight, IssuedToken, NewBearer, NewToken, OpError, ReaderRole, TokenBearer, TokenError, TokenView,
 };
 use crate::sync::{lock, read, write};
+use crate::token_holders::TokenHolders;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use shellkeep_session::{SessionId, Timestamp, id};
@@ -164,6 +165,8 @@ pub struct Identities {
     records: Mutex<Vec<TokenRecord>>,
     /// Looked up by hash, and hashes compare in constant time: the time of a rejection reveals nothing about a secret.
     active: RwLock<HashMap<blake3::Hash, Active>>,
+    /// The agents of all tokens.
+    holders: Arc<TokenHolders>,
     /// The default of `may_restart`.
     may_restart: bool,
     /// Codes with which a browser gets a token.
@@ -182,8 +185,14 @@ impl Identities {
                     rejected"),
             }
         }
+        let holders = Arc::new(TokenHolders::of(&records));
         let (records, active) = (Mutex::new(records), RwLock::new(active));
-        Ok(Self { file, records, active, may_restart, codes: ConsoleCodes::default() })
+        Ok(Self { file, records, active, holders, may_restart, codes: ConsoleCodes::default() })
+    }
+
+    /// The agents that have or had a token.
+    pub(crate) fn holders(&self) -> Arc<TokenHolders> {
+        Arc::clone(&self.holders)
     }
 
     /// The token with this secret.
@@ -233,6 +242,7 @@ impl Identities {
         next.push(record.clone());
         self.file.save(&next).map_err(|error| unwritten(format!("no token was created: {error}")))?;
         *records = next;
+        self.holders.add(&record);
         write(&self.active).insert(hash, Active::new(&record));
         Ok(IssuedToken { token: view(&record), secret })
     }
@@ -262,6 +272,45 @@ impl Identities {
     /// All tokens, the oldest first.
     pub fn list(&self) -> Vec<TokenView> {
         self.records().iter().map(view).collect()
+    }
+
+    /// What is kept of all tokens.
+    pub(crate) fn kept(&self) -> Vec<TokenRecord> {
+        self.records().clone()
+    }
+
+    /// What is kept of one token.
+    pub(crate) fn kept_of(&self, id: &str) -> Option<TokenRecord> {
+        self.records().iter().find(|record| record.id == id).cloned()
+    }
+
+    /// Takes over what other nodes know: tokens that they created, and which they revoked. Returns those that are revoked from
+    /// now on. Waits for the disk; a file that cannot be written is written with the next change.
+    pub(crate) fn adopt(&self, others: Vec<TokenRecord>) -> Vec<String> {
+        let mut records = self.records();
+        let (mut revoked, mut is_changed) = (Vec::new(), false);
+        for other in others {
+            let Ok(hash) = blake3::Hash::from_hex(&other.hash) else { continue };
+            match records.iter_mut().find(|record| record.id == other.id) {
+                Some(known) if other.revoked_at.is_some() && known.revoked_at.is_none() => {
+                    known.revoked_at = other.revoked_at;
+                    write(&self.active).remove(&hash);
+                    revoked.push(other.id);
+                }
+                None if other.revoked_at.is_none() => {
+                    self.holders.add(&other);
+                    write(&self.active).insert(hash, Active::new(&other));
+                    records.push(other);
+                }
+                _ => continue,
+            }
+            is_changed = true;
+        }
+        forget_the_oldest(&mut records);
+        if is_changed && let Err(error) = self.file.save(&records) {
+            tracing::warn!(%error, "tokens of other nodes could not be saved; they are fetched again after a restart");
+        }
+        revoked
     }
 
     /// Revokes a token. From then on it is rejected, even if the file cannot be written; revoking it again retries the

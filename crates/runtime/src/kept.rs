@@ -1,6 +1,7 @@
 //! Files attached to records, compared with the hash in the record before they are returned. A file that matched is not
 //! read again until its metadata changes.
 
+use crate::cluster::SharedFiles;
 use crate::data_dir::DataDir;
 use crate::ops::{AgentStateView, MAX_EVENT_PAGE, OpError, RecordError};
 use crate::recordings::Recordings;
@@ -22,6 +23,8 @@ const MOST_REMEMBERED: usize = 1024;
 pub(crate) struct KeptFiles {
     data_dir: Arc<DataDir>,
     recordings: Arc<Recordings>,
+    /// Where other nodes put those of sessions that were theirs.
+    shared: Option<Arc<SharedFiles>>,
     checked: Arc<Checked>,
 }
 
@@ -67,8 +70,18 @@ fn stamp(metadata: &Metadata, sum: &FileSum) -> Stamp {
 
 impl KeptFiles {
     /// The files in `data_dir` that `recordings` name.
-    pub(crate) fn new(data_dir: Arc<DataDir>, recordings: Arc<Recordings>) -> Self {
-        Self { data_dir, recordings, checked: Arc::default() }
+    pub(crate) fn new(data_dir: Arc<DataDir>, recordings: Arc<Recordings>, shared: Option<Arc<SharedFiles>>) -> Self {
+        Self { data_dir, recordings, shared, checked: Arc::default() }
+    }
+
+    /// Brings a file that another node wrote, if this one does not have it. What cannot be brought is missing.
+    async fn fetch(&self, id: &SessionId, path: &Path, hash: Option<&str>) {
+        let (Some(shared), Some(hash)) = (&self.shared, hash) else { return };
+        if !path.exists()
+            && let Err(reason) = shared.fetch(id, hash, path).await
+        {
+            tracing::warn!(session = %id, reason, "a file of a session could not be brought from where nodes share them");
+        }
     }
 
     /// The current hash of an attached file: as recorded, or as a scrub left it. None if neither matches.
@@ -103,6 +116,7 @@ impl KeptFiles {
     /// Rejects an output that does not match its record.
     pub(crate) async fn check_output(&self, id: &SessionId, file: &Path, output: &Output) -> Result<(), OpError> {
         let Some(hash) = &output.hash else { return Ok(()) };
+        self.fetch(id, file, Some(hash)).await;
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let recorded = FileSum { bytes: output.kept, hash: hash.clone() };
         match self.sum_in_force(id, &name, recorded).await? {
@@ -150,6 +164,7 @@ impl KeptFiles {
             Content::File { name, bytes, hash } => (name, bytes, hash),
         };
         let path = self.data_dir.outputs(id).join(&name);
+        self.fetch(id, &path, hash.as_deref()).await;
         let read = tokio::task::spawn_blocking(move || {
             let read = state_file::read(&path, length, hash.as_deref());
             (read, path)

@@ -27,6 +27,7 @@
 //! - [`masking`]: masking secrets before anything is stored.
 //! - [`notices`]: the sentences a model reads when something was lost or limited.
 //! - [`recover`]: what an earlier daemon left behind.
+//! - [`past_sessions`]: sessions that only history has.
 //! - `shares`, `work`: limits per caller, and turns for work that keeps a processor busy.
 //! - `user_path`: looks at paths that callers name.
 //! - [`crash`]: named points at which a test may kill the daemon.
@@ -61,11 +62,13 @@ mod lifetime;
 mod live_runs;
 pub mod masking;
 mod names;
+mod network;
 mod node_limits;
 pub mod notices;
 pub mod ops;
 pub mod output;
 pub mod page;
+pub mod past_sessions;
 mod pending;
 pub mod pool;
 mod quotas;
@@ -87,6 +90,7 @@ mod stored;
 pub mod stream;
 mod sync;
 mod thinning;
+mod token_holders;
 pub mod translate;
 mod user_path;
 pub mod validate;
@@ -99,17 +103,19 @@ pub use console_codes::CODE_LIFETIME;
 pub use disk::Reclaim;
 pub use engine::{
     ClusterOps, Engine, EngineConfig, EventStream, ExportStream, FileOps, FleetChange, FleetStream, FromSession, Guest,
-    HOLD_LIMIT, Hold, HoldOps, IdentityOps, KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunOps,
-    SandboxOps, ServiceOps, StartError, Visitor,
+    HOLD_LIMIT, Hold, HoldOps, IdentityOps, KEEP_DELETED, LogStream, MAX_WAIT, NodeOps, OnStop, RecordOps, RunListOps,
+    RunOps, SandboxOps, ServiceOps, StartError, Visitor,
 };
 pub use hang_up::{Attached, HangUp, attached};
 pub use identities::{Revocation, Scope};
 pub use masking::RecordConfig;
 pub use ops::*;
+pub use past_sessions::{PastEvents, PastPart, PastSession, PastSessions};
 pub use resume::stream::ResumeStream;
-pub use sandboxes::SandboxConfig;
+pub use sandboxes::{AGENTS_DEFAULT, SandboxConfig};
 pub use shares::{Full, Lent, Limits, Share};
 pub use shellkeep_shared::WhenAlone;
 pub use shellkeep_store::AuditEntry;
 pub use shellkeep_store::DeletedSession;
+pub use shellkeep_store::{SessionFilter, SessionOrder};
 pub use stream::RunStream;

@@ -2,7 +2,7 @@
 
 use crate::cell::{RunCell, RunControl};
 use crate::sync::lock;
-use shellkeep_session::{RunId, SessionId};
+use shellkeep_session::{RunId, RunKey, SessionId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -60,6 +60,18 @@ impl LiveRuns {
         runs.sort_by_key(|(_, cell)| cell.started);
         runs.truncate(limit);
         runs
+    }
+
+    /// The runs that have not ended of those that `wanted` selects by their session and the record of their start.
+    pub(crate) fn keys(&self, wanted: impl Fn(&SessionId, u64) -> bool) -> Vec<RunKey> {
+        let cells = self.cells();
+        let wanted = cells.iter().filter(|((id, _), cell)| !cell.is_finished() && wanted(id, cell.seq));
+        let key = |id: &SessionId, cell: &RunCell| RunKey {
+            started_at: cell.started_at,
+            session_id: id.clone(),
+            seq: cell.seq,
+        };
+        wanted.map(|((id, _), cell)| key(id, cell)).collect()
     }
 
     /// Kills the runs of the sessions that `wanted` selects, in the background too.

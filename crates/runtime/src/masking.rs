@@ -112,6 +112,12 @@ pub struct SessionMask {
     redactor: Redactor,
 }
 
+/// Input that contains no secret. One that does is dropped: with the secret masked it would be another command.
+pub fn without_secrets(input: Vec<u8>, mask: Option<&SessionMask>) -> Vec<u8> {
+    let is_masked = |mask: &SessionMask| mask.redactor().redact(&input) != input;
+    if mask.is_some_and(is_masked) { Vec::new() } else { input }
+}
+
 impl SessionMask {
     /// Checks what a command changed; returns whether there is a new secret.
     pub fn learn(&mut self, delta: &ShellDelta) -> bool {

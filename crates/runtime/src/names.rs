@@ -4,16 +4,57 @@ use crate::ops::{OpError, SessionError};
 use crate::recover::Known;
 use crate::sync::lock;
 use shellkeep_session::SessionId;
-use std::collections::HashSet;
-use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 /// The names of all sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    known: Mutex<Known>,
+    known: Mutex<Counted>,
     /// Names of forks that are being created.
     forking: Mutex<HashSet<SessionId>>,
+}
+
+/// The names, and how many each agent has.
+#[derive(Debug, Default)]
+struct Counted {
+    owners: Known,
+    by_agent: HashMap<Arc<str>, u64>,
+}
+
+impl Counted {
+    fn insert(&mut self, id: SessionId, agent: Option<Arc<str>>) {
+        if let Some(agent) = &agent {
+            *self.by_agent.entry(Arc::clone(agent)).or_default() += 1;
+        }
+        let before = self.owners.insert(id, agent);
+        self.uncount(before);
+    }
+
+    fn remove(&mut self, id: &SessionId) {
+        let before = self.owners.remove(id);
+        self.uncount(before);
+    }
+
+    fn uncount(&mut self, owner: Option<Option<Arc<str>>>) {
+        let Some(agent) = owner.flatten() else { return };
+        if let Some(count) = self.by_agent.get_mut(&agent) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_agent.remove(&agent);
+            }
+        }
+    }
+}
+
+/// Whether a name was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Added {
+    New,
+    /// It was there.
+    Known,
+    /// Its agent has this many sessions, which is all it may have.
+    Full(u64),
 }
 
 /// A name that is reserved for a fork until this is dropped.
@@ -31,53 +72,69 @@ impl Drop for ReservedName {
 impl Names {
     /// The names that a store knows.
     pub(crate) fn new(known: Known) -> Self {
-        Self { known: Mutex::new(known), forking: Mutex::default() }
+        let mut counted = Counted::default();
+        known.into_iter().for_each(|(id, agent)| counted.insert(id, agent));
+        Self { known: Mutex::new(counted), forking: Mutex::default() }
     }
 
     /// How many sessions there are.
     pub(crate) fn count(&self) -> usize {
-        lock(&self.known).len()
+        lock(&self.known).owners.len()
     }
 
     /// Whether there is a session with this name.
     pub(crate) fn contains(&self, id: &SessionId) -> bool {
-        lock(&self.known).contains_key(id)
+        lock(&self.known).owners.contains_key(id)
     }
 
     /// Of two names, which belong to the agent. One lock and two lookups, whatever the answer.
     pub(crate) fn are_of(&self, agent: &str, ids: [Option<&SessionId>; 2]) -> [bool; 2] {
         let known = lock(&self.known);
-        let is_own = |id: &SessionId| known.get(id).is_some_and(|owner| owner.as_deref() == Some(agent));
+        let is_own = |id: &SessionId| known.owners.get(id).is_some_and(|owner| owner.as_deref() == Some(agent));
         ids.map(|id| id.is_some_and(is_own))
     }
 
     /// The agent that a session belongs to.
     pub(crate) fn agent_of(&self, id: &SessionId) -> Option<Arc<str>> {
-        lock(&self.known).get(id).cloned().flatten()
+        lock(&self.known).owners.get(id).cloned().flatten()
+    }
+
+    /// All of them, in no order.
+    pub(crate) fn all(&self) -> Vec<SessionId> {
+        lock(&self.known).owners.keys().cloned().collect()
     }
 
     /// An agent's sessions, in no order.
     pub(crate) fn of_agent(&self, agent: &str) -> Vec<SessionId> {
         let known = lock(&self.known);
-        known.iter().filter(|(_, owner)| owner.as_deref() == Some(agent)).map(|(id, _)| id.clone()).collect()
+        known.owners.iter().filter(|(_, owner)| owner.as_deref() == Some(agent)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Adds a name if it is new and `store` succeeds. Both are atomic: a caller that finds the name also finds the
-    /// session. Returns whether it was new.
+    /// How many sessions an agent has.
+    pub(crate) fn count_of(&self, agent: &str) -> u64 {
+        lock(&self.known).by_agent.get(agent).copied().unwrap_or(0)
+    }
+
+    /// Adds a name if it is new, its agent has fewer than `most`, and `store` succeeds. All of it is atomic: a caller that
+    /// finds the name also finds the session.
     pub(crate) fn add_new<E>(
         &self,
         id: &SessionId,
         agent: Option<Arc<str>>,
+        most: u64,
         store: impl FnOnce() -> Result<(), E>,
-    ) -> Result<bool, E> {
-        match lock(&self.known).entry(id.clone()) {
-            Entry::Occupied(_) => Ok(false),
-            Entry::Vacant(entry) => {
-                store()?;
-                entry.insert(agent);
-                Ok(true)
-            }
+    ) -> Result<Added, E> {
+        let mut known = lock(&self.known);
+        if known.owners.contains_key(id) {
+            return Ok(Added::Known);
         }
+        let count = agent.as_ref().and_then(|agent| known.by_agent.get(agent)).copied().unwrap_or(0);
+        if count >= most {
+            return Ok(Added::Full(count));
+        }
+        store()?;
+        known.insert(id.clone(), agent);
+        Ok(Added::New)
     }
 
     /// Adds the name of a fork that is complete.
@@ -105,4 +162,26 @@ impl Names {
 /// The answer about a session that does not exist.
 pub(crate) fn not_found(id: &SessionId) -> OpError {
     OpError::Session(SessionError::NotFound { session_id: id.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_counted_by_agent() {
+        let names = Names::new(Known::from([(SessionId::parse("old").unwrap(), Some("a".into()))]));
+        let add = |id: &str, agent: &str, most| {
+            names.add_new(&SessionId::parse(id).unwrap(), Some(agent.into()), most, || Ok::<(), ()>(())).unwrap()
+        };
+        assert_eq!(add("old", "a", 9), Added::Known);
+        assert_eq!(add("s1", "a", 2), Added::New);
+        assert_eq!(add("s2", "a", 2), Added::Full(2));
+        assert_eq!(add("s2", "b", 2), Added::New);
+        names.add(&SessionId::parse("s1").unwrap(), Some("b".into()));
+        names.remove(&SessionId::parse("old").unwrap());
+        assert_eq!((names.count_of("a"), names.count_of("b")), (0, 2));
+        let failed = names.add_new(&SessionId::parse("s3").unwrap(), Some("a".into()), 9, || Err(()));
+        assert_eq!((failed, names.count_of("a")), (Err(()), 0));
+    }
 }

@@ -2,11 +2,12 @@
 
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
+use crate::names::Names;
 use crate::ops::{LimitChangeView, OpError, QuotaChanges};
 use crate::pool::Pool;
 use crate::quotas::NodeQuotas;
 use crate::services::Services;
-use shellkeep_process::{CageFactory, Limits};
+use shellkeep_process::{CageFactory, Limits, machine};
 use shellkeep_session::{Limit, LimitChange, LimitName, QuotaName, Quotas};
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ pub(crate) struct NodeLimits {
     pub(crate) pool: Arc<Pool>,
     pub(crate) services: Arc<Services>,
     pub(crate) factory: Arc<CageFactory>,
+    pub(crate) names: Arc<Names>,
     /// Commands that may run whatever the pressure is.
     pub(crate) min_running: usize,
 }
@@ -33,6 +35,7 @@ impl NodeLimits {
         match name {
             QuotaName::LiveShells => limit.min(self.adaptive.limit(LimitName::LiveShells)),
             QuotaName::Services => self.services.limit(),
+            QuotaName::MemoryBytesPerAgent => memory_limit(&self.quotas),
             _ => limit,
         }
     }
@@ -43,6 +46,8 @@ impl NodeLimits {
             (QuotaName::ServicesPerAgent, Some(agent)) => {
                 Some(self.services.list(|seen| seen.agent() == Some(agent)).len() as u64)
             }
+            (QuotaName::ProcessesPerAgent, Some(agent)) => Some(self.factory.count_of(agent)),
+            (QuotaName::SessionsPerAgent, Some(agent)) => Some(self.names.count_of(agent)),
             (_, Some(_)) => None,
             (QuotaName::Processes, None) => Some(self.factory.count()),
             (QuotaName::Services, None) => Some(self.services.used() as u64),
@@ -121,7 +126,18 @@ pub(crate) fn count(quotas: &NodeQuotas, name: QuotaName) -> usize {
     usize::try_from(quotas.get(name)).unwrap_or(usize::MAX)
 }
 
-/// The limits of processes that the quotas set.
+/// What processes may use, as the quotas say.
 pub(crate) fn process_limits(quotas: &NodeQuotas) -> Limits {
-    Limits { per_cage: quotas.get(QuotaName::SessionProcesses), node: quotas.get(QuotaName::Processes) }
+    Limits {
+        per_cage: quotas.get(QuotaName::SessionProcesses),
+        per_party: quotas.get(QuotaName::ProcessesPerAgent),
+        node: quotas.get(QuotaName::Processes),
+        memory_per_party: memory_limit(quotas),
+    }
+}
+
+/// How much memory the processes of an agent may use. Some is left for others whatever the quota is.
+pub(crate) fn memory_limit(quotas: &NodeQuotas) -> u64 {
+    let quota = quotas.get(QuotaName::MemoryBytesPerAgent);
+    quota.min(machine::memory_bytes().map_or(u64::MAX, |all| all / 4 * 3))
 }

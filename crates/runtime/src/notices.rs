@@ -1,5 +1,9 @@
 //! The sentences that a caller reads when something was lost or limited. All in one place, so that they read alike.
 
+mod limits;
+
+pub use limits::{out_of_memory, over_disk, too_many_processes};
+
 use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;
 use shellkeep_process::{ExitStatus, Fact, LiveShell, Report};
@@ -31,7 +35,7 @@ fn enumerate(items: &[String]) -> String {
 
 /// The processes that a shell has started and that are alive.
 pub fn processes(shell: &LiveShell) -> Vec<String> {
-    let named = |pid: u32| format!("{pid} `{}`", shorten(&proc::command_line(pid)));
+    let named = |pid: u32| format!("{} `{}`", proc::own_number(pid), shorten(&proc::command_line(pid)));
     shell.others().iter().map(|stat| named(stat.pid)).collect()
 }
 
@@ -181,17 +185,6 @@ pub fn daemon_stopped() -> Notice {
     )
 }
 
-/// The command reached the process limit.
-pub fn too_many_processes(session: u64, node: u64) -> Notice {
-    notice(
-        NoticeCode::ProcessLimit,
-        format!(
-            "The command reached the process limit ({session} per session, {node} per node), and what it left running was \
-             killed. Run fewer processes in parallel; if this session ran few, retry later."
-        ),
-    )
-}
-
 /// The host restarted, ended or deleted the session.
 pub fn killed_with_session() -> Notice {
     notice(
@@ -315,21 +308,6 @@ pub fn data_gone(problem: &str) -> Notice {
     notice(NoticeCode::StoreFailed, format!("This result may be lost: {problem}."))
 }
 
-/// The session is over its disk quota.
-pub fn over_disk(limit: u64, used: u64) -> Notice {
-    let mib = |bytes: u64| bytes >> 20;
-    notice(
-        NoticeCode::DiskQuota,
-        format!(
-            "This session uses {} MiB of disk space; its limit is {} MiB. Commands that write more are killed, and no \
-                service can be \
-             started. Delete what you do not need (`du -sh *` shows where it is).",
-            mib(used),
-            mib(limit)
-        ),
-    )
-}
-
 /// Some files are not in the last checkpoint.
 pub fn files_left_out(first: &[LeftOut], total: u64) -> Notice {
     let named = list(first, total, |left| format!("{} ({})", left.path.to_text(), left.reason));
@@ -424,16 +402,17 @@ pub fn agent_state_gone(version: u64) -> Notice {
     )
 }
 
-/// The session is a fork.
-pub fn forked(from: &SessionId, at: u64, services: &[String]) -> Notice {
+/// The session is a fork, of how the other was then if a moment was named.
+pub fn forked(from: &SessionId, moment: Option<&str>, services: &[String]) -> Notice {
     let services = match services {
         [] => String::new(),
         names => format!(" Its services do not run here ({}); start those you need.", names.join(", ")),
     };
+    let moment = moment.map_or_else(String::new, |moment| format!(" as it was {moment}"));
     notice(
         NoticeCode::ShellReplaced,
         format!(
-            "This session is a fork of '{from}' at record {at}, with its own copy of the files in another directory.{services}"
+            "This session is a fork of '{from}'{moment}, with its own copy of the files in another directory.{services}"
         ),
     )
 }

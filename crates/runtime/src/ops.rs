@@ -7,12 +7,15 @@ mod files;
 mod files_reason;
 mod hint;
 mod hold;
+mod keys;
 mod kv;
 mod node;
 mod records;
 mod resume;
+mod run_list;
 mod sandbox;
 mod service;
+mod session_query;
 mod terminal;
 mod workspace_file;
 
@@ -25,12 +28,15 @@ pub use files::*;
 pub use files_reason::FilesReason;
 pub use hint::Hint;
 pub use hold::*;
+pub use keys::*;
 pub use kv::*;
 pub use node::*;
 pub use records::*;
 pub use resume::*;
+pub use run_list::*;
 pub use sandbox::*;
 pub use service::*;
+pub use session_query::SessionQuery;
 pub use shellkeep_store::{ConsoleRight, ReaderRole, TokenBearer};
 pub use terminal::*;
 pub use workspace_file::*;
@@ -61,10 +67,6 @@ pub const DEFAULT_TOOL: &str = "run_command";
 pub const MAX_COMMAND: usize = 16 << 20;
 /// Longest `stdin` a call may carry.
 pub const MAX_STDIN: usize = 16 << 20;
-/// Maximum number of runs per page.
-pub const MAX_RUN_PAGE: usize = 1000;
-/// Bytes of a command's text in a list, so that a page of long scripts stays a page.
-pub const MAX_LISTED_COMMAND: usize = 4096;
 /// Maximum number of bytes per page of output.
 pub const MAX_OUTPUT_PAGE: u64 = 16 << 20;
 
@@ -113,14 +115,16 @@ pub struct SessionView {
     pub seq: u64,
     /// Who deleted it and when, if its agent did.
     pub deleted: Option<DeletedSession>,
-    /// Who holds it, if somebody does. A list does not say.
+    /// Who holds it, if somebody does.
     pub hold: Option<HeldBy>,
+    /// How far its processes are confined; none are left of a deleted session.
+    pub sandbox: Option<Sandbox>,
 }
 
 /// One page of sessions.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SessionPage {
-    /// Ordered by name.
+    /// In the order that was asked for. There may be fewer than asked for although there is a next page.
     pub sessions: Vec<SessionView>,
     /// Where the next page starts, if there is one: pass it as `after`.
     pub next: Option<SessionId>,
@@ -231,6 +235,8 @@ pub struct RunView {
     pub changes: Changes,
     /// Late output of earlier background jobs.
     pub background_output: Option<ByteString>,
+    /// What was typed at its terminal and that it did not read, while that is known. Empty if the terminal did not echo.
+    pub unread_input: Vec<u8>,
     pub notices: Vec<Notice>,
     /// The id of the agent's token that requested it; none for the host.
     pub by: Option<String>,
@@ -243,47 +249,7 @@ pub struct RunDetail {
     pub command: ByteString,
     /// When it started.
     pub started_at: Timestamp,
-}
-
-/// A run in a list, without its output.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunSummary {
-    pub run_id: RunId,
-    /// Number of the record of its end. While it runs, of its start.
-    pub seq: u64,
-    /// The text; the beginning of it, if it is longer than [`MAX_LISTED_COMMAND`].
-    pub command: ByteString,
-    /// Bytes of the whole text.
-    pub command_bytes: usize,
-    pub status: RunStatus,
-    /// Exit code, once it has one.
-    pub exit_code: Option<i32>,
-    /// The signal that ended it, without `SIG`.
-    pub signal: Option<String>,
-    /// When it started.
-    pub started_at: Timestamp,
-    /// Wall time, so far if it still runs.
-    pub duration: Duration,
-    /// The session's working directory afterwards, once it has ended.
-    pub cwd: Option<ByteString>,
-    /// Whether it runs in the background.
-    pub background: bool,
-    /// Bytes it wrote to standard output.
-    pub stdout_bytes: u64,
-    /// Bytes it wrote to standard error.
-    pub stderr_bytes: u64,
-    /// The idempotency key.
-    pub request_id: Option<String>,
-    /// The id of the agent's token that requested it; none for the host.
-    pub by: Option<String>,
-}
-
-/// A page of runs, newest first.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunPage {
-    pub runs: Vec<RunSummary>,
-    /// Where the next page starts, if there is one: pass it as `before`.
-    pub next: Option<RunId>,
+    pub origin: Origin,
 }
 
 /// A stream of a run in a result.

@@ -18,6 +18,8 @@ use std::sync::Arc;
 pub const INLINE_BYTES: usize = 64 << 10;
 /// Last bytes kept of a stream that exceeded its quota.
 const TAIL_BYTES: usize = 64 << 10;
+/// The newest text of a terminal: all that may wait, and enough before it to recognise a secret such as a private key.
+const RECENT: usize = shellkeep_redact::Stream::MAX_HELD + (4 << 10);
 
 /// Where a stream goes when it grows. Most never do, so the name is made only then.
 #[derive(Debug, Clone)]
@@ -60,6 +62,34 @@ pub struct OutputLog {
 struct Mask {
     stream: shellkeep_redact::Stream,
     out: Vec<u8>,
+    /// For a terminal: what shows the line that waits.
+    recent: Option<Recent>,
+}
+
+/// The newest text, as it was written.
+struct Recent {
+    redactor: Redactor,
+    bytes: Vec<u8>,
+}
+
+impl Mask {
+    fn push(&mut self, bytes: &[u8]) {
+        self.stream.push(bytes, &mut self.out);
+        if let Some(recent) = &mut self.recent {
+            recent.bytes.extend_from_slice(bytes);
+            let excess = recent.bytes.len().saturating_sub(RECENT);
+            recent.bytes.drain(..excess);
+        }
+    }
+
+    /// What waits, masked as far as it can be told by now.
+    fn ahead(&self) -> Option<Vec<u8>> {
+        let recent = self.recent.as_ref()?;
+        let given = recent.bytes.len().checked_sub(self.stream.held())?;
+        let (shown, all) =
+            (recent.redactor.redact(&recent.bytes[..given]), recent.redactor.redact_beginning(&recent.bytes));
+        all.strip_prefix(shown.as_slice()).map(<[u8]>::to_vec)
+    }
 }
 
 impl fmt::Debug for Mask {
@@ -71,8 +101,22 @@ impl fmt::Debug for Mask {
 impl OutputLog {
     /// An empty stream that may keep `limit` bytes, in a file when they are many.
     pub fn new(place: OutputFile, limit: u64, redactor: Option<&Redactor>) -> Self {
-        let mask = redactor.map(|redactor| Box::new(Mask { stream: redactor.stream(), out: Vec::new() }));
+        let mask = redactor.map(|redactor| Box::new(Mask { stream: redactor.stream(), out: Vec::new(), recent: None }));
         Self { total: 0, kept: 0, limit, memory: Vec::new(), place, file: None, summer: None, tail: None, mask }
+    }
+
+    /// The same for a terminal, where a prompt is an incomplete line that must be seen.
+    pub fn of_terminal(place: OutputFile, limit: u64, redactor: Option<&Redactor>) -> Self {
+        let mut log = Self::new(place, limit, redactor);
+        if let (Some(mask), Some(redactor)) = (&mut log.mask, redactor) {
+            mask.recent = Some(Recent { redactor: redactor.clone(), bytes: Vec::new() });
+        }
+        log
+    }
+
+    /// What a terminal shows after `seen` bytes and is not kept yet, because it may be masked when more arrives.
+    pub fn ahead(&self, seen: u64) -> Option<Vec<u8>> {
+        self.mask.as_ref().filter(|_| self.kept == seen && self.tail.is_none())?.ahead()
     }
 
     /// Takes what the command wrote.
@@ -80,7 +124,7 @@ impl OutputLog {
         match self.mask.take() {
             None => self.keep(bytes),
             Some(mut mask) => {
-                mask.stream.push(bytes, &mut mask.out);
+                mask.push(bytes);
                 self.keep(&mask.out);
                 mask.out.clear();
                 self.mask = Some(mask);
@@ -91,7 +135,7 @@ impl OutputLog {
     /// The command has ended: an incomplete line is final.
     pub fn end(&mut self) {
         if let Some(mask) = self.mask.take() {
-            let Mask { stream, mut out } = *mask;
+            let Mask { stream, mut out, .. } = *mask;
             stream.finish(&mut out);
             self.keep(&out);
         }
@@ -303,7 +347,7 @@ mod tests {
     fn a_masked_stream_holds_back_what_may_be_half_a_secret() {
         let (_directory, mut log) = log(1 << 20);
         let redactor = Redactor::new(&Default::default()).unwrap().with_secrets(["horse-battery"]).unwrap();
-        log.mask = Some(Box::new(Mask { stream: redactor.stream(), out: Vec::new() }));
+        log.mask = Some(Box::new(Mask { stream: redactor.stream(), out: Vec::new(), recent: None }));
         for piece in ["one\na hor", "se-bat", "tery b", "\nno end horse-"] {
             log.append(piece.as_bytes());
             assert!(!log.read(0, 100).unwrap().windows(5).any(|part| part == b"horse"));
@@ -312,6 +356,36 @@ mod tests {
         log.end();
         assert_eq!(log.read(0, 100).unwrap(), b"one\na *** b\nno end ***");
         assert_eq!(log.record().total, 22);
+    }
+
+    #[test]
+    fn a_terminal_shows_a_prompt_and_no_beginning_of_a_secret() {
+        let (directory, _) = log(0);
+        let redactor = Redactor::new(&Default::default()).unwrap().with_secrets(["horse-battery"]).unwrap();
+        let place =
+            OutputFile { directory: directory.path().into(), run_id: RunId::from_seq(1), stream: Stream::Stdout };
+        let mut log = OutputLog::of_terminal(place, 1 << 20, Some(&redactor));
+        let cases = [
+            ("hi\r\nname? ", "name? "),
+            ("hor", "name? "),
+            ("se-", "name? "),
+            ("x", "name? horse-x"),
+            (" horse-batter", "name? horse-x "),
+            ("y!", "name? horse-x ***!"),
+        ];
+        for (piece, shown) in cases {
+            log.append(piece.as_bytes());
+            assert_eq!(log.read(0, 100).unwrap(), b"hi\r\n", "only whole lines are kept");
+            assert_eq!(String::from_utf8(log.ahead(log.kept()).unwrap()).unwrap(), shown, "after {piece:?}");
+        }
+        log.append(b"\r\n");
+        assert_eq!(log.ahead(log.kept()), Some(Vec::new()));
+        // A full-screen program writes no line breaks.
+        let drawn = "\x1b[1;1Hword ".repeat(1000);
+        log.append(drawn.as_bytes());
+        let mut all = log.read(0, 1 << 20).unwrap();
+        all.extend(log.ahead(log.kept()).unwrap());
+        assert_eq!(String::from_utf8(all).unwrap(), format!("hi\r\nname? horse-x ***!\r\n{drawn}"));
     }
 
     #[test]

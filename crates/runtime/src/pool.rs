@@ -6,6 +6,7 @@ mod trouble;
 use crate::admission::{FairNotify, Notified};
 use crate::sync::lock;
 use shellkeep_process::{CageFactory, LiveShell, StartError, Zygote};
+use shellkeep_session::Sandbox;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,6 +19,8 @@ use trouble::Trouble;
 #[derive(Debug)]
 pub struct PooledShell {
     pub shell: LiveShell,
+    /// How far it is confined; not at all while it has no session.
+    pub sandbox: Sandbox,
     _place: PoolSlot,
 }
 
@@ -130,10 +133,11 @@ impl Pool {
         self.places.taken.load(Ordering::SeqCst)
     }
 
-    /// A shell if one is spare or the quota allows another; `None` if every place is taken. Shortly after a start failed
-    /// no other is tried; the answer is the reason of the one that failed.
-    pub async fn try_take(&self) -> Result<Option<PooledShell>, NoShell> {
-        let spare = self.spares().pop();
+    /// A shell for a session of this agent, if one is spare or the quota allows another; `None` if every place is taken.
+    /// Shortly after a start failed no other is tried; the answer is the reason of the one that failed. Shells of an agent
+    /// are born among its processes, so spares are for sessions without one.
+    pub async fn try_take(&self, agent: Option<&str>) -> Result<Option<PooledShell>, NoShell> {
+        let spare = if agent.is_none() { self.spares().pop() } else { None };
         if spare.is_some() {
             self.places.news.wanted.notify_one();
             return Ok(spare);
@@ -142,15 +146,35 @@ impl Pool {
             return Err(reason);
         }
         match self.places.take() {
-            Some(place) => self.start(place).await.map(Some),
+            Some(place) => self.start(place, agent).await.map(Some),
+            None => self.instead_of_a_spare(agent).await,
+        }
+    }
+
+    /// Where spares have taken the last places, one of them goes.
+    async fn instead_of_a_spare(&self, agent: Option<&str>) -> Result<Option<PooledShell>, NoShell> {
+        let is_gone = self.spares().pop().is_some();
+        match self.places.take().filter(|_| is_gone) {
+            Some(place) => self.start(place, agent).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// How many processes an agent may have.
+    pub fn processes_per_agent(&self) -> u64 {
+        self.factory.limits().per_party
+    }
+
+    /// How many processes an agent has, if that is as many as it may have.
+    pub fn full(&self, agent: &str) -> Option<u64> {
+        let count = self.factory.count_of(agent);
+        (count >= self.processes_per_agent()).then_some(count)
     }
 
     /// Starts a shell to check that it works, and stops it.
     pub async fn probe(&self) -> Result<(), StartError> {
         let Some(place) = self.places.take() else { return Ok(()) };
-        self.launch(place).await.map(drop)
+        self.launch(place, None).await.map(drop)
     }
 
     /// Why a command waits for a shell although the quota allows more: the last failed start.
@@ -177,8 +201,8 @@ impl Pool {
         self.places.news.freed.notify_one();
     }
 
-    async fn start(&self, place: PoolSlot) -> Result<PooledShell, NoShell> {
-        match self.launch(place).await {
+    async fn start(&self, place: PoolSlot, agent: Option<&str>) -> Result<PooledShell, NoShell> {
+        match self.launch(place, agent).await {
             Ok(pooled) => {
                 if self.places.trouble.is_over() {
                     // One waiter may take the next shell, and so on until all have one or a start fails again.
@@ -190,16 +214,16 @@ impl Pool {
         }
     }
 
-    async fn launch(&self, mut place: PoolSlot) -> Result<PooledShell, StartError> {
+    async fn launch(&self, mut place: PoolSlot, agent: Option<&str>) -> Result<PooledShell, StartError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shell-{}-{number}", std::process::id());
-        let shell = self.zygote.shell(self.scratch.join(&name), self.factory.cage(&name)).await?;
+        let shell = self.zygote.shell(self.scratch.join(&name), self.factory.cage_of(agent, &name)).await?;
         metrics::counter!("shellkeep_shells_started_total").increment(1);
         if shell.origin().is_forked {
             metrics::counter!("shellkeep_shells_forked_total").increment(1);
         }
         place.was_used = true;
-        Ok(PooledShell { shell, _place: place })
+        Ok(PooledShell { shell, sandbox: Sandbox::None, _place: place })
     }
 
     /// Keeps spares ready for as long as the pool lives. After a failed start it pauses, and then lets one waiter try
@@ -227,7 +251,7 @@ impl Pool {
             return false;
         }
         let Some(place) = self.places.take() else { return false };
-        if let Ok(pooled) = self.start(place).await {
+        if let Ok(pooled) = self.start(place, None).await {
             self.spares().push(pooled);
             self.places.news.freed.notify_one();
         }

@@ -2,12 +2,12 @@
 //! recording of a session that its agent deleted is read in the same way.
 
 use crate::data_dir::DataDir;
-use crate::names::Names;
+use crate::names::{Names, not_found};
 use crate::ops::{OpError, RecordError, SearchNext};
 use crate::stored::read_error;
 use crate::work::{SEARCH_TIME, Work};
 use shellkeep_record::{Budget, ReadError, Recording, SessionKey};
-use shellkeep_session::SessionId;
+use shellkeep_session::{SessionId, Timestamp};
 use shellkeep_store::Store;
 use shellkeep_store::deleted::{self, DeletedSession};
 use std::path::PathBuf;
@@ -89,15 +89,44 @@ impl Recordings {
         self.read_within(id, Some(SEARCH_TIME), read).await
     }
 
+    /// The same for a stream of events, which is never refused its turn.
+    pub(crate) async fn search_in_stream<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, OpError> {
+        let asked = Timestamp::now();
+        let (agent, directory) = (self.names.agent_of(id), self.flush(id).await?);
+        let reading = move |budget: &Budget| read(&Recording::open(&directory)?.within(budget.clone()));
+        match self.work.in_turn(agent.as_deref(), Some(SEARCH_TIME), reading).await? {
+            Ok(read) => Ok(read),
+            Err(error) => Err(self.refused(id, asked, error).await),
+        }
+    }
+
     async fn read_within<T: Send + 'static>(
         &self,
         id: &SessionId,
         time: Option<Duration>,
         read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, OpError> {
+        let asked = Timestamp::now();
         let (agent, directory) = (self.names.agent_of(id), self.flush(id).await?);
         let reading = move |budget: &Budget| read(&Recording::open(&directory)?.within(budget.clone()));
-        self.work.short(agent.as_deref(), time, reading).await?.map_err(|error| unreadable(id, error))
+        match self.work.short(agent.as_deref(), time, reading).await? {
+            Ok(read) => Ok(read),
+            Err(error) => Err(self.refused(id, asked, error).await),
+        }
+    }
+
+    /// A recording that cannot be read, or a session that was deleted since `asked`, even if its name is used again.
+    async fn refused(&self, id: &SessionId, asked: Timestamp, error: ReadError) -> OpError {
+        let is_same = match self.store.load(id).await {
+            Ok(found) => found.is_some_and(|state| state.meta.created_at < asked),
+            Err(_) => true,
+        };
+        let is_there = self.deleted(id).is_some() || (self.names.contains(id) && is_same);
+        if is_there { unreadable(id, error) } else { not_found(id) }
     }
 }
 

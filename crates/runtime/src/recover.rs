@@ -104,6 +104,7 @@ pub fn nothing_known() -> RunResult {
         changes: Default::default(),
         background_output: None,
         notices: Vec::new(),
+        terminal: None,
     }
 }
 

@@ -19,6 +19,8 @@ use tokio::time::timeout;
 
 /// How long a task that dropped an answer may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a session that is to leave may take to end what it runs.
+const LEAVING: Duration = Duration::from_secs(10);
 
 /// Starts the task of a session. Fails when the engine is gone.
 pub(crate) type Spawn =
@@ -189,6 +191,17 @@ impl Registry {
                 Err(error)
             }
         }
+    }
+
+    /// Does something with a session that sleeps, or is about to, while nobody can wake it. `None` if it stays awake.
+    pub(crate) async fn while_asleep<T>(&self, id: &SessionId, work: impl Future<Output = T>) -> Option<T> {
+        if let Some(mailbox) = self.mailbox(id) {
+            let _ = timeout(LEAVING, mailbox.closed()).await;
+        }
+        let line = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
+        let waking = Waking { registry: self, id, line };
+        let _mine = waking.line.lock().await;
+        if self.is_awake(id) { None } else { Some(work.await) }
     }
 
     /// Takes a session out if `may_leave`. A writer takes a sender under the same lock, so no message can come

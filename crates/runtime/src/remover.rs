@@ -50,6 +50,8 @@ impl Remover {
         }
         // Last: a new session of this name must not find anything of the old one.
         self.names.remove(&deletion.id);
+        // Until now a follower that looked could find the session.
+        self.store.followers().changed(&deletion.id);
     }
 
     async fn remove_here(&self, deletion: &Deletion) {

@@ -9,9 +9,9 @@ use crate::ops::{OnTimeout, Stream, TerminalSize};
 use crate::pool::PooledShell;
 use crate::screen::watched::WatchedScreen;
 use rustix::process::Signal;
-use shellkeep_process::Progress;
 use shellkeep_process::cage::gone;
 use shellkeep_process::stdio::Writer;
+use shellkeep_process::{LimitsMet, Progress};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,7 @@ pub struct Running {
     /// Ends it when its caller disconnects.
     hang_up: Option<HangUp>,
     stopping: Option<Stopping>,
-    met_limit: bool,
+    met: LimitsMet,
     /// How it ended, while what it left running is being killed.
     ended: Option<Ended>,
     /// Its right to run. A command in the background has none: it no longer belongs to the session.
@@ -111,7 +111,7 @@ impl Running {
             on_timeout,
             hang_up: None,
             stopping: None,
-            met_limit: false,
+            met: LimitsMet::default(),
             ended: None,
             ticket: None,
         }
@@ -142,9 +142,9 @@ impl Running {
         Some(Stopped { reason, signal: if stage == Stage::Polite { polite } else { Signal::KILL.as_raw() } })
     }
 
-    /// Whether it could not start all the processes it wanted.
-    pub fn met_process_limit(&self) -> bool {
-        self.met_limit
+    /// The limits that its processes met.
+    pub fn limits_met(&self) -> LimitsMet {
+        self.met
     }
 
     /// Stops it at its timeout instead of moving it to the background.
@@ -210,8 +210,10 @@ impl Running {
 
     /// The command ended. One that was stopped, or reached the process limit, leaves nothing running.
     fn on_ended(&mut self, ended: Ended) -> RunEvent {
-        self.met_limit = ended.may_have_forked() && self.pooled.shell.hit_process_limit();
-        if self.stopping.is_none() && !self.met_limit {
+        if ended.may_have_forked() {
+            self.met = self.pooled.shell.limits_met();
+        }
+        if self.stopping.is_none() && !self.met.processes {
             return RunEvent::Ended(ended);
         }
         if self.stopping.is_none() {

@@ -4,15 +4,30 @@
 //! temporary files and its `PATH`, is filled in whenever a shell, a service or an agent starts, so a session can be
 //! tightened, forked, rewound or moved to another node without changing its variables.
 
+use crate::network::{Gate, Refused};
 use crate::ops::{OpError, SandboxPlaces, SandboxSource, SandboxSupport, SandboxView, SessionError};
-use shellkeep_process::{Confinement, Fence, FenceSpec, Gap, NoFence, Own, Proof};
+use crate::sync::lock;
+use crate::token_holders::TokenHolders;
+use shellkeep_process::{
+    Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoRoom, Own, Proof, RoomNetwork, RoomSpec,
+};
 use shellkeep_session::shell::{ShellState, Value, Variable};
-use shellkeep_session::{ByteString, Sandbox, SessionId, SessionState};
+use shellkeep_session::{AllowedHost, ByteString, Network, Sandbox, SessionId, SessionState};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
+use tokio::sync::mpsc;
 
+/// How far sessions of agents with tokens are confined at least, unless the host says otherwise.
+pub const AGENTS_DEFAULT: Sandbox = Sandbox::Fence;
+/// What is said of a sandbox that agents with tokens cannot do without.
+const AGENTS_NEED_IT: &str =
+    ". Agents with tokens need it, unless the host starts the daemon with `--sandbox-agents none`";
+/// What a room with a list of hosts reads to find its resolver.
+const RESOLVER: &str = "nameserver 127.0.0.1\n";
 /// Directories of users, which are not part of the system wherever they are.
 const HOMES: [&str; 2] = ["/home", "/root"];
 
@@ -21,6 +36,13 @@ const HOMES: [&str; 2] = ["/home", "/root"];
 pub struct SandboxConfig {
     /// How far, at least; a session may be confined more tightly.
     pub least: Sandbox,
+    /// How far sessions of agents with tokens, at least. With none it is [`AGENTS_DEFAULT`], and a machine that does not
+    /// support that refuses their commands; a machine that does not support what is set here refuses to start.
+    pub agents: Option<Sandbox>,
+    /// The network of sessions in rooms.
+    pub network: Network,
+    /// What rooms without the machine's network may connect to.
+    pub hosts: Vec<AllowedHost>,
     /// What confined sessions may read in addition to the system.
     pub read: Vec<PathBuf>,
     /// What they may read and write in addition to their own directories.
@@ -33,11 +55,31 @@ pub struct SandboxConfig {
 #[derive(Debug)]
 pub(crate) struct Sandboxes {
     least: Sandbox,
+    /// How far sessions of these agents are confined at least.
+    agents: Sandbox,
+    holders: Arc<TokenHolders>,
     /// Where confined sessions have their homes.
     root: PathBuf,
     /// Variables of the daemon that do not make sense inside.
     given: Given,
     fence: Result<Held, NoFence>,
+    rooms: Rooms,
+}
+
+/// The rooms of a node.
+#[derive(Debug)]
+struct Rooms {
+    network: Network,
+    /// Why there are none, if that was found out.
+    unavailable: Option<NoRoom>,
+    /// The hosts that they may connect to, if there are any.
+    gate: Option<Gate>,
+    /// What the gate refuses, until somebody takes it.
+    refused: Mutex<Option<mpsc::Receiver<Refused>>>,
+    /// What programs inside read to find the gate's resolver.
+    resolver: PathBuf,
+    /// What the processes of each session share, for as long as one of them lives.
+    shared: Mutex<HashMap<SessionId, Weak<Namespaces>>>,
 }
 
 /// A fence that was tried.
@@ -64,19 +106,27 @@ struct Home {
     home: PathBuf,
     tmp: PathBuf,
     rescue: PathBuf,
+    /// On which the root of a room is mounted.
+    root: PathBuf,
 }
 
 /// What confines one shell, service or agent.
 #[derive(Debug)]
 pub(crate) struct Confined {
     pub(crate) confinement: Confinement,
+    pub(crate) sandbox: Sandbox,
     /// Where a shell leaves a result that it cannot send.
     pub(crate) rescue: PathBuf,
 }
 
 impl Sandboxes {
     /// Tries out what this machine supports. Blocks for a few milliseconds.
-    pub(crate) fn new(config: &SandboxConfig, data: &Path, environment: &[(Vec<u8>, Vec<u8>)]) -> Self {
+    pub(crate) fn new(
+        config: &SandboxConfig,
+        data: &Path,
+        environment: &[(Vec<u8>, Vec<u8>)],
+        holders: Arc<TokenHolders>,
+    ) -> Self {
         let value = |name: &[u8]| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         let mut given =
             Given { home: value(b"HOME"), tmp: value(b"TMPDIR"), path: value(b"PATH"), readable_path: None };
@@ -91,24 +141,31 @@ impl Sandboxes {
         if let Ok(held) = &fence {
             given.readable_path = given.path.as_ref().map(|path| readable(path, &held.fence));
         }
-        Self { least: config.least, root: data.join("homes"), given, fence }
+        let rooms = Rooms::new(config, fence.as_ref().map(|held| &held.fence), data);
+        let agents = config.least.max(config.agents.unwrap_or(AGENTS_DEFAULT));
+        Self { least: config.least, agents, holders, root: data.join("homes"), given, fence, rooms }
     }
 
-    /// How far every session is confined at least.
-    pub(crate) fn least(&self) -> Sandbox {
-        self.least
+    /// How far every session of an agent, or of none, is confined at least.
+    pub(crate) fn least_of(&self, agent: Option<&str>) -> Sandbox {
+        if agent.is_some_and(|agent| self.holders.contains(agent)) { self.agents } else { self.least }
     }
 
     /// How far a session is confined.
     pub(crate) fn of(&self, state: &SessionState) -> Sandbox {
-        self.least.max(state.sandbox)
+        self.least_of(state.meta.agent.as_deref()).max(state.sandbox)
+    }
+
+    /// How far sessions of agents with tokens are confined at least, and whether this machine supports that.
+    pub(crate) fn support_of_agents(&self) -> SandboxSupport {
+        self.support_of(self.agents)
     }
 
     /// Whether this machine can confine a session so far; otherwise why not.
     pub(crate) fn check(&self, sandbox: Sandbox) -> Result<(), OpError> {
-        match (sandbox, &self.fence) {
-            (Sandbox::None, _) | (_, Ok(_)) => Ok(()),
-            (sandbox, Err(why)) => Err(unavailable(sandbox, why)),
+        match self.support_of(sandbox).unavailable {
+            Some(reason) => Err(self.unavailable(sandbox, &reason)),
+            None => Ok(()),
         }
     }
 
@@ -118,15 +175,18 @@ impl Sandboxes {
     }
 
     fn support_of(&self, sandbox: Sandbox) -> SandboxSupport {
-        match (sandbox, &self.fence) {
-            (Sandbox::None, _) => SandboxSupport { sandbox, unavailable: None, missing: Vec::new() },
-            (_, Ok(held)) => SandboxSupport { sandbox, unavailable: None, missing: held.missing.clone() },
-            (_, Err(why)) => SandboxSupport { sandbox, unavailable: Some(why.to_string()), missing: Vec::new() },
-        }
+        let (unavailable, missing) = match (sandbox, &self.fence) {
+            (Sandbox::None, _) => (None, Vec::new()),
+            (Sandbox::Fence, Ok(held)) => (None, held.missing.clone()),
+            // A room that holds has none of the gaps of a fence.
+            (Sandbox::Room, Ok(_)) => (self.rooms.unavailable.as_ref().map(NoRoom::to_string), Vec::new()),
+            (_, Err(why)) => (Some(why.to_string()), Vec::new()),
+        };
+        SandboxSupport { sandbox, unavailable, missing }
     }
 
     /// What confines a process of a session that is about to start; none if nothing does. Makes its directories. Looks at
-    /// its workspace, which may be on a disk that does not answer.
+    /// its workspace, which may be on a disk that does not answer, and for a room starts a small program and waits for it.
     pub(crate) fn confine(
         &self,
         id: &SessionId,
@@ -136,15 +196,35 @@ impl Sandboxes {
         if sandbox.is_none() {
             return Ok(None);
         }
-        let held = self.fence.as_ref().map_err(|why| unavailable(sandbox, why))?;
+        let held = self.fence.as_ref().map_err(|why| self.unavailable(sandbox, why))?;
+        self.check(sandbox)?;
         let own = self.home(id);
-        let confinement = own
-            .make()
-            .and_then(|()| held.fence.around(Own { writable: &[workspace, &own.home, &own.tmp], rescue: &own.rescue }));
+        let paths = Own { workspace, home: &own.home, tmp: &own.tmp, rescue: &own.rescue };
+        let confinement = own.make().and_then(|()| match sandbox {
+            Sandbox::Room => {
+                let resolver = self.rooms.gate.as_ref().map(|_| self.rooms.resolver.as_path());
+                let with = RoomSpec { root: &own.root, resolver };
+                held.fence.room(paths, with, self.rooms.namespaces(id)?)
+            }
+            Sandbox::None | Sandbox::Fence => held.fence.around(paths),
+        });
         match confinement {
-            Ok(confinement) => Ok(Some(Confined { confinement, rescue: own.rescue })),
-            Err(error) => Err(unavailable(sandbox, &error)),
+            Ok(confinement) => Ok(Some(Confined { confinement, sandbox, rescue: own.rescue })),
+            Err(error) => Err(self.unavailable(sandbox, &error)),
         }
+    }
+
+    /// A service of this session was taken over, and is in a room that shares these.
+    pub(crate) fn take_over(&self, id: &SessionId, namespaces: &Arc<Namespaces>) {
+        let namespaces = self.rooms.keep(id, Arc::clone(namespaces));
+        if let Some(Err(error)) = self.rooms.gate.as_ref().map(|gate| gate.open(id, &namespaces)) {
+            tracing::warn!(session = %id, %error, "a service that was taken over reaches no hosts");
+        }
+    }
+
+    /// What rooms are refused. Once.
+    pub(crate) fn take_refused(&self) -> Option<mpsc::Receiver<Refused>> {
+        lock(&self.rooms.refused).take()
     }
 
     /// A session's shell as it is inside its sandbox.
@@ -197,23 +277,77 @@ impl Sandboxes {
                 write: write.collect(),
             }
         });
-        SandboxView { session_id, sandbox, set_by, unavailable, missing, places }
+        let is_room = sandbox == Sandbox::Room;
+        let network = is_room.then_some(self.rooms.network);
+        let hosts = self.rooms.gate.as_ref().filter(|_| is_room).map(Gate::hosts).unwrap_or_default().to_vec();
+        SandboxView { session_id, sandbox, set_by, unavailable, missing, network, hosts, places }
+    }
+
+    /// This machine does not support a sandbox.
+    fn unavailable(&self, sandbox: Sandbox, reason: &dyn std::fmt::Display) -> OpError {
+        let is_of_agents = sandbox > self.least && sandbox <= self.agents;
+        let agents = if is_of_agents { AGENTS_NEED_IT } else { "" };
+        OpError::Session(SessionError::SandboxUnavailable { sandbox, reason: format!("{reason}{agents}") })
     }
 
     fn home(&self, id: &SessionId) -> Home {
         let own = self.root.join(id.as_str());
-        Home { home: own.join("home"), tmp: own.join("tmp"), rescue: own.join("rescue") }
+        Home { home: own.join("home"), tmp: own.join("tmp"), rescue: own.join("rescue"), root: own.join("root") }
     }
 }
 
 impl Home {
     fn make(&self) -> io::Result<()> {
-        [&self.home, &self.tmp, &self.rescue].into_iter().try_for_each(std::fs::create_dir_all)
+        [&self.home, &self.tmp, &self.rescue, &self.root].into_iter().try_for_each(std::fs::create_dir_all)
     }
 }
 
-fn unavailable(sandbox: Sandbox, reason: &dyn std::fmt::Display) -> OpError {
-    OpError::Session(SessionError::SandboxUnavailable { sandbox, reason: reason.to_string() })
+impl Rooms {
+    /// Tries to break out of one, if there is a fence to put into it.
+    fn new(config: &SandboxConfig, fence: Result<&Fence, &NoFence>, data: &Path) -> Self {
+        let (network, resolver) = (config.network, data.join("scratch/resolv.conf"));
+        let has_gate = network == Network::None && !config.hosts.is_empty();
+        let gate = has_gate.then(|| Gate::new(config.hosts.clone()));
+        let written = gate.as_ref().map_or(Ok(()), |_| std::fs::write(&resolver, RESOLVER));
+        let proof = fence
+            .map_err(|why| NoRoom::Fence(why.clone()))
+            .and_then(|fence| fence.prove_room(room_network(network), &data.join("scratch")));
+        let written = written.map_err(|error| NoRoom::NotMade(format!("{}: {error}", resolver.display())));
+        let (gate, refused) = gate.unzip();
+        let (refused, shared) = (Mutex::new(refused), Mutex::default());
+        Self { network, unavailable: proof.and(written).err(), gate, refused, resolver, shared }
+    }
+
+    /// What the processes of a session share, made if none of them lives.
+    fn namespaces(&self, id: &SessionId) -> io::Result<Arc<Namespaces>> {
+        let live = lock(&self.shared).get(id).and_then(Weak::upgrade);
+        match live {
+            Some(namespaces) => Ok(namespaces),
+            None => {
+                let namespaces = Arc::new(Namespaces::new(room_network(self.network))?);
+                self.gate.as_ref().map_or(Ok(()), |gate| gate.open(id, &namespaces))?;
+                Ok(self.keep(id, namespaces))
+            }
+        }
+    }
+
+    /// Remembers what a session shares, and gives it; that of another process that was quicker comes first.
+    fn keep(&self, id: &SessionId, namespaces: Arc<Namespaces>) -> Arc<Namespaces> {
+        let mut shared = lock(&self.shared);
+        if let Some(other) = shared.get(id).and_then(Weak::upgrade) {
+            return other;
+        }
+        shared.retain(|_, namespaces| namespaces.strong_count() > 0);
+        shared.insert(id.clone(), Arc::downgrade(&namespaces));
+        namespaces
+    }
+}
+
+fn room_network(network: Network) -> RoomNetwork {
+    match network {
+        Network::None => RoomNetwork::Own,
+        Network::Full => RoomNetwork::Host,
+    }
 }
 
 fn scalar<'a>(shell: &'a ShellState, name: &str) -> Option<&'a Vec<u8>> {

@@ -5,7 +5,7 @@ mod rows;
 pub mod sequences;
 pub mod watched;
 
-use crate::ops::{ScreenCursor, ScreenRow, TerminalSize};
+use crate::ops::{Key, ScreenCursor, ScreenRow, TerminalSize};
 use avt::{ScreenKind, Terminal};
 use sequences::{Scanner, Sequence};
 use shellkeep_redact::Redactor;
@@ -86,6 +86,13 @@ impl Screen {
     /// What to write to the program as the terminal's answers.
     pub fn take_answers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.answers)
+    }
+
+    /// What the keys send, as the program asked for it.
+    pub fn sent_by(&self, keys: &[Key]) -> Vec<u8> {
+        let (application, mut sent) = (self.terminal.cursor_key_app_mode(), Vec::new());
+        keys.iter().for_each(|key| key.send(application, &mut sent));
+        sent
     }
 
     /// Grows with every change.

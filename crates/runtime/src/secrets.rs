@@ -68,8 +68,13 @@ impl Secrets {
         }
         known.values.extend(secrets_of(&shell));
         self.remember(id, known.clone());
+        self.masker_of(id, known.values)
+    }
+
+    /// What masks these values, and what is masked in every session.
+    pub(crate) fn masker_of(&self, id: &SessionId, values: BTreeSet<Vec<u8>>) -> Result<Masker, OpError> {
         let registered = self.masking.secrets().iter().map(|secret| secret.as_bytes());
-        let all = registered.chain(known.values.iter().map(Vec::as_slice));
+        let all = registered.chain(values.iter().map(Vec::as_slice));
         let redactor = self.masking.redactor().with_secrets(all);
         // An error is better than a page with unmasked secrets.
         let redactor = redactor.map_err(|error| {

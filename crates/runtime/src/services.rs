@@ -3,6 +3,7 @@
 //! recorded by the session's actor.
 
 mod activity;
+mod forward;
 mod idle;
 mod ready;
 mod supervise;
@@ -13,6 +14,8 @@ pub(crate) use supervise::{Begin, Supervision, end_of};
 
 use crate::adaptive::Adaptive;
 use crate::background::Background;
+use crate::cluster::Agents;
+use crate::cluster::agents::counted_as;
 use crate::disk::Disk;
 use crate::masking::Masking;
 use crate::ops::{QuotaMet, STOP_GRACE, ServiceView};
@@ -20,11 +23,12 @@ use crate::quotas::NodeQuotas;
 use crate::sync::lock;
 use activity::Activity;
 use shellkeep_process::CageFactory;
-use shellkeep_process::ports::SocketTable;
+use shellkeep_process::ports::SocketTables;
 use shellkeep_process::proc::Stat;
 use shellkeep_process::service::log::ServiceLog;
 use shellkeep_session::service::Ready;
-use shellkeep_session::{LimitName, QuotaName, Service, ServiceId, ServiceStatus, SessionId, Timestamp};
+use shellkeep_session::{LimitName, QuotaName, RunId, Service, ServiceId, ServiceStatus, SessionId, Timestamp};
+use shellkeep_shared::{AgentService, CountedService};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -75,6 +79,8 @@ pub struct Supervised {
     orders: mpsc::Sender<Order>,
     facts: watch::Sender<Service>,
     activity: Mutex<Activity>,
+    /// That it counts on all nodes, until it has ended.
+    counted: Mutex<Option<CountedService>>,
 }
 
 /// Who to notify of a new service.
@@ -99,12 +105,23 @@ pub(crate) struct Entry {
 }
 
 /// A quota that is used up.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct QuotaHit {
     quota: QuotaName,
     limit: u64,
     used: u64,
+    /// The agent's services on all nodes, if they were counted there.
+    counted: Vec<AgentService>,
 }
+
+impl QuotaHit {
+    fn here(quota: QuotaName, limit: u64, used: u64) -> Self {
+        Self { quota, limit, used, counted: Vec::new() }
+    }
+}
+
+/// Room for a command in the background. Where nodes share a store, it is counted until this is dropped.
+pub(crate) struct Room(pub(crate) Option<CountedService>);
 
 /// The services that run.
 pub(crate) struct Services {
@@ -120,6 +137,8 @@ pub(crate) struct Services {
     pub(crate) disk: Arc<Disk>,
     /// What masks their views.
     pub(crate) masking: Arc<Masking>,
+    /// What agents have on all nodes, if there are several.
+    pub(crate) agents: Option<Arc<Agents>>,
     /// By name.
     pub(crate) live: Mutex<HashMap<Name, Arc<Supervised>>>,
 }
@@ -130,13 +149,36 @@ impl Services {
     }
 
     /// Adds a new service, or returns the quota that is used up. Counting and adding are atomic.
-    pub(crate) fn reserve(&self, entry: Entry) -> Result<Reserved, QuotaHit> {
-        let check = |quota, limit, used| if used >= limit { Err(QuotaHit { quota, limit, used }) } else { Ok(()) };
-        if let Some((limit, used)) = self.disk.over_quota(&entry.session_id) {
-            return Err(QuotaHit { quota: QuotaName::DiskBytesPerSession, limit, used });
+    pub(crate) async fn reserve(&self, entry: Entry) -> Result<Reserved, QuotaHit> {
+        let counted = self.count(entry.agent.as_deref(), &entry.session_id, &entry.service_id).await?;
+        self.reserve_here(entry, counted)
+    }
+
+    /// Counts a service of an agent on all nodes, if there are several.
+    async fn count(
+        &self,
+        agent: Option<&str>,
+        session_id: &SessionId,
+        service_id: &ServiceId,
+    ) -> Result<Option<CountedService>, QuotaHit> {
+        let service = counted_as(agent, session_id, service_id);
+        let Some((agents, service)) = self.agents.as_ref().zip(service) else { return Ok(None) };
+        let (quota, limit) = (QuotaName::ServicesPerAgent, self.quotas.get(QuotaName::ServicesPerAgent));
+        let counted = agents.count(service, limit).await;
+        counted.map(Some).map_err(|counted| QuotaHit { quota, limit, used: counted.len() as u64, counted })
+    }
+
+    fn reserve_here(&self, entry: Entry, counted: Option<CountedService>) -> Result<Reserved, QuotaHit> {
+        let check = |quota, limit, used| if used >= limit { Err(QuotaHit::here(quota, limit, used)) } else { Ok(()) };
+        if let Some((quota, limit, used)) = self.disk.over_quota(&entry.session_id) {
+            return Err(QuotaHit::here(quota, limit, used));
         }
         check(QuotaName::Processes, self.quotas.get(QuotaName::Processes), self.factory.count())?;
         let agent = entry.agent.as_deref();
+        if let Some(agent) = agent {
+            let limit = self.quotas.get(QuotaName::ProcessesPerAgent);
+            check(QuotaName::ProcessesPerAgent, limit, self.factory.count_of(agent))?;
+        }
         let in_background = self.background.of(agent, &entry.session_id).len();
         let all_in_background = self.background.count();
         let mut live = self.live();
@@ -145,7 +187,7 @@ impl Services {
         check(QuotaName::ServicesPerAgent, self.quotas.get(QuotaName::ServicesPerAgent), of_agent)?;
         let all = (live.values().filter(|seen| seen.is_live()).count() + all_in_background) as u64;
         check(QuotaName::Services, self.limit(), all)?;
-        Ok(enter(&mut live, entry))
+        Ok(enter(&mut live, entry, counted))
     }
 
     /// An error that lists the caller's services, the most idle first.
@@ -153,14 +195,26 @@ impl Services {
         let mut services = self.views(self.list(|seen| seen.is_of(agent, session_id))).await;
         services.extend(self.background.of(agent, session_id));
         services.sort_by_key(|view| view.last_active_at);
-        let QuotaHit { quota, limit, used } = hit;
-        Box::new(QuotaMet { quota, limit, used, agent: agent.map(str::to_owned), services })
+        let QuotaHit { quota, limit, used, counted } = hit;
+        let is_here = |counted: &AgentService| {
+            services
+                .iter()
+                .any(|view| (&view.session_id, &view.service_id) == (&counted.session_id, &counted.service_id))
+        };
+        let elsewhere = counted.into_iter().filter(|counted| !is_here(counted));
+        let elsewhere = elsewhere.map(|counted| (counted.session_id, counted.service_id)).collect();
+        Box::new(QuotaMet { quota, limit, used, agent: agent.map(str::to_owned), services, elsewhere })
     }
 
-    /// Whether one more command of this agent may move to the background.
-    pub(crate) fn has_room_in_background(&self, agent: Option<&str>, id: &SessionId) -> bool {
+    /// Room for one more command of this agent in the background, if there is some.
+    pub(crate) async fn room_in_background(&self, agent: Option<&str>, id: &SessionId, run: &RunId) -> Option<Room> {
         let of_agent = self.list(|seen| seen.is_of(agent, id)).len() + self.background.of(agent, id).len();
-        (of_agent as u64) < self.quotas.get(QuotaName::ServicesPerAgent) && (self.used() as u64) < self.limit()
+        if of_agent as u64 >= self.quotas.get(QuotaName::ServicesPerAgent) || self.used() as u64 >= self.limit() {
+            return None;
+        }
+        // A run's id is also a valid service id.
+        let counted = self.count(agent, id, &ServiceId::parse(run.as_str()).ok()?).await;
+        counted.ok().map(Room)
     }
 
     /// Most services that the node may run now.
@@ -175,7 +229,9 @@ impl Services {
 
     /// Enters a service that runs already.
     pub(crate) fn adopt(&self, entry: Entry) -> Reserved {
-        enter(&mut self.live(), entry)
+        let service = counted_as(entry.agent.as_deref(), &entry.session_id, &entry.service_id);
+        let counted = self.agents.as_ref().zip(service).map(|(agents, service)| agents.keep_counting(service));
+        enter(&mut self.live(), entry, counted)
     }
 
     /// One that runs.
@@ -235,8 +291,8 @@ impl Services {
     pub(crate) async fn views(&self, services: Vec<Arc<Supervised>>) -> Vec<ServiceView> {
         let looked = self.with_members(services).await;
         let reading = tokio::task::spawn_blocking(move || {
-            let mut table: Option<SocketTable> = None;
-            looked.iter().map(|(seen, members)| live_view(seen, members, &mut table)).collect::<Vec<_>>()
+            let mut tables = SocketTables::default();
+            looked.iter().map(|(seen, members)| live_view(seen, members, &mut tables)).collect::<Vec<_>>()
         });
         let views = reading.await.unwrap_or_default();
         views.into_iter().map(|view| self.masking.service(view)).collect()
@@ -260,7 +316,7 @@ impl Services {
     }
 }
 
-fn enter(live: &mut HashMap<Name, Arc<Supervised>>, entry: Entry) -> Reserved {
+fn enter(live: &mut HashMap<Name, Arc<Supervised>>, entry: Entry, counted: Option<CountedService>) -> Reserved {
     let (sender, orders) = mpsc::channel(ORDERS);
     let name = (entry.session_id.clone(), entry.service_id.clone());
     let seen = Arc::new(Supervised {
@@ -271,6 +327,7 @@ fn enter(live: &mut HashMap<Name, Arc<Supervised>>, entry: Entry) -> Reserved {
         orders: sender,
         facts: watch::Sender::new(entry.service),
         activity: Mutex::new(Activity::begin(entry.now)),
+        counted: Mutex::new(counted),
     });
     live.insert(name, Arc::clone(&seen));
     Reserved { seen, orders }
@@ -316,19 +373,24 @@ impl Supervised {
         }
     }
 
+    /// It has ended: other nodes may start one in its place.
+    async fn uncount(&self) {
+        let counted = lock(&self.counted).take();
+        if let Some(counted) = counted {
+            counted.end().await;
+        }
+    }
+
     fn activity(&self) -> MutexGuard<'_, Activity> {
         lock(&self.activity)
     }
 }
 
-fn live_view(seen: &Supervised, members: &[Stat], table: &mut Option<SocketTable>) -> ServiceView {
+fn live_view(seen: &Supervised, members: &[Stat], tables: &mut SocketTables) -> ServiceView {
     let service = seen.facts();
     let mut view = stored_view(&seen.session_id, seen.agent(), &seen.service_id, &service, &seen.directory);
     let pids: Vec<u32> = members.iter().map(|stat| stat.pid).collect();
-    if table.is_none() {
-        *table = pids.first().and_then(|&pid| SocketTable::read(pid).ok());
-    }
-    view.ports = table.as_ref().map(|table| table.of(&pids).listening).unwrap_or_default();
+    view.ports = tables.of(&pids).listening;
     view.processes = members.len();
     let main = service.stamps.as_ref().map(|stamps| stamps.main.pid);
     let oldest = members.iter().min_by_key(|stat| stat.started_ticks).map(|stat| stat.pid);

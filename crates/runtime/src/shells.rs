@@ -22,10 +22,16 @@ impl Shells {
 
     /// A shell for a session: a spare, a new one, or one in place of the session that was idle longest. `None` if every
     /// shell belongs to a busy session, or the machine lacks a resource.
-    pub(crate) async fn take(&self, id: &SessionId) -> Result<Option<PooledShell>, OpError> {
+    pub(crate) async fn take(&self, id: &SessionId, agent: Option<&str>) -> Result<Option<PooledShell>, OpError> {
+        // A start that fails for one agent's limit must not look like a shortage, which delays the shells of all.
+        if let Some(agent) = agent
+            && let Some(used) = self.pool.full(agent)
+        {
+            return Err(self.agent_is_full(agent, used));
+        }
         let mut is_second_try = false;
         loop {
-            match self.pool.try_take().await {
+            match self.pool.try_take(agent).await {
                 Ok(Some(pooled)) => {
                     pooled.shell.assign(id.as_str());
                     return Ok(Some(pooled));
@@ -43,6 +49,18 @@ impl Shells {
                 return Ok(None);
             }
         }
+    }
+
+    fn agent_is_full(&self, agent: &str, used: u64) -> OpError {
+        let (quota, limit) = (QuotaName::ProcessesPerAgent, self.pool.processes_per_agent());
+        OpError::QuotaExceeded(Box::new(QuotaMet {
+            quota,
+            limit,
+            used,
+            agent: Some(agent.to_owned()),
+            services: Vec::new(),
+            elsewhere: Vec::new(),
+        }))
     }
 
     /// Makes a session drop its shell, the longest idle one first, but not `except`. Returns whether one did.
@@ -82,6 +100,7 @@ impl Shells {
             used: limit,
             agent: None,
             services: Vec::new(),
+            elsewhere: Vec::new(),
         }))
     }
 }

@@ -3,7 +3,8 @@
 use crate::cluster::Cluster;
 use crate::lifetime::Lifetime;
 use crate::names::{Names, not_found};
-use crate::ops::{HeldBy, MessagePage, OpError, RunError, SessionError, SessionView};
+use crate::ops::{HeldBy, MessagePage, OpError, Origin, RunError, SessionError, SessionView};
+use crate::sandboxes::Sandboxes;
 use shellkeep_session::{RunId, SessionId, SessionState, StoredRun};
 use shellkeep_store::{ReadError, Store};
 use std::sync::Arc;
@@ -93,7 +94,7 @@ impl Stored {
         let has_more = messages.len() > limit;
         messages.truncate(limit);
         let next = if has_more { messages.last().map(|last| last.seq_id) } else { None };
-        Ok(MessagePage { messages, next })
+        Ok(MessagePage { messages, next, origin: Origin::Node })
     }
 }
 
@@ -106,8 +107,8 @@ pub(crate) fn read_error(id: &SessionId, error: ReadError) -> OpError {
 }
 
 /// A session without a shell as callers see it.
-pub(crate) fn asleep(state: SessionState) -> SessionView {
-    let hold = HeldBy::of(&state);
+pub(crate) fn asleep(state: SessionState, sandboxes: &Sandboxes) -> SessionView {
+    let (hold, sandbox) = (HeldBy::of(state.hold.as_deref()), Some(sandboxes.of(&state)));
     SessionView {
         meta: state.meta,
         last_active_at: state.last_active_at,
@@ -118,5 +119,6 @@ pub(crate) fn asleep(state: SessionState) -> SessionView {
         seq: state.seq,
         deleted: None,
         hold,
+        sandbox,
     }
 }

@@ -16,6 +16,8 @@ pub struct RunStream {
     seq: u64,
     source: Source,
     seen: [u64; 2],
+    /// What was shown of a terminal after `seen`, before it was kept.
+    ahead: Vec<u8>,
 }
 
 enum Source {
@@ -26,7 +28,7 @@ enum Source {
 impl RunStream {
     pub(crate) fn live(cell: Arc<RunCell>, max_output: usize, end: End) -> Self {
         let (run_id, seq) = (cell.run_id.clone(), cell.seq);
-        Self { run_id, seq, source: Source::Live { cell, max_output, end }, seen: [0; 2] }
+        Self { run_id, seq, source: Source::Live { cell, max_output, end }, seen: [0; 2], ahead: Vec::new() }
     }
 
     pub(crate) fn ended(view: RunView) -> Self {
@@ -40,7 +42,7 @@ impl RunStream {
             chunks.push(RunChunk::Stderr(view.stderr.bytes.clone()));
         }
         chunks.push(RunChunk::Result(Box::new(view)));
-        Self { run_id, seq, source: Source::Ended(chunks.into_iter()), seen: [0; 2] }
+        Self { run_id, seq, source: Source::Ended(chunks.into_iter()), seen: [0; 2], ahead: Vec::new() }
     }
 
     /// Which run this is.
@@ -65,6 +67,7 @@ impl RunStream {
     pub fn catch_up(&mut self) -> Option<RunView> {
         let view = self.now()?;
         self.seen = [view.stdout.total, view.stderr.total];
+        self.ahead.clear();
         if let Source::Ended(chunks) = &mut self.source {
             chunks.by_ref().take_while(|chunk| !matches!(chunk, RunChunk::Result(_))).for_each(drop);
         }
@@ -96,10 +99,11 @@ impl RunStream {
                     Ok(bytes) if bytes.is_empty() => {}
                     Ok(bytes) => {
                         self.seen[index] += bytes.len() as u64;
-                        return Some(Ok(match stream {
-                            Stream::Stdout => RunChunk::Stdout(bytes),
-                            Stream::Stderr => RunChunk::Stderr(bytes),
-                        }));
+                        match (stream, self.without_shown(stream, bytes)) {
+                            (_, bytes) if bytes.is_empty() => {}
+                            (Stream::Stdout, bytes) => return Some(Ok(RunChunk::Stdout(bytes))),
+                            (Stream::Stderr, bytes) => return Some(Ok(RunChunk::Stderr(bytes))),
+                        }
                     }
                     Err(error) => {
                         self.source = Source::Ended(Vec::new().into_iter());
@@ -118,8 +122,34 @@ impl RunStream {
                 self.source = Source::Ended(last);
                 return next.map(Ok);
             }
-            cell.more_than(self.seen, end).await;
+            if let Some(more) = self.more_ahead(&cell) {
+                return Some(Ok(RunChunk::Stdout(more)));
+            }
+            cell.more_to_see(self.seen, &self.ahead, end).await;
         }
+    }
+
+    /// What a terminal shows in addition to what was seen of it.
+    fn more_ahead(&mut self, cell: &RunCell) -> Option<Vec<u8>> {
+        let now = cell.ahead(self.seen[0])?;
+        let more = now.strip_prefix(self.ahead.as_slice()).filter(|more| !more.is_empty())?.to_vec();
+        self.ahead = now;
+        Some(more)
+    }
+
+    /// What is kept now, without what was shown before. If it was masked meanwhile, it is shown from there on.
+    fn without_shown(&mut self, stream: Stream, mut bytes: Vec<u8>) -> Vec<u8> {
+        if stream == Stream::Stderr || self.ahead.is_empty() {
+            return bytes;
+        }
+        let same = bytes.iter().zip(&self.ahead).take_while(|(kept, shown)| kept == shown).count();
+        if same == bytes.len() {
+            self.ahead.drain(..same);
+        } else {
+            self.ahead.clear();
+        }
+        bytes.drain(..same);
+        bytes
     }
 }
 

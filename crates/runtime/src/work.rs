@@ -71,12 +71,22 @@ impl Work {
         job: impl FnOnce(&Budget) -> T + Send + 'static,
     ) -> Result<T, OpError> {
         let share = self.shares.take(Lent::Searches, agent, 1)?;
+        let done = self.in_turn(agent, time, job).await;
+        drop(share);
+        done
+    }
+
+    /// The same for a stream, which was counted when it began: it always waits for its turn, and is never refused one.
+    pub(crate) async fn in_turn<T: Send + 'static>(
+        &self,
+        agent: Option<&str>,
+        time: Option<Duration>,
+        job: impl FnOnce(&Budget) -> T + Send + 'static,
+    ) -> Result<T, OpError> {
         let turn = self.short.turn(agent).await?;
         // The clock starts here: waiting for a turn does not count.
         let budget = time.map_or_else(Budget::unlimited, Budget::of);
-        let done = beside(budget, turn, job).await;
-        drop(share);
-        done
+        beside(budget, turn, job).await
     }
 
     /// Does a job that may take minutes.

@@ -4,7 +4,7 @@
 
 use shellkeep_runtime::{
     AdmissionConfig, CreateSession, Created, Engine, EngineConfig, IfBusy, NodeView, OnTimeout, OpError, RunCommand,
-    RunError, RunView,
+    RunError, RunInput, RunView,
 };
 use shellkeep_session::{QuotaName, RunId, RunStatus, SessionId};
 use shellkeep_store::{Durability, Store};
@@ -61,7 +61,7 @@ impl Node {
 
     /// Tells it to go on, and waits for its end.
     async fn let_go(&self, id: &SessionId, run: &RunId) {
-        self.engine.runs().input(id, run, b"on\n".to_vec(), true).await.unwrap();
+        self.engine.runs().input(id, run, RunInput::LastBytes(b"on\n".to_vec()), None).await.unwrap();
         let view = self.engine.runs().view(id, run, LONG, 0).await.unwrap().run;
         assert_eq!(view.exit_code, Some(0), "{view:?}");
     }

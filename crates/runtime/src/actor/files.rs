@@ -170,7 +170,7 @@ impl Files {
             return;
         }
         let (home, power) = (self.ctx.checkpoints.home(journal.id()), self.ctx.store.survives_power());
-        self.kept_to.open(&home, journal.state().seq, power);
+        self.kept_to.open(home, journal.state().seq, power);
         self.begin(journal, First::Base);
     }
 
@@ -393,10 +393,10 @@ impl Files {
     }
 
     /// Nothing of the session runs: its files need not be watched.
-    pub(super) fn leave(&mut self, journal: &Journal) {
+    pub(super) fn leave(&mut self) {
         match std::mem::take(&mut self.keeping) {
             Keeping::Idle(keeper) => {
-                let open = self.kept_to.close(&self.ctx.checkpoints.home(journal.id()));
+                let open = self.kept_to.close();
                 self.work(keeper, move |keeper| {
                     if let Some(repo) = keeper.repo_mut().filter(|repo| repo.needs_compaction())
                         && let Err(error) = repo.gather()
@@ -423,7 +423,7 @@ impl Files {
     pub(super) async fn let_go(&mut self, journal: &mut Journal) {
         self.wanted = None;
         self.settle(journal).await;
-        self.leave(journal);
+        self.leave();
         self.settle(journal).await;
         self.keeping = Keeping::Off;
     }

@@ -86,7 +86,7 @@ pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Fork
     pending.done();
     let forked = forked?;
     let at = forked.session.meta.forked_from.as_ref().map_or(0, |origin| origin.seq);
-    session.journal.record(Event::Forked { session_id: order.id, at });
+    session.journal.record(Event::Forked { session_id: order.id, at, diverged_on: None, notices: Vec::new() });
     session.journal.sync().await;
     Ok(forked)
 }
@@ -184,6 +184,12 @@ async fn copy_agent_state(session: &Session, id: &SessionId, state: Option<Agent
     Some(state)
 }
 
+/// A moment of the past as people know it.
+async fn moment(session: &Session, at: u64) -> Result<String, OpError> {
+    let after_run = session.ctx.history.run_before(session.id(), at).await?;
+    Ok(after_run.map_or_else(|| format!("after record {at}"), |run_id| format!("after {run_id}")))
+}
+
 /// Writes the first records of the new session.
 async fn begin_fork(
     session: &Session,
@@ -204,7 +210,11 @@ async fn begin_fork(
         .map(|service| service.spec.name.clone())
         .collect();
     let shared = is_outside(&shell.cwd, &workspace).then(|| shell.cwd.to_text().into_owned());
-    let mut told = vec![notices::forked(session.id(), at, &live)];
+    let moment = match &order.at {
+        Some(_) => Some(moment(session, at).await?),
+        None => None,
+    };
+    let mut told = vec![notices::forked(session.id(), moment.as_deref(), &live)];
     told.extend(shared.map(|cwd| notices::files_shared(session.id(), &cwd)));
     if left_out_total > 0 {
         told.push(notices::not_copied(&left_out, left_out_total));

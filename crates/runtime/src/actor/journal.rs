@@ -144,7 +144,13 @@ impl Journal {
     fn append(&self, record: &Record) -> Result<(), AppendError> {
         match &self.lost {
             Some(lost) if !record.event.destroys() => Err(AppendError::Full { reason: lost.reason.clone() }),
-            _ => self.ctx.append(record),
+            _ => {
+                let appended = self.ctx.append(record);
+                if !appended.as_ref().is_err_and(|error| !is_kept(error)) {
+                    self.ctx.attach(&self.state, record);
+                }
+                appended
+            }
         }
     }
 

@@ -1,11 +1,11 @@
-//! How far a session's files are in checkpoints. While a session is live, that is written to a small file. A daemon
-//! that finds the file knows that the previous one died, and whether the last run's changes are not in a checkpoint
-//! yet. It puts them into one before anything else changes the files.
+//! How far a session's files are in checkpoints. While the changes of a run that ended are not in one yet, a small file
+//! says after which record that run began. A daemon that finds the file puts those changes into a checkpoint before
+//! anything else changes the files.
 //!
 //! The file changes only when files do: it is written before the end of a run that changed some is recorded, and again
-//! when those are in a checkpoint. A run that had not ended is in the journal ([`reopen`]). If a power failure reverted
-//! a write, the file would claim too much, so with `durability=power` the file has the number of the last record after
-//! each run.
+//! when those are in a checkpoint. A session that changes nothing has no such file, so that waking one costs none. A run
+//! that had not ended is in the journal ([`reopen`]). If a power failure reverted a write, the file would claim too much,
+//! so with `durability=power` the file has the number of the last record after each run.
 
 use shellkeep_session::SessionId;
 use std::fs::{self, File};
@@ -23,14 +23,23 @@ const ALL: u64 = u64::MAX;
 /// How far a session's files are in checkpoints.
 #[derive(Debug, Default)]
 pub(super) struct KeptTo {
-    /// The file, while the session is live.
+    /// Set while the session is live.
+    note: Option<Note>,
+    /// Number of the last record whose files are not in a checkpoint yet, if there is one.
+    owed: Option<u64>,
+}
+
+/// The file of a live session.
+#[derive(Debug)]
+struct Note {
+    /// The session's folder of checkpoints.
+    home: PathBuf,
+    /// None while there is no such file.
     file: Option<File>,
-    /// What the file says.
+    /// What the next daemon will read. No file says the same as [`ALL`].
     noted: Option<u64>,
     /// Whether what is noted must be right after a loss of power.
     survives_power: bool,
-    /// Number of the last record whose files are not in a checkpoint yet, if there is one.
-    owed: Option<u64>,
 }
 
 impl KeptTo {
@@ -41,7 +50,7 @@ impl KeptTo {
 
     /// Whether the session is live.
     pub(super) fn is_open(&self) -> bool {
-        self.file.is_some()
+        self.note.is_some()
     }
 
     /// The files of this record are not in a checkpoint yet.
@@ -50,39 +59,31 @@ impl KeptTo {
     }
 
     /// The session becomes live: from now on its files may change.
-    pub(super) fn open(&mut self, home: &Path, seq: u64, survives_power: bool) {
+    pub(super) fn open(&mut self, home: PathBuf, seq: u64, survives_power: bool) {
         if self.is_open() {
             return;
         }
-        match open(home) {
-            Ok(file) => (self.file, self.noted) = (Some(file), None),
+        let file = match existing(&home) {
+            // From an empty file, the next daemon concludes that nothing is saved.
+            Ok(None) if self.is_behind() => create(&home).map(Some),
+            other => other,
+        };
+        let (file, noted) = match file {
+            Ok(Some(file)) => (Some(file), None),
+            Ok(None) => (None, Some(ALL)),
             Err(error) => return complain(&error),
-        }
-        self.survives_power = survives_power;
+        };
+        let note = self.note.insert(Note { home, file, noted, survives_power });
         // The file stays correct until the owed checkpoint is taken.
         if self.owed.is_none() {
-            self.note_all(seq);
+            note.note_all(seq);
         }
     }
 
     /// A run changed files, and its end is about to be recorded after this record.
     pub(super) fn fall_behind(&mut self, seq: u64) {
-        if self.noted == Some(ALL) {
-            self.note(seq);
-        }
-    }
-
-    /// Everything up to this record is saved.
-    fn note_all(&mut self, seq: u64) {
-        self.note(if self.survives_power { seq } else { ALL });
-    }
-
-    fn note(&mut self, seq: u64) {
-        let Some(file) = self.file.as_ref().filter(|_| self.noted != Some(seq)) else { return };
-        match write(file, seq) {
-            Ok(()) => self.noted = Some(seq),
-            // The file is unchanged, and the next run tries again.
-            Err(error) => complain(&error),
+        if let Some(note) = self.note.as_mut().filter(|note| note.noted == Some(ALL)) {
+            note.write(seq);
         }
     }
 
@@ -90,15 +91,43 @@ impl KeptTo {
     pub(super) fn kept(&mut self, seq: u64) {
         if self.owed.is_none_or(|owed| owed <= seq) {
             self.owed = None;
-            self.note_all(seq);
+            if let Some(note) = &mut self.note {
+                note.note_all(seq);
+            }
         }
     }
 
     /// Nothing of the session runs. Returns the file to remove when its files are no longer watched; none if some are
     /// not saved.
-    pub(super) fn close(&mut self, home: &Path) -> Option<PathBuf> {
-        (self.file, self.noted) = (None, None);
-        self.owed.is_none().then(|| home.join(NAME))
+    pub(super) fn close(&mut self) -> Option<PathBuf> {
+        let note = self.note.take()?;
+        (note.file.is_some() && self.owed.is_none()).then(|| note.home.join(NAME))
+    }
+}
+
+impl Note {
+    /// Everything up to this record is saved.
+    fn note_all(&mut self, seq: u64) {
+        self.write(if self.survives_power { seq } else { ALL });
+    }
+
+    fn write(&mut self, seq: u64) {
+        if self.noted == Some(seq) {
+            return;
+        }
+        match self.try_write(seq) {
+            Ok(()) => self.noted = Some(seq),
+            // The file is unchanged, and the next run tries again.
+            Err(error) => complain(&error),
+        }
+    }
+
+    fn try_write(&mut self, seq: u64) -> io::Result<()> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => create(&self.home)?,
+        };
+        write(self.file.insert(file), seq)
     }
 }
 
@@ -107,7 +136,7 @@ pub(crate) fn reopen(home: &Path, seq: u64) {
     if read(home).is_some_and(|kept_to| kept_to != ALL) {
         return;
     }
-    if let Err(error) = open(home).and_then(|file| write(&file, seq)) {
+    if let Err(error) = create(home).and_then(|file| write(&file, seq)) {
         complain(&error);
     }
 }
@@ -127,7 +156,14 @@ fn complain(error: &io::Error) {
     tracing::warn!(%error, "cannot note how far a session's files are saved");
 }
 
-fn open(home: &Path) -> io::Result<File> {
+fn existing(home: &Path) -> io::Result<Option<File>> {
+    match File::options().write(true).open(home.join(NAME)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+fn create(home: &Path) -> io::Result<File> {
     let path = home.join(NAME);
     let open = || File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
     match open() {
@@ -145,7 +181,8 @@ pub(super) fn read(home: &Path) -> Option<u64> {
     Some(text.trim_end().parse().unwrap_or(0))
 }
 
-/// Whether a daemon died while the session with this folder of checkpoints was live, or it is live now.
+/// Whether the session with this folder of checkpoints has such a file: a daemon died before the changes of a run were in
+/// a checkpoint, or the session is live and has changed files.
 pub(crate) fn is_open(home: &Path) -> bool {
     home.join(NAME).exists()
 }

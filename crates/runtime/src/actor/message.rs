@@ -13,6 +13,7 @@ use shellkeep_session::{
     AgentState, Author, KvTold, Notice, RunId, Sandbox, Service, ServiceEnd, ServiceId, ServiceStamps, ServiceStatus,
     SessionId, SessionState, ShellState, Timestamp,
 };
+use shellkeep_shared::ForkNote;
 use shellkeep_workspace::repo::ObjectId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,6 +70,14 @@ pub enum Message {
     },
     /// Another node owns the session.
     Moved,
+    /// Other nodes wrote what is not part of the session.
+    Forked {
+        forks: Vec<ForkNote>,
+        /// Answered with the same, when that is recorded.
+        answer: Answer<Vec<ForkNote>>,
+    },
+    /// A process of the session asked for a host that it may not connect to.
+    NetworkRefused { host: String, answer: Answer<()> },
     /// Its services, also those that ended recently.
     Services(Answer<BTreeMap<ServiceId, Service>>),
     /// What a service's shell is started with.
@@ -144,6 +153,8 @@ pub enum Message {
         /// Answered when it is recorded.
         answer: Answer<Posted>,
     },
+    /// Whether a caller with this hold may act on what runs.
+    MayAct { hold: Option<String>, answer: Answer<()> },
     /// Record what is typed into a command in the background, and return it.
     Typed {
         run_id: RunId,

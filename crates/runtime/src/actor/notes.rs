@@ -1,8 +1,11 @@
 //! What an agent records in its session: events, messages, its own state, and what is typed into a command.
 
 use super::journal::Journal;
+use super::message::Answer;
 use super::session::Session;
+use crate::cluster::told;
 use crate::masking::SessionMask;
+use crate::network;
 use crate::ops::{
     AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError, SaveAgentState,
 };
@@ -10,6 +13,7 @@ use crate::output::INLINE_BYTES;
 use crate::running::Typed;
 use crate::state_file;
 use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, RunId, Timestamp};
+use shellkeep_shared::ForkNote;
 use shellkeep_store::AppendError;
 use std::sync::Arc;
 
@@ -43,6 +47,14 @@ fn cut_off(error: &AppendError, taken: usize, total: usize, first_seq: u64) -> O
     }
 }
 
+/// Records what other nodes wrote and is not part of the session. Gives it back when that is shared.
+pub(super) async fn record_forks(session: &mut Session, forks: Vec<ForkNote>, answer: Answer<Vec<ForkNote>>) {
+    for fork in &forks {
+        session.journal.record(told::forked(fork));
+    }
+    let _ = answer.send(session.journal.settle().await.map(|_| forks));
+}
+
 /// Adds a message to the conversation, with the next number.
 pub(super) async fn add_message(
     session: &mut Session,
@@ -57,6 +69,19 @@ pub(super) async fn add_message(
     let on_disk = session.journal.settle().await?;
     let notice = offered.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
     Ok(MessageAdded { seq_id, seq, notices: notice.into_iter().chain(on_disk).collect() })
+}
+
+/// Records a host that a process of the session asked for and may not connect to. The next result says so.
+pub(super) fn network_refused(journal: &mut Journal, host: String, answer: Answer<()>) {
+    journal.tell([network::notice(&host)]);
+    journal.record(Event::NetworkRefused { host });
+    let _ = answer.send(Ok(()));
+}
+
+/// Records what is about to be typed into a command, and gives it back.
+pub(super) async fn typed(session: &mut Session, run_id: RunId, typed: Box<Typed>, answer: Answer<Box<Typed>>) {
+    record_typed(&mut session.journal, run_id, &typed).await;
+    let _ = answer.send(Ok(typed));
 }
 
 /// Records what is typed into a command, before the command can read it. A password that a terminal does not echo is not
@@ -112,14 +137,19 @@ async fn offer_agent_state(
         return Err(OpError::Record(RecordError::VersionConflict { current }));
     }
     let version = session.journal.state().last_agent_version() + 1;
-    let (version, content) = if bytes.len() <= INLINE_BYTES {
-        (version, Content::Inline(ByteString(bytes)))
-    } else {
-        write_agent_state(session, version, bytes).await?
+    let is_large = bytes.len() > INLINE_BYTES;
+    let (version, content) = match is_large {
+        false => (version, Content::Inline(ByteString(bytes))),
+        true => write_agent_state(session, version, bytes).await?,
     };
     let state = Box::new(AgentState { version, media_type, content });
     let offered = session.journal.offer(Event::AgentStateSaved { state, author });
     let notice = offered.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
+    let notice = match session.ctx.shared_files() {
+        // Another node continues with it, so it is there before the answer.
+        Some(files) if is_large && !files.attached(session.id()).await => notice.or(Some(told::not_copied())),
+        _ => notice,
+    };
     Ok(AgentStateSaved { version, seq: session.journal.state().seq, notices: notice.into_iter().collect() })
 }
 

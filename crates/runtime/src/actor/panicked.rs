@@ -4,6 +4,7 @@
 use super::journal::Journal;
 use super::message::Message;
 use super::slot::Slot;
+use crate::cell::RunEnd;
 use crate::context::SessionContext;
 use shellkeep_session::plan::{Crash, after_crash};
 use shellkeep_session::{Event, SessionId, Timestamp};
@@ -54,7 +55,7 @@ pub(super) fn end_unfinished(ctx: &SessionContext, journal: &mut Journal) {
         journal.record(event);
         let Some((run_id, result)) = ended else { continue };
         if let Some(cell) = ctx.runs.get(journal.id(), &run_id) {
-            cell.finish(journal.state().seq, result);
+            cell.finish(RunEnd { seq: journal.state().seq, result, unread_input: Vec::new() });
         }
         ctx.runs.remove(journal.id(), run_id);
     }

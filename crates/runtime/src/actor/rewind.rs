@@ -32,6 +32,8 @@ struct Target {
     past: Past,
     /// The run after which that is, if it can be named so.
     after_run: Option<RunId>,
+    /// What an undo reverts; none for a moment that was named.
+    undone: Option<ChangedBy>,
     /// Whether it is a step of undo or redo.
     step: Option<RewindStep>,
     /// The part of its shell that can be restored.
@@ -48,9 +50,10 @@ struct Target {
 impl Target {
     /// The moment as people know it.
     fn moment(&self) -> String {
-        match &self.after_run {
-            Some(run_id) => format!("the state after {run_id}"),
-            None => format!("record {}", self.past.seq),
+        match (&self.undone, &self.after_run) {
+            (Some(ChangedBy::Run(run_id)), _) => format!("the state before {run_id}"),
+            (_, Some(run_id)) => format!("the state after {run_id}"),
+            (_, None) => format!("record {}", self.past.seq),
         }
     }
 }
@@ -69,7 +72,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
         (_, to) => (to, None, None),
     };
     let past = session.ctx.history.past(session.id(), &to).await?;
-    let mut target = Target { step, ..target(session, past).await? };
+    let mut target = Target { step, undone, ..target(session, past).await? };
     let now = commit_now(session).await?;
     let (plan, kept) = plan(session, now, (target.past.files.clone(), target.past.seq)).await?;
     let uncertain = uncertain(session, &target.past, now).await;
@@ -77,7 +80,6 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     (rewound.uncertain, rewound.uncertain_total) = (uncertain.first.clone(), uncertain.total);
     // That the session was rewound is what the caller asked for; the next command's result says so.
     rewound.notices.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
-    rewound.undone = undone;
     rewound.of_others = others::changed_since(session, target.past.seq, &plan).await?;
     if request.dry_run {
         return Ok(rewound);
@@ -106,7 +108,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
 fn without_files(session: &Session, error: OpError) -> OpError {
     let (state, mut error) = (session.journal.state(), error);
     let [cwd, workspace] = [&state.shell.cwd, &state.meta.workspace].map(path);
-    if let OpError::Checkpoint(CheckpointError::NoSuchMoment { detail }) = &mut error
+    if let OpError::Checkpoint(CheckpointError::NothingToUndo { detail }) = &mut error
         && !cwd.starts_with(workspace)
     {
         detail.push_str(&format!(". It works in {}, where its files are not saved", cwd.display()));
@@ -135,7 +137,7 @@ async fn target(session: &mut Session, mut past: Past) -> Result<Target, OpError
     let gone = kv.as_ref().map(|rewound| &rewound.missing).filter(|missing| !missing.is_empty());
     notices.extend(gone.map(|missing| kv::values_gone(missing)));
     let after_run = session.ctx.history.run_before(session.id(), past.seq).await?;
-    Ok(Target { past, after_run, step: None, shell, agent_state, kv, secrets, notices })
+    Ok(Target { past, after_run, undone: None, step: None, shell, agent_state, kv, secrets, notices })
 }
 
 /// The version of the agent's state at that moment, if its file is gone or is not what was saved.
@@ -191,7 +193,7 @@ fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -
         after_run: target.after_run.clone(),
         seq: None,
         undo: None,
-        undone: None,
+        undone: target.undone.clone(),
         files,
         files_total,
         kept_back: kept_back(kept),

@@ -5,14 +5,15 @@ use super::kv;
 use super::session::Session;
 use crate::ops::{CheckpointError, FilesReason, OpError, RecordError, Scrubbed, Secret};
 use crate::state_file;
+use shellkeep_record::beside;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Content, Event, SessionState, Timestamp};
-use shellkeep_store::masked_state;
+use shellkeep_store::{StoreScrubbed, masked_state};
 use shellkeep_workspace::checkpointer;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Masks a secret in everything that is stored. The shell is dropped first: it knows the secret, which would be
 /// recorded again.
@@ -31,9 +32,13 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     let mut files = logs.map_err(|error| failed(format!("cannot mask a service's log: {error}")))?;
     let (kv, keys) = kv::scrub(session, &redactor).await?;
     files.extend(keys.iter().map(|key| format!("kv/{key}")));
+    if let Some(shared) = session.ctx.shared_files() {
+        // What another node wrote is masked here, and put back.
+        shared.fetch_all(session.id(), &session.outputs).await.map_err(&failed)?;
+    }
     let outputs = Some(session.outputs.to_path_buf());
     let scrubbed = session.ctx.store.scrub(session.id(), &redactor, outputs).await;
-    let scrubbed = scrubbed.map_err(|error| failed(error.to_string()))?;
+    let StoreScrubbed { masked: scrubbed, out_of_reach } = scrubbed.map_err(|error| failed(error.to_string()))?;
     files.extend(scrubbed.files);
     session.late.mask(&redactor);
     session.ctx.secrets.forget(session.id());
@@ -55,10 +60,33 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     };
     session.journal.record(event);
     session.journal.sync().await;
+    if let Some(shared) = session.ctx.shared_files() {
+        let files = outputs_now(&session.outputs).map_err(|error| failed(error.to_string()))?;
+        shared.replace(session.journal.state(), files).await.map_err(&failed)?;
+    }
     if has_masked_values {
         kv::scrub_recorded(session).await;
     }
-    Ok(Scrubbed { seq: session.journal.state().seq, seqs: scrubbed.seqs, files, checkpoints, at: Timestamp::now() })
+    let seq = session.journal.state().seq;
+    Ok(Scrubbed { seq, seqs: scrubbed.seqs, files, checkpoints, out_of_reach, at: Timestamp::now() })
+}
+
+/// The files that records name, each with its hash now.
+fn outputs_now(directory: &Path) -> io::Result<Vec<(PathBuf, String)>> {
+    let mut files = Vec::new();
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
+        entries => {
+            for entry in entries? {
+                let path = entry?.path();
+                if path.is_file() {
+                    let hash = beside::sum_file(&path)?.hash;
+                    files.push((path, hash));
+                }
+            }
+        }
+    }
+    Ok(files)
 }
 
 /// An agent's state that was masked in its file has another length and hash from now on.
@@ -77,7 +105,7 @@ fn measure_again(outputs: &Path, state: &mut SessionState, masked: &[String]) ->
 async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result<Vec<String>, OpError> {
     // First waits for the last command's checkpoint; then no other work is in progress.
     session.files.settle(&mut session.journal).await;
-    session.files.leave(&session.journal);
+    session.files.leave();
     session.files.settle(&mut session.journal).await;
     let checkpoints = &session.ctx.checkpoints;
     let (home, faults, redactor) = (checkpoints.home(session.id()), checkpoints.faults().clone(), redactor.clone());

@@ -47,7 +47,7 @@ pub(super) async fn start_service(
         directory: session.ctx.data_dir.service(session.id(), &service_id),
         now,
     };
-    let reserved = match session.ctx.services.reserve(entry) {
+    let reserved = match session.ctx.services.reserve(entry).await {
         Ok(reserved) => reserved,
         Err(met) => {
             // The error lists all services of the caller, whose sessions may be waiting for this task.

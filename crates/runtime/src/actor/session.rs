@@ -1,28 +1,31 @@
 //! A session that is awake: its records, its shell and command, and its files. It does what the [`super::Actor`] decides.
 
 use super::call::{call, stderr_of, stdin_of, variables};
+use super::detached;
 use super::files::Files;
 use super::journal::{Finished, Journal, check_owned};
 use super::kv::open::Kv;
-use super::message::{Answer, Caller, Message, Started};
+use super::message::{Answer, Caller, Started};
 use super::phase::{Phase, Run};
+use super::refusals::Refusals;
 use super::run_keys::RunKeys;
 use super::shell::{Acquired, Found, acquire, check_cwd, cwd_gone, is_in_place, resolve_cwd};
 use super::slot::{Published, Slot};
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
-use crate::cell::{self, NewCell, RunCell, RunControl};
+use crate::cell::{self, NewCell, RunCell, RunControl, RunEnd};
 use crate::checkpoints::Wanted;
 use crate::conclude::{Before, Conclusion, Ended, ProcessLimits, conclude};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::late::LateOutput;
-use crate::masking::SessionMask;
+use crate::masking::{SessionMask, without_secrets};
+use crate::node_limits::memory_limit;
 use crate::notices;
 use crate::ops::{DEFAULT_MAX_OUTPUT, HeldBy, OpError, RunCommand, RunError, SessionView};
 use crate::pending::{self, Removal};
 use crate::pool::PooledShell;
-use crate::running::{RunEvent, Running};
+use crate::running::Running;
 use crate::stored::read_error;
 use shellkeep_process::{ExitStatus, RunSpec, Stdin};
 use shellkeep_redact::Redactor;
@@ -51,6 +54,8 @@ pub(super) struct Session {
     alarm: Option<Alarm>,
     /// The keys of its runs.
     run_keys: RunKeys,
+    /// What was said of its sandbox.
+    refusals: Refusals,
 }
 
 impl Session {
@@ -68,6 +73,7 @@ impl Session {
             late: Arc::default(),
             remnants: Vec::new(),
             alarm: None,
+            refusals: Refusals::default(),
         }
     }
 
@@ -89,7 +95,8 @@ impl Session {
             generation: state.generation,
             seq: state.seq,
             deleted: None,
-            hold: HeldBy::of(state),
+            hold: HeldBy::of(state.hold.as_deref()),
+            sandbox: Some(self.ctx.sandboxes.of(state)),
         }
     }
 
@@ -146,6 +153,9 @@ impl Session {
         self.ctx.data_dir.check_taken(self.journal.state(), own)?;
         if in_own_directory && !is_in_place(self.phase.shell(), self.journal.state()).await? {
             self.rest("no_directory", "the last one was in a directory that was replaced");
+        }
+        if self.phase.shell().is_some_and(|shell| shell.sandbox < self.ctx.sandboxes.of(self.journal.state())) {
+            self.rest("tightened", "its agent got a token, and sessions of agents with tokens are confined");
         }
         let acquired = match self.phase.take_idle() {
             Some(acquired) => acquired,
@@ -285,17 +295,19 @@ impl Session {
         for reader in ended.take_late() {
             self.late.collect(reader, self.journal.mask().map(SessionMask::redactor));
         }
+        let unread_input = without_secrets(ended.take_unread(), self.journal.mask());
         let mut notices = self.journal.take_notices(found.notices);
         if let Some(why) = &found.cwd_missing {
             notices.push(notices::cwd_missing(&self.journal.shell().cwd.to_text(), why));
         }
         let (forked, shell_is_alive) = (ended.may_have_forked(), ended.shell_is_alive());
         let late = self.late.take();
-        let conclusion = self.conclude(&running, ended, notices);
+        let mut conclusion = self.conclude(&running, ended, notices);
         let cell = Arc::clone(&running.cell);
+        conclusion.notices.extend(self.refused(&running, conclusion.exit_code));
         let changed = self.files.before_end(&self.journal);
         let Finished { result, seq, has_moved } = self.journal.finish_run(conclusion, &cell, late).await;
-        cell.finish(seq, *result);
+        cell.finish(RunEnd { seq, result: *result, unread_input });
         self.ctx.runs.remove(self.id(), cell.run_id.clone());
         if let Some(Caller { answer, max_output }) = caller {
             let _ = answer.send(check_owned(&self.journal).map(|()| cell.view(max_output)));
@@ -321,6 +333,7 @@ impl Session {
     fn conclude(&self, running: &Running, ended: Ended, notices: Vec<Notice>) -> Conclusion {
         let limits = || ProcessLimits {
             session: self.ctx.quotas.get(QuotaName::SessionProcesses),
+            agent: self.journal.state().meta.agent.is_some().then(|| self.ctx.quotas.get(QuotaName::ProcessesPerAgent)),
             node: self.ctx.quotas.get(QuotaName::Processes),
         };
         let is_shell_gone = !ended.shell_is_alive() && !matches!(ended, Ended::KilledWithSession);
@@ -328,7 +341,8 @@ impl Session {
             notices,
             stopped: running.stopped(),
             timeout: running.cell.timeout,
-            met_limits: running.met_process_limit().then(limits),
+            met_limits: running.limits_met().processes.then(limits),
+            out_of_memory: running.limits_met().memory.then(|| memory_limit(&self.ctx.quotas)),
             over_disk: self.slot.over_disk.load(Ordering::Relaxed).then(|| self.disk_notice()).flatten(),
             left_running: if is_shell_gone { notices::processes(&running.pooled.shell) } else { Vec::new() },
             storage: self.journal.storage_notices(),
@@ -336,9 +350,17 @@ impl Session {
         conclude(before, ended)
     }
 
+    /// What to say if a command failed and its sandbox may be why.
+    fn refused(&mut self, running: &Running, exit_code: i32) -> Option<Notice> {
+        if exit_code == 0 || running.pooled.sandbox.is_none() {
+            return None;
+        }
+        self.refusals.notice(&running.cell, || self.ctx.sandboxes.view(self.journal.state()))
+    }
+
     /// What to say if the session uses more of the disk than it may.
     fn disk_notice(&self) -> Option<Notice> {
-        self.ctx.disk.over_quota(self.id()).map(|(limit, used)| notices::over_disk(limit, used))
+        self.ctx.disk.over_quota(self.id()).map(|(quota, limit, used)| notices::over_disk(quota, limit, used))
     }
 
     /// Records what the command left running, so that the notice is correct even after a crash.
@@ -352,13 +374,14 @@ impl Session {
 
     /// The command reached its timeout: it keeps its shell and runs in the background, the session takes another.
     pub(super) async fn detach(&mut self) {
-        let has_room = self.ctx.services.has_room_in_background(self.journal.agent(), self.id());
-        if let (false, Some(run)) = (has_room, self.phase.run_mut()) {
+        let Some(run) = self.phase.run_mut() else { return };
+        let run_id = run.running.cell.run_id.clone();
+        let services = &self.ctx.services;
+        let Some(room) = services.room_in_background(self.journal.agent(), self.journal.id(), &run_id).await else {
             run.found.notices.push(notices::no_room_in_background());
             return run.running.stop_at_timeout();
-        }
+        };
         let Some(Run { mut running, caller, found }) = self.phase.take_run() else { return };
-        let run_id = running.cell.run_id.clone();
         running.cell.detach(notices::backgrounded(run_id.as_str(), running.cell.timeout));
         self.journal.record(Event::RunDetached { run_id });
         // The result of this run comes much later; the next one reports what was found.
@@ -368,7 +391,7 @@ impl Session {
             let _ = answer.send(Ok(running.cell.view(max_output)));
         }
         running.detach();
-        tokio::spawn(drive_detached(Arc::clone(&self.ctx), self.id().clone(), running));
+        tokio::spawn(detached::drive(Arc::clone(&self.ctx), self.id().clone(), running, room));
     }
 
     /// A command in the background ended. What it changed in its own shell stays there; only its result is the session's.
@@ -376,7 +399,7 @@ impl Session {
         let conclusion = self.conclude(&running, ended, Vec::new());
         let changed = self.files.before_end(&self.journal);
         let (seq, result) = self.journal.finish_detached(conclusion, &running.cell);
-        running.cell.finish(seq, result);
+        running.cell.finish(RunEnd { seq, result, unread_input: Vec::new() });
         self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&running.cell, covers));
         self.ctx.runs.remove(self.id(), running.cell.run_id.clone());
         if !running.pooled.shell.others().is_empty() {
@@ -470,27 +493,6 @@ impl Session {
         });
         if can_be_had {
             self.ctx.pool.one_is_idle();
-        }
-    }
-}
-
-/// Drives a run in the background; its end comes back as a message.
-async fn drive_detached(ctx: Arc<SessionContext>, id: SessionId, mut running: Running) {
-    loop {
-        match running.step().await {
-            RunEvent::Ended(ended) => {
-                ctx.sync_files(running.cell.files()).await;
-                return ctx.registry.deliver(&id, Message::Detached { running: Box::new(running), ended }).await;
-            }
-            RunEvent::Typed(typed) => {
-                let run_id = running.cell.run_id.clone();
-                let recorded = ctx.registry.ask(&id, |answer| Message::Typed { run_id, typed, answer }).await;
-                // Input that was not recorded is not sent.
-                if let Ok(typed) = recorded {
-                    running.type_in(*typed);
-                }
-            }
-            RunEvent::Continue | RunEvent::Detach => {}
         }
     }
 }

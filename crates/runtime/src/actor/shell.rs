@@ -8,7 +8,7 @@ use crate::sandboxes::Confined;
 use crate::user_path::{apart, is_directory, is_same_directory};
 use crate::{notices, translate};
 use shellkeep_process::proc;
-use shellkeep_session::{ByteString, Notice, SessionState};
+use shellkeep_session::{ByteString, Notice, Sandbox, SessionState};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -37,10 +37,14 @@ pub(super) struct Found {
 /// sessions alike. `None` if no shell is available now.
 pub(super) async fn acquire(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<Option<Acquired>, OpError> {
     let confined = confine(ctx, state).await?;
-    let Some(mut pooled) = ctx.shells.take(&state.meta.session_id).await? else { return Ok(None) };
+    let agent = state.meta.agent.as_deref();
+    let Some(mut pooled) = ctx.shells.take(&state.meta.session_id, agent).await? else {
+        return Ok(None);
+    };
     let unavailable = |error: io::Error| OpError::Run(RunError::ShellUnavailable { reason: error.to_string() });
-    if let Some(Confined { confinement, rescue }) = confined {
+    if let Some(Confined { confinement, rescue, sandbox }) = confined {
         confinement.put_on(&mut pooled.shell, &rescue).await.map_err(unavailable)?;
+        pooled.sandbox = sandbox;
     }
     let facts = translate::facts(&ctx.sandboxes.placed(state));
     let problems = pooled.shell.restore(&facts).await.map_err(unavailable)?;
@@ -59,7 +63,7 @@ pub(crate) async fn confine(ctx: &Arc<SessionContext>, state: &SessionState) -> 
     }
     make_workspace(ctx, state).await?;
     let (id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.as_path().to_owned());
-    if ctx.workspaces.owns(&state.meta.workspace) {
+    if ctx.workspaces.owns(&state.meta.workspace) && sandbox != Sandbox::Room {
         return ctx.sandboxes.confine(&id, sandbox, &workspace);
     }
     let sandboxes = Arc::clone(&ctx.sandboxes);

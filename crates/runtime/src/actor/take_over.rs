@@ -107,6 +107,17 @@ pub(super) fn ends_at(session: &Session, queue: &Queue) -> Option<Instant> {
     Some(Instant::now() + left)
 }
 
+/// Whether a caller may act: nobody holds the session, or the caller does.
+pub(super) fn may_act(session: &mut Session, queue: &mut Queue, hold_id: Option<&str>) -> Result<(), OpError> {
+    end_expired(session, queue);
+    match (in_force(session.journal.state()), hold_id) {
+        (None, None) => Ok(()),
+        (Some(hold), Some(id)) if hold.hold == hash(id) => Ok(()),
+        (Some(hold), _) => Err(refusal(session, hold)),
+        (None, Some(_)) => Err(RunError::HoldOver { session_id: session.id().to_string() }.into()),
+    }
+}
+
 /// What becomes of a command whose turn it is.
 pub(super) enum Turn {
     /// It may run.
@@ -118,16 +129,11 @@ pub(super) enum Turn {
 
 /// Whether a command may run while somebody may hold the session.
 pub(super) fn turn(session: &mut Session, queue: &mut Queue, command: &RunCommand) -> Turn {
-    end_expired(session, queue);
-    match (in_force(session.journal.state()), &command.hold) {
-        (None, None) => Turn::Now,
-        (Some(hold), Some(id)) if hold.hold == hash(id) => Turn::Now,
-        (Some(hold), Some(_)) => Turn::Refused(refusal(session, hold)),
-        (Some(hold), None) if command.if_busy == IfBusy::Reject || queue.is_full() => {
-            Turn::Refused(refusal(session, hold))
-        }
-        (Some(_), None) => Turn::Later,
-        (None, Some(_)) => Turn::Refused(RunError::HoldOver { session_id: session.id().to_string() }.into()),
+    let can_wait = command.hold.is_none() && command.if_busy == IfBusy::Wait && !queue.is_full();
+    match may_act(session, queue, command.hold.as_deref()) {
+        Ok(()) => Turn::Now,
+        Err(_) if can_wait => Turn::Later,
+        Err(refusal) => Turn::Refused(refusal),
     }
 }
 

@@ -3,13 +3,15 @@
 use super::told::{self, Cwd};
 use crate::checkpoints::path;
 use crate::ops::{OpError, SessionError};
+use shellkeep_session::fold::ApplyError;
 use shellkeep_session::relocate::Relocation;
 use shellkeep_session::service::{AfterEnd, after_end};
 use shellkeep_session::{
     ByteString, Claim, Event, FilesAt, Record, RunId, ServiceEnd, ServiceStatus, SessionId, SessionState, Timestamp,
     plan,
 };
-use shellkeep_store::{AppendError, DeletedSession, Deletion, Store};
+use shellkeep_store::{AppendError, DeletedSession, Deletion, Store, deleted};
+use std::path::Path;
 
 /// The node that a session comes from.
 pub(super) struct Former {
@@ -18,13 +20,17 @@ pub(super) struct Former {
 }
 
 /// Keeps this node's copy of a session as that of a removed one, with its recording, and frees its name.
-pub(super) async fn set_aside(store: &Store, state: &SessionState) -> Result<(), OpError> {
+pub(super) async fn set_aside(store: &Store, data_dir: &Path, state: &SessionState) -> Result<(), OpError> {
     let seq = state.seq + 1;
     let deletion = Deletion::new(&state.meta, DeletedSession::new(&state.meta, seq, None));
     let (session_id, event) = (state.meta.session_id.clone(), deletion.event());
     kept(store.append(&Record { session_id, seq, at: Timestamp::now(), event }))?;
     // The name is used again at once; what follows must not be taken for the old session's.
     let _ = store.flush_about(&state.meta.session_id).await;
+    let outputs = data_dir.join("outputs").join(state.meta.session_id.as_str());
+    if let Some(Err(error)) = deletion.kept.map(|kept| deleted::keep(data_dir, &kept, &outputs)) {
+        tracing::warn!(session = %state.meta.session_id, %error, "a recording that was set aside is not listed");
+    }
     Ok(())
 }
 
@@ -114,17 +120,27 @@ pub(super) fn fold(
             continue;
         }
         keep(&record)?;
-        let applied = match (&mut state, &record.event) {
-            (Some(state), _) => state.apply(&record),
-            (None, Event::RecordsLost { state: whole, .. }) => {
-                state = Some(SessionState { seq: record.seq, last_active_at: record.at, ..(**whole).clone() });
-                Ok(())
-            }
-            (None, _) => SessionState::create(&record).map(|created| state = Some(created)),
-        };
-        applied.map_err(|error| damaged(error.to_string()))?;
+        follow(&mut state, &record).map_err(|error| damaged(error.to_string()))?;
     }
     Ok(state)
+}
+
+/// Applies a record to a state, or begins one with it.
+pub(super) fn follow(state: &mut Option<SessionState>, record: &Record) -> Result<(), ApplyError> {
+    match (state.as_mut(), &record.event) {
+        (Some(state), _) => state.apply(record),
+        (None, Event::RecordsLost { state: whole, .. }) => {
+            *state = Some(SessionState { seq: record.seq, last_active_at: record.at, ..(**whole).clone() });
+            Ok(())
+        }
+        (None, _) => SessionState::create(record).map(|created| *state = Some(created)),
+    }
+}
+
+/// A record that stands for everything of a session up to its number.
+pub(super) fn stands_for(state: &SessionState, from: u64, reason: &str) -> Record {
+    let event = Event::RecordsLost { from, reason: reason.to_owned(), state: Box::new(state.clone()) };
+    Record { session_id: state.meta.session_id.clone(), seq: state.seq, at: state.last_active_at, event }
 }
 
 /// What this node's store said of a record that it keeps now or soon.

@@ -1,5 +1,5 @@
-//! A session's checkpoints where all nodes can read them: put there after each checkpoint, behind the answer, and brought
-//! back by the node that takes the session over.
+//! A session's checkpoints, and the files that its records name, where all nodes can read them: put there behind the answer,
+//! and brought back by the node that takes the session over. Checkpoints are brought at once, the others when they are read.
 
 use crate::checkpoints::{Checkpoints, Wanted, commit_of, path};
 use crate::sync::lock;
@@ -10,7 +10,7 @@ use shellkeep_workspace::checkpointer::Adopted;
 use shellkeep_workspace::repo::Repo;
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
@@ -20,6 +20,8 @@ const AT_ONCE: usize = 4;
 /// How long to wait after a failure, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long a large state of an agent may take to be copied before its caller is answered.
+const ATTACH_WAIT: Duration = Duration::from_secs(2);
 /// How long a stop, or the removal of a session, waits for what is on its way.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
@@ -31,11 +33,35 @@ struct Order {
     files: FilesAt,
 }
 
-/// A session whose checkpoints are being put.
+/// A file that a record names, on its way.
+#[derive(Debug, Clone)]
+struct Attachment {
+    claim: Claim,
+    created_at: Timestamp,
+    path: PathBuf,
+    hash: String,
+}
+
+/// What is to be put of a session.
+#[derive(Debug, Default)]
+struct ToPut {
+    checkpoint: Option<Order>,
+    attachments: Vec<Attachment>,
+}
+
+impl ToPut {
+    fn is_empty(&self) -> bool {
+        self.checkpoint.is_none() && self.attachments.is_empty()
+    }
+}
+
+/// A session of which something is being put.
 #[derive(Debug, Default)]
 struct Busy {
     /// What to put next.
-    next: Option<Order>,
+    next: ToPut,
+    /// How many files that records name are not put yet.
+    attaching: usize,
     /// Whether it was removed meanwhile.
     is_removed: bool,
 }
@@ -91,7 +117,7 @@ impl SharedFiles {
     /// Why checkpoints do not get there, if they do not.
     pub(super) fn problem(&self) -> Option<String> {
         lock(&self.problem).as_ref().map(|reason| {
-            format!("Checkpoints are not copied for other nodes ({reason}). They are kept on this node, and copied when that works again.")
+            format!("Checkpoints and outputs are not copied for other nodes ({reason}). They are kept on this node, and copied when that works again.")
         })
     }
 
@@ -100,18 +126,79 @@ impl SharedFiles {
         let (Some(files), Some(claim)) = (&state.files, state.claims.last()) else { return };
         let id = &state.meta.session_id;
         let order = Order { claim: claim.clone(), created_at: state.meta.created_at, files: files.clone() };
-        let busy = Busy { next: Some(order), is_removed: false };
         // What is put next has everything of those before it, so one that waits is replaced.
-        if lock(&self.busy).insert(id.clone(), busy).is_none() {
+        self.give(id, |busy| busy.next.checkpoint = Some(order));
+    }
+
+    /// Files that records of a session name were written: each with the hash of its bytes. Returns at once.
+    pub(crate) fn attach(self: &Arc<Self>, state: &SessionState, files: Vec<(PathBuf, String)>) {
+        let Some(claim) = state.claims.last().filter(|_| !files.is_empty()) else { return };
+        let created_at = state.meta.created_at;
+        let attachment = |(path, hash)| Attachment { claim: claim.clone(), created_at, path, hash };
+        let attachments: Vec<Attachment> = files.into_iter().map(attachment).collect();
+        self.give(&state.meta.session_id, |busy| {
+            busy.attaching += attachments.len();
+            busy.next.attachments.extend(attachments);
+        });
+    }
+
+    /// Adds to what is to be put of a session. A task does it.
+    fn give(self: &Arc<Self>, id: &SessionId, add: impl FnOnce(&mut Busy)) {
+        let mut all = lock(&self.busy);
+        let is_new = !all.contains_key(id);
+        let busy = all.entry(id.clone()).or_default();
+        // A session that was removed may be followed by another of its name.
+        busy.is_removed = false;
+        add(busy);
+        if is_new {
             tokio::spawn(Arc::clone(self).work(id.clone()));
         }
+    }
+
+    /// Waits until the files that records of a session name are where other nodes can read them, for a while. Returns whether
+    /// they are.
+    pub(crate) async fn attached(&self, id: &SessionId) -> bool {
+        let mut changed = self.changed.subscribe();
+        let is_done = |_: &bool| lock(&self.busy).get(id).is_none_or(|busy| busy.attaching == 0);
+        tokio::time::timeout(ATTACH_WAIT, changed.wait_for(is_done)).await.is_ok()
+    }
+
+    /// Brings a file that a record names, if another node has put it there. `to` does not exist.
+    pub(crate) async fn fetch(&self, id: &SessionId, hash: &str, to: &Path) -> Result<bool, String> {
+        let (blobs, id, hash, to) = (self.blobs.clone(), id.clone(), hash.to_owned(), to.to_owned());
+        blocking(move || blobs.bring_attached(id.as_str(), &hash, &to)).await
+    }
+
+    /// Brings all files that records name and this node lacks.
+    pub(crate) async fn fetch_all(&self, id: &SessionId, outputs: &Path) -> Result<(), String> {
+        let (blobs, id, outputs) = (self.blobs.clone(), id.clone(), outputs.to_owned());
+        blocking(move || blobs.bring_all_attached(id.as_str(), &outputs)).await
+    }
+
+    /// Files that records name were removed to make room.
+    pub(crate) async fn detach(&self, id: &SessionId, names: Vec<String>) -> Result<(), String> {
+        let (blobs, id) = (self.blobs.clone(), id.clone());
+        blocking(move || blobs.detach(id.as_str(), &names)).await
+    }
+
+    /// Files that records name were changed: what is there is removed, and these are put there.
+    pub(crate) async fn replace(
+        self: &Arc<Self>,
+        state: &SessionState,
+        files: Vec<(PathBuf, String)>,
+    ) -> Result<(), String> {
+        self.settled(&state.meta.session_id).await;
+        let place = self.of(&state.meta.session_id, state.meta.created_at);
+        blocking(move || place.detach_all()).await?;
+        self.attach(state, files);
+        Ok(())
     }
 
     /// Puts what is to be put of a session, until there is nothing more.
     async fn work(self: Arc<Self>, id: SessionId) {
         let mut pause = FIRST_PAUSE;
-        while let Some(order) = self.next(&id) {
-            match self.put(&id, &order).await {
+        while let Some(mut next) = self.next(&id) {
+            match self.put_all(&id, &mut next).await {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
                     *lock(&self.problem) = None;
@@ -128,7 +215,9 @@ impl SharedFiles {
                     }
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     if let Some(busy) = lock(&self.busy).get_mut(&id).filter(|busy| !busy.is_removed) {
-                        busy.next.get_or_insert(order);
+                        let ToPut { checkpoint, attachments } = next;
+                        busy.next.checkpoint = busy.next.checkpoint.take().or(checkpoint);
+                        busy.next.attachments.splice(0..0, attachments);
                     }
                 }
             }
@@ -137,13 +226,36 @@ impl SharedFiles {
     }
 
     /// Takes what is to be put next. If there is nothing, the session is no longer busy.
-    fn next(&self, id: &SessionId) -> Option<Order> {
+    fn next(&self, id: &SessionId) -> Option<ToPut> {
         let mut busy = lock(&self.busy);
-        let order = busy.get_mut(id).and_then(|busy| busy.next.take());
-        if order.is_none() {
+        let next = busy.get_mut(id).map(|busy| std::mem::take(&mut busy.next)).filter(|next| !next.is_empty());
+        if next.is_none() {
             busy.remove(id);
         }
-        order
+        next
+    }
+
+    /// Puts what is to be put, the small first. What was put is taken out of it.
+    async fn put_all(&self, id: &SessionId, next: &mut ToPut) -> Result<(), String> {
+        while let Some(Attachment { claim, created_at, path, hash }) = next.attachments.last().cloned() {
+            let place = self.of(id, created_at);
+            let putting = move || match path.exists() {
+                true => place.attach(&path, &hash, &claim.to_string()),
+                // It was removed to make room.
+                false => Ok(()),
+            };
+            blocking(putting).await?;
+            next.attachments.pop();
+            if let Some(busy) = lock(&self.busy).get_mut(id) {
+                busy.attaching = busy.attaching.saturating_sub(1);
+            }
+            self.changed.send_modify(|_| {});
+        }
+        if let Some(order) = &next.checkpoint {
+            self.put(id, order).await?;
+            next.checkpoint = None;
+        }
+        Ok(())
     }
 
     fn of(&self, id: &SessionId, created_at: Timestamp) -> SessionBlobs {
@@ -194,7 +306,7 @@ impl SharedFiles {
     /// Removes everything of a session.
     pub(crate) async fn remove(&self, id: &SessionId, created_at: Timestamp) -> Result<(), String> {
         if let Some(busy) = lock(&self.busy).get_mut(id) {
-            *busy = Busy { next: None, is_removed: true };
+            *busy = Busy { is_removed: true, ..Busy::default() };
         }
         self.settled(id).await;
         let place = self.of(id, created_at);

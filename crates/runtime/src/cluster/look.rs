@@ -1,6 +1,6 @@
 //! Which node has a session, as the shared store tells.
 
-use crate::ops::{ClusterNode, OpError};
+use crate::ops::{ClusterError, ClusterNode, OpError};
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, Down, Found, NodeEntry, Tier};
 
@@ -34,6 +34,11 @@ impl Look {
 /// The node that has a session: the one that works with it, or the one that worked with it last.
 pub(super) fn holder(found: &Found) -> &str {
     found.lease.as_ref().map_or(&found.head.owner.node, |lease| &lease.node)
+}
+
+/// The node that has a session cannot be reached.
+pub(super) fn unreachable(id: &SessionId, node: &str) -> OpError {
+    ClusterError::OwnerUnreachable { session_id: id.to_string(), node: node.to_owned() }.into()
 }
 
 /// A node, as callers see it.

@@ -26,6 +26,13 @@ impl Members {
         Ok(nodes.into_iter().map(shown).collect())
     }
 
+    /// The other nodes that are alive and can be asked.
+    pub(crate) async fn others(&self) -> Result<Vec<ClusterNode>, OpError> {
+        let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
+        let is_other = |node: &NodeEntry| node.name != self.entry.name && !node.url.is_empty();
+        Ok(nodes.into_iter().filter(is_other).map(shown).collect())
+    }
+
     /// This node.
     pub(crate) fn own(&self) -> ClusterNode {
         let (sessions, draining) = (self.ship.count() as u64, self.ship.is_draining());
@@ -65,6 +72,11 @@ impl Members {
         let takes = |node: &NodeEntry| node.name != self.entry.name && !node.draining && !node.url.is_empty();
         let found = nodes.into_iter().filter(takes).min_by_key(|node| node.sessions);
         found.map(shown).ok_or_else(|| ClusterError::Draining { node: self.entry.name.clone() }.into())
+    }
+
+    /// Whether the shared store is unreachable.
+    pub(crate) fn is_away(&self) -> bool {
+        self.ship.problem().is_some()
     }
 
     /// What this node may do while the shared store is unreachable.

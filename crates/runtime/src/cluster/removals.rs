@@ -26,6 +26,11 @@ impl Removals {
         lock(&self.waiting).contains(id)
     }
 
+    /// Which of these sessions the shared store says were removed. None of them while it is unreachable.
+    pub(crate) async fn removed(&self, ids: Vec<SessionId>) -> HashSet<SessionId> {
+        self.ship.ask(move |tier| tier.removed(&ids)).await.unwrap_or_default().into_iter().collect()
+    }
+
     /// Removes a session from the shared store. If that is unreachable, the session is removed when it is back, or after the
     /// next start: until then the note stays.
     pub(crate) async fn finish(self: &Arc<Self>, deletion: &Deletion, note: Option<Pending>) {

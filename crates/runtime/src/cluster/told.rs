@@ -1,7 +1,8 @@
 //! The sentences that a caller reads when a session moved, or when only one node has what it did.
 
 use super::files::Brought;
-use shellkeep_session::{Notice, NoticeCode, RunId, ServiceId};
+use shellkeep_session::{Event, Notice, NoticeCode, RunId, ServiceId, SessionId};
+use shellkeep_shared::ForkNote;
 use shellkeep_workspace::checkpointer::Adopted;
 
 /// The shared store does not answer.
@@ -11,6 +12,13 @@ pub(super) fn kept_here_only(reason: &str) -> Notice {
          back; if the node is lost before that, so is the result."
     );
     Notice { code: NoticeCode::KeptHereOnly, message }
+}
+
+/// A large state of an agent is not where other nodes read it.
+pub(crate) fn not_copied() -> Notice {
+    let message = "The state is stored on this node, and was not copied for other nodes in time. It will be; if the node is lost \
+                   before that, so is the state.";
+    Notice { code: NoticeCode::KeptHereOnly, message: message.to_owned() }
 }
 
 /// The same, for the host.
@@ -43,11 +51,42 @@ pub(super) fn arrived(from: &str, here: &str, files: &Brought, since: &[RunId], 
         Cwd::MadeEmpty => " The working directory did not come along and was made again, empty.",
         Cwd::Missing => " The working directory does not exist on this node.",
     });
+    let outputs = if matches!(files, Brought::NotConfigured) { "outputs and agent states above 64 KiB, " } else { "" };
     message.push_str(&format!(
-        " Files outside of the workspace, outputs above 64 KiB, values of the keyed store, background jobs and open \
-         descriptors stayed on node {from}. Check the files that you need before you go on."
+        " Files outside of the workspace, {outputs}values of the keyed store, background jobs and open descriptors stayed \
+         on node {from}. Check the files that you need before you go on."
     ));
     Notice { code: NoticeCode::SessionMoved, message }
+}
+
+/// What another node wrote to a session that went on without it, as the session records it.
+pub(crate) fn forked(note: &ForkNote) -> Event {
+    let ForkNote { session_id, at, node, .. } = note;
+    let message = format!(
+        "Node {node} had answered {} of this session, which are not part of it: the shared store lost them, or the node was cut \
+         off. They are kept as session {session_id}, with its files and variables. Read its events to see what is missing \
+         here, and run it again if you need it.",
+        records(note)
+    );
+    let notices = vec![Notice { code: NoticeCode::HistoryDiverged, message }];
+    Event::Forked { session_id: session_id.clone(), at: *at, diverged_on: Some(node.clone()), notices }
+}
+
+/// The same, for the session that keeps it.
+pub(super) fn forked_here(origin: &SessionId, note: &ForkNote) -> Notice {
+    let message = format!(
+        "This session keeps what node {} answered as session {origin} ({}) and other nodes do not have: {origin} went on \
+         without it. Use {origin} to continue; this session has the files, variables and results as they were on node {}.",
+        note.node,
+        records(note),
+        note.node
+    );
+    Notice { code: NoticeCode::HistoryDiverged, message }
+}
+
+fn records(note: &ForkNote) -> String {
+    let (first, last) = (note.at + 1, note.through);
+    if first == last { format!("record {last}") } else { format!("records {first} to {last}") }
 }
 
 /// A service that ran on the node that is gone.

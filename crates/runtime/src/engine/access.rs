@@ -4,8 +4,9 @@
 use super::inner::Inner;
 use crate::identities::{Scope, bound};
 use crate::names::not_found;
-use crate::ops::OpError;
-use shellkeep_session::{Author, SessionId, Source};
+use crate::ops::{OpError, QuotaMet};
+use crate::past_sessions::{PastSession, ReadBack};
+use shellkeep_session::{Author, QuotaName, SessionId, Source};
 use shellkeep_store::DeletedSession;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -63,6 +64,36 @@ impl Access {
         &self.scope
     }
 
+    /// How many sessions there may be before the caller can create another for its agent. The host has no limit.
+    pub(super) fn most_sessions(&self) -> u64 {
+        match &*self.scope {
+            Scope::Agent { .. } => self.inner.ctx.quotas.get(QuotaName::SessionsPerAgent),
+            _ => u64::MAX,
+        }
+    }
+
+    /// Whether the caller may create another session.
+    pub(super) async fn check_sessions(&self) -> Result<(), OpError> {
+        let Scope::Agent { agent, .. } = &*self.scope else { return Ok(()) };
+        let on_all_nodes = self.inner.ctx.used_by(agent).await;
+        let used = on_all_nodes.map_or_else(|| self.inner.ctx.names.count_of(agent), |used| used.sessions);
+        if used < self.most_sessions() { Ok(()) } else { Err(self.too_many_sessions(used)) }
+    }
+
+    /// The caller's agent has this many sessions and may not create another.
+    pub(super) fn too_many_sessions(&self, used: u64) -> OpError {
+        let (quota, limit) = (QuotaName::SessionsPerAgent, self.most_sessions());
+        let agent = self.scope.agent().map(str::to_owned);
+        OpError::QuotaExceeded(Box::new(QuotaMet {
+            quota,
+            limit,
+            used,
+            agent,
+            services: Vec::new(),
+            elsewhere: Vec::new(),
+        }))
+    }
+
     /// The author of what is posted with these rights.
     pub(super) fn author(&self) -> Author {
         match &*self.scope {
@@ -86,6 +117,22 @@ impl Access {
             Some(_) => Ok(Permitted { inner: &self.inner, id: Cow::Borrowed(id) }),
             None => self.over(id),
         }
+    }
+
+    /// The check for reading a session that this node does not have. The database is asked in the same way whether or not
+    /// another agent has such a session.
+    pub(super) async fn over_past(&self, id: &SessionId) -> Result<(&Arc<Inner>, &ReadBack, PastSession), OpError> {
+        let Some(back) = &self.inner.read_back else { return Err(not_found(id)) };
+        let (ids, agent) = match &*self.scope {
+            Scope::Host | Scope::Console { .. } | Scope::Auditor { .. } => (vec![id.clone()], None),
+            Scope::Agent { agent, .. } => {
+                (std::iter::once(id.clone()).chain(bound(agent, id)).collect(), Some(agent.to_string()))
+            }
+            Scope::Session { .. } | Scope::Metrics { .. } => return Err(not_found(id)),
+        };
+        let asking = agent.clone();
+        let found = back.ask(asking.as_deref(), move |past| past.find(&ids, agent.as_deref())).await?;
+        found.map(|session| (&self.inner, back, session)).ok_or_else(|| not_found(id))
     }
 
     /// What only the host may do.

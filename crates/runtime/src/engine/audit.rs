@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const TARGET: &str = "shellkeep::audit";
 /// Operations that are written to the file: they change permissions or limits, or delete something. The rest is in the
 /// sessions' recordings and in the log.
-const FILED: [&str; 10] = [
+const FILED: [&str; 11] = [
     "create_token",
     "revoke_token",
     "destroy",
@@ -24,6 +24,7 @@ const FILED: [&str; 10] = [
     "set_quotas",
     "end_agent",
     "end_session",
+    "remove_history",
     "refused",
 ];
 /// Rejections that are logged per [`WINDOW`]; more are counted. An attacker who guesses tokens must not fill the disk

@@ -5,18 +5,22 @@ use super::drain;
 use super::inner::Inner;
 use super::node::NodeOps;
 use crate::actor::Message;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Compared, Whose};
 use crate::identities::bound;
-use crate::ops::{BoxFuture, ClusterNode, OpError, Reaches, Whereabouts};
+use crate::ops::{BoxFuture, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
 use crate::services::StopReason;
 use shellkeep_session::SessionId;
-use shellkeep_shared::{Alone, Moved};
+use shellkeep_shared::{Alone, ForkNote, LEASE, Moved};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// How long services have to end by themselves when their session is another node's: it may already start them anew.
 const MOVED_GRACE: Duration = Duration::from_millis(500);
+
+/// How often to look whether another node goes on with a session that it has claimed. If it does not, this node's copy stays
+/// as it is.
+const UNDECIDED: u32 = 3;
 
 /// Operations on the cluster.
 pub struct ClusterOps<'a> {
@@ -73,6 +77,11 @@ impl ClusterOps<'_> {
     /// The other nodes while the shared store is unreachable.
     pub fn neighbours(&self) -> Vec<ClusterNode> {
         self.cluster.members().neighbours()
+    }
+
+    /// The other nodes that are alive and can be asked.
+    pub fn others(&self) -> BoxFuture<'_, Result<Vec<ClusterNode>, OpError>> {
+        Box::pin(self.cluster.members().others())
     }
 
     /// What another node, asked at `asked`, said about the shared store.
@@ -166,6 +175,9 @@ pub(super) async fn follow(inner: Weak<Inner>, mut news: mpsc::UnboundedReceiver
             Moved::Reclaim(id) => {
                 tokio::spawn(reclaim(inner, id));
             }
+            Moved::Forked(id, forks) => {
+                tokio::spawn(record_forks(inner, id, forks));
+            }
         }
     }
 }
@@ -173,8 +185,96 @@ pub(super) async fn follow(inner: Weak<Inner>, mut news: mpsc::UnboundedReceiver
 /// Another node owns the session: nothing of it may run here.
 async fn let_go(inner: Arc<Inner>, id: SessionId) {
     tracing::warn!(session = %id, "another node owns this session; what it ran here is ended");
+    leave(inner, id).await;
+}
+
+/// Ends what a session runs here, and keeps what only this node has of it.
+async fn leave(inner: Arc<Inner>, id: SessionId) {
     inner.ctx.registry.tell_awake(&id, Message::Moved).await;
     inner.ctx.services.stop(MOVED_GRACE, StopReason::SessionEnded, |seen| seen.session_id == id).await;
+    let weak = Arc::downgrade(&inner);
+    drop(inner);
+    compare(weak, id).await;
+}
+
+/// Keeps what this node has of a session that another node may have continued without it, as soon as that can be known.
+async fn compare(inner: Weak<Inner>, id: SessionId) {
+    let mut undecided = 0;
+    while undecided < UNDECIDED {
+        let Some(alone) = inner.upgrade().and_then(|inner| Some(inner.ctx.cluster.as_ref()?.members().alone())) else {
+            return;
+        };
+        alone.until_reached().await;
+        let Some(inner) = inner.upgrade() else { return };
+        let Some(cluster) = &inner.ctx.cluster else { return };
+        let work = async { cluster.diverged().compare(&inner.stored.load(&id).await?).await };
+        match inner.ctx.registry.while_asleep(&id, work).await {
+            Some(Ok(Compared::Undecided)) => {
+                undecided += 1;
+                tokio::time::sleep(LEASE).await;
+            }
+            // The shared store went away meanwhile.
+            Some(Err(OpError::StoreUnavailable { .. })) if cluster.members().is_away() => {}
+            None | Some(Ok(Compared::Done) | Err(OpError::Session(SessionError::NotFound { .. }))) => return,
+            Some(Err(error)) => {
+                return tracing::error!(session = %id, %error, "what only this node has of a session is not kept apart");
+            }
+        }
+    }
+}
+
+/// Other nodes wrote what is not part of a session: its history says so.
+async fn record_forks(inner: Arc<Inner>, id: SessionId, forks: Vec<ForkNote>) {
+    let Some(cluster) = &inner.ctx.cluster else { return };
+    // One that sleeps records it when it wakes.
+    let recording = inner.ctx.registry.ask_awake(&id, |answer| Message::Forked { forks, answer });
+    if let Some(Ok(forks)) = recording.await {
+        cluster.diverged().recorded(&id, forks).await;
+    }
+}
+
+/// Looks for sessions of this node that other nodes took, whenever the shared store was connected anew: after a start, and
+/// when it may have lost what it confirmed. They are ended here, and what only this node has of them is kept apart. Those that
+/// the shared store has lost are given again.
+pub(super) async fn look_around(inner: Weak<Inner>, alone: Alone) {
+    let mut connections = alone.connections();
+    while connections.wait_for(|connections| *connections > 0).await.is_ok() {
+        look_at_all(&inner).await;
+        if connections.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The shared store does not know a session: if it was this node's, it lost it. Waking the session gives it again.
+async fn give_again(inner: &Inner, id: &SessionId) {
+    let Some(cluster) = &inner.ctx.cluster else { return };
+    match inner.stored.load(id).await {
+        Ok(state) if cluster.diverged().was_own(&state) => {
+            // One that was removed elsewhere is forgotten by this.
+            let _ = inner.ctx.registry.ask(id, Message::View).await;
+        }
+        _ => {}
+    }
+}
+
+async fn look_at_all(inner: &Weak<Inner>) {
+    let Some(ids) = inner.upgrade().map(|inner| inner.ctx.names.all()) else { return };
+    for id in ids {
+        loop {
+            let Some(strong) = inner.upgrade() else { return };
+            let Some(cluster) = strong.ctx.cluster.clone() else { return };
+            match cluster.diverged().whose(&id).await {
+                Ok(Whose::Anothers(_)) => break leave(strong, id).await,
+                Ok(Whose::Nobodys) => break give_again(&strong, &id).await,
+                Ok(Whose::Own) => break,
+                Err(_) => {
+                    drop(strong);
+                    cluster.members().alone().until_reached().await;
+                }
+            }
+        }
+    }
 }
 
 /// The shared store lost the session, or never had it.

@@ -6,6 +6,7 @@ use crate::cluster::ClusterConfig;
 use crate::disk::Reclaim;
 use crate::masking::RecordConfig;
 use crate::ops::CheckpointConfig;
+use crate::past_sessions::PastSessions;
 use crate::sandboxes::SandboxConfig;
 use shellkeep_process::{CageMode, Forking};
 use shellkeep_session::Quotas;
@@ -55,6 +56,8 @@ pub struct EngineConfig {
     pub record: RecordConfig,
     /// The other nodes, if there are some.
     pub cluster: Option<ClusterConfig>,
+    /// Where sessions are read back from that this node does not have, if there is history.
+    pub past: Option<Arc<dyn PastSessions>>,
     /// The clock and the machine's pressure.
     pub senses: Arc<dyn Senses>,
 }
@@ -90,6 +93,7 @@ impl EngineConfig {
             keep_deleted: KEEP_DELETED,
             record: RecordConfig::default(),
             cluster: None,
+            past: None,
             senses: Arc::new(RealSenses),
         }
     }

@@ -5,7 +5,7 @@ use super::handle::Engine;
 use super::inner::Inner;
 use crate::cluster::Creation;
 use crate::identities::{Scope, bound};
-use crate::names::not_found;
+use crate::names::{Added, not_found};
 use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionError, SessionView};
 use crate::stored::asleep;
 use crate::{recover, validate};
@@ -38,12 +38,21 @@ impl Engine {
             if inner.ctx.names.is_forking(&id) {
                 return Err(OpError::Session(SessionError::Exists { session_id: id.to_string() }));
             }
+            if inner.ctx.cluster.is_none() {
+                self.access.check_sessions().await?;
+            }
+            let mut most = self.access.most_sessions();
             let owner = request.agent.as_deref().map(Arc::from);
             let (meta, shell) = first_state(inner, &id, request, self.access.scope().token()).await?;
             let claim = match &inner.ctx.cluster {
                 None => None,
-                Some(cluster) => match cluster.create(&id, meta.agent.as_deref()).await? {
-                    Creation::Mine(claim) => Some(claim),
+                Some(cluster) => match cluster.create(&id, meta.agent.as_deref(), most).await? {
+                    Creation::Mine { claim, is_counted } => {
+                        // This node may have copies of sessions that others removed.
+                        most = if is_counted { u64::MAX } else { most };
+                        Some(claim)
+                    }
+                    Creation::Full { used } => return Err(self.access.too_many_sessions(used)),
                     Creation::Exists(state) => return found(&self.access, *state),
                 },
             };
@@ -58,11 +67,14 @@ impl Engine {
                 // A session that is not stored could not be found again.
                 other => other.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() }),
             };
-            let added = inner.ctx.names.add_new(&id, owner, append);
-            let is_new = added.inspect_err(|_| inner.stored.left(&id))?;
-            inner.ctx.counts.event(&record.event);
-            if !is_new {
-                return self.existing(&id).await;
+            let added = inner.ctx.names.add_new(&id, owner, most, append);
+            match added.inspect_err(|_| inner.stored.left(&id))? {
+                Added::New => inner.ctx.counts.event(&record.event),
+                Added::Known => return self.existing(&id).await,
+                Added::Full(used) => {
+                    inner.stored.left(&id);
+                    return Err(self.access.too_many_sessions(used));
+                }
             }
             self.access.audit("create", id.as_str());
             if let Err(error) = inner.ctx.workspaces.ensure(&view.meta.workspace) {
@@ -90,6 +102,7 @@ fn new_view(meta: &SessionMeta, shell: &ShellState) -> SessionView {
         seq: 1,
         deleted: None,
         hold: None,
+        sandbox: Some(meta.sandbox),
     }
 }
 
@@ -115,7 +128,7 @@ fn found(access: &Access, state: SessionState) -> Result<Created, OpError> {
     let id = state.meta.session_id.clone();
     match access.scope().agent() {
         Some(agent) if state.meta.agent.as_deref() != Some(agent) => Err(not_yours(not_found(&id), &id)),
-        _ => Ok(Created::Existing(asleep(state))),
+        _ => Ok(Created::Existing(asleep(state, &access.at_large().ctx.sandboxes))),
     }
 }
 
@@ -146,7 +159,7 @@ async fn first_state(
     by: Option<&str>,
 ) -> Result<(SessionMeta, ShellState), OpError> {
     validate::create(&request).await?;
-    let sandbox = inner.ctx.sandboxes.least().max(request.sandbox);
+    let sandbox = inner.ctx.sandboxes.least_of(request.agent.as_deref()).max(request.sandbox);
     inner.ctx.sandboxes.check(sandbox)?;
     let workspace = validate::workspace(&request.config, inner.ctx.data_dir.root()).await?;
     let workspace = workspace.unwrap_or_else(|| inner.ctx.workspaces.of(id));

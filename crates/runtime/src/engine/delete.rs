@@ -85,5 +85,6 @@ pub(super) fn view(deleted: DeletedSession) -> SessionView {
         seq: deleted.seq,
         deleted: Some(deleted),
         hold: None,
+        sandbox: None,
     }
 }

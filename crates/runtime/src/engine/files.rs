@@ -9,8 +9,9 @@ use super::inner::Inner;
 use crate::actor::FilesTask;
 use crate::checkpoints::commit_of;
 use crate::file_views as views;
+use crate::names::not_found;
 use crate::ops::*;
-use shellkeep_session::{ByteString, Cause, FilesAt, SessionId};
+use shellkeep_session::{ByteString, Cause, FilesAt, SessionId, Timestamp};
 use shellkeep_workspace::diff::{self, PatchOptions};
 use shellkeep_workspace::repo::{Kind, ObjectId, Repo, RepoError};
 use std::collections::HashSet;
@@ -41,13 +42,21 @@ impl<'o> FileOps<'o> {
     ) -> BoxFuture<'a, Result<CheckpointPage, OpError>> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
+            let asked = Timestamp::now();
             inner.files.settled(&id).await;
             let limit = limit.clamp(1, MAX_CHECKPOINT_PAGE);
             let mut checkpoints = inner.ctx.history.checkpoints_after(&id, after, limit + 1).await?;
             let has_more = checkpoints.len() > limit;
             checkpoints.truncate(limit);
             let next = if has_more { checkpoints.last().map(|last| last.seq) } else { None };
-            let kept = inner.files.with_repo(&id, |repo| repo.map(Repo::tags).transpose()).await?.unwrap_or_default();
+            let kept = match inner.files.with_repo(&id, |repo| repo.map(Repo::tags).transpose()).await {
+                Ok(kept) => kept.unwrap_or_default(),
+                Err(error) => {
+                    // It may have been deleted since, and its name used again.
+                    let is_same = inner.ctx.registry.snapshot(&id).await?.meta.created_at < asked;
+                    return Err(if is_same { error } else { not_found(&id) });
+                }
+            };
             let kept: HashSet<String> = kept.into_iter().map(|(name, _)| name).collect();
             for view in &mut checkpoints {
                 view.kept = kept.contains(&view.checkpoint.at.name);

@@ -2,9 +2,11 @@
 
 use super::access::Access;
 use super::handle::Engine;
+use super::inner::Inner;
+use crate::cluster::Cluster;
 use crate::identities::{Revocation, Scope};
 use crate::ops::{BoxFuture, ConsoleRight, IssuedToken, NewToken, OpError, TokenView};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// An agent that has shown its token.
 pub struct Guest {
@@ -48,6 +50,7 @@ impl IdentityOps<'_> {
             let whose = token.bearer.describe();
             tracing::info!(token = token.id, whose, "a token was created");
             self.access.audit("create_token", &format!("{} of {whose}", token.id));
+            share(self.access.at_large(), &token.id).await;
             Ok(issued)
         })
     }
@@ -106,8 +109,38 @@ impl IdentityOps<'_> {
             inner.agents.stop_by_token(token_id);
             tracing::info!(token = token_id, "a token was revoked");
             self.access.audit("revoke_token", token_id);
+            share(&inner, token_id).await;
             Ok(())
         })
+    }
+}
+
+/// Tells other nodes of a token that was created or revoked.
+async fn share(inner: &Inner, token_id: &str) {
+    if let (Some(cluster), Some(record)) = (&inner.ctx.cluster, inner.identities.kept_of(token_id)) {
+        cluster.tokens().share(vec![record]).await;
+    }
+}
+
+/// Follows the tokens of all nodes, as long as the engine lives.
+pub(super) async fn follow_tokens(inner: Weak<Inner>, cluster: Arc<Cluster>) {
+    let (mut changes, mut connections) = (cluster.tokens().changes(), cluster.members().alone().connections());
+    while changes.wait_for(Option::is_some).await.is_ok() {
+        let all = cluster.tokens().all().await;
+        let Some(inner) = inner.upgrade() else { return };
+        let kept = Arc::clone(&inner);
+        let Ok(revoked) = blocking(move || Ok(kept.identities.adopt(all))).await else { return };
+        revoked.iter().for_each(|token| inner.agents.stop_by_token(token));
+        // What was created or revoked here while the shared store was unreachable, or lost there.
+        cluster.tokens().share(inner.identities.kept()).await;
+        drop(inner);
+        let changed = tokio::select! {
+            changed = changes.changed() => changed,
+            connected = connections.changed() => connected,
+        };
+        if changed.is_err() {
+            return;
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::context::SessionContext;
 use crate::housekeeping::Housekeeping;
 use crate::identities::Identities;
 use crate::node_limits::NodeLimits;
+use crate::past_sessions::ReadBack;
 use crate::recordings::Recordings;
 use crate::resume::Agents;
 use crate::session_files::SessionFiles;
@@ -23,6 +24,8 @@ pub(crate) struct Inner {
     pub(super) ctx: Arc<SessionContext>,
     pub(super) stored: Stored,
     pub(super) recordings: Arc<Recordings>,
+    /// Sessions that only history has, if there is history.
+    pub(super) read_back: Option<ReadBack>,
     pub(super) files: Arc<SessionFiles>,
     pub(super) housekeeping: Arc<Housekeeping>,
     pub(super) factory: Arc<CageFactory>,

@@ -96,12 +96,21 @@ impl NodeOps<'_> {
     pub fn quotas(&self) -> BoxFuture<'_, QuotasView> {
         Box::pin(async move {
             let inner = self.access.at_large();
+            let on_all_nodes = match self.access.scope().agent() {
+                Some(agent) => inner.ctx.used_by(agent).await,
+                None => None,
+            };
+            let used = |name: QuotaName| match (name, on_all_nodes) {
+                (QuotaName::ServicesPerAgent, Some(used)) => Some(used.services),
+                (QuotaName::SessionsPerAgent, Some(used)) => Some(used.sessions),
+                _ => inner.limits.used(name, self.access.scope().agent()),
+            };
             let view = |name: QuotaName| QuotaView {
                 name,
                 configured: inner.ctx.quotas.configured(name),
                 set: inner.ctx.quotas.set_since(name),
                 limit: inner.limits.in_force(name),
-                used: inner.limits.used(name, self.access.scope().agent()),
+                used: used(name),
             };
             let changes = match self.access.scope().agent() {
                 Some(_) => Vec::new(),
@@ -184,6 +193,13 @@ impl NodeOps<'_> {
     pub fn command(&self, operation: &'static str) -> Result<(), OpError> {
         self.access.as_host()?;
         self.access.audit(operation, "daemon");
+        Ok(())
+    }
+
+    /// Logs in the audit trail what was removed from history because of its age. Host only.
+    pub fn removed_history(&self, what: &str) -> Result<(), OpError> {
+        self.access.as_host()?;
+        self.access.audit("remove_history", what);
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 
 mod export;
 mod follow;
-mod summaries;
+pub(super) mod full;
+pub(super) mod summaries;
 
 pub use export::ExportStream;
 pub use follow::EventStream;
@@ -12,6 +13,7 @@ use follow::filter;
 use super::access::{Access, Permitted};
 use super::handle::Engine;
 use super::inner::Inner;
+use super::past::Past;
 use crate::actor::{KvTask, Message};
 use crate::ops::*;
 use crate::recordings::unreadable;
@@ -57,10 +59,12 @@ impl RecordOps<'_> {
     /// Reads a recording, a page at a time.
     pub fn events<'a>(&'a self, id: &'a SessionId, query: EventQuery) -> BoxFuture<'a, Result<EventPage, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+                return Past::of(self.access, id).await?.events(query).await;
+            };
             let filter = filter(&inner.ctx.secrets, &id, &query).await?;
             let EventQuery { after, limit, .. } = query;
-            inner.recordings.search(&id, move |recording| page(recording, after, limit, &filter)).await
+            inner.recordings.search(&id, move |recording| full::page(recording, after, limit, &filter)).await
         })
     }
 
@@ -72,7 +76,9 @@ impl RecordOps<'_> {
         failed: bool,
     ) -> BoxFuture<'a, Result<SummaryPage, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+                return Past::of(self.access, id).await?.summaries(query, failed).await;
+            };
             let filter = filter(&inner.ctx.secrets, &id, &query).await?;
             let EventQuery { after, limit, .. } = query;
             let read = move |recording: &Recording| summaries::page(recording, after, limit, failed, &filter);
@@ -83,7 +89,9 @@ impl RecordOps<'_> {
     /// A recording as a row of bars, at most `buckets` of them.
     pub fn overview<'a>(&'a self, id: &'a SessionId, buckets: u64) -> BoxFuture<'a, Result<Overview, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+                return Past::of(self.access, id).await?.overview(buckets).await;
+            };
             inner.recordings.search(&id, move |recording| summaries::overview(recording, buckets)).await
         })
     }
@@ -95,7 +103,9 @@ impl RecordOps<'_> {
         query: EventQuery,
     ) -> BoxFuture<'a, Result<EventStream, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+                return Err(Past::of(self.access, id).await?.cannot_be_followed());
+            };
             EventStream::start(inner, &id, query).await
         })
     }
@@ -108,7 +118,9 @@ impl RecordOps<'_> {
         redact: bool,
     ) -> BoxFuture<'a, Result<ExportStream, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+                return Past::of(self.access, id).await?.export(format, redact).await;
+            };
             self.access.audit("export", id.as_str());
             ExportStream::start(inner, &id, format, redact).await
         })
@@ -117,7 +129,9 @@ impl RecordOps<'_> {
     /// Checks that a recording is as it was written.
     pub fn verify<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Verdict, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over_recorded(id)?;
+            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+                return Past::of(self.access, id).await?.verify().await;
+            };
             // Read before the recording is flushed, so it cannot be ahead of it.
             let known = match self.access.deleted_session(&id) {
                 Some(deleted) => deleted.seq,
@@ -226,7 +240,9 @@ impl RecordOps<'_> {
         limit: usize,
     ) -> BoxFuture<'a, Result<MessagePage, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Ok(Permitted { inner, id }) = self.access.over(id) else {
+                return Past::of(self.access, id).await?.messages(after, limit).await;
+            };
             let limit = limit.clamp(1, MAX_MESSAGE_PAGE);
             inner.stored.messages(&id, after, limit).await
         })
@@ -300,17 +316,6 @@ async fn earlier_agent_state(inner: &Inner, id: &SessionId, version: u64) -> Res
         }
     };
     inner.recordings.read(id, find).await
-}
-
-/// A page as callers see it.
-fn page(
-    recording: &Recording,
-    after: u64,
-    limit: usize,
-    filter: &Filter,
-) -> Result<EventPage, shellkeep_record::ReadError> {
-    let page = recording.page(after, limit.clamp(1, MAX_EVENT_PAGE), filter)?;
-    Ok(EventPage { events: page.lines, next: page.next })
 }
 
 /// Compares the keyed store with the verified lines.

@@ -213,18 +213,25 @@ async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -
     inner.ctx.data_dir.check_taken(state, Some(&state.shell.cwd))?;
     let (limit, used) = (inner.ctx.quotas.get(QuotaName::Processes), inner.factory.count());
     if used >= limit {
-        let met = QuotaMet { quota: QuotaName::Processes, limit, used, agent: None, services: Vec::new() };
+        let met = QuotaMet {
+            quota: QuotaName::Processes,
+            limit,
+            used,
+            agent: None,
+            services: Vec::new(),
+            elsewhere: Vec::new(),
+        };
         return Err(OpError::QuotaExceeded(Box::new(met)));
     }
     let confined = confine(&inner.ctx, state).await?;
     let (workspaces, factory) = (inner.ctx.workspaces.clone(), Arc::clone(&inner.factory));
     let (session_id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.clone());
-    let is_new = state.generation == 0;
+    let (is_new, agent) = (state.generation == 0, state.meta.agent.clone());
     let started = tokio::task::spawn_blocking(move || {
         if is_new && spec.cwd.starts_with(workspace.as_bytes()) {
             workspaces.ensure(&workspace)?;
         }
-        let cage = factory.cage(&format!("agent-{}", uuid::Uuid::new_v4().simple()));
+        let cage = factory.cage_of(agent.as_deref(), &format!("agent-{}", uuid::Uuid::new_v4().simple()));
         cage.assign(session_id.as_str());
         Program::start(&spec, cage, confined.map(|confined| confined.confinement))
     });

@@ -3,6 +3,8 @@
 use super::access::{Access, Permitted};
 use super::handle::Engine;
 use super::inner::Inner;
+use super::past::Past;
+use super::run_lists::RunListOps;
 use super::take_over::HoldOps;
 use crate::actor::{Asked, Message, RunReply, Started};
 use crate::cell::{self, End, RunCell, RunControl, Typist};
@@ -11,7 +13,7 @@ use crate::screen::Picture;
 use crate::screen::watched::WatchedScreen;
 use crate::stream::RunStream;
 use crate::{translate, validate};
-use shellkeep_session::{ByteString, Output, RunId, RunResult, RunStatus, SessionId, StoredRun};
+use shellkeep_session::{ByteString, RunId, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -72,6 +74,11 @@ impl<'o> RunOps<'o> {
         HoldOps { access: self.access }
     }
 
+    /// Lists of runs.
+    pub fn lists(&self) -> RunListOps<'o> {
+        RunListOps { access: self.access }
+    }
+
     /// The status of a run; waits up to `wait` for its end.
     pub fn view<'a>(
         &'a self,
@@ -81,11 +88,14 @@ impl<'o> RunOps<'o> {
         max_output: usize,
     ) -> BoxFuture<'a, Result<RunDetail, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Ok(Permitted { inner, id }) = self.access.over(id) else {
+                return Past::of(self.access, id).await?.run(run_id, max_output).await;
+            };
             if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
                 let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.finished()).await;
                 let run = cell.view(max_output);
-                return Ok(RunDetail { run, command: cell.command.clone(), started_at: cell.started_at });
+                let (command, started_at) = (cell.command.clone(), cell.started_at);
+                return Ok(RunDetail { run, command, started_at, origin: Origin::Node });
             }
             stored_detail(inner, &id, run_id, max_output).await
         })
@@ -124,45 +134,29 @@ impl<'o> RunOps<'o> {
         })
     }
 
-    /// The runs of a session that started before a record, newest first, a page at a time.
-    pub fn list<'a>(
-        &'a self,
-        id: &'a SessionId,
-        before: Option<u64>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<RunPage, OpError>> {
-        Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            let limit = limit.clamp(1, MAX_RUN_PAGE);
-            let mut stored = inner.stored.runs(&id, before.unwrap_or(u64::MAX), limit + 1).await?;
-            let has_more = stored.len() > limit;
-            stored.truncate(limit);
-            let next = if has_more { stored.last().map(|last| last.run_id.clone()) } else { None };
-            let runs = stored.into_iter().map(|run| {
-                let cell = inner.ctx.runs.get(&id, &run.run_id);
-                summary(run, cell.as_deref())
-            });
-            Ok(RunPage { runs: runs.collect(), next })
-        })
-    }
-
-    /// Sends input to a run; `end` closes it. Returns when it is recorded.
+    /// Sends input to a run. Returns when it is recorded, with the number of bytes.
     pub fn input<'a>(
         &'a self,
         id: &'a SessionId,
         run_id: &'a RunId,
-        bytes: Vec<u8>,
-        end: bool,
-    ) -> BoxFuture<'a, Result<(), OpError>> {
+        input: RunInput,
+        hold: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<usize, OpError>> {
         Box::pin(async move {
-            let cell = live_cell(self.access, "input", id, run_id).await?;
+            let cell = live_cell(self.access, "input", id, run_id, hold).await?;
+            let (bytes, end) = match input {
+                RunInput::Bytes(bytes) => (bytes, false),
+                RunInput::LastBytes(bytes) => (bytes, true),
+                RunInput::Keys(keys) => (screen_of(&cell)?.sent_by(&keys), false),
+            };
             if !cell.accepts_input(end) {
                 return Err(OpError::Run(RunError::NoInput { run_id: run_id.to_string() }));
             }
             let by = self.access.scope().token().map(str::to_owned);
-            let (answer, recorded) = oneshot::channel();
+            let (sent, (answer, recorded)) = (bytes.len(), oneshot::channel());
             control(&cell, RunControl::Input { bytes, end, typist: Some(Typist { by, answer }) }).await?;
-            recorded.await.map_err(|_| OpError::Run(RunError::Ended { run_id: run_id.to_string() }))
+            recorded.await.map_err(|_| OpError::Run(RunError::Ended { run_id: run_id.to_string() }))?;
+            Ok(sent)
         })
     }
 
@@ -198,10 +192,11 @@ impl<'o> RunOps<'o> {
         id: &'a SessionId,
         run_id: &'a RunId,
         size: TerminalSize,
+        hold: Option<&'a str>,
     ) -> BoxFuture<'a, Result<(), OpError>> {
         Box::pin(async move {
             validate::terminal(size)?;
-            let cell = live_cell(self.access, "resize", id, run_id).await?;
+            let cell = live_cell(self.access, "resize", id, run_id, hold).await?;
             screen_of(&cell)?;
             control(&cell, RunControl::Resize { size }).await
         })
@@ -214,6 +209,7 @@ impl<'o> RunOps<'o> {
         id: &'a SessionId,
         run_id: &'a RunId,
         signal: &'a str,
+        hold: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Signalled, OpError>> {
         Box::pin(async move {
             let name = signal.to_ascii_uppercase();
@@ -223,9 +219,9 @@ impl<'o> RunOps<'o> {
                 let detail = format!("unknown signal '{signal}'; use a name such as INT, TERM, KILL, HUP, USR1");
                 return Err(OpError::Invalid { detail });
             };
-            let cell = match live_cell(self.access, "signal", id, run_id).await {
+            let cell = match live_cell(self.access, "signal", id, run_id, hold).await {
                 Err(OpError::Run(RunError::NotFound { .. })) if ENDING.contains(&name) => {
-                    match by_request(self.access, id, run_id).await? {
+                    match by_request(self.access, id, run_id, hold).await? {
                         Some(cell) => cell,
                         None => return Ok(Signalled::Cancelled),
                     }
@@ -239,7 +235,12 @@ impl<'o> RunOps<'o> {
 }
 
 /// The run that was asked for with this request id; `None` if it had not started, and was cancelled.
-async fn by_request(access: &Access, id: &SessionId, request_id: &RunId) -> Result<Option<Arc<RunCell>>, OpError> {
+async fn by_request(
+    access: &Access,
+    id: &SessionId,
+    request_id: &RunId,
+    hold: Option<&str>,
+) -> Result<Option<Arc<RunCell>>, OpError> {
     let Permitted { inner, id } = access.over(id)?;
     let cancel = |answer| Message::Cancel { request_id: request_id.to_string(), answer };
     match inner.ctx.registry.ask_awake(&id, cancel).await.transpose()?.unwrap_or(Asked::Unknown) {
@@ -247,7 +248,7 @@ async fn by_request(access: &Access, id: &SessionId, request_id: &RunId) -> Resu
             access.audit("cancel", id.as_str());
             Ok(None)
         }
-        Asked::Started(run_id) => live_cell(access, "signal", &id, &run_id).await.map(Some),
+        Asked::Started(run_id) => live_cell(access, "signal", &id, &run_id, hold).await.map(Some),
         Asked::Unknown => {
             let (session_id, run_id) = (id.to_string(), request_id.to_string());
             Err(RunError::NotFound { session_id, run_id }.into())
@@ -260,39 +261,7 @@ async fn stored_detail(inner: &Inner, id: &SessionId, run_id: &RunId, max_output
     let mut stored = inner.stored.run(id, run_id).await?;
     inner.ctx.kept_files.check_run(id, &mut stored).await?;
     let run = cell::stored_view(&stored, &inner.ctx.data_dir.outputs(id), max_output, &ByteString::default());
-    Ok(RunDetail { run, command: stored.command, started_at: stored.started_at })
-}
-
-/// A row of a list. Only the cell of a running run knows what it has done so far.
-fn summary(run: StoredRun, cell: Option<&RunCell>) -> RunSummary {
-    let command_bytes = run.command.0.len();
-    let mut command = run.command;
-    command.0.truncate(MAX_LISTED_COMMAND);
-    let live = cell.filter(|_| run.result.is_none());
-    let now = live.map(|cell| cell.view(0));
-    let result = run.result.as_ref();
-    let written = |stream: fn(&RunResult) -> &Output| result.map_or(0, |result| stream(result).total);
-    RunSummary {
-        seq: run.ended_seq.unwrap_or(run.seq),
-        command,
-        command_bytes,
-        status: result.map_or(RunStatus::Running, |result| result.status),
-        exit_code: result.and_then(|result| result.exit_code),
-        signal: result.and_then(|result| result.signal.clone()),
-        started_at: run.started_at,
-        duration: match (&now, result) {
-            (Some(now), _) => now.duration,
-            (None, Some(result)) => Duration::from_micros(result.duration_us),
-            (None, None) => Duration::ZERO,
-        },
-        cwd: result.map(|result| result.cwd.clone()),
-        background: live.is_some_and(RunCell::is_detached),
-        stdout_bytes: now.as_ref().map_or_else(|| written(|result| &result.stdout), |now| now.stdout.total),
-        stderr_bytes: now.as_ref().map_or_else(|| written(|result| &result.stderr), |now| now.stderr.total),
-        run_id: run.run_id,
-        request_id: run.request_id,
-        by: run.by,
-    }
+    Ok(RunDetail { run, command: stored.command, started_at: stored.started_at, origin: Origin::Node })
 }
 
 /// Starts a command. Returns when it runs.
@@ -310,27 +279,30 @@ async fn hand_over<T>(
     validate::command(&command)?;
     let Permitted { inner, id } = access.over(id)?;
     access.audit("run", id.as_str());
-    command.by = match (access.scope().token(), command.is_person) {
-        (Some(_), true) => {
+    command.by = match command.is_person {
+        true if access.as_host().is_err() => {
             let detail = "by: only the host can run a command as a person; omit it".to_owned();
             return Err(OpError::Invalid { detail });
         }
-        (None, true) => Some(PERSON.to_owned()),
-        (token, false) => token.map(str::to_owned),
+        true => Some(PERSON.to_owned()),
+        false => access.scope().token().map(str::to_owned),
     };
     let command = Box::new(command);
     inner.ctx.registry.ask(&id, |answer| Message::Run { command, reply: reply(answer) }).await
 }
 
-/// A run that has not ended, to do `operation` to it.
+/// A run that has not ended, to do `operation` to it. Refused while somebody else holds the session.
 async fn live_cell(
     access: &Access,
     operation: &'static str,
     id: &SessionId,
     run_id: &RunId,
+    hold: Option<&str>,
 ) -> Result<Arc<RunCell>, OpError> {
     let Permitted { inner, id } = access.over(id)?;
     if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
+        let hold = hold.map(str::to_owned);
+        inner.ctx.registry.ask(&id, |answer| Message::MayAct { hold, answer }).await?;
         access.audit(operation, id.as_str());
         return Ok(cell);
     }

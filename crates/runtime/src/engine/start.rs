@@ -5,14 +5,15 @@ use super::audit::Audit;
 use super::cluster;
 use super::config::EngineConfig;
 use super::handle::Engine;
+use super::identities;
 use super::inner::Inner;
-use crate::actor::{Actor, reopen};
+use crate::actor::{Actor, Message, reopen};
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
 use crate::adopt::{self, Left};
 use crate::background::Background;
 use crate::checkpoints::Checkpoints;
-use crate::cluster::{Cluster, Own};
+use crate::cluster::{Cluster, Own, Whose};
 use crate::context::SessionContext;
 use crate::counts::Counts;
 use crate::data_dir::DataDir;
@@ -25,8 +26,10 @@ use crate::lifetime::Lifetime;
 use crate::live_runs::LiveRuns;
 use crate::masking::Masking;
 use crate::names::Names;
+use crate::network::Refused;
 use crate::node_limits::{self, NodeLimits, adaptive_limits, process_limits};
-use crate::ops::{BoxFuture, OpError};
+use crate::ops::{BoxFuture, OpError, SandboxSupport};
+use crate::past_sessions::ReadBack;
 use crate::pending::{Settler, Unfinished};
 use crate::pool::Pool;
 use crate::quotas::NodeQuotas;
@@ -42,10 +45,11 @@ use crate::shares::Shares;
 use crate::shells::Shells;
 use crate::stored::Stored;
 use crate::thinning::Thinning;
+use crate::token_holders::TokenHolders;
 use crate::work::Work;
 use shellkeep_process::service::{ServiceProcess, ServiceStamps};
 use shellkeep_process::{CageFactory, ProcessStamp, Zygote};
-use shellkeep_session::{QuotaName, Stamp};
+use shellkeep_session::{QuotaName, SessionId, Stamp};
 use shellkeep_store::{AuditTrail, Store, TokenFile};
 use shellkeep_workspace::Workspaces;
 use std::path::Path;
@@ -77,8 +81,8 @@ pub enum StartError {
     #[error("{0}")]
     Cluster(String),
     /// This machine cannot confine sessions as the settings say.
-    #[error("{0}; start with `--sandbox none` to run sessions without a sandbox")]
-    Sandbox(String),
+    #[error("{reason}; start with `{flag} none` to run sessions without a sandbox")]
+    Sandbox { reason: String, flag: &'static str },
     /// Bash does not work.
     #[error("{0}")]
     Bash(#[from] shellkeep_process::StartError),
@@ -98,7 +102,8 @@ impl Engine {
             let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
             recover::clear_scratch(&config.data_dir.join("scratch"));
             let environment = recover::inherited_environment(&config.env_pass);
-            let sandboxes = sandboxes(&config, &environment).await?;
+            let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
+            let sandboxes = sandboxes(&config, &environment, identities.holders()).await?;
             let quotas = NodeQuotas::load(config.quotas, &config.data_dir)
                 .map_err(|error| StartError::Quotas(error.to_string()))?;
             let factory =
@@ -118,7 +123,6 @@ impl Engine {
             settler.finish_deletions(&unfinished).await;
             let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
             let masking = Masking::new(&config.record)?;
-            let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
             let audit = AuditTrail::open(&config.data_dir).map_err(StartError::Audit)?;
             let names = Arc::new(Names::new(known));
             let (news, moved) = mpsc::unbounded_channel();
@@ -152,6 +156,8 @@ impl Engine {
             if let Some(cluster) = &inner.ctx.cluster {
                 tokio::spawn(cluster::follow(Arc::downgrade(&inner), moved));
                 tokio::spawn(cluster::guard(cluster.members().alone()));
+                tokio::spawn(identities::follow_tokens(Arc::downgrade(&inner), Arc::clone(cluster)));
+                tokio::spawn(cluster::look_around(Arc::downgrade(&inner), cluster.members().alone()));
             }
             Ok(Self::of(inner))
         })
@@ -208,6 +214,7 @@ impl Parts {
             pool: Arc::clone(&ctx.pool),
             services: Arc::clone(&ctx.services),
             factory: Arc::clone(&self.factory),
+            names: Arc::clone(&self.names),
             min_running: self.config.admission.min_running,
         };
         let housekeeping = Arc::new(Housekeeping {
@@ -220,12 +227,15 @@ impl Parts {
             reclaim: self.config.reclaim,
             keep_deleted: self.config.keep_deleted,
         });
+        let read_back =
+            self.config.past.clone().map(|past| ReadBack::new(past, Arc::clone(&work), &self.config.data_dir));
         Inner {
             environment: self.environment,
             config: self.config,
             ctx,
             stored,
             recordings,
+            read_back,
             files,
             housekeeping,
             factory: self.factory,
@@ -251,6 +261,11 @@ impl Parts {
         })
     }
 
+    fn kept_files(&self, data_dir: &Arc<DataDir>, recordings: Arc<Recordings>) -> KeptFiles {
+        let shared = self.cluster.as_ref().and_then(|cluster| cluster.files().cloned());
+        KeptFiles::new(Arc::clone(data_dir), recordings, shared)
+    }
+
     fn context(
         &self,
         data_dir: Arc<DataDir>,
@@ -274,6 +289,7 @@ impl Parts {
             background: Background::new(Arc::clone(&runs), Arc::clone(names)),
             disk: Arc::clone(&disk),
             masking: Arc::clone(masking),
+            agents: self.cluster.as_ref().map(|cluster| Arc::clone(cluster.agents())),
             live: Mutex::default(),
         });
         let supervision = Supervision {
@@ -318,7 +334,7 @@ impl Parts {
             counts: Counts::new(),
             runs,
             history: Arc::new(History::new(store.clone(), Arc::clone(&recordings), Arc::clone(&config.senses))),
-            kept_files: KeptFiles::new(Arc::clone(&data_dir), recordings),
+            kept_files: self.kept_files(&data_dir, recordings),
             remover,
             names: Arc::clone(names),
             lifetime: registry.lifetime(),
@@ -330,11 +346,29 @@ impl Parts {
 }
 
 /// How sessions are confined. What this machine supports is tried out, and a setting that it cannot keep is an error.
-async fn sandboxes(config: &EngineConfig, environment: &[(Vec<u8>, Vec<u8>)]) -> Result<Arc<Sandboxes>, StartError> {
+async fn sandboxes(
+    config: &EngineConfig,
+    environment: &[(Vec<u8>, Vec<u8>)],
+    holders: Arc<TokenHolders>,
+) -> Result<Arc<Sandboxes>, StartError> {
     let (asked, data, environment) = (config.sandbox.clone(), config.data_dir.clone(), environment.to_vec());
-    let trying = tokio::task::spawn_blocking(move || Sandboxes::new(&asked, &data, &environment));
-    let sandboxes = trying.await.map_err(|error| StartError::Sandbox(error.to_string()))?;
-    sandboxes.check(config.sandbox.least).map_err(|error| StartError::Sandbox(error.to_string()))?;
+    let trying = tokio::task::spawn_blocking(move || Sandboxes::new(&asked, &data, &environment, holders));
+    let refused = |flag| move |reason: String| StartError::Sandbox { reason, flag };
+    let sandboxes = trying.await.map_err(|error| refused("--sandbox")(error.to_string()))?;
+    sandboxes.check(config.sandbox.least).map_err(|error| refused("--sandbox")(error.to_string()))?;
+    let SandboxSupport { sandbox, unavailable, .. } = sandboxes.support_of_agents();
+    match (unavailable, config.sandbox.agents) {
+        (None, _) => {}
+        (Some(reason), Some(_)) => {
+            let reason = format!("the sandbox '{sandbox}' of agents with tokens is not available here: {reason}");
+            return Err(refused("--sandbox-agents")(reason));
+        }
+        (Some(reason), None) => tracing::warn!(
+            %sandbox,
+            reason,
+            "agents with tokens cannot run commands; `--sandbox-agents none` runs them without a sandbox"
+        ),
+    }
     for support in sandboxes.support() {
         if let Some(reason) = support.unavailable {
             tracing::info!(sandbox = %support.sandbox, reason, "not available on this machine");
@@ -357,13 +391,39 @@ async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
     // Starts one shell first, to detect a bash that does not work.
     inner.ctx.pool.probe().await?;
     for service in left {
-        take_over(inner, service);
+        // One that runs is taken over first, so that it can be ended. One that has ended is its owner's to start.
+        if service.end.is_none() || !is_anothers(inner, &service.session_id).await {
+            take_over(inner, service);
+        }
     }
     tokio::spawn(Pool::keep_spares(Arc::downgrade(&inner.ctx.pool)));
     let files = Arc::clone(&inner.files);
     tokio::spawn(async move { files.keep_owed().await });
     inner.housekeeping.spawn(&inner.factory);
+    if let Some(refused) = inner.ctx.sandboxes.take_refused() {
+        tokio::spawn(record_refused(Arc::downgrade(&inner.ctx), refused));
+    }
     Ok(())
+}
+
+/// Whether another node has taken a session over, as far as is known.
+async fn is_anothers(inner: &Inner, id: &SessionId) -> bool {
+    match &inner.ctx.cluster {
+        Some(cluster) => matches!(cluster.diverged().whose(id).await, Ok(Whose::Anothers(_))),
+        None => false,
+    }
+}
+
+/// Records what rooms are refused, for as long as the engine lives.
+async fn record_refused(ctx: Weak<SessionContext>, mut refused: mpsc::Receiver<Refused>) {
+    while let Some(Refused { session_id, host, recorded }) = refused.recv().await {
+        let Some(ctx) = ctx.upgrade() else { return };
+        let asked = ctx.registry.ask(&session_id, |answer| Message::NetworkRefused { host, answer }).await;
+        if let Err(error) = asked {
+            tracing::debug!(session = %session_id, %error, "a refused host is not on record");
+        }
+        let _ = recorded.send(());
+    }
 }
 
 /// Cleans up after a dead daemon, except for running services; returns those that need a supervisor.
@@ -398,10 +458,16 @@ fn take_over(inner: &Inner, left: Left) {
         (None, None) => return,
         (None, Some(stamps)) => {
             let stamps = ServiceStamps { keeper: stamp(stamps.keeper), main: stamp(stamps.main) };
-            let cage = inner.factory.adopt(&cage_name(&left.session_id, &left.service_id), stamps.main);
+            let cage =
+                inner.factory.adopt(left.agent.as_deref(), &cage_name(&left.session_id, &left.service_id), stamps.main);
             cage.assign(left.session_id.as_str());
             match ServiceProcess::adopt(directory.clone(), cage, stamps) {
-                Ok(Some(process)) => Begin::Adopted(Box::new(process)),
+                Ok(Some(process)) => {
+                    if let Some(namespaces) = process.namespaces() {
+                        inner.ctx.sandboxes.take_over(&left.session_id, namespaces);
+                    }
+                    Begin::Adopted(Box::new(process))
+                }
                 // It just ended, or cannot be reached; its keeper may have left the exit code.
                 Ok(None) | Err(_) => Begin::Ended(adopt::ended_just_now(&directory)),
             }

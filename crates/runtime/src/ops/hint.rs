@@ -35,6 +35,8 @@ pub enum Hint {
     ReadOlderAgentState,
     /// Use a checkpoint that exists.
     ListCheckpoints,
+    /// Use a moment that there was.
+    ListMoments,
     /// Give a fork files of its own, or say that it shares them.
     SeparateFiles,
     /// Look at what a rewind would take from other sessions, and say that it may.
@@ -63,10 +65,12 @@ pub enum Hint {
     RestoreDirectory,
     /// Read what a run that has ended printed.
     ReadOutput,
+    /// Read events in pages instead of following them.
+    ReadPages,
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 30] = [
+    const NAMES: [(Self, &'static str); 32] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),
@@ -83,6 +87,7 @@ impl Hint {
         (Self::SaveAgentState, "save_agent_state"),
         (Self::ReadOlderAgentState, "read_older_agent_state"),
         (Self::ListCheckpoints, "list_checkpoints"),
+        (Self::ListMoments, "list_moments"),
         (Self::SeparateFiles, "separate_files"),
         (Self::ForceRewind, "force_rewind"),
         (Self::ResolveConflicts, "resolve_conflicts"),
@@ -97,6 +102,7 @@ impl Hint {
         (Self::ListNodes, "list_nodes"),
         (Self::RestoreDirectory, "restore_directory"),
         (Self::ReadOutput, "read_output"),
+        (Self::ReadPages, "read_pages"),
     ];
 
     /// Its stable name, for a door in another process.

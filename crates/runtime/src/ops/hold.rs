@@ -1,6 +1,6 @@
 //! A hold on a session: a person takes over, and the agent's commands wait.
 
-use shellkeep_session::{ByteString, RunId, SessionHold, SessionId, SessionState, Timestamp};
+use shellkeep_session::{ByteString, RunId, SessionHold, SessionId, Timestamp};
 use std::time::Duration;
 
 /// How long a hold lasts unless it is extended.
@@ -48,8 +48,8 @@ pub struct HeldBy {
 
 impl HeldBy {
     /// Who holds a session now.
-    pub(crate) fn of(state: &SessionState) -> Option<Self> {
-        state.hold.as_deref().filter(|hold| hold.until > Timestamp::now()).map(Self::from)
+    pub(crate) fn of(hold: Option<&SessionHold>) -> Option<Self> {
+        hold.filter(|hold| hold.until > Timestamp::now()).map(Self::from)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Operations on the node as a whole: quotas and status.
 
 use super::ServiceView;
-use shellkeep_session::{QuotaName, RunId, SessionId, Timestamp};
+use shellkeep_session::{QuotaName, RunId, ServiceId, SessionId, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -112,16 +112,18 @@ pub struct QuotaMet {
     pub used: u64,
     /// The agent whose services are counted, for a limit per agent.
     pub agent: Option<String>,
-    /// The caller's services, the most idle first.
+    /// The caller's services on this node, the most idle first.
     pub services: Vec<ServiceView>,
+    /// The agent's services on other nodes.
+    pub elsewhere: Vec<(SessionId, ServiceId)>,
 }
 
 impl fmt::Display for QuotaMet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { quota, limit, used, agent, services } = self;
+        let Self { quota, limit, used, agent, services, elsewhere } = self;
         match quota {
             QuotaName::ServicesPerAgent => {
-                let whose = agent.as_deref().map_or_else(|| "this agent".to_owned(), |name| format!("agent '{name}'"));
+                let whose = whose(agent.as_deref());
                 write!(f, "{whose} is at its limit of {}; nothing was started. ", running(*limit, "service"))?;
             }
             QuotaName::Services => {
@@ -137,24 +139,50 @@ impl fmt::Display for QuotaMet {
                      when a command has finished"
                 );
             }
+            QuotaName::ProcessesPerAgent => {
+                return write!(
+                    f,
+                    "{} runs {used} of at most {limit} processes; nothing was run. Try again when a command has \
+                     finished, stop a service that you no longer need, or ask the host to raise {quota}",
+                    whose(agent.as_deref())
+                );
+            }
+            QuotaName::SessionsPerAgent => {
+                return write!(
+                    f,
+                    "{} has {used} of at most {limit} sessions; nothing was created. Delete one that you no longer need, \
+                     or ask the host to raise {quota}",
+                    whose(agent.as_deref())
+                );
+            }
             other => {
                 return write!(f, "{other} is at its limit: {used} of {limit} used; remove something and try again");
             }
         }
-        match services.first() {
-            None => write!(f, "None of them is yours; try again later, or ask the host to raise {quota}"),
-            Some(first) => {
-                let named: Vec<String> = services.iter().map(named).collect();
-                let (id, name, session) = (&first.service_id, &first.name, &first.session_id);
-                write!(
-                    f,
-                    "Stop one that you no longer need and try again, for example {id} ({name}) of session {session}. \
-                     Yours, the most idle first: {}",
-                    named.join("; ")
-                )
+        if let Some(first) = services.first() {
+            let named: Vec<String> = services.iter().map(named).collect();
+            let (id, name, session) = (&first.service_id, &first.name, &first.session_id);
+            write!(
+                f,
+                "Stop one that you no longer need and try again, for example {id} ({name}) of session {session}. Yours, \
+                 the most idle first: {}",
+                named.join("; ")
+            )?;
+        }
+        let away: Vec<String> = elsewhere.iter().map(|(session, id)| format!("{id} of session {session}")).collect();
+        match (services.is_empty(), away.is_empty()) {
+            (true, true) => write!(f, "None of them is yours; try again later, or ask the host to raise {quota}"),
+            (true, false) => {
+                write!(f, "Stop one that you no longer need and try again. Yours, on other nodes: {}", away.join("; "))
             }
+            (false, true) => Ok(()),
+            (false, false) => write!(f, "; on other nodes: {}", away.join("; ")),
         }
     }
+}
+
+fn whose(agent: Option<&str>) -> String {
+    agent.map_or_else(|| "this agent".to_owned(), |name| format!("agent '{name}'"))
 }
 
 fn running(limit: u64, noun: &str) -> String {

@@ -4,7 +4,7 @@ pub use shellkeep_record::Line;
 pub use shellkeep_record::player::Summary;
 pub use shellkeep_record::verify::Verdict;
 
-use shellkeep_session::{Message, Notice, Timestamp};
+use shellkeep_session::{Message, Notice, OutOfReach, Timestamp};
 use std::fmt;
 
 /// Longest `data` of one event, as JSON. Larger data belongs in a file, with its path in the event.
@@ -64,6 +64,15 @@ pub struct EventQuery {
     pub redact: bool,
 }
 
+/// Where what was read comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// This node has the session.
+    Node,
+    /// Only history has it.
+    History,
+}
+
 /// A page of a recording.
 #[derive(Debug, Clone)]
 pub struct EventPage {
@@ -71,6 +80,7 @@ pub struct EventPage {
     pub events: Vec<Line>,
     /// Where to continue, if there may be more: pass it as `after`.
     pub next: Option<u64>,
+    pub origin: Origin,
 }
 
 /// A page of a recording, each event in one line.
@@ -80,6 +90,7 @@ pub struct SummaryPage {
     pub events: Vec<Summary>,
     /// Where to continue, if there may be more: pass it as `after`.
     pub next: Option<u64>,
+    pub origin: Origin,
 }
 
 /// Most bars of an overview.
@@ -145,6 +156,7 @@ pub struct MessagePage {
     pub messages: Vec<Message>,
     /// Where to continue, if there is more: pass it as `after`.
     pub next: Option<u64>,
+    pub origin: Origin,
 }
 
 /// The condition for saving a state.
@@ -209,5 +221,7 @@ pub struct Scrubbed {
     pub files: Vec<String>,
     /// Names of the checkpoints that contained it and were deleted.
     pub checkpoints: Vec<String>,
+    /// Copies that it could not mask.
+    pub out_of_reach: Vec<OutOfReach>,
     pub at: Timestamp,
 }

@@ -1,6 +1,6 @@
 //! How a session is confined.
 
-use shellkeep_session::{Sandbox, SessionId};
+use shellkeep_session::{AllowedHost, Network, Sandbox, SessionId};
 use std::path::PathBuf;
 
 /// How a session is confined, and why.
@@ -15,6 +15,10 @@ pub struct SandboxView {
     pub unavailable: Option<String>,
     /// What the sandbox does not stop on this machine, as stable names.
     pub missing: Vec<&'static str>,
+    /// Its network, if it is in a room.
+    pub network: Option<Network>,
+    /// The hosts that its room may connect to.
+    pub hosts: Vec<AllowedHost>,
     /// The directories that its processes may use; none if they are not confined.
     pub places: Option<SandboxPlaces>,
 }

@@ -1,11 +1,13 @@
 //! The screen of a running command, shared by the task that drives the command and everyone who looks at it.
 
 use super::{Picture, Screen};
-use crate::ops::{OpError, ScreenWait, TerminalSize, row_text};
+use crate::ops::{Key, OpError, ScreenWait, TerminalSize, row_text};
 use crate::sync::lock;
 use shellkeep_record::{Budget, Pattern};
 use shellkeep_redact::Redactor;
+use shellkeep_session::{TerminalEvents, TerminalLog};
 use std::sync::Mutex;
+use std::time::Instant;
 use tokio::sync::Notify;
 
 /// A screen that others watch.
@@ -18,6 +20,9 @@ pub struct WatchedScreen {
 struct Shown {
     screen: Screen,
     redactor: Option<Redactor>,
+    /// What happened here since the run started.
+    log: TerminalLog,
+    started: Instant,
 }
 
 impl std::fmt::Debug for Shown {
@@ -27,21 +32,39 @@ impl std::fmt::Debug for Shown {
 }
 
 impl WatchedScreen {
-    /// An empty screen. `redactor` masks what others see.
+    /// An empty screen of a run that starts now. `redactor` masks what others see.
     pub fn new(size: TerminalSize, redactor: Option<Redactor>) -> Self {
-        Self { shown: Mutex::new(Shown { screen: Screen::new(size), redactor }), changed: Notify::new() }
+        let log = TerminalLog::new(size.rows, size.cols);
+        let shown = Shown { screen: Screen::new(size), redactor, log, started: Instant::now() };
+        Self { shown: Mutex::new(shown), changed: Notify::new() }
     }
 
-    /// Takes output.
-    pub fn feed(&self, bytes: &[u8]) {
-        lock(&self.shown).screen.feed(bytes);
+    /// Takes output; the run has `kept` bytes of it by now.
+    pub fn feed(&self, bytes: &[u8], kept: u64) {
+        let mut shown = lock(&self.shown);
+        let since_start = shown.started.elapsed();
+        shown.log.output(since_start, kept);
+        shown.screen.feed(bytes);
+        drop(shown);
         self.changed.notify_waiters();
     }
 
     /// Takes a new size.
     pub fn resize(&self, size: TerminalSize) {
-        lock(&self.shown).screen.resize(size);
+        let mut shown = lock(&self.shown);
+        let since_start = shown.started.elapsed();
+        shown.log.resize(since_start, size.rows, size.cols);
+        shown.screen.resize(size);
+        drop(shown);
         self.changed.notify_waiters();
+    }
+
+    /// What happened here. The run has `kept` bytes of output in the end.
+    pub fn events(&self, kept: u64) -> TerminalEvents {
+        let mut shown = lock(&self.shown);
+        let since_start = shown.started.elapsed();
+        shown.log.output(since_start, kept);
+        shown.log.events()
     }
 
     /// Masks with these secrets from now on.
@@ -52,6 +75,11 @@ impl WatchedScreen {
     /// What to write to the program as the terminal's answers.
     pub fn take_answers(&self) -> Vec<u8> {
         lock(&self.shown).screen.take_answers()
+    }
+
+    /// What the keys send.
+    pub fn sent_by(&self, keys: &[Key]) -> Vec<u8> {
+        lock(&self.shown).screen.sent_by(keys)
     }
 
     /// What others see.

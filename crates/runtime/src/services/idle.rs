@@ -2,7 +2,7 @@
 
 use super::{Order, Services, StopReason, Supervised};
 use crate::ops::STOP_GRACE;
-use shellkeep_process::ports::SocketTable;
+use shellkeep_process::ports::SocketTables;
 use shellkeep_process::proc::Stat;
 use shellkeep_process::service::log::ServiceLog;
 use shellkeep_session::Timestamp;
@@ -13,10 +13,9 @@ use std::time::Duration;
 pub(crate) async fn look(services: &Services, now: Timestamp, idle: Option<Duration>) -> usize {
     let looked = services.with_members(services.list(|_| true)).await;
     let sampling = tokio::task::spawn_blocking(move || {
-        let first = looked.iter().find_map(|(_, members)| members.first());
-        let table = first.and_then(|stat| SocketTable::read(stat.pid).ok());
+        let mut tables = SocketTables::default();
         for (seen, members) in &looked {
-            seen.activity().take(sample(seen, members, table.as_ref()), now);
+            seen.activity().take(sample(seen, members, &mut tables), now);
         }
         looked
     });
@@ -33,12 +32,12 @@ pub(crate) async fn look(services: &Services, now: Timestamp, idle: Option<Durat
     stopped
 }
 
-fn sample(seen: &Supervised, members: &[Stat], table: Option<&SocketTable>) -> Sample {
+fn sample(seen: &Supervised, members: &[Stat], tables: &mut SocketTables) -> Sample {
     let pids: Vec<u32> = members.iter().map(|stat| stat.pid).collect();
     Sample {
         log_end: ServiceLog::at(&seen.directory).bounds().map_or(0, |(_, end)| end),
         cpu_ticks: members.iter().map(|stat| stat.cpu_ticks).sum(),
         processes: members.len(),
-        connections: table.map_or(0, |table| table.of(&pids).connections),
+        connections: tables.of(&pids).connections,
     }
 }

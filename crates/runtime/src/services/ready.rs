@@ -98,6 +98,10 @@ impl Url {
         Ok(Self { authority: format!("{host}:{port}"), port, path: format!("{slash}{path}") })
     }
 
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
     async fn answers(&self) -> bool {
         let asking = async {
             let mut stream = TcpStream::connect(&self.authority).await.ok()?;

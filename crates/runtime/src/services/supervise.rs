@@ -1,7 +1,8 @@
 //! The task of one service: starts it, waits until it is ready, detects its end, restarts it according to its policy,
 //! and stops it. It alone touches the processes; the session's actor records what it reports.
 
-use super::ready::Probe;
+use super::forward::Forward;
+use super::ready::{Probe, Url};
 use super::{Order, Reserved, Services, StopReason, Supervised, cage_name};
 use crate::actor::{Message, ServiceFacts, ServiceNews};
 use crate::crash::{self, Point};
@@ -15,7 +16,7 @@ use rustix::process::Signal;
 use shellkeep_process::service::log::ServiceLog;
 use shellkeep_process::service::{ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStartError};
 use shellkeep_process::{ExitStatus, ProcessStamp};
-use shellkeep_session::service::{AfterEnd, WELL_AFTER, after_end};
+use shellkeep_session::service::{AfterEnd, Ready, WELL_AFTER, after_end};
 use shellkeep_session::{Notice, Service, ServiceEnd, ServiceStamps, ServiceStatus, Stamp, Timestamp};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,6 +72,19 @@ enum LifeEnd {
     Ordered { end: ServiceEnd, reason: StopReason },
     /// It keeps running without us.
     Left,
+}
+
+/// Makes the port that a service in a room declared reachable for the host.
+async fn forward(service: &Service, process: &ServiceProcess) -> Result<Option<Forward>, String> {
+    let port = match &service.spec.ready {
+        Some(Ready::Port(port)) => *port,
+        Some(Ready::Http(url)) => Url::parse(url)?.port(),
+        Some(Ready::Log(_)) | None => return Ok(None),
+    };
+    let Some(namespaces) = process.namespaces().filter(|namespaces| namespaces.has_network()) else { return Ok(None) };
+    let refused =
+        |error| format!("port {port} of this machine cannot be forwarded to its room: {error}; use another port");
+    Forward::start(namespaces, port).await.map(Some).map_err(refused)
 }
 
 /// How the wait before a restart ended.
@@ -130,7 +144,7 @@ impl Supervisor {
         let asked = self.with.registry.ask(&self.seen.session_id, Message::ServiceFacts).await;
         let ServiceFacts { facts, confined } = asked.map_err(failed)?;
         let (confinement, rescue) = match confined {
-            Some(Confined { confinement, rescue }) => (Some(confinement), rescue),
+            Some(Confined { confinement, rescue, .. }) => (Some(confinement), rescue),
             None => (None, self.with.data_dir.scratch()),
         };
         let unavailable = |reason: String| failed(OpError::Service(ServiceError::NotStarted { reason }));
@@ -146,7 +160,7 @@ impl Supervisor {
             log_bytes: self.with.services.quotas.get(shellkeep_session::QuotaName::ServiceLogBytes),
             rescue: rescue.join(&name),
         };
-        let cage = self.with.services.factory.cage(&name);
+        let cage = self.with.services.factory.cage_of(self.seen.agent(), &name);
         cage.assign(self.seen.session_id.as_str());
         let (process, _) =
             ServiceProcess::start(process_spec, cage, confinement, &facts, run).await.map_err(|error| match error {
@@ -172,6 +186,13 @@ impl Supervisor {
     async fn live(&mut self, mut process: ServiceProcess) -> LifeEnd {
         let up_since = Instant::now();
         let service = self.seen.facts();
+        let _forward = match forward(&service, &process).await {
+            Ok(forward) => forward,
+            Err(reason) => {
+                process.kill();
+                return LifeEnd::Own(ServiceEnd { reason, ..end_of(process.ended().await) });
+            }
+        };
         let log_start = if service.restarts == 0 { 0 } else { log_end(&self.seen) };
         let mut probe = match service.status {
             ServiceStatus::Starting => {
@@ -277,6 +298,9 @@ impl Supervisor {
     }
 
     async fn ended(&mut self, status: ServiceStatus, end: ServiceEnd, notices: Vec<Notice>) {
+        if !status.is_live() {
+            self.seen.uncount().await;
+        }
         let news = ServiceNews::Ended { status, end: end.clone(), notices };
         if self.tell(news).await.is_none() {
             // The session is gone, but those that wait for the service must still be notified.

@@ -55,6 +55,7 @@ impl FileOps<'_> {
         Box::pin(async move {
             let new = name_for(self.access, request.session_id.as_ref())?;
             let Permitted { inner, id } = self.access.over(id)?;
+            self.access.check_sessions().await?;
             self.access.audit("fork", id.as_str());
             let Some(_reserved) = inner.ctx.names.reserve(&new) else {
                 return Err(OpError::Session(SessionError::Exists { session_id: new.to_string() }));

@@ -1,8 +1,10 @@
 //! An export of a recording, piece by piece, at the pace of its reader.
 
 use crate::engine::inner::Inner;
-use crate::ops::{ExportFormat, OpError, RecordError};
-use crate::work::Caller;
+use crate::ops::{ExportFormat, OpError, Origin, RecordError};
+use crate::past_sessions::{PastCopy, PastSession};
+use crate::recordings::unreadable;
+use crate::work::{Caller, Turn};
 use shellkeep_record::export::patch::{self, Patch, Patches};
 use shellkeep_record::export::{ExportError, Options, asciicast, html, jsonl};
 use shellkeep_record::{Budget, Line, Masker, PublicKey, Recording, SessionKey};
@@ -28,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// An export in progress.
 pub struct ExportStream {
     pieces: mpsc::Receiver<Result<Vec<u8>, OpError>>,
+    origin: Origin,
     /// Stops reading when the reader is gone.
     _caller: Caller,
 }
@@ -46,23 +49,60 @@ impl ExportStream {
         let budget = Budget::unlimited();
         let recording = inner.recordings.read(id, |recording| Ok(recording.clone())).await?.within(budget.clone());
         let turn = inner.work.long_turn(inner.ctx.names.agent_of(id).as_deref()).await?;
-        let (sender, pieces) = mpsc::channel(BACKLOG);
         let export = Export {
             id: inner.recordings.recorded_as(id).1,
             format,
             recording,
             masker,
-            key: inner.recordings.key(id),
-            public_key: inner.ctx.store.public_key(),
-            repository: inner.files.checkpoints.repository(id),
+            key: Some(inner.recordings.key(id)),
+            public_keys: vec![inner.ctx.store.public_key()],
+            repository: Some(inner.files.checkpoints.repository(id)),
             faults: Arc::clone(inner.files.checkpoints.faults()),
+            copy: None,
         };
+        Ok(Self::begin(export, turn, &budget))
+    }
+
+    /// The export of a session that only history has.
+    pub(in crate::engine) async fn of_copy(
+        inner: &Arc<Inner>,
+        session: &PastSession,
+        copy: Arc<PastCopy>,
+        format: ExportFormat,
+        masker: Option<Masker>,
+    ) -> Result<Self, OpError> {
+        let (budget, id) = (Budget::unlimited(), session.session_id.clone());
+        let opened = Recording::open_export(&copy.path).map_err(|error| unreadable(&id, error))?;
+        let turn = inner.work.long_turn(session.agent.as_deref()).await?;
+        let own = inner.ctx.store.public_key();
+        let export = Export {
+            id,
+            format,
+            recording: opened.within(budget.clone()),
+            masker,
+            key: None,
+            public_keys: copy.events.key.filter(|key| *key == own).into_iter().collect(),
+            repository: None,
+            faults: Arc::clone(inner.files.checkpoints.faults()),
+            copy: Some(copy),
+        };
+        Ok(Self::begin(export, turn, &budget))
+    }
+
+    fn begin(export: Export, turn: Turn, budget: &Budget) -> Self {
+        let (sender, pieces) = mpsc::channel(BACKLOG);
+        let origin = if export.copy.is_some() { Origin::History } else { Origin::Node };
         let runtime = Handle::current();
         tokio::task::spawn_blocking(move || {
             let _turn = turn;
             export.write(Pieces { sender, runtime, buffer: Vec::with_capacity(PIECE) });
         });
-        Ok(Self { pieces, _caller: Caller::of(&budget) })
+        Self { pieces, origin, _caller: Caller::of(budget) }
+    }
+
+    /// Where the recording was read.
+    pub fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// The next piece; `None` at the end. After an error there is no more.
@@ -81,22 +121,24 @@ struct Export {
     format: ExportFormat,
     recording: Recording,
     masker: Option<Masker>,
-    key: SessionKey,
-    public_key: PublicKey,
-    /// The session's checkpoints.
-    repository: PathBuf,
+    /// Its own files need it; a copy does not.
+    key: Option<SessionKey>,
+    public_keys: Vec<PublicKey>,
+    /// The session's checkpoints, if this node has them.
+    repository: Option<PathBuf>,
     faults: Arc<Faults>,
+    /// What is read, if it is a copy.
+    copy: Option<Arc<PastCopy>>,
 }
 
 impl Export {
     fn write(self, mut pieces: Pieces) {
-        let public_keys = &[self.public_key];
         // A page without differences is better than no page.
-        let repo = Repo::open(&self.repository, &self.faults).ok().flatten();
+        let repo = self.repository.as_ref().and_then(|path| Repo::open(path, &self.faults).ok().flatten());
         let patches = repo.map(|repo| KeptFiles { repo });
         let options = Options {
-            key: Some(&self.key),
-            public_keys,
+            key: self.key.as_ref(),
+            public_keys: &self.public_keys,
             masker: self.masker.as_ref(),
             patches: patches.as_ref().map(|kept| kept as &dyn Patches),
             ..Options::new(self.id.as_str())

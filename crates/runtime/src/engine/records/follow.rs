@@ -3,7 +3,7 @@
 
 use crate::engine::inner::Inner;
 use crate::names::not_found;
-use crate::ops::{BoxFuture, EventQuery, MAX_EVENT_PAGE, OpError, SessionError};
+use crate::ops::{BoxFuture, EventQuery, MAX_EVENT_PAGE, OpError};
 use crate::secrets::Secrets;
 use shellkeep_record::{Filter, Line, Recording, Search};
 use shellkeep_session::SessionId;
@@ -71,11 +71,8 @@ impl EventStream {
                 let last = recording.last()?.map_or(after, |line| line.seq);
                 Ok((recording.page_of(after, MAX_EVENT_PAGE, PIECE, &filter)?, last))
             };
-            let read = inner.recordings.search(&self.id, reading).await;
-            let is_known = || inner.ctx.names.contains(&self.id);
-            let is_removed = read.is_err()
-                && matches!(inner.stored.load(&self.id).await, Err(OpError::Session(SessionError::NotFound { .. })));
-            if is_removed || (!is_known() && inner.recordings.deleted(&self.id).is_none()) {
+            let read = inner.recordings.search_in_stream(&self.id, reading).await;
+            if !inner.ctx.names.contains(&self.id) && inner.recordings.deleted(&self.id).is_none() {
                 return Err(not_found(&self.id));
             }
             let (page, last) = read?;

@@ -1,6 +1,6 @@
 //! A recording in short: its events in one line each, and all of it as a row of bars.
 
-use crate::ops::{Bucket, MAX_EVENT_PAGE, Overview, Summary, SummaryPage};
+use crate::ops::{Bucket, MAX_EVENT_PAGE, Origin, Overview, Summary, SummaryPage};
 use shellkeep_record::{Filter, ReadError, Recording};
 
 /// Up to this many events are all read for the bars. Of a longer recording, each bar reads its first few.
@@ -9,7 +9,7 @@ const READ_ALL: u64 = 20_000;
 const SAMPLE: usize = 40;
 
 /// A page of events in one line each.
-pub(super) fn page(
+pub(in crate::engine) fn page(
     recording: &Recording,
     after: u64,
     limit: usize,
@@ -29,18 +29,19 @@ pub(super) fn page(
             events.push(summary);
             if events.len() == limit {
                 let is_last = page.lines.last().is_some_and(|last| last.seq == line.seq);
-                return Ok(SummaryPage { events, next: if is_last { page.next } else { Some(line.seq) } });
+                let next = if is_last { page.next } else { Some(line.seq) };
+                return Ok(SummaryPage { events, next, origin: Origin::Node });
             }
         }
         match page.next {
             Some(next) if failed => after = next,
-            next => return Ok(SummaryPage { events, next }),
+            next => return Ok(SummaryPage { events, next, origin: Origin::Node }),
         }
     }
 }
 
 /// All events as bars of equal numbers of events.
-pub(super) fn overview(recording: &Recording, buckets: u64) -> Result<Overview, ReadError> {
+pub(in crate::engine) fn overview(recording: &Recording, buckets: u64) -> Result<Overview, ReadError> {
     let last = recording.last()?.map_or(0, |line| line.seq);
     let each = last.div_ceil(buckets.max(1)).max(1);
     let is_sampled = last > READ_ALL;

@@ -49,6 +49,9 @@ pub enum CheckpointError {
     /// There is no such record, or what the session was then is not known.
     #[error("{detail}; nothing was changed")]
     NoSuchMoment { detail: String },
+    /// There is nothing to undo or redo.
+    #[error("{detail}; nothing was changed")]
+    NothingToUndo { detail: String },
     /// The files could not be kept, brought back or copied.
     #[error("the files of session '{session_id}' {what}: {reason}; {state}")]
     Failed {
@@ -108,7 +111,7 @@ impl CheckpointError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "checkpoint_not_found",
-            Self::NoSuchMoment { .. } => "no_such_moment",
+            Self::NoSuchMoment { .. } | Self::NothingToUndo { .. } => "no_such_moment",
             Self::Failed { .. } => "files_failed",
             Self::FileNotFound { .. } => "file_not_found",
             Self::NotApart { .. } => "files_not_apart",
@@ -122,6 +125,7 @@ impl CheckpointError {
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::NotFound { .. } => Some(Hint::ListCheckpoints),
+            Self::NoSuchMoment { .. } => Some(Hint::ListMoments),
             Self::NotApart { .. } => Some(Hint::SeparateFiles),
             Self::OfOthers { .. } => Some(Hint::ForceRewind),
             Self::MergeConflict { .. } => Some(Hint::ResolveConflicts),

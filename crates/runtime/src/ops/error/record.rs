@@ -51,6 +51,9 @@ pub enum RecordError {
     /// The session is not recorded, or its recording cannot be read.
     #[error("cannot read the recording of session '{session_id}': {reason}")]
     Unreadable { session_id: String, reason: String },
+    /// This node does not have the session, and nothing is added to it in history.
+    #[error("session '{session_id}' is only in history, where it cannot be followed")]
+    OnlyInHistory { session_id: String },
     /// A search took longer than it may.
     #[error(
         "the search reached its limit of {limit} s and found nothing before {next}; continue from {next}, or use plain text or a simpler pattern"
@@ -101,6 +104,7 @@ impl RecordError {
             Self::AgentStateReclaimed { .. } => "agent_state_reclaimed",
             Self::AgentStateDamaged { .. } => "agent_state_damaged",
             Self::Unreadable { .. } => "recording_unreadable",
+            Self::OnlyInHistory { .. } => "only_in_history",
             Self::SearchSpent { .. } => "search_too_expensive",
             Self::ScrubIncomplete { .. } => "scrub_incomplete",
             Self::FileChanged { .. } => "file_changed",
@@ -114,6 +118,7 @@ impl RecordError {
             Self::AgentStateNotFound { .. } => Some(Hint::SaveAgentState),
             Self::AgentStateDamaged { .. } => Some(Hint::ReadOlderAgentState),
             Self::FileChanged { .. } => Some(Hint::Verify),
+            Self::OnlyInHistory { .. } => Some(Hint::ReadPages),
             _ => None,
         }
     }

@@ -1,0 +1,32 @@
+//! A run in the background, until its end.
+
+use super::message::Message;
+use crate::context::SessionContext;
+use crate::running::{RunEvent, Running};
+use crate::services::Room;
+use shellkeep_session::SessionId;
+use std::sync::Arc;
+
+/// Drives a run in the background; its end comes back as a message.
+pub(super) async fn drive(ctx: Arc<SessionContext>, id: SessionId, mut running: Running, Room(counted): Room) {
+    loop {
+        match running.step().await {
+            RunEvent::Ended(ended) => {
+                ctx.sync_files(running.cell.files()).await;
+                if let Some(counted) = counted {
+                    counted.end().await;
+                }
+                return ctx.registry.deliver(&id, Message::Detached { running: Box::new(running), ended }).await;
+            }
+            RunEvent::Typed(typed) => {
+                let run_id = running.cell.run_id.clone();
+                let recorded = ctx.registry.ask(&id, |answer| Message::Typed { run_id, typed, answer }).await;
+                // Input that was not recorded is not sent.
+                if let Ok(typed) = recorded {
+                    running.type_in(*typed);
+                }
+            }
+            RunEvent::Continue | RunEvent::Detach => {}
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Lists sessions, a page at a time: all of them from the store, and those that have a shell or run something from memory.
+
+use super::handle::Engine;
+use super::inner::Inner;
+use crate::ops::*;
+use shellkeep_session::SessionId;
+use shellkeep_store::{Find, ReadError, SessionOrder, SessionSummary};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+/// Most sessions on one page.
+pub const MAX_PAGE: usize = 1000;
+
+impl Engine {
+    /// Sessions, a page at a time. An agent sees its own.
+    pub fn list<'a>(&'a self, query: &'a SessionQuery) -> BoxFuture<'a, Result<SessionPage, OpError>> {
+        Box::pin(async move {
+            let (scope, inner) = (self.access.scope(), self.access.at_large());
+            if let Some(own) = scope.only_session() {
+                let is_listed = !query.running || in_use(inner, query).contains(own);
+                let own = is_listed.then(|| own.clone()).into_iter().collect();
+                return few(self, own, query.agent.as_deref(), query).await;
+            }
+            let agent = match (scope.agent(), query.agent.as_deref()) {
+                (Some(own), Some(asked)) if own != asked => return Ok(SessionPage::default()),
+                (own, asked) => own.or(asked),
+            };
+            if query.live || query.running {
+                return few(self, in_use(inner, query), agent, query).await;
+            }
+            stored(inner, agent, query).await
+        })
+    }
+}
+
+/// A page from the store.
+async fn stored(inner: &Inner, agent: Option<&str>, query: &SessionQuery) -> Result<SessionPage, OpError> {
+    let unavailable = |error: ReadError| OpError::StoreUnavailable { reason: error.to_string() };
+    let limit = query.limit.clamp(1, MAX_PAGE);
+    let is_plain = query.filter.is_empty() && query.order == SessionOrder::Id;
+    let (mut found, next) = match agent.filter(|_| is_plain) {
+        // Only this agent's records need to be in the store for it.
+        Some(agent) => {
+            let (own, after) = (inner.ctx.names.of_agent(agent), query.after.as_ref());
+            let mut listed = inner.ctx.store.list_of(agent, own, after, limit + 1).await.map_err(unavailable)?;
+            let has_more = listed.len() > limit;
+            listed.truncate(limit);
+            let next = listed.last().filter(|_| has_more).map(|last| last.meta.session_id.clone());
+            (listed, next)
+        }
+        None => {
+            let (agent, after) = (agent.map(str::to_owned), query.after.clone());
+            let find = Find { agent, filter: query.filter.clone(), order: query.order, after, limit };
+            let found = find.search(&inner.ctx.store).await.map_err(unavailable)?;
+            (found.sessions, found.next)
+        }
+    };
+    // A session that was just deleted may still be in the store briefly.
+    if agent.is_some() {
+        found.retain(|summary| inner.ctx.names.contains(&summary.meta.session_id));
+    }
+    if let Some(cluster) = &inner.ctx.cluster {
+        // This node may have a copy of one that another node removed.
+        let ids = found.iter().map(|summary| summary.meta.session_id.clone()).collect();
+        let removed = cluster.removals().removed(ids).await;
+        found.retain(|summary| !removed.contains(&summary.meta.session_id));
+    }
+    Ok(SessionPage { sessions: found.into_iter().map(|summary| view(inner, summary)).collect(), next })
+}
+
+/// A page of these few sessions.
+async fn few(
+    engine: &Engine,
+    ids: BTreeSet<SessionId>,
+    agent: Option<&str>,
+    query: &SessionQuery,
+) -> Result<SessionPage, OpError> {
+    let inner = engine.access.at_large();
+    let mut sessions = Vec::new();
+    for id in ids {
+        // One that is gone by now is not listed.
+        let Ok(view) = engine.get(&id).await else { continue };
+        let of_agent = agent.is_none_or(|agent| view.meta.agent.as_deref() == Some(agent));
+        if !of_agent || (query.live && !view.live) {
+            continue;
+        }
+        let runs = match query.filter.is_empty() {
+            true => Vec::new(),
+            false => inner.ctx.store.runs(&id, u64::MAX, 1).await.unwrap_or_default(),
+        };
+        if query.filter.keeps(&id, view.meta.agent.as_deref(), &view.cwd, runs.first()) {
+            sessions.push(view);
+        }
+    }
+    if query.order == SessionOrder::Active {
+        // Those of the same time stay ordered by id.
+        sessions.sort_by_key(|view| std::cmp::Reverse(view.last_active_at));
+    }
+    Ok(page(sessions, query))
+}
+
+/// The sessions that have a shell, or in which a command runs.
+fn in_use(inner: &Inner, query: &SessionQuery) -> BTreeSet<SessionId> {
+    if query.running {
+        return inner.ctx.runs.longest(usize::MAX).into_iter().map(|(id, _)| id).collect();
+    }
+    let mut live = BTreeSet::new();
+    inner.ctx.registry.for_each(|id, slot| {
+        if slot.pid.load(Ordering::Relaxed) != 0 {
+            live.insert(id.clone());
+        }
+    });
+    live
+}
+
+/// The page of a list that begins after the query's session.
+fn page(mut sessions: Vec<SessionView>, query: &SessionQuery) -> SessionPage {
+    let start = query.after.as_ref().map_or(0, |after| match query.order {
+        SessionOrder::Id => sessions.partition_point(|view| view.meta.session_id <= *after),
+        SessionOrder::Active => {
+            sessions.iter().position(|view| view.meta.session_id == *after).map_or(0, |place| place + 1)
+        }
+    });
+    sessions.drain(..start);
+    let limit = query.limit.clamp(1, MAX_PAGE);
+    let has_more = sessions.len() > limit;
+    sessions.truncate(limit);
+    let next = sessions.last().filter(|_| has_more).map(|last| last.meta.session_id.clone());
+    SessionPage { sessions, next }
+}
+
+/// A session as the list of the store has it, with its shell.
+fn view(inner: &Inner, summary: SessionSummary) -> SessionView {
+    let slot = inner.ctx.registry.slot(&summary.meta.session_id);
+    let least = inner.ctx.sandboxes.least_of(summary.meta.agent.as_deref());
+    let shell_pid = slot.map(|slot| slot.pid.load(Ordering::Relaxed)).filter(|&pid| pid != 0);
+    SessionView {
+        meta: summary.meta,
+        last_active_at: summary.last_active_at,
+        cwd: summary.cwd,
+        live: shell_pid.is_some(),
+        shell_pid,
+        generation: summary.generation,
+        seq: summary.seq,
+        deleted: None,
+        hold: HeldBy::of(summary.hold.as_deref()),
+        sandbox: Some(least.max(summary.sandbox)),
+    }
+}

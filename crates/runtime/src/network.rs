@@ -1,0 +1,229 @@
+//! Lets rooms reach the hosts that the node allows, and no others. A room has no network but its own loopback. There it finds
+//! a resolver of ours, which gives each allowed name an address of loopback, and behind that address, on the allowed ports,
+//! sockets of ours. A connection to one of them is continued to the host of that name, which is resolved out here.
+//!
+//! So it is the name that decides, whatever the protocol is: programs need no proxy settings. The sockets were created in the
+//! room's network and passed to us, so no process is added.
+
+mod address;
+mod dns;
+
+use dns::{Question, Reply};
+use shellkeep_process::{Namespaces, Socket};
+use shellkeep_session::{AllowedHost, Notice, NoticeCode, SessionId};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener as StdListener, UdpSocket as StdUdp};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
+
+/// Where programs look for a resolver.
+const RESOLVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 53);
+/// Questions are never longer without an agreement to the contrary.
+const MOST_QUESTION: usize = 512;
+/// Names that a session may use: more than a build needs, and each takes sockets.
+const MOST_NAMES: usize = 1000;
+/// Refused names that are remembered and reported.
+const MOST_REFUSED: usize = 100;
+/// Connections of a session at a time. More wait.
+const MOST_CONNECTIONS: usize = 256;
+/// How long a host may take to accept a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// How long a program waits for its refusal to be recorded.
+const RECORD_LIMIT: Duration = Duration::from_secs(1);
+/// Names that were refused and not recorded yet; more are dropped.
+const MOST_WAITING: usize = 100;
+
+/// A name that a session asked for and may not reach.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) session_id: SessionId,
+    pub(crate) host: String,
+    /// Answered when it is on record.
+    pub(crate) recorded: oneshot::Sender<()>,
+}
+
+/// What the result of a command says about a refused host.
+pub(crate) fn notice(host: &str) -> Notice {
+    let message = format!(
+        "{host} was not reached: it is not among the hosts that this session may connect to. The operator of the daemon can add it to sandbox_hosts."
+    );
+    Notice { code: NoticeCode::NetworkRefused, message }
+}
+
+/// The hosts that the rooms of a node may reach.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    hosts: Arc<[AllowedHost]>,
+    refused: mpsc::Sender<Refused>,
+}
+
+/// The task of one session's room; it ends when this is dropped.
+struct Open(AbortHandle);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Gate {
+    /// A gate, and where it reports what it refuses.
+    pub(crate) fn new(hosts: Vec<AllowedHost>) -> (Self, mpsc::Receiver<Refused>) {
+        let (refused, reports) = mpsc::channel(MOST_WAITING);
+        (Self { hosts: hosts.into(), refused }, reports)
+    }
+
+    pub(crate) fn hosts(&self) -> &[AllowedHost] {
+        &self.hosts
+    }
+
+    /// Opens it for a session, for as long as its namespaces are used. Starts a small program and waits for it.
+    pub(crate) fn open(&self, id: &SessionId, namespaces: &Arc<Namespaces>) -> io::Result<()> {
+        let made = namespaces.listen(&[Socket::Udp(RESOLVER)])?.into_iter().next();
+        let resolver = StdUdp::from(made.ok_or_else(|| io::Error::other("no resolver was made in the room"))?);
+        let room = Room {
+            id: id.clone(),
+            hosts: Arc::clone(&self.hosts),
+            namespaces: Arc::downgrade(namespaces),
+            names: HashMap::new(),
+            refused: HashSet::new(),
+            reports: self.refused.clone(),
+            places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+            listeners: JoinSet::new(),
+        };
+        let task = tokio::spawn(async move { room.serve(UdpSocket::from_std(resolver)?).await });
+        namespaces.attach(Box::new(Open(task.abort_handle())));
+        Ok(())
+    }
+}
+
+/// What a session's room has asked for.
+struct Room {
+    id: SessionId,
+    hosts: Arc<[AllowedHost]>,
+    namespaces: Weak<Namespaces>,
+    /// Addresses inside, by name.
+    names: HashMap<String, Ipv4Addr>,
+    refused: HashSet<String>,
+    reports: mpsc::Sender<Refused>,
+    places: Arc<Semaphore>,
+    listeners: JoinSet<()>,
+}
+
+impl Room {
+    async fn serve(mut self, resolver: UdpSocket) -> io::Result<()> {
+        let mut packet = [0; MOST_QUESTION];
+        loop {
+            let (length, from) = resolver.recv_from(&mut packet).await?;
+            let Some(question) = Question::read(&packet[..length]) else { continue };
+            let reply = self.reply(&question).await;
+            // One that is not answered is asked again.
+            let _ = resolver.send_to(&question.answer(reply), from).await;
+        }
+    }
+
+    async fn reply(&mut self, question: &Question<'_>) -> Reply {
+        let name = question.name.to_ascii_lowercase();
+        let allowed: Vec<AllowedHost> = self.hosts.iter().filter(|host| host.matches(&name)).cloned().collect();
+        if allowed.is_empty() {
+            self.refuse(name).await;
+            return Reply::NoName;
+        }
+        if !question.is_address {
+            return Reply::Nothing;
+        }
+        if let Some(address) = self.names.get(&name) {
+            return Reply::Address(*address);
+        }
+        match self.admit(&name, allowed).await {
+            Ok(address) => {
+                self.names.insert(name, address);
+                Reply::Address(address)
+            }
+            Err(error) => {
+                tracing::warn!(session = %self.id, name, %error, "a room cannot reach a host that is allowed");
+                Reply::NoName
+            }
+        }
+    }
+
+    /// Reports a name once, before the program hears of it: so the result of its command says why it failed.
+    async fn refuse(&mut self, host: String) {
+        if self.refused.len() >= MOST_REFUSED || !self.refused.insert(host.clone()) {
+            return;
+        }
+        let (recorded, on_record) = oneshot::channel();
+        if self.reports.try_send(Refused { session_id: self.id.clone(), host, recorded }).is_ok() {
+            let _ = tokio::time::timeout(RECORD_LIMIT, on_record).await;
+        }
+    }
+
+    /// Gives a name an address inside, and listens there.
+    async fn admit(&mut self, name: &str, allowed: Vec<AllowedHost>) -> io::Result<Ipv4Addr> {
+        let number = u16::try_from(self.names.len() + 1).map_err(io::Error::other)?;
+        if self.names.len() >= MOST_NAMES {
+            return Err(io::Error::other("it has asked for too many names"));
+        }
+        let [high, low] = number.to_be_bytes();
+        let address = Ipv4Addr::new(127, 1, high, low);
+        let namespaces = self.namespaces.upgrade().ok_or_else(|| io::Error::other("its room is gone"))?;
+        let sockets: Vec<Socket> =
+            allowed.iter().map(|host| Socket::Tcp(SocketAddrV4::new(address, host.port()))).collect();
+        let made = spawn_blocking(move || namespaces.listen(&sockets)).await.map_err(io::Error::other)??;
+        for (host, listener) in allowed.into_iter().zip(made) {
+            let listener = TcpListener::from_std(StdListener::from(listener))?;
+            let way = Way { name: name.to_owned(), host, places: Arc::clone(&self.places) };
+            self.listeners.spawn(way.serve(listener));
+        }
+        Ok(address)
+    }
+}
+
+/// The way to one host.
+#[derive(Debug, Clone)]
+struct Way {
+    name: String,
+    host: AllowedHost,
+    places: Arc<Semaphore>,
+}
+
+impl Way {
+    async fn serve(self, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        loop {
+            let Ok((inside, _)) = listener.accept().await else { continue };
+            let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
+            while connections.try_join_next().is_some() {}
+            let way = self.clone();
+            connections.spawn(async move {
+                // If the host cannot be reached, the program finds its connection closed.
+                if let Err(error) = way.carry(inside).await {
+                    tracing::debug!(host = %way.host, %error, "a connection of a room ended");
+                }
+                drop(place);
+            });
+        }
+    }
+
+    async fn carry(&self, mut inside: TcpStream) -> io::Result<()> {
+        let connecting = tokio::time::timeout(CONNECT_LIMIT, self.connect()).await;
+        let mut outside = connecting.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        tokio::io::copy_bidirectional(&mut inside, &mut outside).await.map(|_| ())
+    }
+
+    /// Connects to the host. A name may lead only to a public address, or a session could reach this machine and its
+    /// neighbours by a name that it controls.
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let port = self.host.port();
+        if let Some(address) = self.host.address() {
+            return TcpStream::connect((address, port)).await;
+        }
+        let found = tokio::net::lookup_host((self.name.as_str(), port)).await?;
+        let public: Vec<SocketAddr> = found.filter(|found| address::is_public(found.ip())).collect();
+        TcpStream::connect(public.as_slice()).await
+    }
+}

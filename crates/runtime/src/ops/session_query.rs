@@ -1,0 +1,22 @@
+//! Which sessions a list shows.
+
+use shellkeep_session::SessionId;
+use shellkeep_store::{SessionFilter, SessionOrder};
+
+/// Which sessions to list, and in which order.
+#[derive(Debug, Clone, Default)]
+pub struct SessionQuery {
+    /// Only this agent's.
+    pub agent: Option<String>,
+    /// Only those that it keeps.
+    pub filter: SessionFilter,
+    /// Only those that have a shell.
+    pub live: bool,
+    /// Only those in which a command runs.
+    pub running: bool,
+    pub order: SessionOrder,
+    /// The session after which the page begins.
+    pub after: Option<SessionId>,
+    /// Most sessions on the page.
+    pub limit: usize,
+}

@@ -1,0 +1,82 @@
+//! Makes a service in a room reachable for the host: the port that the service declared is listened on outside, on loopback,
+//! and each connection is continued to the same port inside. Connections inside are made through sockets that were created
+//! in the room's network, so no process is added.
+
+use shellkeep_process::Namespaces;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream as StdStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// Sockets made at a time: a page of a dev server takes a few connections.
+const SOCKETS_AT_ONCE: usize = 8;
+/// Connections that are continued at a time. More wait outside until one ends.
+const MOST_CONNECTIONS: usize = 64;
+
+/// A port that is being forwarded, for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Forward(JoinHandle<()>);
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Where connections into a room come from.
+#[derive(Debug)]
+struct Door {
+    namespaces: Arc<Namespaces>,
+    port: u16,
+    /// Made and not used yet.
+    sockets: Mutex<Vec<OwnedFd>>,
+}
+
+impl Forward {
+    /// Starts to listen.
+    pub(super) async fn start(namespaces: &Arc<Namespaces>, port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let door = Door { namespaces: Arc::clone(namespaces), port, sockets: Mutex::default() };
+        Ok(Self(tokio::spawn(serve(listener, Arc::new(door)))))
+    }
+}
+
+async fn serve(listener: TcpListener, door: Arc<Door>) {
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut connections = tokio::task::JoinSet::new();
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        while connections.try_join_next().is_some() {}
+        let Ok((outside, _)) = listener.accept().await else { continue };
+        let door = Arc::clone(&door);
+        connections.spawn(async move {
+            // If nothing listens inside, the caller finds its connection closed.
+            if let Err(error) = door.continue_inside(outside).await {
+                tracing::debug!(port = door.port, %error, "a connection to a service in a room ended");
+            }
+            drop(place);
+        });
+    }
+}
+
+impl Door {
+    async fn continue_inside(&self, mut outside: TcpStream) -> io::Result<()> {
+        let socket = TcpSocket::from_std_stream(StdStream::from(self.socket().await?));
+        let mut inside = socket.connect(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))).await?;
+        tokio::io::copy_bidirectional(&mut outside, &mut inside).await.map(|_| ())
+    }
+
+    /// A socket that connects inside.
+    async fn socket(&self) -> io::Result<OwnedFd> {
+        let mut sockets = self.sockets.lock().await;
+        if sockets.is_empty() {
+            let namespaces = Arc::clone(&self.namespaces);
+            let made =
+                spawn_blocking(move || namespaces.sockets(SOCKETS_AT_ONCE)).await.map_err(io::Error::other)??;
+            sockets.extend(made.into_iter().flatten());
+        }
+        sockets.pop().ok_or_else(|| io::Error::other("no socket was made in the room"))
+    }
+}
