@@ -7,6 +7,7 @@ use shellkeep_runtime::{
     CheckpointError, ClusterError, FileError, KvError, OpError, QuotaMet, RecordError, RunError, SearchNext,
     ServiceError, SessionError, TokenError, whole_seconds,
 };
+use shellkeep_session::{ServiceId, SessionId};
 use std::time::Duration;
 
 /// When a stopping daemon may be back, if it restarts: the time that commands usually need to finish.
@@ -107,7 +108,9 @@ fn with_checkpoint(refusal: Refusal, error: CheckpointError) -> Refusal {
             let file = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
             refusal.with("of_others", of_others.into_iter().map(file).collect::<Vec<_>>())
         }
-        CheckpointError::NoSuchMoment { .. } | CheckpointError::NoOrigin { .. } => refusal,
+        CheckpointError::NoSuchMoment { .. }
+        | CheckpointError::NothingToUndo { .. }
+        | CheckpointError::NoOrigin { .. } => refusal,
     }
 }
 
@@ -130,6 +133,7 @@ fn with_record(refusal: Refusal, error: RecordError) -> Refusal {
         }
         RecordError::FileChanged { session_id, file } => refusal.with("session_id", session_id).with("file", file),
         RecordError::AgentStateNotFound { session_id }
+        | RecordError::OnlyInHistory { session_id }
         | RecordError::ScrubIncomplete { session_id, .. }
         | RecordError::Unreadable { session_id, .. } => refusal.with("session_id", session_id),
         RecordError::SearchSpent { next: SearchNext::Offset(offset), .. } => refusal.with("next_offset", offset),
@@ -204,6 +208,7 @@ fn checkpoint_status(error: &CheckpointError) -> StatusCode {
     match error {
         CheckpointError::NotFound { .. }
         | CheckpointError::NoSuchMoment { .. }
+        | CheckpointError::NothingToUndo { .. }
         | CheckpointError::FileNotFound { .. } => StatusCode::NOT_FOUND,
         CheckpointError::NotApart { .. }
         | CheckpointError::OfOthers { .. }
@@ -219,6 +224,7 @@ fn record_status(error: &RecordError) -> StatusCode {
         RecordError::InvalidEventType { .. } => StatusCode::BAD_REQUEST,
         RecordError::AgentStateNotFound { .. } => StatusCode::NOT_FOUND,
         RecordError::AgentStateReclaimed { .. } => StatusCode::GONE,
+        RecordError::OnlyInHistory { .. } => StatusCode::CONFLICT,
         RecordError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
         RecordError::SearchSpent { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         RecordError::EventsCutOff { .. } => StatusCode::SERVICE_UNAVAILABLE,
@@ -270,7 +276,12 @@ fn over_quota(refusal: Refusal, met: QuotaMet) -> Refusal {
     let services: Vec<_> = met.services.into_iter().map(translate::service).collect();
     let services = serde_json::to_value(services).unwrap_or_default();
     let refusal = refusal.with("quota", met.quota.as_str()).with("limit", met.limit).with("used", met.used);
-    refusal.with("services", services)
+    let refusal = refusal.with("services", services);
+    if met.elsewhere.is_empty() {
+        return refusal;
+    }
+    let named = |(session_id, service_id): (SessionId, ServiceId)| serde_json::json!({"session_id": session_id.as_str(), "service_id": service_id.as_str()});
+    refusal.with("services_elsewhere", met.elsewhere.into_iter().map(named).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -280,7 +291,14 @@ mod tests {
 
     fn quota_met() -> OpError {
         let quota = shellkeep_session::QuotaName::LiveShells;
-        OpError::QuotaExceeded(Box::new(QuotaMet { quota, limit: 1, used: 1, agent: None, services: Vec::new() }))
+        OpError::QuotaExceeded(Box::new(QuotaMet {
+            quota,
+            limit: 1,
+            used: 1,
+            agent: None,
+            services: Vec::new(),
+            elsewhere: Vec::new(),
+        }))
     }
 
     fn overloaded() -> OpError {
@@ -395,7 +413,14 @@ mod tests {
     #[test]
     fn a_met_quota_names_the_services_that_could_go() {
         let quota = shellkeep_session::QuotaName::ServicesPerAgent;
-        let met = QuotaMet { quota, limit: 1, used: 1, agent: Some("ann".into()), services: vec![view()] };
+        let met = QuotaMet {
+            quota,
+            limit: 1,
+            used: 1,
+            agent: Some("ann".into()),
+            services: vec![view()],
+            elsewhere: Vec::new(),
+        };
         let refusal = Refusal::from(OpError::QuotaExceeded(Box::new(met)));
         let data = serde_json::to_value(refusal.problem()).unwrap();
         assert_eq!(

@@ -71,6 +71,7 @@ pub fn router(
         .route("/openapi.json", get(openapi::serve))
         .merge(session_routes())
         .route("/v1/services", get(services::all))
+        .route("/v1/runs", get(runs::all))
         .route("/v1/quotas", get(quotas::get).put(quotas::set))
         .route("/v1/node", get(node::get))
         .route("/v1/nodes", get(node::nodes))

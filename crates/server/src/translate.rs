@@ -7,6 +7,7 @@ mod kv;
 mod node;
 mod record;
 mod resume;
+mod run_list;
 mod sandbox;
 mod screen;
 mod service;
@@ -18,6 +19,7 @@ pub use kv::*;
 pub use node::{cluster_node, ended_agent, node, quota_changes, quotas};
 pub use record::*;
 pub use resume::{resume, resumed};
+pub use run_list::{all_run_list, all_run_page, run_list, run_page};
 pub use sandbox::{named_sandbox, sandbox};
 pub use screen::{resized, screen, screen_query, terminal_size};
 pub use service::{grace, log_follow, log_page, log_query, service, service_list, service_wait, start_service};
@@ -32,11 +34,12 @@ use shellkeep_protocol::{
     self as wire, BusyChoice, RunRequest, RunResponse, StderrChoice, StreamName, TimeoutChoice, TokenRole, text,
 };
 use shellkeep_runtime::{
-    ConsoleRight, CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, Hint, IfBusy, IssuedToken, MAX_COMMAND,
+    ConsoleRight, CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, Hint, IfBusy, IssuedToken, Key, MAX_COMMAND,
     MAX_MAX_OUTPUT, MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewBearer, NewToken, OnTimeout, OutputPage, OutputQuery,
-    ReaderRole, RunCommand, RunDetail, RunPage, RunSummary, RunView, SessionPage, Stream, TokenBearer, TokenView,
+    ReaderRole, RunCommand, RunDetail, RunInput, RunView, SessionFilter, SessionOrder, SessionPage, SessionQuery,
+    Stream, TokenBearer, TokenView,
 };
-use shellkeep_session::{ByteString, id};
+use shellkeep_session::{ByteString, SessionId, id};
 use std::time::Duration;
 
 /// Default number of sessions per page.
@@ -120,34 +123,24 @@ pub fn output(params: wire::OutputParams) -> Result<OutputQuery, Refusal> {
     })
 }
 
-/// A request to list runs: before which record, and how many.
-pub fn run_list(params: &wire::RunListParams) -> Result<(Option<u64>, usize), Refusal> {
-    let number = |text: &str| {
-        let digits = text.strip_prefix('r').unwrap_or(text);
-        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        let number = is_number.then(|| digits.parse().ok()).flatten();
-        number.ok_or_else(|| {
-            let shown = text.escape_debug();
-            Refusal::invalid(format!(
-                "before: '{shown}' is neither a run id nor a record's number; pass the `next` of the last page"
-            ))
-        })
-    };
-    Ok((params.before.as_deref().map(number).transpose()?, page_limit(params.limit)?))
-}
-
-/// A request to send input: the bytes, and whether they are the last.
-pub fn input(request: wire::InputRequest) -> Result<(Vec<u8>, bool), Refusal> {
-    let bytes = match (request.text, request.base64) {
-        (Some(_), Some(_)) => return Err(Refusal::invalid("pass text or base64, not both")),
-        (Some(text), None) => text.into_bytes(),
-        (None, Some(base64)) => decode("base64", &base64)?,
-        (None, None) if request.eof => Vec::new(),
-        (None, None) => {
-            return Err(Refusal::invalid("text: missing; pass text or base64, or eof: true to close the input"));
+/// A request to send input.
+pub fn input(request: wire::InputRequest) -> Result<RunInput, Refusal> {
+    let bytes = match (request.text, request.base64, request.keys) {
+        (Some(text), None, None) => text.into_bytes(),
+        (None, Some(base64), None) => decode("base64", &base64)?,
+        (None, None, Some(_)) if request.eof => {
+            return Err(Refusal::invalid(
+                "keys: cannot be combined with eof; the key C-d ends the input of a terminal",
+            ));
         }
+        (None, None, Some(keys)) => return Ok(RunInput::Keys(keys.iter().map(|key| Key::named(key)).collect())),
+        (None, None, None) if request.eof => Vec::new(),
+        (None, None, None) => {
+            return Err(Refusal::invalid("text: missing; pass text, base64 or keys, or eof: true to close the input"));
+        }
+        _ => return Err(Refusal::invalid("pass one of text, base64 and keys")),
     };
-    Ok((bytes, request.eof))
+    Ok(if request.eof { RunInput::LastBytes(bytes) } else { RunInput::Bytes(bytes) })
 }
 
 /// The number of sessions per page.
@@ -156,6 +149,23 @@ pub fn page_limit(limit: Option<usize>) -> Result<usize, Refusal> {
         limit @ 1..=MAX_PAGE => Ok(limit),
         limit => Err(Refusal::invalid(format!("limit: {limit} is not between 1 and {MAX_PAGE}"))),
     }
+}
+
+/// Which sessions a caller wants to see.
+pub fn session_query(params: wire::ListParams) -> Result<SessionQuery, Refusal> {
+    let after = params.after.as_deref().map(SessionId::parse).transpose();
+    Ok(SessionQuery {
+        agent: params.agent,
+        filter: SessionFilter::new(params.q.as_deref().unwrap_or_default(), is_on(params.failed)),
+        live: is_on(params.live),
+        running: is_on(params.running),
+        order: match params.order.unwrap_or_default() {
+            wire::SessionOrder::Id => SessionOrder::Id,
+            wire::SessionOrder::Active => SessionOrder::Active,
+        },
+        after: after.map_err(|error| Refusal::bad_id("after", &error))?,
+        limit: page_limit(params.limit)?,
+    })
 }
 
 /// How long to wait for a run's end; by default not at all.
@@ -210,6 +220,7 @@ pub fn run_view(view: RunView) -> RunResponse {
         changes: view.changes.into(),
         background_output,
         background_output_base64,
+        unread_input: (!view.unread_input.is_empty()).then(|| text::encode(view.unread_input).0),
         notices: view.notices.into_iter().map(Into::into).collect(),
         by: view.by,
     }
@@ -221,32 +232,6 @@ pub fn run_detail(detail: RunDetail) -> wire::RunDetail {
         run: run_view(detail.run),
         command: detail.command.to_text().into_owned(),
         started_at: detail.started_at.to_string(),
-    }
-}
-
-/// A page of runs, for the caller.
-pub fn run_page(page: RunPage) -> wire::RunList {
-    let runs = page.runs.into_iter().map(run_summary).collect();
-    wire::RunList { runs, next: page.next.map(String::from) }
-}
-
-fn run_summary(run: RunSummary) -> wire::RunSummary {
-    wire::RunSummary {
-        run_id: run.run_id.into(),
-        seq: run.seq,
-        command: run.command.to_text().into_owned(),
-        command_bytes: run.command_bytes,
-        status: run.status.into(),
-        exit_code: run.exit_code,
-        signal: run.signal,
-        started_at: run.started_at.to_string(),
-        duration_ms: run.duration.as_nanos() as f64 / 1e6,
-        cwd: run.cwd.map(|cwd| cwd.to_text().into_owned()),
-        background: run.background,
-        stdout_bytes: run.stdout_bytes,
-        stderr_bytes: run.stderr_bytes,
-        request_id: run.request_id,
-        by: run.by,
     }
 }
 

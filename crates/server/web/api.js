@@ -90,3 +90,9 @@ export async function post(url, body, options) {
   const response = await ask('POST', url, { body, ...options });
   return response.status === 204 ? null : response.json();
 }
+
+/** Deletes something; what the daemon says about it. */
+export async function remove(url) {
+  const response = await ask('DELETE', url);
+  return response.status === 204 ? null : response.json();
+}

@@ -3,7 +3,7 @@
 import { enter, forget, leave, mayAct, onRefused, token } from './api.js';
 import { button, fill, h, link, problem } from './dom.js';
 import * as fleet from './fleet.js';
-import { bind, theme } from './keys.js';
+import { bind, listen, theme } from './keys.js';
 import * as live from './live.js';
 import { parse } from './state.js';
 
@@ -14,6 +14,7 @@ const pages = {
   session: () => import('./session.js'),
   files: () => import('./files.js'),
   services: () => import('./services.js'),
+  terminal: () => import('./terminal.js'),
   replay: () => import('./replay.js'),
   compare: () => import('./compare.js'),
   node: () => import('./node.js'),
@@ -79,6 +80,7 @@ async function show() {
 
 async function begin() {
   theme(false);
+  listen();
   onRefused(() => { live.stop(); welcome('Your token has expired or was revoked.'); });
   try {
     if (!(await enter())) return welcome('This tab has no token.');

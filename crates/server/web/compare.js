@@ -22,6 +22,11 @@ export function aligned(left, right) {
   return { rows, first };
 }
 
+/** The runs of a session after the moment at which another was forked from it; all of them if it was not. Pure. */
+export function since(runs, session, forkedFrom) {
+  return forkedFrom?.session_id === session ? runs.filter((run) => run.seq > forkedFrom.seq) : runs;
+}
+
 export function open(main, state) {
   const { id, other } = state;
   const name = (label, value, set) => h('label', null, label, ' ', h('input', { type: 'text', value, onchange: (event) => (location.hash = set(event.target.value)) }));
@@ -38,12 +43,13 @@ export function open(main, state) {
   async function load() {
     if (!id || !other) return fill(body, h('p.quiet', null, 'Name two sessions.'));
     try {
-      const [left, right] = await Promise.all([runs(id), runs(other)]);
+      const [before, after, one, two] = await Promise.all([runs(id), runs(other), get(path`/v1/sessions/${id}`), get(path`/v1/sessions/${other}`)]);
+      const [left, right] = [since(before, id, two.forked_from), since(after, other, one.forked_from)];
       const { rows, first } = aligned(left, right);
       const total = (list) => `${counted(list.length, 'command')}, ${counted(list.filter(failed).length, 'failure')}, ${span(list.reduce((sum, run) => sum + run.duration_ms / 1000, 0))}`;
       return fill(body,
-        h('p', { role: 'status' }, first < 0 ? 'All commands and their results are the same.' : `The first difference is command ${first + 1}.`),
-        h('table', null, h('caption', null, 'Commands'), h('thead', null, h('tr', null, h('th', { scope: 'col' }, ''), h('th', { scope: 'col' }, `${id}: ${total(left)}`), h('th', { scope: 'col' }, `${other}: ${total(right)}`))),
+        h('p', { role: 'status' }, first < 0 ? 'All commands and their results are the same.' : `The first difference is command ${first + 1}${left.length + right.length < before.length + after.length ? ' since the fork' : ''}.`),
+        h('table.even', null, h('caption', null, 'Commands'), h('thead', null, h('tr', null, h('th', { scope: 'col' }, '#'), h('th', { scope: 'col' }, `${id}: ${total(left)}`), h('th', { scope: 'col' }, `${other}: ${total(right)}`))),
           h('tbody', null, rows.map((row, index) => h('tr', { class: row.differs ? 'differs' : null }, h('th', { scope: 'row' }, `${index + 1}${row.differs ? ' ≠' : ''}`), cell(id, row.one), cell(other, row.other))))));
     } catch (error) {
       return fill(body, problem(error));

@@ -24,6 +24,13 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** Sets the text of an element that is drawn often. */
+export function put(element, text) {
+  const node = element.firstChild;
+  if (!node) element.append(text);
+  else if (node.data !== text) node.data = text;
+}
+
 /** A button. */
 export function button(text, onclick, props = {}) {
   return h('button', { type: 'button', onclick, ...props }, text);

@@ -9,6 +9,9 @@ import { bind } from './keys.js';
 import { tabs } from './session.js';
 import { address } from './state.js';
 
+/** The session as it was created: its first record. */
+const BEGINNING = '1';
+
 export function open(main, state) {
   const id = state.id;
   let params = state.params;
@@ -16,12 +19,13 @@ export function open(main, state) {
   let diff = null;
   const from = h('select', { 'aria-label': 'From', onchange: () => go({ from: from.value }) });
   const to = h('select', { 'aria-label': 'To', onchange: () => go({ to: to.value }) });
+  const sides = button('Side by side', () => go({ view: params.view === 'split' ? '' : 'split' }));
   const side = h('nav.side', { 'aria-label': 'Changed files' });
   const body = h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': 'Patch' });
   fill(main, h('section.page', null,
     h('div.session-head', null, h('h1', null, link('#/', 'Sessions'), ' / ', link(address({ page: 'session', id }), id), ' / files'), h('span.grow'), tabs(id, 'files')),
     h('div.bar', null, h('label', null, 'From ', from), h('label', null, 'to ', to), h('span.grow'),
-      button('Side by side', () => go({ view: params.view === 'split' ? '' : 'split' }))),
+      sides),
     h('div.split-view', null, side, body)));
 
   function go(next) {
@@ -48,24 +52,25 @@ export function open(main, state) {
 
   function choices() {
     const options = (chosen, extra) => [
+      extra ? null : h('option', { value: BEGINNING }, 'the beginning'),
       ...moments.map((one) => h('option', { value: one.checkpoint_id }, `#${one.covers ?? one.seq} ${moment(one.created_at)} ${plain(one.command ?? one.cause).slice(0, 60)}`)),
       extra ? h('option', { value: extra }, 'now') : null,
-      chosen && chosen !== extra && !moments.some((one) => one.checkpoint_id === chosen) ? h('option', { value: chosen }, chosen) : null,
+      chosen && ![extra, BEGINNING].includes(chosen) && !moments.some((one) => one.checkpoint_id === chosen) ? h('option', { value: chosen }, chosen) : null,
     ];
-    const first = moments[0]?.checkpoint_id ?? '';
     fill(from, options(params.from, null));
     fill(to, options(params.to, 'now'));
-    from.value = params.from ?? first;
+    from.value = params.from ?? BEGINNING;
     to.value = params.to ?? 'now';
   }
 
   function list() {
     const items = diff.files.map((file) => h('li', null, link(address({ page: 'files', id, params: { ...params, path: file.path, history: '' } }), [changeMark(file), ' ', plain(file.path), ' ', counts(file)],
-      file.path === params.path ? { 'aria-current': 'true' } : {})));
+      file.path === (params.path ?? diff.files[0].path) ? { 'aria-current': 'true' } : {})));
     fill(side, h('p.quiet', null, counted(diff.files.length, 'changed file')), h('ul', null, items));
   }
 
   async function show() {
+    fill(sides, params.view === 'split' ? 'Unified' : 'Side by side');
     list();
     const chosen = params.path ?? diff.files[0]?.path;
     if (!chosen) return fill(body, h('p.quiet', null, 'No file differs between these moments.'));
@@ -85,7 +90,7 @@ export function open(main, state) {
 
   function past(changes, file) {
     if (!changes.length) return h('p.quiet', null, 'This file never changed.');
-    return h('table', null, h('caption', null, 'History of this file'), h('thead', null, h('tr', null, ['record', 'when', 'change', 'size', ''].map((name) => h('th', { scope: 'col' }, name)))),
+    return h('table', null, h('caption', null, 'History of this file'), h('thead', null, h('tr', null, ['record', 'when', 'change', 'size', 'file'].map((name) => h('th', { scope: 'col' }, name)))),
       h('tbody', null, changes.map((one) => h('tr', null,
         h('td', null, link(address({ page: 'session', id, seq: one.seq }), `#${count(one.seq)}`)), h('td', null, moment(one.timestamp)), h('td', null, changeMark(one), ' ', one.kind.replace('_', ' ')),
         h('td', null, size(one.size ?? 0)),

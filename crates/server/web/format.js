@@ -1,5 +1,7 @@
 // Figures and times as a person reads them. Pure.
 
+const two = (number) => String(number).padStart(2, '0');
+
 /** `0.3 s`, `41 s`, `12 min`, `3 h`, `5 d`. */
 export function span(seconds) {
   if (!Number.isFinite(seconds) || seconds < 0) return '–';
@@ -13,7 +15,6 @@ export function span(seconds) {
 /** `00:41`, `1:02:03`: how long something has been running. */
 export function clock(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
-  const two = (number) => String(number).padStart(2, '0');
   const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
   return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${two(minutes)}:${two(whole % 60)}`;
 }
@@ -22,16 +23,18 @@ export function clock(seconds) {
 export function ago(time, now = Date.now()) {
   const seconds = (now - Date.parse(time)) / 1000;
   if (!Number.isFinite(seconds)) return '–';
-  return seconds < 5 ? 'now' : `${span(Math.max(0, seconds))} ago`;
+  return seconds < 5 ? 'now' : `${span(Math.floor(seconds))} ago`;
 }
 
-/** `16:02:07` of today, `12 May 16:02` of another day. */
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
+/** `16:02:07` of today, `12 May 16:02` of another day. Every row has one, and the browser's own formats take a millisecond. */
 export function moment(time, now = new Date()) {
   const at = new Date(time);
   if (Number.isNaN(at.getTime())) return '–';
-  const day = at.toDateString() === now.toDateString();
-  const hours = at.toLocaleTimeString('en-GB');
-  return day ? hours : `${at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short' })} ${hours.slice(0, 5)}`;
+  const minutes = `${two(at.getHours())}:${two(at.getMinutes())}`;
+  const isToday = at.getDate() === now.getDate() && at.getMonth() === now.getMonth() && at.getFullYear() === now.getFullYear();
+  return isToday ? `${minutes}:${two(at.getSeconds())}` : `${at.getDate()} ${MONTHS[at.getMonth()]} ${minutes}`;
 }
 
 /** `14 kB`. */
@@ -48,9 +51,11 @@ export function size(bytes) {
   return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
 
+const NUMBER = new Intl.NumberFormat('en-US');
+
 /** `1,204`. */
 export function count(number) {
-  return Number(number).toLocaleString('en-US');
+  return NUMBER.format(Number(number));
 }
 
 /** `1 file`, `3 files`. */

@@ -8,6 +8,8 @@ import { follow } from './live.js';
 import { output } from './output.js';
 import { address } from './state.js';
 
+/** The most bytes of an output that one response has. */
+const LONGEST = 16_777_216;
 const TABS = [['output', 'Output'], ['changes', 'Changes'], ['diff', 'Files'], ['raw', 'Raw'], ['proof', 'Proof']];
 
 export function inspector(id, { tab: tabChanged }) {
@@ -95,13 +97,26 @@ export function inspector(id, { tab: tabChanged }) {
     for (const name of ['stdout', 'stderr']) {
       const bytes = run[`${name}_bytes`];
       if (!bytes && !(name === 'stdout' && run.status === 'running')) continue;
-      const url = path`/v1/sessions/${id}/runs/${row.run_id}/output` + query({ stream: name, limit: 16_777_216 });
-      parts.push(h('h3', null, `${name} `, h('span.quiet', null, size(bytes)), ' ', button('Download', () => text(url, `${id}-${row.run_id}-${name}.txt`), { class: 'small' })), output(run[name]));
+      parts.push(stream(name, bytes, run[name]));
     }
     if (parts.length === 1) parts.push(h('p.quiet', null, run.status === 'running' ? 'No output yet.' : 'No output.'));
     for (const notice of run.notices) parts.push(h('p.notice', null, `${notice.code}: ${notice.message}`));
     if (run.status === 'running') parts.push(watch());
     return parts;
+  }
+
+  /** One output of a command, with a search through all of it, also what is not shown. */
+  function stream(name, bytes, shown) {
+    const url = (params) => path`/v1/sessions/${id}/runs/${row.run_id}/output` + query({ stream: name, limit: LONGEST, ...params });
+    const file = `${id}-${row.run_id}-${name}.txt`;
+    const place = h('div', null, output(shown));
+    const input = h('input.small', { type: 'search', placeholder: 'lines that match', 'aria-label': `Search ${name}`, onchange: () => find().catch((error) => fill(place, problem(error))) });
+    async function find() {
+      if (!input.value) return fill(place, output(shown));
+      const page = await get(url({ grep: input.value }));
+      return fill(place, page.text ? output(page.text) : h('p.quiet', { role: 'status' }, 'No line matches.'));
+    }
+    return [h('h3', null, `${name} `, h('span.quiet', null, size(bytes)), ' ', input, ' ', button('Download', () => text(url({}), file), { class: 'small' })), place];
   }
 
   /** Output of a command that runs, as it is written. */
@@ -225,5 +240,6 @@ export function changeMark(file) {
 
 export function counts(file) {
   if (file.binary) return h('span.quiet', null, 'binary');
-  return h('span.quiet', null, `+${file.insertions ?? 0} −${file.deletions ?? 0}`);
+  // A plan does not count lines.
+  return file.insertions || file.deletions ? h('span.quiet', null, `+${file.insertions ?? 0} −${file.deletions ?? 0}`) : null;
 }

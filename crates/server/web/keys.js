@@ -15,9 +15,17 @@ export function bind(keys) {
   current = keys;
 }
 
-document.addEventListener('keydown', (event) => {
+/** Listens to the keyboard, for as long as the page is open. */
+export function listen() {
+  document.addEventListener('keydown', pressed);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => dispatchEvent(new Event('theme')));
+}
+
+function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  const typing = event.target.closest('input, textarea, select, dialog');
+  // A button of a dialog that was disabled has lost the focus to the page.
+  if (document.querySelector('dialog[open]')) return;
+  const typing = event.target.closest('input, textarea, select');
   if (typing) {
     if (event.key === 'Escape' && typing.tagName === 'INPUT') typing.blur();
     return;
@@ -26,7 +34,7 @@ document.addEventListener('keydown', (event) => {
   if (!found) return;
   event.preventDefault();
   found[1](event);
-});
+}
 
 /** Dark or light; `system` until one chooses. */
 export function theme(next) {
@@ -39,6 +47,8 @@ export function theme(next) {
     localStorage.setItem('shellkeep-theme', chosen);
   }
   if (chosen) root.dataset.theme = chosen;
+  // A canvas has to be drawn again.
+  dispatchEvent(new Event('theme'));
 }
 
 function help() {

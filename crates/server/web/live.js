@@ -1,7 +1,7 @@
 // What happens in the daemon, as it happens: one WebSocket per tab. A topic sends a snapshot first, then updates. A tab
 // that is too slow gets a new snapshot, not a queue.
 
-import { forget, token } from './api.js';
+import { Problem, forget, token } from './api.js';
 
 const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 4000;
@@ -70,7 +70,7 @@ function receive(made, data) {
   if (!found) return;
   if (message.snapshot) found.snapshot(message.snapshot);
   else if (message.update) found.update(message.update);
-  else if (message.error) found.error(message.error);
+  else if (message.error) found.error(new Problem(message.error.status, message.error));
   // What was read makes room for more.
   send({ credit: message.id, bytes: data.length });
 }

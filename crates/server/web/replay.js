@@ -12,8 +12,9 @@ export const SPEEDS = [0.5, 1, 2, 4, 8, 16, 32];
 /** The longest pause between two events, in seconds: more is idle time. */
 const LONGEST = 2;
 const SHORTEST = 0.05;
-/** Events that stay on the page. */
+/** Events that stay on the page, and those before the one that is jumped to. */
 const KEPT = 60;
+const BEFORE = 20;
 
 /** Milliseconds between two events. Pure. */
 export function pause(before, after, speed) {
@@ -30,6 +31,7 @@ export function open(main, state) {
   let before = null;
   let timer = null;
   let playing = false;
+  let turn = 0;
   const screen = h('div.scroll', { tabindex: '0', role: 'log', 'aria-live': 'off', 'aria-label': 'Replay' });
   const where = h('span.quiet', { role: 'status' });
   const slider = h('input', { type: 'range', min: '0', value: String(at), 'aria-label': 'Record', oninput: () => jump(Number(slider.value)) });
@@ -56,8 +58,10 @@ export function open(main, state) {
 
   async function more() {
     if (ahead.length) return;
+    const from = at;
     const { events } = await get(path`/v1/sessions/${id}/events` + query({ after: at, limit: 20, redact: true }));
-    ahead = events;
+    // A jump meanwhile reads its own.
+    if (at === from && !ahead.length) ahead = events;
   }
 
   async function step() {
@@ -107,20 +111,22 @@ export function open(main, state) {
 
   async function jump(seq) {
     stop();
-    at = Math.max(0, Math.min(last, seq) - 1);
+    const target = Math.max(1, Math.min(last, seq));
+    const mine = ++turn;
+    at = Math.max(0, target - BEFORE);
     ahead = [];
     fill(screen);
-    await step();
+    while (mine === turn && at < target && (await step()));
   }
 
   function show({ seq, event_type: type, timestamp, data }) {
     const command = data.parameters?.command ?? data.command;
-    const text = data.output ?? data.message ?? data.response ?? data.content;
+    const texts = [data.output ?? data.message ?? data.response ?? data.content, data.stderr];
     const failed = data.exit_code ? data.exit_code !== 0 : Boolean(data.error);
-    const head = typeof command === 'string' ? `$ ${plain(command)}` : type;
-    return h('article', null, h('h3', null, link(address({ page: 'session', id, seq }), `#${seq}`), ' ', h('span.quiet', null, moment(timestamp)), ' ', MARKS[type === 'tool_call' ? 'tool' : 'other'], ' ', head, ' ',
+    const head = typeof command === 'string' ? `$ ${plain(command)}` : `${MARKS.other} ${type}`;
+    return h('article', null, h('h2', null, link(address({ page: 'session', id, seq }), `#${seq}`), ' ', h('span.quiet', null, moment(timestamp)), ' ', head, ' ',
       failed ? h('span.bad', null, `! ${plain(data.error ?? `exit ${data.exit_code}`)}`) : null),
-    typeof text === 'string' && text ? output(text) : null);
+    texts.filter((text) => typeof text === 'string' && text).map((text) => output(text)));
   }
 
   start();

@@ -36,6 +36,7 @@ export class Rows {
     this.selected = -1;
     this.first = 0;
     this.pool = [];
+    this.measured = 0;
     this.serial = Rows.serial = (Rows.serial ?? 0) + 1;
     this.space = h('div.rows-space', { role: 'presentation' });
     this.element = h('div.rows', {
@@ -44,7 +45,7 @@ export class Rows {
       ondblclick: () => this.selected >= 0 && this.onopen(this.selected),
     }, this.space);
     this.element.addEventListener('wheel', (event) => this.onwheel(event), { passive: false });
-    new ResizeObserver(() => this.draw()).observe(this.element);
+    new ResizeObserver(() => { this.measured = 0; this.draw(); }).observe(this.element);
   }
 
   /** The list has this many rows now. Stays at the end if it was there. */
@@ -57,8 +58,14 @@ export class Rows {
     this.draw();
   }
 
+  /** Pixels of the list that are visible. To ask the browser each time would make it lay the page out each time. */
+  get height() {
+    this.measured ||= this.element.clientHeight;
+    return this.measured;
+  }
+
   fit() {
-    return this.element.clientHeight / this.rowHeight;
+    return this.height / this.rowHeight;
   }
 
   /** Selects a row and scrolls to it if it is not visible. */
@@ -80,7 +87,7 @@ export class Rows {
 
   scrollTo(first) {
     this.first = Math.max(0, Math.min(first, Math.max(0, this.total - this.fit())));
-    this.settled = Math.round(scrollFor(this.first, this.element.clientHeight, this.rowHeight, this.total));
+    this.settled = Math.round(scrollFor(this.first, this.height, this.rowHeight, this.total));
     this.element.scrollTop = this.settled;
     this.draw();
   }
@@ -89,7 +96,7 @@ export class Rows {
     // The position that was just set is rounded; the exact one is known.
     if (Math.abs(this.element.scrollTop - (this.settled ?? -9)) > 1) {
       this.settled = null;
-      this.first = firstRow(this.element.scrollTop, this.element.clientHeight, this.rowHeight, this.total);
+      this.first = firstRow(this.element.scrollTop, this.height, this.rowHeight, this.total);
     }
     this.draw();
   }
@@ -102,7 +109,8 @@ export class Rows {
 
   onclick(event) {
     const row = event.target.closest('[role=option]');
-    if (row) this.select(Number(row.dataset.index));
+    const found = row && this.pool.find((parts) => parts.element === row);
+    if (found) this.select(found.index);
   }
 
   onkey(event) {
@@ -130,9 +138,8 @@ export class Rows {
   }
 
   paint() {
-    const height = this.element.clientHeight;
-    if (!height) return;
-    const needed = Math.min(this.total, Math.ceil(height / this.rowHeight) + 1);
+    if (!this.height) return;
+    const needed = Math.min(this.total, Math.ceil(this.fit()) + 1);
     while (this.pool.length < needed) this.pool.push(this.born());
     const start = Math.min(Math.floor(this.first), Math.max(0, this.total - needed));
     const top = this.element.scrollTop - (this.first - start) * this.rowHeight;
@@ -141,10 +148,11 @@ export class Rows {
       parts.element.hidden = place >= needed;
       if (place >= needed) return;
       parts.element.style.transform = `translateY(${Math.round(top + place * this.rowHeight)}px)`;
-      parts.element.dataset.index = index;
-      parts.element.id = `row-${this.serial}-${place}`;
-      parts.element.setAttribute('aria-posinset', index + 1);
-      parts.element.setAttribute('aria-setsize', this.total);
+      if (parts.index !== index || parts.total !== this.total) {
+        [parts.index, parts.total] = [index, this.total];
+        parts.element.setAttribute('aria-posinset', index + 1);
+        parts.element.setAttribute('aria-setsize', this.total);
+      }
       const isSelected = index === this.selected;
       parts.element.setAttribute('aria-selected', isSelected);
       if (isSelected) this.element.setAttribute('aria-activedescendant', parts.element.id);
@@ -157,6 +165,7 @@ export class Rows {
     const parts = this.make();
     parts.element.classList.add('row');
     parts.element.setAttribute('role', 'option');
+    parts.element.id = `row-${this.serial}-${this.pool.length}`;
     parts.element.style.height = `${this.rowHeight}px`;
     this.space.append(parts.element);
     return parts;

@@ -1,10 +1,11 @@
 // One session: its timeline, of any length, and what happened at one record of it.
 
 import { get, mayAct, path, query } from './api.js';
-import { button, fill, h, link, problem, say } from './dom.js';
+import { button, fill, h, link, problem, put, say } from './dom.js';
 import { count, moment, plain, span } from './format.js';
 import { inspector } from './inspector.js';
 import { bind } from './keys.js';
+import { Lineage, branches, lineage } from './lineage.js';
 import { follow } from './live.js';
 import { Rows } from './rows.js';
 import { address } from './state.js';
@@ -129,19 +130,23 @@ export function open(main, state) {
   let tab = state.params.tab ?? '';
   let text = state.params.q ?? '';
   let seq = state.seq;
+  let written = location.hash;
   const all = new Timeline(id, redraw);
   let source = all;
+  let graph = new Lineage();
   const head = h('div.session-head');
   const trouble = h('div');
-  const map = h('canvas.minimap', { 'aria-hidden': 'true', onclick: (event) => jump(Math.floor((event.offsetX / map.clientWidth) * all.total)) });
+  const map = h('canvas');
+  const view = h('div.view');
+  const minimap = h('div.minimap', { 'aria-hidden': 'true', onpointerdown: drag, onpointermove: drag }, map, view);
   const input = h('input', { type: 'search', value: text, placeholder: 'failed: type:tool_call text', 'aria-label': 'Filter the timeline', onchange: () => search(input.value) });
   const rows = new Rows({ label: 'Timeline', make: makeRow, show: showRow, onselect: chosen, onopen: () => detail.element.focus() });
   rows.follows = true;
-  rows.onpaint = (start, amount) => { source.want(start, amount); drawMap(); };
+  rows.onpaint = (start, amount) => { source.want(start, amount); drawView(); };
   const detail = inspector(id, { tab: changeTab, session: () => session });
   fill(main, h('section.page', null, head, trouble,
     h('div.two', null,
-      h('div.left', null, h('div.bar', null, h('h2', null, 'Timeline'), h('span.grow'), input), map, rows.element),
+      h('div.left', null, h('div.bar', null, h('h2', null, 'Timeline'), h('span.grow'), input), minimap, rows.element),
       detail.element)));
 
   function redraw() {
@@ -167,8 +172,11 @@ export function open(main, state) {
     if (row) detail.show(row, tab);
   }
 
+  /** Writes what is shown into the address, unless the address was changed and `update` is about to follow it. */
   function remember() {
+    if (location.hash !== written) return;
     history.replaceState(null, '', address({ page: 'session', id, seq, params: { tab, q: text } }));
+    written = location.hash;
   }
 
   function changeTab(name) {
@@ -179,6 +187,11 @@ export function open(main, state) {
   function jump(index) {
     choose(Math.max(0, Math.min(all.total - 1, index)));
     rows.element.focus();
+  }
+
+  /** A press, and every move while it lasts. */
+  function drag(event) {
+    if (event.buttons & 1) jump(Math.floor(((event.clientX - minimap.getBoundingClientRect().left) / minimap.clientWidth) * all.total));
   }
 
   function search(next) {
@@ -193,15 +206,27 @@ export function open(main, state) {
     const row = source.at(index);
     parts.element.dataset.failed = Boolean(row?.failed);
     parts.element.dataset.kind = row?.kind ?? '';
-    parts.seq.textContent = row?.seq ?? index + 1;
-    parts.mark.textContent = row ? MARKS[row.kind] ?? '·' : '';
-    parts.text.textContent = row ? plain(row.text || row.event_type) : '…';
+    const number = row?.seq ?? index + 1;
+    const { lane, by } = graph.place(number);
+    const forks = graph.forksAt(number);
+    parts.element.dataset.lane = source === all ? lane : '';
+    parts.graph.title = by ? `taken back by the rewind #${by}` : '';
+    parts.forks.title = forks.length ? 'a fork begins here' : '';
+    put(parts.forks, forks.map((name) => `↳ ${name}`).join(' '));
+    put(parts.seq, String(number));
+    put(parts.mark, row ? MARKS[row.kind] ?? '·' : '');
+    put(parts.text, row ? plain(row.text || row.event_type) : '…');
     parts.text.title = row?.event_type ?? '';
-    parts.how.textContent = row ? `${row.failed ? '! ' : ''}${row.outcome ?? ''}` : '';
+    put(parts.how, row ? `${row.failed ? '! ' : ''}${row.outcome ?? ''}` : '');
     const before = source.before(index);
     const pause = row && before ? (Date.parse(row.timestamp) - Date.parse(before.timestamp)) / 1000 - (row.seconds ?? 0) : 0;
-    parts.idle.textContent = pause > IDLE ? `${span(pause)} idle` : '';
-    parts.when.textContent = row ? moment(row.timestamp) : '';
+    put(parts.idle, by ? 'undone' : pause > IDLE ? `${span(pause)} idle` : '');
+    put(parts.when, row ? moment(row.timestamp) : '');
+  }
+
+  async function readGraph() {
+    graph = await lineage(id, all.total).catch(() => graph);
+    rows.draw();
   }
 
   let overview = null;
@@ -215,9 +240,10 @@ export function open(main, state) {
   }
 
   function drawMap() {
+    if (!overview) return;
     const width = (map.width = map.clientWidth);
     const height = (map.height = map.clientHeight);
-    if (!width || !overview?.length || !all.total) return;
+    if (!width || !overview.length || !all.total) return;
     const pen = map.getContext('2d');
     const style = getComputedStyle(map);
     const most = Math.max(...overview.map((bucket) => Math.log1p(bucket.seconds)), 0.1);
@@ -228,9 +254,14 @@ export function open(main, state) {
       pen.fillStyle = style.getPropertyValue(bucket.failed ? '--bad' : '--accent');
       pen.fillRect(left, height - tall, wide, tall);
     }
-    if (source !== all) return;
-    pen.fillStyle = style.getPropertyValue('--shade');
-    pen.fillRect((rows.first / all.total) * width, 0, Math.max(2, (rows.fit() / all.total) * width), height);
+  }
+
+  /** Which part of the timeline is visible. */
+  function drawView() {
+    view.hidden = source !== all || !all.total;
+    if (view.hidden) return;
+    view.style.left = `${(rows.first / all.total) * 100}%`;
+    view.style.width = `${(Math.min(rows.fit(), all.total) / all.total) * 100}%`;
   }
 
   function showHead() {
@@ -273,7 +304,9 @@ export function open(main, state) {
       redraw();
       if (seq !== null) choose(Math.max(0, place(seq)));
       readMap();
+      readGraph();
     } catch (error) {
+      if (!session) fill(head, h('h1', null, link('#/', 'Sessions'), ' / ', id));
       fill(trouble, problem(error));
     }
   }
@@ -287,8 +320,10 @@ export function open(main, state) {
     const wasLast = rows.selected >= all.total - 1;
     if (last > all.total) all.total = last;
     rows.resize(source.total);
+    drawMap();
     if (source === all && wasLast && events.length && rows.selected < all.total - 1) rows.select(all.total - 1);
     redraw();
+    if (branches(events)) readGraph();
   }
 
   const unfollow = follow(`session/${id}`, { snapshot: (now) => { grown(now); readMap(); }, update: grown });
@@ -320,11 +355,19 @@ export function open(main, state) {
     say('No earlier failure among the rows that are loaded.');
   }
 
+  new ResizeObserver(drawMap).observe(minimap);
+  addEventListener('theme', drawMap);
   rows.element.focus();
   return {
-    close: () => { unfollow(); detail.close(); },
+    close: () => { unfollow(); detail.close(); removeEventListener('theme', drawMap); },
     update: (next) => {
+      written = location.hash;
       tab = next.params.tab ?? '';
+      const asked = next.params.q ?? '';
+      if (asked !== text) {
+        input.value = asked;
+        search(asked);
+      }
       if (next.seq !== null) { seq = next.seq; choose(place(next.seq)); }
       redraw();
     },
@@ -333,13 +376,13 @@ export function open(main, state) {
 
 /** Links to the other pages of a session. */
 export function tabs(id, current) {
-  const pages = [['session', 'Timeline'], ['files', 'Files'], ['services', 'Services'], ['replay', 'Replay']];
+  const pages = [['session', 'Timeline'], ['files', 'Files'], ['services', 'Services'], ['terminal', 'Terminal'], ['replay', 'Replay']];
   return h('nav.tabs', { 'aria-label': 'Session' }, pages.map(([page, name]) => link(address({ page, id }), name, page === current ? { 'aria-current': 'page' } : {})));
 }
 
 function makeRow() {
   const parts = {};
-  for (const name of ['seq', 'when', 'mark', 'text', 'idle', 'how']) parts[name] = h('span', { class: name });
+  for (const name of ['seq', 'graph', 'when', 'mark', 'text', 'forks', 'idle', 'how']) parts[name] = h('span', { class: name });
   parts.element = h('div.event', null, Object.values(parts));
   return parts;
 }

@@ -5,7 +5,8 @@ use super::responses::Common;
 use crate::auth::Scoped;
 use crate::params::Params;
 use crate::refusal::Refusal;
-use axum::http::StatusCode;
+use axum::extract::Query;
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde::Deserialize;
 use shellkeep_protocol::{AuditEntry, AuditList};
@@ -26,7 +27,12 @@ pub struct AuditParams {
     limit: Option<usize>,
 }
 
-/// The last entries of the audit trail. Host only.
+/// How many entries a valid query asks for.
+pub(super) fn limit_of(uri: &Uri) -> usize {
+    Query::<AuditParams>::try_from_uri(uri).ok().and_then(|Query(params)| params.limit).unwrap_or(DEFAULT_LIMIT)
+}
+
+/// The last entries of the audit trail, of all nodes where they share a store. Host only.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "tokens", operation_id = "audit",
     params(AuditParams),

@@ -3,10 +3,11 @@
 use crate::control::Control;
 use crate::metrics::RequestMetrics;
 use crate::refusal::Refusal;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
+use shellkeep_runtime::Origin;
 use std::sync::Arc;
 
 /// What handlers share. The engine is not here: a handler gets it from the request, with the caller's rights.
@@ -15,6 +16,18 @@ pub(crate) struct Door {
     pub(crate) metrics: PrometheusHandle,
     pub(crate) counts: Arc<RequestMetrics>,
     pub(crate) control: Arc<dyn Control>,
+}
+
+/// The header of an answer about a session that this node does not have.
+const SOURCE: HeaderName = HeaderName::from_static("shellkeep-source");
+
+/// An answer that says so if it was read from history.
+pub(crate) fn sourced(origin: Origin, mut answer: Response) -> Response {
+    match origin {
+        Origin::Node => {}
+        Origin::History => drop(answer.headers_mut().insert(SOURCE, HeaderValue::from_static("history"))),
+    }
+    answer
 }
 
 /// A JSON answer.

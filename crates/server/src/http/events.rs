@@ -1,7 +1,7 @@
 //! `…/events`: events posted by an agent's framework, and the recording of the session, as pages or as a stream.
 
-use super::door::json;
-use super::responses::{Common, EventTypes, Searched};
+use super::door::{json, sourced};
+use super::responses::{Common, EventTypes, Followed, Searched};
 use super::runs::wants_events;
 use super::sse;
 use crate::auth::Scoped;
@@ -47,13 +47,17 @@ pub async fn post(
 /// then `failed` returns only those that went wrong. With `Accept: text/event-stream` the response
 /// is a stream: each event is an `event` with its number as the id, first the existing ones after `after` (or
 /// `Last-Event-ID`), then new ones as they happen. The stream does not end.
+///
+/// A session that this node does not have is read from history, if there is a history database. It cannot be followed: 409
+/// `only_in_history`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/events", tag = "records", operation_id = "list_events",
     params(("session_id" = String, Path, description = "The session"), EventParams),
     responses(
         (status = 200, description = "A page of events, or the events as they happen", content(
-            (EventListView = "application/json"), (Event = "text/event-stream"))),
-        Searched, Common
+            (EventListView = "application/json"), (Event = "text/event-stream")),
+            headers(("shellkeep-source" = String, description = "`history` if this node does not have the session and it was read from history"))),
+        Followed, Searched, Common
     )
 )]
 pub async fn list(
@@ -74,10 +78,10 @@ pub async fn list(
     }
     if let Some(failed) = summary {
         let page = engine.records().summaries(&id, query, failed).await?;
-        return Ok(json(StatusCode::OK, &translate::summary_list(page)));
+        return Ok(sourced(page.origin, json(StatusCode::OK, &translate::summary_list(page))));
     }
     let page = engine.records().events(&id, query).await?;
-    Ok(json(StatusCode::OK, &translate::event_list(page)))
+    Ok(sourced(page.origin, json(StatusCode::OK, &translate::event_list(page))))
 }
 
 /// The session's recording as a row of bars, each of the same number of events: how many went wrong, how long they took.

@@ -1,6 +1,8 @@
 //! Requests about something that another node has: they are sent there, and the answer is streamed back. A redirect would not
 //! do: clients drop their token on the way to another port, and those of a socket cannot follow at all.
 
+mod connect;
+mod gather;
 mod mcp;
 mod reach;
 mod relay;
@@ -13,27 +15,21 @@ use crate::peers::{FORWARDED, Peers};
 use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use connect::{Failed, connect};
+use gather::{List, gather};
 use relay::relay;
 use shellkeep_runtime::{ClusterError, ClusterNode, ClusterOps, Engine, OpError, Whereabouts};
 use shellkeep_session::SessionId;
 use std::time::Duration;
-use tokio::net::TcpStream;
 
 /// Names the node that answered.
 const NODE: HeaderName = HeaderName::from_static("shellkeep-node");
 
-/// How long another node may take to accept a connection.
-const CONNECT_WAIT: Duration = Duration::from_secs(1);
-
 /// How often a node that does not answer is looked for among those that are alive.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a request is about, if another node may have it.
 #[derive(Debug, PartialEq)]
@@ -120,6 +116,9 @@ pub(crate) async fn pass_on(State(peers): State<Option<Peers>>, request: Request
     if request.uri().path() == mcp::PATH {
         return pass_on_mcp(&engine, &cluster, &peers, request, next).await;
     }
+    if let Some(list) = List::of(request.method(), request.uri().path()) {
+        return gather(&engine, &cluster, &peers, list, request, next).await;
+    }
     let Some(about) = About::of(request.method(), request.uri().path()) else { return next.run(request).await };
     let target = match about.locate(&cluster).await {
         Ok(Whereabouts::Here) => return next.run(request).await,
@@ -195,29 +194,6 @@ fn not_trusted(node: &ClusterNode) -> Refusal {
         node.name
     );
     Refusal::new(StatusCode::BAD_GATEWAY, "node_not_trusted", detail)
-}
-
-/// Connects to another node, and makes a request one for it.
-async fn connect(node: &ClusterNode, request: &mut Request) -> Result<SendRequest<Body>, Failed> {
-    let url: Uri = node.url.parse()?;
-    let authority = url.authority().ok_or("its URL has no host")?;
-    let address = (authority.host().trim_matches(['[', ']']), authority.port_u16().unwrap_or(80));
-    let stream = tokio::time::timeout(CONNECT_WAIT, TcpStream::connect(address)).await??;
-    stream.set_nodelay(true)?;
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the answer, or with the client that no longer reads it.
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection to another node ended");
-        }
-    });
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    *request.uri_mut() = path.parse()?;
-    let headers = request.headers_mut();
-    headers.insert(header::HOST, HeaderValue::from_str(authority.as_str())?);
-    headers.remove(header::CONNECTION);
-    headers.remove(header::ORIGIN);
-    Ok(sender)
 }
 
 #[cfg(test)]

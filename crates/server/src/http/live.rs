@@ -63,8 +63,8 @@ struct First {
 /// Follows sessions, runs, services and the node on a WebSocket.
 ///
 /// The first frame is `{"auth": TOKEN}`, within 5 seconds; the answer is `{"ready": {…}}`. `{"open": N, "topic": TOPIC}`
-/// follows a topic: `sessions`, `node`, `session/ID`, `run/ID/RUN`, `service/ID/NAME`. The answers are `{"id": N,
-/// "snapshot": {…}}`, then `{"id": N, "update": {…}}`, or `{"id": N, "error": PROBLEM}`. `{"credit": N, "bytes": B}` says
+/// follows a topic: `sessions`, `node`, `session/ID`, `run/ID/RUN`, `screen/ID/RUN`, `service/ID/NAME`. The answers are
+/// `{"id": N, "snapshot": {…}}`, then `{"id": N, "update": {…}}`, or `{"id": N, "error": PROBLEM}`. `{"credit": N, "bytes": B}` says
 /// that the client has read B bytes; a topic sends at most 256 KiB more than that. `{"close": N}` ends a topic. Close codes:
 /// 4400 for a wrong frame, 4401 for a wrong, revoked or expired token.
 #[utoipa::path(

@@ -1,6 +1,6 @@
 //! `…/messages`: the conversation between a person and the session's agent.
 
-use super::door::json;
+use super::door::{json, sourced};
 use super::responses::Common;
 use crate::auth::Scoped;
 use crate::body::{Json, MESSAGE_LIMIT};
@@ -33,7 +33,8 @@ pub async fn add(
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/messages", tag = "records", operation_id = "list_messages",
     params(("session_id" = String, Path, description = "The session"), MessageParams),
-    responses((status = 200, description = "A page of messages", body = MessageList), Common)
+    responses((status = 200, description = "A page of messages", body = MessageList,
+        headers(("shellkeep-source" = String, description = "`history` if this node does not have the session and it was read from history"))), Common)
 )]
 pub async fn list(
     Scoped(engine): Scoped,
@@ -42,5 +43,5 @@ pub async fn list(
 ) -> Result<Response, Refusal> {
     let limit = translate::message_limit(params.limit)?;
     let page = engine.records().messages(&id, params.after.unwrap_or(0), limit).await?;
-    Ok(json(StatusCode::OK, &translate::message_list(page)))
+    Ok(sourced(page.origin, json(StatusCode::OK, &translate::message_list(page))))
 }

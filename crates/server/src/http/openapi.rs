@@ -6,7 +6,7 @@ mod strict;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{
-    AnswerEvent, Event, EventView, ExportFormat, LogEvent, OutputEvent, Problem, ScreenFormat, StartedEvent,
+    AnswerEvent, Event, EventView, ExportFormat, LogEvent, OutputEvent, Problem, RunFilter, ScreenFormat, StartedEvent,
 };
 use std::sync::LazyLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
@@ -34,6 +34,7 @@ use utoipa::{Modify, OpenApi};
         super::sessions::restart,
         super::runs::run,
         super::runs::list,
+        super::runs::all,
         super::runs::get,
         super::output::read,
         super::output::input,
@@ -102,7 +103,7 @@ use utoipa::{Modify, OpenApi};
         super::tokens::list,
         super::tokens::revoke
     ),
-    components(schemas(Problem, StartedEvent, OutputEvent, LogEvent, Event, AnswerEvent, EventView, ExportFormat, ScreenFormat)),
+    components(schemas(Problem, StartedEvent, OutputEvent, LogEvent, Event, AnswerEvent, EventView, ExportFormat, RunFilter, ScreenFormat)),
     modifiers(&Bearer)
 )]
 struct Api;
@@ -149,7 +150,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let document = document();
         let text = document.to_string();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 69);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 70);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

@@ -39,6 +39,8 @@ pub async fn read(
 }
 
 /// Sends input to a run that was started with `blocking: false` and without `stdin`.
+///
+/// While somebody holds the session, only the holder can.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/runs/{run_id}/input", tag = "runs", operation_id = "send_input",
     params(
@@ -53,16 +55,17 @@ pub async fn input(
     RunPath(id, run_id): RunPath,
     Json(request): Json<InputRequest, RUN_LIMIT>,
 ) -> Result<Response, Refusal> {
-    let (bytes, end) = translate::input(request)?;
-    let accepted = InputAccepted { run_id: run_id.to_string(), bytes: bytes.len() };
-    detached(async move { engine.runs().input(&id, &run_id, bytes, end).await }).await??;
-    Ok(json(StatusCode::OK, &accepted))
+    let (hold, name) = (request.hold.clone(), run_id.to_string());
+    let input = translate::input(request)?;
+    let bytes = detached(async move { engine.runs().input(&id, &run_id, input, hold.as_deref()).await }).await??;
+    Ok(json(StatusCode::OK, &InputAccepted { run_id: name, bytes }))
 }
 
 /// Sends a signal to a run's processes.
 ///
 /// A run is also found by its `request_id`. If it has not started, `INT`, `TERM`, `KILL`, `HUP` and `QUIT` cancel it: its
-/// caller gets `run_cancelled`, and it never runs.
+/// caller gets `run_cancelled`, and it never runs. While somebody holds the session, only the holder can send signals to
+/// a run that has started.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/runs/{run_id}/signal", tag = "runs", operation_id = "send_signal",
     params(
@@ -77,7 +80,8 @@ pub async fn signal(
     RunPath(id, run_id): RunPath,
     Json(request): Json<SignalRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
-    let (run_id, cancelled) = match engine.runs().signal(&id, &run_id, &request.signal).await? {
+    let (run_id, cancelled) = match engine.runs().signal(&id, &run_id, &request.signal, request.hold.as_deref()).await?
+    {
         Signalled::Sent(run_id) => (run_id, None),
         Signalled::Cancelled => (run_id, Some(true)),
     };

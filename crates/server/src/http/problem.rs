@@ -25,6 +25,7 @@ fn words(hint: Hint) -> &'static str {
         Hint::ListSessions => "list sessions with GET /v1/sessions, or create one with POST /v1/sessions",
         Hint::ListTokens => "list tokens with GET /v1/tokens",
         Hint::ListRuns => "list its runs with GET …/runs",
+        Hint::ReadPages => "read its events in pages with GET …/events, without Accept: text/event-stream",
         Hint::Verify => "check the rest of the recording with POST …/verify",
         Hint::KeepInputOpen => "to send input later, start the command with blocking=false and without stdin",
         Hint::UseTerminal => "start the command with tty=true",
@@ -61,6 +62,7 @@ fn words(hint: Hint) -> &'static str {
         Hint::NameNoAgent => "omit agent and may_restart",
         Hint::ListFiles => "list its files with GET …/files?path=",
         Hint::ListCheckpoints => "list checkpoints with GET …/checkpoints",
+        Hint::ListMoments => "list the moments to go back to with GET …/runs and GET …/checkpoints",
         Hint::SeparateFiles => {
             "to give forks their own files, create a session with config.workspace set to that directory, or `cd` into \
              the workspace first; to share the files, fork with share_files"

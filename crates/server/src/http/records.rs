@@ -1,6 +1,6 @@
 //! The recording as a whole: export, verification, scrubbing; and the configuration that the session started with.
 
-use super::door::json;
+use super::door::{json, sourced};
 use super::responses::Common;
 use crate::auth::Scoped;
 use crate::body::{Json, Nothing, SMALL_LIMIT};
@@ -26,7 +26,8 @@ use std::task::{Context, Poll};
     params(("session_id" = String, Path, description = "The session"), ExportParams),
     responses(
         (status = 200, description = "The recording", content(
-            (String = "application/x-ndjson"), (String = "application/x-asciicast"), (String = "text/html"))),
+            (String = "application/x-ndjson"), (String = "application/x-asciicast"), (String = "text/html")),
+            headers(("shellkeep-source" = String, description = "`history` if this node does not have the session and it was read from history"))),
         Common
     )
 )]
@@ -46,7 +47,7 @@ pub async fn export(
     let name = format!("attachment; filename=\"{id}.{ending}\"");
     let headers =
         [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, &name), (header::CACHE_CONTROL, "no-store")];
-    Ok((headers, Body::new(Pieces(stream))).into_response())
+    Ok(sourced(stream.origin(), (headers, Body::new(Pieces(stream))).into_response()))
 }
 
 /// Checks that nothing in the recording was changed, dropped or reordered since it was written, and names the first

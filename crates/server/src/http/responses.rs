@@ -31,6 +31,8 @@ pub struct Sandboxed;
 pub struct ServiceName;
 /// Errors of a search.
 pub struct Searched;
+/// Errors of a stream of events.
+pub struct Followed;
 /// Errors of events.
 pub struct EventTypes;
 /// Errors of a configuration.
@@ -62,7 +64,8 @@ impl IntoResponses for Common {
                 "429",
                 "`too_many_connections`, `too_many_followers`, `too_many_clients`, `too_many_searches`, \
                  `too_much_in_flight`: your limit is reached, with the `limit`; `quota_exceeded` with `quota`, \
-                 `limit`, `used` and your `services`, the most idle first; `queue_full`",
+                 `limit`, `used` and your `services`, the most idle first, and `services_elsewhere` if some are on \
+                 other nodes; `queue_full`",
             ),
             ("500", "`session_damaged`: this session is set aside; `internal_error`: a bug"),
             (
@@ -100,7 +103,8 @@ impl IntoResponses for Full {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[(
             "429",
-            "`quota_exceeded` with `quota`, `limit`, `used` and your `services`, the most idle first; `queue_full`",
+            "`quota_exceeded` with `quota`, `limit`, `used` and your `services`, the most idle first, and `services_elsewhere` if some are on \
+                 other nodes; `queue_full`",
         )])
     }
 }
@@ -128,7 +132,11 @@ impl IntoResponses for ServiceName {
 
 impl IntoResponses for RunEnded {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[("409", "`run_ended`, `no_input`")])
+        refusals(&[(
+            "409",
+            "`run_ended`, `no_input`; `no_terminal`: `keys` for a run that was started without `tty`; `session_held` with \
+             `holder`, `reason` and `until`: somebody else holds the session; `hold_over`: your hold has ended",
+        )])
     }
 }
 
@@ -144,7 +152,11 @@ impl IntoResponses for Held {
 
 impl IntoResponses for NoTerminal {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[("409", "`run_ended`; `no_terminal`: the run was started without `tty`")])
+        refusals(&[(
+            "409",
+            "`run_ended`; `no_terminal`: the run was started without `tty`; `session_held` with `holder`, `reason` and \
+             `until`: somebody else holds the session; `hold_over`: your hold has ended",
+        )])
     }
 }
 
@@ -217,6 +229,16 @@ impl IntoResponses for Searched {
             "422",
             "`search_too_expensive`: the search took too long; continue at `next_offset` or `after`, or use a simpler \
                 pattern",
+        )])
+    }
+}
+
+impl IntoResponses for Followed {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[(
+            "409",
+            "`only_in_history`: this node does not have the session, so it cannot be followed (with `Accept: \
+             text/event-stream`); read it in pages",
         )])
     }
 }

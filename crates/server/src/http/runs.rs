@@ -1,6 +1,6 @@
-//! `POST …/run`, `GET …/runs` and `GET …/runs/{run_id}`.
+//! `POST …/run`, `GET …/runs`, `GET /v1/runs` and `GET …/runs/{run_id}`.
 
-use super::door::{Door, json};
+use super::door::{Door, json, sourced};
 use super::responses::{Busy, Common, Full};
 use super::sse;
 use crate::auth::Scoped;
@@ -13,7 +13,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use shellkeep_protocol::{
-    DisconnectChoice, OutputEvent, RunDetail, RunList, RunListParams, RunParams, RunRequest, RunResponse,
+    AllRunListParams, DisconnectChoice, OutputEvent, RunDetail, RunList, RunListParams, RunParams, RunRequest,
+    RunResponse,
 };
 use shellkeep_runtime::{Attached, HangUp, RunCommand, attached};
 use std::time::Instant;
@@ -61,16 +62,29 @@ pub async fn run(
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs", tag = "runs", operation_id = "list_runs",
     params(("session_id" = String, Path, description = "The session"), RunListParams),
-    responses((status = 200, description = "A page of runs", body = RunList), Common)
+    responses((status = 200, description = "A page of runs", body = RunList,
+        headers(("shellkeep-source" = String, description = "`history` if this node does not have the session and it was read from history"))), Common)
 )]
 pub async fn list(
     Scoped(engine): Scoped,
     SessionPath(id): SessionPath,
     Params(params): Params<RunListParams>,
 ) -> Result<Response, Refusal> {
-    let (before, limit) = translate::run_list(&params)?;
-    let page = engine.runs().list(&id, before, limit).await?;
-    Ok(json(StatusCode::OK, &translate::run_page(page)))
+    let page = engine.runs().lists().of(&id, translate::run_list(&params)?).await?;
+    Ok(sourced(page.origin, json(StatusCode::OK, &translate::run_page(page))))
+}
+
+/// The runs of all sessions of this node, newest first. An agent sees its own.
+///
+/// No session is woken, and a page costs the same however many sessions there are.
+#[utoipa::path(
+    get, path = "/v1/runs", tag = "runs", operation_id = "list_all_runs",
+    params(AllRunListParams),
+    responses((status = 200, description = "A page of runs", body = RunList), Common)
+)]
+pub async fn all(Scoped(engine): Scoped, Params(params): Params<AllRunListParams>) -> Result<Response, Refusal> {
+    let page = engine.runs().lists().of_all(translate::all_run_list(&params)?).await?;
+    Ok(json(StatusCode::OK, &translate::all_run_page(page)))
 }
 
 /// A run. `wait` delays the response until the run ends, for at most this many seconds.
@@ -86,7 +100,8 @@ pub async fn list(
     ),
     responses(
         (status = 200, description = "The run, or its events", content(
-            (RunDetail = "application/json"), (OutputEvent = "text/event-stream"))),
+            (RunDetail = "application/json"), (OutputEvent = "text/event-stream")),
+            headers(("shellkeep-source" = String, description = "`history` if this node does not have the session and it was read from history"))),
         Common
     )
 )]
@@ -103,7 +118,7 @@ pub async fn get(
         return Ok(sse::run(permit, engine.runs().watch(&id, &run_id, max_output).await?, None));
     }
     let detail = engine.runs().view(&id, &run_id, wait, max_output).await?;
-    Ok(json(StatusCode::OK, &translate::run_detail(detail)))
+    Ok(sourced(detail.origin, json(StatusCode::OK, &translate::run_detail(detail))))
 }
 
 /// The guard of a command that ends with its caller.

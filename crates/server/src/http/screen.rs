@@ -9,7 +9,7 @@ use crate::refusal::Refusal;
 use crate::translate;
 use axum::http::StatusCode;
 use axum::response::Response;
-use shellkeep_protocol::{ScreenParams, ScreenResponse, TerminalResized, TerminalSize};
+use shellkeep_protocol::{ResizeRequest, ScreenParams, ScreenResponse, TerminalResized, TerminalSize};
 
 /// What the terminal of a run that was started with `tty: true` shows.
 ///
@@ -36,21 +36,23 @@ pub async fn read(
 }
 
 /// Changes the size of a run's terminal. The program gets SIGWINCH.
+///
+/// While somebody holds the session, only the holder can.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/runs/{run_id}/resize", tag = "runs", operation_id = "resize",
     params(
         ("session_id" = String, Path, description = "The session"),
         ("run_id" = String, Path, description = "The run")
     ),
-    request_body = TerminalSize,
+    request_body = ResizeRequest,
     responses((status = 200, description = "Done", body = TerminalResized), NoTerminal, Common)
 )]
 pub async fn resize(
     Scoped(engine): Scoped,
     RunPath(id, run_id): RunPath,
-    Json(request): Json<TerminalSize, SMALL_LIMIT>,
+    Json(ResizeRequest { rows, cols, hold }): Json<ResizeRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
-    let size = translate::terminal_size(request);
-    engine.runs().resize(&id, &run_id, size).await?;
+    let size = translate::terminal_size(TerminalSize { rows, cols });
+    engine.runs().resize(&id, &run_id, size, hold.as_deref()).await?;
     Ok(json(StatusCode::OK, &translate::resized(&run_id, size)))
 }

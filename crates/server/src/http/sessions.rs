@@ -12,7 +12,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{CreateSessionRequest, ListParams, Session, SessionList, StateResponse};
 use shellkeep_runtime::{Created, SessionPage};
-use shellkeep_session::SessionId;
 
 /// Creates a session, or returns the existing one with that id unchanged.
 #[utoipa::path(
@@ -36,23 +35,22 @@ pub async fn create(
     Ok(json(status, &translate::session(view)))
 }
 
-/// Sessions ordered by id, a page at a time.
+/// Sessions, a page at a time, by id or by activity. Filters can be combined.
 #[utoipa::path(
     get, path = "/v1/sessions", tag = "sessions", operation_id = "list_sessions",
     params(ListParams),
     responses((status = 200, description = "A page", body = SessionList), Common)
 )]
 pub async fn list(Scoped(engine): Scoped, Params(params): Params<ListParams>) -> Result<Response, Refusal> {
-    let limit = translate::page_limit(params.limit)?;
-    let after = params.after.as_deref().map(SessionId::parse).transpose();
-    let after = after.map_err(|error| Refusal::bad_id("after", &error))?;
-    if translate::is_on(params.deleted) {
+    let is_of_deleted = translate::is_on(params.deleted);
+    let query = translate::session_query(params)?;
+    if is_of_deleted {
         let engine = engine.clone();
         let sessions = tokio::task::spawn_blocking(move || engine.node().deleted()).await;
         let sessions = sessions.map_err(|error| Refusal::internal(error.to_string()))??;
         return Ok(json(StatusCode::OK, &translate::session_list(SessionPage { sessions, next: None })));
     }
-    let page = engine.list(params.agent.as_deref(), after.as_ref(), limit).await?;
+    let page = engine.list(&query).await?;
     Ok(json(StatusCode::OK, &translate::session_list(page)))
 }
 

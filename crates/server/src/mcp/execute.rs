@@ -37,7 +37,7 @@ pub async fn execute(
     let text = text::run(&view, &view.notices, style);
     let mut result = answer(text, &readable(translate::run_view(view)))?;
     if is_new
-        && style == Style::Full
+        && style.names_tools()
         && let Some(words) = seat.saved_files().await
     {
         result.content.push(ContentBlock::text(format!("[new session. {words}]")));
@@ -96,7 +96,7 @@ async fn cancelled(call: &Call<'_>, context: &RequestContext<RoleServer>) {
 }
 
 async fn interrupt(seat: &Seat, run_id: &RunId) {
-    match seat.engine.runs().signal(&seat.session, run_id, "INT").await {
+    match seat.engine.runs().signal(&seat.session, run_id, "INT", None).await {
         // It ended on its own at the same moment.
         Ok(_) | Err(OpError::Run(RunError::Ended { .. })) => {}
         Err(error) => tracing::warn!(%error, "a cancelled command could not be interrupted"),

@@ -21,6 +21,8 @@ pub enum Toolset {
     /// The tools of a durable shell.
     #[default]
     Default,
+    /// Those, and the tools for programs on a terminal.
+    Terminal,
     /// The one classic tool.
     Bash,
 }
@@ -31,8 +33,9 @@ impl FromStr for Toolset {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "default" => Ok(Self::Default),
+            "terminal" => Ok(Self::Terminal),
             "bash" => Ok(Self::Bash),
-            _ => Err("a toolset is `default` or `bash`"),
+            _ => Err("a toolset is `default`, `terminal` or `bash`"),
         }
     }
 }
@@ -43,7 +46,7 @@ pub struct Handler {
     pub(super) calls: Calls,
     /// The connection, for a client on stdio. Over HTTP every request is authenticated again.
     pub(super) pipe: Option<Arc<Pipe>>,
-    toolset: Toolset,
+    pub(super) toolset: Toolset,
     place: OnceLock<ClientSlot>,
 }
 

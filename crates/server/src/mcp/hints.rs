@@ -63,11 +63,11 @@ fn fixed(hint: Hint) -> Option<&'static str> {
         Hint::ListRuns => "use an id that run_command returned",
         Hint::ListServices => "list services with list_services",
         Hint::KeepInputOpen => "to send input later, start the command with run_command and blocking=false",
-        Hint::UseTerminal => "run_command has no terminal; start the command over HTTP with tty=true",
+        Hint::UseTerminal => "start the command with run_command and tty=true",
         Hint::WaitForRelease => "a person works in the session: do something else, and try again later",
         Hint::TakeWorkspaces => "pass a cwd inside the copy, or ask the host",
-        Hint::ForceRewind => "look at them with rewind(dry_run=true); force=true undoes their changes too",
-        Hint::ListCheckpoints => "list the moments to return to with list_checkpoints",
+        Hint::ForceRewind => "look at them with dry_run=true; force=true undoes their changes too",
+        Hint::ListCheckpoints | Hint::ListMoments => "list the moments to return to with list_checkpoints",
         Hint::RestoreDirectory => {
             "restore the directory with rewind(to=\"undo\") if it was in your workspace, or pass a cwd (a `cd` in the \
              command moves the session there)"
@@ -76,6 +76,7 @@ fn fixed(hint: Hint) -> Option<&'static str> {
         Hint::Verify | Hint::SeparateFiles | Hint::ConfigureAgent => "ask the host",
         Hint::WaitForRun
         | Hint::ReadOutput
+        | Hint::ReadPages
         | Hint::StopService
         | Hint::ListTokens
         | Hint::HoldAgain

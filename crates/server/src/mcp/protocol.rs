@@ -16,8 +16,15 @@ use rmcp::{RoleServer, ServerHandler};
 use std::sync::Arc;
 
 const INSTRUCTIONS: &str = "A durable bash session. State (working directory, variables, functions, options) carries \
-over from call to call and survives crashes and restarts; you need not save or restore anything. Start servers and watchers \
-with start_service; they keep running.";
+over from call to call and survives crashes and restarts; you need not save or restore anything.";
+
+/// What the classic tool does not offer.
+const SERVICES: &str = " Start servers and watchers with start_service; they keep running.";
+
+fn instructions(set: Toolset) -> String {
+    let services = if set == Toolset::Bash { "" } else { SERVICES };
+    format!("{INSTRUCTIONS}{services}")
+}
 
 /// Methods that the SDK knows. If it passes one of these on as unknown, it could not parse the parameters.
 const KNOWN_METHODS: &[&str] = &["tools/call", "resources/read", "initialize", "completion/complete", "prompts/get"];
@@ -28,7 +35,7 @@ impl ServerHandler for Handler {
         let about = Implementation::new("shellkeep", env!("CARGO_PKG_VERSION"))
             .with_title("shellkeep")
             .with_description("Durable bash sessions for AI agents");
-        InitializeResult::new(capabilities).with_server_info(about).with_instructions(INSTRUCTIONS)
+        InitializeResult::new(capabilities).with_server_info(about).with_instructions(instructions(self.toolset))
     }
 
     async fn initialize(
@@ -41,12 +48,13 @@ impl ServerHandler for Handler {
             self.hold(Arc::clone(bound));
         }
         let mut info = self.negotiate_initialize(&request)?;
+        let mut instructions = instructions(self.toolset(&context)?);
         if let Some(pipe) = &self.pipe
             && let Ok(seat) = pipe.seat(&self.hub, &request.client_info.name)
         {
             let session = &seat.session;
-            let mut instructions = format!(
-                "{INSTRUCTIONS} Your session is '{session}'; a person can inspect it with `shellkeep run -s {session} \
+            instructions += &format!(
+                " Your session is '{session}'; a person can inspect it with `shellkeep run -s {session} \
                  -- 'pwd'`."
             );
             // Of a session that does not exist yet, the first command's result says it.
@@ -54,8 +62,8 @@ impl ServerHandler for Handler {
                 instructions.push(' ');
                 instructions.push_str(&words);
             }
-            info.instructions = Some(instructions);
         }
+        info.instructions = Some(instructions);
         Ok(info)
     }
 
@@ -69,7 +77,7 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let mut all = [Toolset::Default, Toolset::Bash].into_iter().flat_map(|set| tools::offered(set, true));
+        let mut all = [Toolset::Terminal, Toolset::Bash].into_iter().flat_map(|set| tools::offered(set, true));
         all.find(|(tool, _)| tool.name == name).map(|(tool, _)| tool.clone())
     }
 

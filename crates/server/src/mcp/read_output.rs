@@ -3,7 +3,7 @@
 use super::handler::Handler;
 use super::plain::plain;
 use super::schema;
-use super::seat::Seat;
+use super::seat::{Seat, no_run};
 use super::service_text;
 use super::target::Target;
 use super::text::{self, MODEL_OUTPUT, paragraph};
@@ -15,7 +15,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
 use shellkeep_protocol::{LogParams, LogResponse, OutputParams, OutputResponse, ServiceStatus, StreamName};
-use shellkeep_runtime::{MAX_WAIT, OpError, RunError, RunView, ServiceError, ServiceView, SessionError, Stream, Tail};
+use shellkeep_runtime::{MAX_WAIT, OpError, RunView, ServiceError, ServiceView, SessionError, Stream, Tail};
 use shellkeep_session::{RunId, RunStatus, ServiceId};
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -39,7 +39,7 @@ pub struct Arguments {
     stream: Option<StreamName>,
     /// First byte; continue at next_offset.
     offset: Option<u64>,
-    /// Only the last bytes.
+    /// Only the last lines.
     tail: Option<u64>,
     /// Only lines that match this regex.
     grep: Option<String>,
@@ -83,22 +83,17 @@ async fn read(
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
     let wait = translate::wait(given.wait)?;
-    let run_id = match Target::parse(&given.id)? {
-        Target::Run(run_id) => run_id,
-        Target::Service(service_id) => return read_log(&seat, &service_id, given, wait).await,
-    };
-    if run_id.seq().is_none()
-        && let Ok(name) = ServiceId::parse(run_id.as_str())
-        && let Some(service_id) = seat.engine.services().named(&seat.session, &name).await
-    {
-        return read_log(&seat, &service_id, given, wait).await;
+    match seat.target(&given.id).await? {
+        Target::Run(run_id) => read_run(handler, &seat, &run_id, given, wait).await,
+        Target::Service(service_id) => read_log(&seat, &service_id, given, wait).await,
     }
-    read_run(handler, &seat, &run_id, given, wait).await
 }
 
-/// A larger tail would return its first bytes, not its last.
-fn tail(given: &Arguments) -> Option<u64> {
-    if given.grep.is_some() { given.tail } else { given.tail.map(|tail| tail.min(MODEL_OUTPUT as u64)) }
+impl Arguments {
+    /// Whether a page has only the first of the last lines. Then the last bytes are read instead.
+    fn is_cut_tail(&self, next_offset: u64, total: u64) -> bool {
+        self.tail.is_some() && self.grep.is_none() && next_offset < total
+    }
 }
 
 async fn read_run(
@@ -108,17 +103,10 @@ async fn read_run(
     given: Arguments,
     wait: Duration,
 ) -> Result<CallToolResult, Refusal> {
-    let no_session = |error| match error {
-        // The first command creates the session, and the ids that this tool accepts.
-        OpError::Session(SessionError::NotFound { session_id }) => {
-            OpError::Run(RunError::NotFound { session_id, run_id: run_id.to_string() })
-        }
-        other => other,
-    };
     let stream = given.stream.unwrap_or_default();
     let which = if stream == StreamName::Stdout { Stream::Stdout } else { Stream::Stderr };
     let from = given.offset.map(|offset| (which, offset));
-    handler.more_output(seat, run_id, from, wait).await.map_err(no_session)?;
+    handler.more_output(seat, run_id, from, wait).await.map_err(|error| no_run(error, run_id))?;
     let first = page_of(seat, run_id, &given, stream).await?;
     // Without a stream both are shown. An offset counts bytes of one stream, so then the other is only mentioned.
     let second = match given.stream {
@@ -132,7 +120,8 @@ async fn read_run(
     } else {
         String::new()
     };
-    let words = run_in_words(notices, &first, second.as_ref(), &run, given.grep.as_deref());
+    let asked = given.offset.unwrap_or(0);
+    let words = run_in_words(notices, asked, &first, second.as_ref(), &run, given.grep.as_deref());
     answer(words, &run_answer(first, second, &run))
 }
 
@@ -143,17 +132,21 @@ async fn page_of(
     given: &Arguments,
     stream: StreamName,
 ) -> Result<OutputResponse, Refusal> {
-    let params = OutputParams {
+    let params = |tail, tail_lines| OutputParams {
         stream: Some(stream),
         offset: given.offset,
         limit: Some(MODEL_OUTPUT as u64),
-        tail: tail(given),
-        tail_lines: None,
+        tail,
+        tail_lines,
         grep: given.grep.clone(),
     };
-    let query = translate::output(params)?;
+    let query = translate::output(params(None, given.tail))?;
     let (stream, searched) = (query.stream, query.grep.is_some());
     let mut page = seat.engine.output(&seat.session, run_id, query).await?;
+    if given.is_cut_tail(page.next_offset, page.total) {
+        let last = translate::output(params(Some(MODEL_OUTPUT as u64), None))?;
+        page = seat.engine.output(&seat.session, run_id, last).await?;
+    }
     if !searched && page.next_offset < page.total {
         page.next_offset -= leave_cut_character(&mut page.bytes);
     }
@@ -176,17 +169,21 @@ async fn read_log(
         more_log(seat, service_id, given.offset, wait).await.map_err(no_session)?;
     }
     // The newest part of a log is at its end.
-    let from_end = (given.offset.is_none() && given.grep.is_none()).then_some(MODEL_OUTPUT as u64);
-    let params = LogParams {
+    let is_from_end = given.offset.is_none() && given.grep.is_none() && given.tail.is_none();
+    let params = |tail, tail_lines| LogParams {
         offset: given.offset,
         limit: Some(MODEL_OUTPUT as u64),
-        tail: tail(&given).or(from_end),
-        tail_lines: None,
+        tail,
+        tail_lines,
         grep: given.grep.clone(),
     };
-    let (asked, searched) = (params.offset.unwrap_or(0), params.grep.is_some());
-    let query = translate::log_query(params)?;
+    let (asked, searched) = (given.offset.unwrap_or(0), given.grep.is_some());
+    let query = translate::log_query(params(is_from_end.then_some(MODEL_OUTPUT as u64), given.tail))?;
     let mut page = seat.engine.services().log(&seat.session, service_id, query).await.map_err(no_session)?;
+    if given.is_cut_tail(page.next_offset, page.total) {
+        let last = translate::log_query(params(Some(MODEL_OUTPUT as u64), None))?;
+        page = seat.engine.services().log(&seat.session, service_id, last).await?;
+    }
     let service = seat.engine.services().get(&seat.session, service_id, Duration::ZERO).await?;
     if !searched && page.next_offset < page.total {
         page.next_offset -= leave_cut_character(&mut page.bytes);
@@ -234,18 +231,29 @@ fn range(text: &mut String, page: &str, offset: u64, next_offset: u64, total: u6
         paragraph(text, &format!("[{found} {place}]"));
     } else if is_more {
         paragraph(text, &format!("[bytes {offset} to {next_offset} of {total}; continue with offset={next_offset}]"));
+    } else if page.is_empty() && total == 0 {
+        paragraph(text, "[no output]");
     } else if page.is_empty() {
         paragraph(text, &format!("[nothing at offset {offset}; {total} bytes were written]"));
     }
 }
 
+/// That a page begins later than asked for, and where the beginning is.
+fn not_from_the_beginning(from: u64, total: u64, first: u64) -> String {
+    format!("[from byte {from} of {total}; read from the beginning with offset={first}]")
+}
+
 fn run_in_words(
     mut text: String,
+    asked: u64,
     first: &OutputResponse,
     second: Option<&OutputResponse>,
     run: &RunView,
     grep: Option<&str>,
 ) -> String {
+    if asked < first.offset {
+        paragraph(&mut text, &not_from_the_beginning(first.offset, first.total, 0));
+    }
     paragraph(&mut text, &plain(&first.text));
     let both_empty = second.is_some_and(|second| second.text.is_empty());
     if second.is_none() || both_empty || !first.text.is_empty() {
@@ -284,11 +292,7 @@ fn log_in_words(page: &LogResponse, asked: u64, service: &ServiceView, grep: Opt
         paragraph(&mut text, &format!("[the log before byte {} is no longer kept]", page.first));
     }
     if asked < page.offset && page.first < page.offset {
-        let (from, total) = (page.offset, page.total);
-        paragraph(
-            &mut text,
-            &format!("[from byte {from} of {total}; read from the beginning with offset={}]", page.first),
-        );
+        paragraph(&mut text, &not_from_the_beginning(page.offset, page.total, page.first));
     }
     paragraph(&mut text, &plain(&page.text));
     range(&mut text, &page.text, page.offset, page.next_offset, page.total, grep);

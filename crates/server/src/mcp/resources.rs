@@ -7,7 +7,9 @@ use crate::translate;
 use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 use shellkeep_protocol::text;
-use shellkeep_runtime::{Engine, MAX_OUTPUT_PAGE, OpError, OutputQuery, RunSummary, SessionError, Stream};
+use shellkeep_runtime::{
+    Engine, ListRuns, MAX_OUTPUT_PAGE, OpError, OutputQuery, RunFilter, RunSummary, SessionError, Stream,
+};
 use shellkeep_session::{RunId, SessionId};
 
 /// The prefix of all URIs.
@@ -59,8 +61,8 @@ pub async fn list(seat: &Seat) -> Result<ListResourcesResult, ErrorData> {
             .with_description(format!("In {}", view.cwd.to_text()))
             .with_mime_type(JSON),
     ];
-    let recent =
-        seat.engine.runs().list(session, None, RECENT_RUNS).await.map_err(|error| protocol_error(&error.into()))?;
+    let query = ListRuns { before: None, limit: RECENT_RUNS, filter: RunFilter::All };
+    let recent = seat.engine.runs().lists().of(session, query).await.map_err(|error| protocol_error(&error.into()))?;
     resources.extend(recent.runs.iter().flat_map(|run| outputs(session, run)));
     Ok(ListResourcesResult::with_all_items(resources))
 }

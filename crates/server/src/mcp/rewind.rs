@@ -54,7 +54,7 @@ async fn rewind(
     let rewound = detached(async move { engine.files().rewind(&session, request).await }).await?;
     drop(attached);
     let rewound = rewound.map_err(|error| match error {
-        OpError::Session(SessionError::NotFound { .. }) => OpError::Checkpoint(CheckpointError::NoSuchMoment {
+        OpError::Session(SessionError::NotFound { .. }) => OpError::Checkpoint(CheckpointError::NothingToUndo {
             detail: "there is nothing to undo: no command has run in this session".to_owned(),
         }),
         other => other,

@@ -1,26 +1,42 @@
 //! `run_command`: a command in the session's shell.
 
 use super::execute::execute;
+use super::handler::Handler;
 use super::schema;
 use super::text::{MODEL_OUTPUT, Style};
 use super::tool::{Entry, arguments};
+use crate::refusal::Refusal;
 use crate::translate;
-use rmcp::model::{Tool, ToolAnnotations};
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
+use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::RunRequest;
 use shellkeep_runtime::RunCommand;
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined(schema::without(schema::of_arguments::<Arguments>(), "tty")),
     call: |handler, given, context| {
         Box::pin(async move {
-            let command = translate::run(arguments::<Arguments>(given)?.into())?;
-            let command = RunCommand { tool_name: Some(NAME.to_owned()), ..command };
-            execute(handler, context, command, Style::Full).await
+            let given: Arguments = arguments(given)?;
+            if given.tty.is_some() {
+                return Err(Refusal::invalid(NO_TERMINAL_TOOLS));
+            }
+            call(handler, given, context).await
         })
     },
 };
+
+/// The same with the argument `tty`, for those who can read a screen.
+pub const WITH_TERMINAL: Entry = Entry {
+    define: || defined(schema::of_arguments::<Arguments>()),
+    call: |handler, given, context| Box::pin(async move { call(handler, arguments(given)?, context).await }),
+};
+
+const NO_TERMINAL_TOOLS: &str = "tty: only with the terminal tools; ask the host to start the client with `shellkeep mcp \
+    --toolset terminal`, or to use /mcp?toolset=terminal";
 
 /// Its name.
 const NAME: &str = "run_command";
@@ -40,6 +56,8 @@ pub struct Arguments {
     command: String,
     /// Wait for the end (default true).
     blocking: Option<bool>,
+    /// Give it a terminal, for read_screen and send_keys. Implies blocking=false.
+    tty: Option<bool>,
     /// Seconds. Default 30; 86400 with blocking=false.
     timeout: Option<f64>,
     /// For this command only.
@@ -53,7 +71,8 @@ impl From<Arguments> for RunRequest {
         Self {
             command: given.command,
             timeout: given.timeout,
-            blocking: given.blocking,
+            blocking: given.blocking.or(given.tty.map(|tty| !tty)),
+            tty: given.tty,
             cwd: given.cwd,
             request_id: given.request_id,
             max_output: Some(MODEL_OUTPUT),
@@ -62,7 +81,16 @@ impl From<Arguments> for RunRequest {
     }
 }
 
-fn define() -> Tool {
-    Tool::new(NAME, DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
+async fn call(
+    handler: &Handler,
+    given: Arguments,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, Refusal> {
+    let command = RunCommand { tool_name: Some(NAME.to_owned()), ..translate::run(given.into())? };
+    let style = if command.terminal.is_some() { Style::Terminal } else { Style::Full };
+    execute(handler, context, command, style).await
+}
+
+fn defined(schema: Arc<JsonObject>) -> Tool {
+    Tool::new(NAME, DESCRIPTION, schema).with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
 }

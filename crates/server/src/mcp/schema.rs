@@ -50,6 +50,14 @@ pub fn of_arguments<T: ToSchema>() -> Arc<JsonObject> {
     Arc::new(root)
 }
 
+/// A schema of arguments without one of them.
+pub fn without(mut schema: Arc<JsonObject>, argument: &str) -> Arc<JsonObject> {
+    if let Some(Value::Object(properties)) = Arc::make_mut(&mut schema).get_mut("properties") {
+        properties.remove(argument);
+    }
+    schema
+}
+
 fn without_null(property: &mut JsonObject) {
     if let Some(Value::Array(types)) = property.get("type")
         && let [one, Value::String(null)] = types.as_slice()

@@ -3,6 +3,7 @@
 
 use super::hub::Hub;
 use super::names::{self, TakenName};
+use super::target::Target;
 use crate::refusal::Refusal;
 use crate::sync::lock;
 use axum::http::HeaderMap;
@@ -10,9 +11,10 @@ use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use serde_json::json;
 use shellkeep_runtime::{
-    CreateSession, Engine, OpError, RunCommand, RunStream, Scope, ServiceView, SessionError, StartService,
+    CreateSession, Engine, OpError, RunCommand, RunError, RunInput, RunStream, Scope, ScreenQuery, ScreenView,
+    ServiceView, SessionError, StartService,
 };
-use shellkeep_session::{ByteString, IdError, SessionId};
+use shellkeep_session::{ByteString, IdError, RunId, ServiceId, SessionId};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -65,6 +67,29 @@ impl Seat {
         Ok((self.engine.run_stream(&self.session, command).await?, true))
     }
 
+    /// What an id names. A service is also known by its name.
+    pub async fn target(&self, id: &str) -> Result<Target, Refusal> {
+        let target = Target::parse(id)?;
+        if let Target::Run(run_id) = &target
+            && run_id.seq().is_none()
+            && let Ok(name) = ServiceId::parse(run_id.as_str())
+            && let Some(service_id) = self.engine.services().named(&self.session, &name).await
+        {
+            return Ok(Target::Service(service_id));
+        }
+        Ok(target)
+    }
+
+    /// Sends input to a run.
+    pub async fn type_into(&self, run_id: &RunId, input: RunInput) -> Result<usize, OpError> {
+        self.engine.runs().input(&self.session, run_id, input, None).await.map_err(|error| no_run(error, run_id))
+    }
+
+    /// The screen of a run.
+    pub async fn screen(&self, run_id: &RunId, query: ScreenQuery) -> Result<ScreenView, OpError> {
+        self.engine.runs().screen(&self.session, run_id, query).await.map_err(|error| no_run(error, run_id))
+    }
+
     /// Which files of the client's directory the session saves, in words. None if the client has no directory, if nothing can
     /// be undone, or if there is no session.
     pub async fn saved_files(&self) -> Option<String> {
@@ -98,6 +123,16 @@ impl Seat {
             }
         }
         self.engine.create(create(json!({}))).await.map(|_| ())
+    }
+}
+
+/// The first command creates the session, so a session that does not exist is a run that does not exist.
+pub fn no_run(error: OpError, run_id: &RunId) -> OpError {
+    match error {
+        OpError::Session(SessionError::NotFound { session_id }) => {
+            RunError::NotFound { session_id, run_id: run_id.to_string() }.into()
+        }
+        other => other,
     }
 }
 

@@ -12,7 +12,6 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::{InputAccepted, InputRequest};
-use shellkeep_runtime::{OpError, RunError, SessionError};
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
@@ -40,7 +39,7 @@ async fn send(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
-    let run_id = match Target::parse(&given.id)? {
+    let run_id = match seat.target(&given.id).await? {
         Target::Run(run_id) => run_id,
         Target::Service(id) => {
             let detail = format!(
@@ -51,15 +50,10 @@ async fn send(
         }
     };
     let eof = given.eof.unwrap_or(false);
-    let (bytes, end) = translate::input(InputRequest { text: Some(given.text), base64: None, eof })?;
-    let accepted = InputAccepted { run_id: run_id.to_string(), bytes: bytes.len() };
-    match seat.engine.runs().input(&seat.session, &run_id, bytes, end).await {
-        Err(OpError::Session(SessionError::NotFound { session_id })) => {
-            return Err(OpError::Run(RunError::NotFound { session_id, run_id: run_id.to_string() }).into());
-        }
-        sent => sent?,
-    }
-    let ended = if end { " and closed its stdin" } else { "" };
+    let input = translate::input(InputRequest { text: Some(given.text), eof, ..InputRequest::default() })?;
+    let bytes = seat.type_into(&run_id, input).await?;
+    let accepted = InputAccepted { run_id: run_id.to_string(), bytes };
+    let ended = if eof { " and closed its stdin" } else { "" };
     let text = format!(
         "Sent {} bytes to {run_id}{ended}. Read its output with read_output(id=\"{run_id}\", wait=10).",
         accepted.bytes

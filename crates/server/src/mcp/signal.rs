@@ -2,6 +2,7 @@
 
 use super::handler::Handler;
 use super::schema;
+use super::seat::no_run;
 use super::target::Target;
 use super::text;
 use super::tool::{Entry, answer, arguments};
@@ -12,7 +13,6 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use serde_json::json;
-use shellkeep_runtime::{OpError, RunError, SessionError};
 use std::time::Duration;
 use utoipa::ToSchema;
 
@@ -43,7 +43,7 @@ async fn send(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
-    let run_id = match Target::parse(&given.id)? {
+    let run_id = match seat.target(&given.id).await? {
         Target::Run(run_id) => run_id,
         Target::Service(id) => {
             let detail = format!("{id} is a service; stop it with stop_service(service_id=\"{id}\")");
@@ -51,12 +51,7 @@ async fn send(
         }
     };
     let name = given.signal.as_deref().unwrap_or(DEFAULT);
-    match seat.engine.runs().signal(&seat.session, &run_id, name).await {
-        Err(OpError::Session(SessionError::NotFound { session_id })) => {
-            return Err(OpError::Run(RunError::NotFound { session_id, run_id: run_id.to_string() }).into());
-        }
-        sent => drop(sent?),
-    }
+    seat.engine.runs().signal(&seat.session, &run_id, name, None).await.map_err(|error| no_run(error, &run_id))?;
     let run = seat.engine.runs().view(&seat.session, &run_id, END_WAIT, 0).await?.run;
     let mut words = format!("Sent {name} to {run_id}.");
     text::paragraph(&mut words, &text::standing(&run));

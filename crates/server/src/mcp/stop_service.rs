@@ -12,7 +12,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_runtime::{OpError, STOP_GRACE, ServiceError, SessionError};
-use shellkeep_session::{ServiceId, SessionId};
+use shellkeep_session::{RunId, ServiceId, SessionId};
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
@@ -45,12 +45,17 @@ async fn stop(
     };
     let missing = service_id.to_string();
     let stopped = detached(async move { seat.engine.services().stop(&session, &service_id, STOP_GRACE).await }).await?;
+    let is_run = RunId::parse(&missing).is_ok_and(|run_id| run_id.seq().is_some());
     let view = stopped.map_err(|error| match error {
+        // A service may be named like a run, so this is known only afterwards.
+        OpError::Service(ServiceError::NotFound { .. }) if is_run => {
+            Refusal::invalid(format!("{missing} is a command; interrupt it with signal(id=\"{missing}\")"))
+        }
         // The first command creates the caller's session, and the ids that this tool accepts.
         OpError::Session(SessionError::NotFound { session_id }) if given.session.is_none() => {
-            OpError::Service(ServiceError::NotFound { session_id, service_id: missing })
+            OpError::Service(ServiceError::NotFound { session_id, service_id: missing }).into()
         }
-        other => other,
+        other => other.into(),
     })?;
     answer(service_text::service(&view, None), &translate::service(view))
 }

@@ -1,6 +1,7 @@
 //! What an id names: `r12` is a command, `s12` a service. Only the daemon assigns ids.
 
 use crate::refusal::Refusal;
+use axum::http::StatusCode;
 use shellkeep_session::{RunId, ServiceId};
 
 /// The target of a tool call.
@@ -17,6 +18,18 @@ impl Target {
         let is_service = id.strip_prefix('s').is_some_and(is_number);
         let parsed = if is_service { ServiceId::parse(id).map(Self::Service) } else { RunId::parse(id).map(Self::Run) };
         parsed.map_err(|error| Refusal::bad_id("id", &error))
+    }
+
+    /// Reads the argument `id` of a tool for terminals, which only commands have.
+    pub fn run_with_terminal(id: &str) -> Result<RunId, Refusal> {
+        match Self::parse(id)? {
+            Self::Run(run_id) => Ok(run_id),
+            Self::Service(id) => {
+                let detail =
+                    format!("{id} is a service, which has no terminal; read its log with read_output(id=\"{id}\")");
+                Err(Refusal::new(StatusCode::CONFLICT, "no_terminal", detail))
+            }
+        }
     }
 }
 

@@ -16,8 +16,17 @@ pub const MODEL_OUTPUT: usize = 30_000;
 pub enum Style {
     /// Streams are separate, and the text names the tools to continue with.
     Full,
+    /// As `Full`, for a command with a terminal.
+    Terminal,
     /// Like the classic tool: output, then error output.
     Classic,
+}
+
+impl Style {
+    /// Whether the model knows more than the classic tool.
+    pub fn names_tools(self) -> bool {
+        self != Self::Classic
+    }
 }
 
 /// A run as text.
@@ -26,7 +35,7 @@ pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
     let stdout = readable(&view.stdout);
     let stderr = readable(&view.stderr);
     paragraph(&mut text, &stdout);
-    if style == Style::Full && !stderr.is_empty() {
+    if style.names_tools() && !stderr.is_empty() {
         paragraph(&mut text, "[stderr]");
     }
     paragraph(&mut text, &stderr);
@@ -34,7 +43,7 @@ pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
         paragraph(&mut text, "[output of earlier background jobs]");
         paragraph(&mut text, &plain(&late.to_text()));
     }
-    if style == Style::Full {
+    if style.names_tools() {
         for (name, stream) in [("stdout", &view.stdout), ("stderr", &view.stderr)] {
             if stream.truncated {
                 paragraph(&mut text, &truncation(name, stream, view.run_id.as_str()));
@@ -42,7 +51,7 @@ pub fn run(view: &RunView, notices: &[Notice], style: Style) -> String {
         }
     }
     paragraph(&mut text, &ending(view, style));
-    if let (Style::Full, Some(cwd)) = (style, &view.changes.cwd) {
+    if let Some(cwd) = view.changes.cwd.as_ref().filter(|_| style.names_tools()) {
         paragraph(&mut text, &format!("[cwd {cwd}]"));
     }
     if text.is_empty() {
@@ -74,11 +83,16 @@ pub fn ending(view: &RunView, style: Style) -> String {
             "[timed out after {:.1} s and was killed; its output so far and the session's state are kept. {}]",
             view.duration.as_secs_f64(),
             match style {
-                Style::Full => "Set a longer timeout, or use blocking=false; for a server use start_service",
+                Style::Full | Style::Terminal => "Set a longer timeout, or use blocking=false; for a server use start_service",
                 Style::Classic => "Run it in the background with &, and its output redirected to a file",
             }
         ),
         RunStatus::Interrupted => format!("[interrupted, {code}; the session keeps its state]"),
+        RunStatus::Running if style == Style::Terminal => format!(
+            "[running as {id} on a terminal; look at it with read_screen(id=\"{id}\"), type with \
+             send_keys(id=\"{id}\", keys=[\"text\", \"Enter\"]), interrupt it with send_keys(id=\"{id}\", \
+             keys=[\"C-c\"])]"
+        ),
         RunStatus::Running => format!(
             "[running as {id}; wait for more with read_output(id=\"{id}\", wait=30), type into it with \
              send_input(id=\"{id}\"), interrupt it with signal(id=\"{id}\")]"
@@ -149,6 +163,7 @@ mod tests {
             cwd: "/w".into(),
             changes: Changes::default(),
             background_output: None,
+            unread_input: Vec::new(),
             notices: Vec::new(),
             by: None,
         }

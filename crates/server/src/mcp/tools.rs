@@ -3,21 +3,17 @@
 use super::handler::Toolset;
 use super::tool::Entry;
 use super::{
-    bash, diff, list_checkpoints, list_services, read_output, rewind, run_command, send_input, signal, start_service,
-    stop_service,
+    bash, diff, list_checkpoints, list_services, read_output, read_screen, rewind, run_command, send_input, send_keys,
+    signal, start_service, stop_service,
 };
 use rmcp::model::{ErrorData, Tool};
 use std::sync::LazyLock;
 
-const SHELL: &[Entry] = &[
-    run_command::TOOL,
-    start_service::TOOL,
-    stop_service::TOOL,
-    list_services::TOOL,
-    read_output::TOOL,
-    send_input::TOOL,
-    signal::TOOL,
-];
+const RUN: &[Entry] = &[run_command::TOOL];
+const RUN_WITH_TERMINAL: &[Entry] = &[run_command::WITH_TERMINAL];
+const SHELL: &[Entry] =
+    &[start_service::TOOL, stop_service::TOOL, list_services::TOOL, read_output::TOOL, send_input::TOOL, signal::TOOL];
+const TERMINAL: &[Entry] = &[read_screen::TOOL, send_keys::TOOL];
 const FILES: &[Entry] = &[list_checkpoints::TOOL, diff::TOOL, rewind::TOOL];
 const BASH: &[Entry] = &[bash::TOOL];
 
@@ -25,14 +21,19 @@ const BASH: &[Entry] = &[bash::TOOL];
 /// offered.
 pub fn offered(set: Toolset, undo: bool) -> impl Iterator<Item = &'static (Tool, &'static Entry)> {
     type Defined = LazyLock<Vec<(Tool, &'static Entry)>>;
+    static RUN_TOOL: Defined = LazyLock::new(|| defined(RUN));
+    static RUN_TOOL_WITH_TERMINAL: Defined = LazyLock::new(|| defined(RUN_WITH_TERMINAL));
     static SHELL_TOOLS: Defined = LazyLock::new(|| defined(SHELL));
+    static TERMINAL_TOOLS: Defined = LazyLock::new(|| defined(TERMINAL));
     static FILE_TOOLS: Defined = LazyLock::new(|| defined(FILES));
     static BASH_TOOLS: Defined = LazyLock::new(|| defined(BASH));
-    let (first, second): (&Defined, Option<&Defined>) = match set {
-        Toolset::Default => (&SHELL_TOOLS, undo.then_some(&FILE_TOOLS)),
-        Toolset::Bash => (&BASH_TOOLS, None),
+    let files = undo.then_some(&FILE_TOOLS);
+    let parts: [Option<&Defined>; 4] = match set {
+        Toolset::Default => [Some(&RUN_TOOL), Some(&SHELL_TOOLS), None, files],
+        Toolset::Terminal => [Some(&RUN_TOOL_WITH_TERMINAL), Some(&SHELL_TOOLS), Some(&TERMINAL_TOOLS), files],
+        Toolset::Bash => [Some(&BASH_TOOLS), None, None, None],
     };
-    first.iter().chain(second.into_iter().flat_map(|tools| tools.iter()))
+    parts.into_iter().flatten().flat_map(|tools| tools.iter())
 }
 
 fn defined(entries: &'static [Entry]) -> Vec<(Tool, &'static Entry)> {
@@ -59,7 +60,7 @@ mod tests {
 
     #[test]
     fn every_tool_is_described_to_its_last_argument() {
-        for set in [Toolset::Default, Toolset::Bash] {
+        for set in [Toolset::Default, Toolset::Terminal, Toolset::Bash] {
             for tool in definitions(set, true) {
                 let tool = serde_json::to_value(tool).unwrap();
                 assert!(tool["description"].as_str().unwrap().len() > 60, "{tool}");
@@ -82,8 +83,10 @@ mod tests {
     /// A conversation pays for all definitions in each turn. Four bytes of such text are about a token.
     #[test]
     fn all_definitions_together_are_short() {
-        let bytes = serde_json::to_string(&definitions(Toolset::Default, true)).unwrap().len();
-        assert!(bytes <= 1500 * 4, "{bytes} bytes, about {} tokens", bytes / 4);
+        for (set, tokens) in [(Toolset::Default, 1500), (Toolset::Terminal, 1800)] {
+            let bytes = serde_json::to_string(&definitions(set, true)).unwrap().len();
+            assert!(bytes <= tokens * 4, "{set:?}: {bytes} bytes, about {} tokens", bytes / 4);
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn place_or_now(name: &str, given: &wire::Place) -> Result<Option<Moment>, R
 pub fn moment(name: &str, text: &str) -> Result<Moment, Refusal> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if text == NOW {
-        let detail = format!("{name}: 'now' is not a moment of the past; name a checkpoint or a record");
+        let detail = format!("{name}: 'now' is not a moment of the past; use a run id (r12), -1, a time or latest");
         return Err(Refusal::invalid(detail));
     }
     if text.len() <= MAX_MOMENT {

@@ -6,7 +6,7 @@ use shellkeep_runtime::{
     AgentStateSaved, EventPage, EventQuery, ExportFormat, Line, MAX_BUCKETS, MAX_EVENT_PAGE, MAX_MESSAGE_PAGE,
     MessageAdded, MessagePage, NewEvent, NewMessage, Overview, Posted, Scrubbed, SummaryPage,
 };
-use shellkeep_session::Notice;
+use shellkeep_session::{Notice, OutOfReach};
 
 /// Default number of events per page.
 const DEFAULT_EVENTS: usize = 100;
@@ -124,8 +124,17 @@ pub fn export_format(format: wire::ExportFormat) -> ExportFormat {
 
 /// Where a secret was masked, for the host.
 pub fn scrubbed(scrubbed: Scrubbed) -> wire::ScrubReport {
-    let Scrubbed { seq, seqs, files, checkpoints, .. } = scrubbed;
-    wire::ScrubReport { seq, seqs, files, checkpoints }
+    let Scrubbed { seq, seqs, files, checkpoints, out_of_reach, .. } = scrubbed;
+    let not_reached = out_of_reach.into_iter().map(not_reached).collect();
+    wire::ScrubReport { seq, seqs, files, checkpoints, not_reached }
+}
+
+fn not_reached(copy: OutOfReach) -> wire::NotReached {
+    match copy {
+        OutOfReach::HistoryLogs => wire::NotReached::HistoryLogs,
+        OutOfReach::BrokerMessages => wire::NotReached::BrokerMessages,
+        OutOfReach::ConsumerDatabase => wire::NotReached::ConsumerDatabase,
+    }
 }
 
 /// A request to add a message.

@@ -1,5 +1,6 @@
 //! A session's name, and a session for the caller.
 
+use super::sandbox::sandbox_name;
 use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
 use shellkeep_runtime::{DEFAULT_HOLD, HeldBy, HoldView, MAX_HOLD, ReleasedHold, SessionView, TakeHold};
@@ -31,6 +32,7 @@ pub fn session(view: SessionView) -> wire::Session {
         generation: view.generation,
         seq: view.seq,
         held: view.hold.map(held),
+        sandbox: view.sandbox.map(sandbox_name),
         deleted: view.deleted.map(|deleted| wire::Deleted {
             session_id: deleted.session_id.into(),
             by: deleted.by,

@@ -1,7 +1,7 @@
 //! While this node cannot reach the shared store, it asks the other nodes whether they do. One that does not takes no session
 //! for the time of a lease, so this node may serve its own for that long.
 
-use super::connect;
+use super::connect::connect;
 use crate::peers::Peers;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;

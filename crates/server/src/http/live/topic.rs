@@ -1,13 +1,13 @@
-//! What can be followed: all sessions, the node, a session, a run, the log of a service.
+//! What can be followed: all sessions, the node, a session, a run, the screen of a run, the log of a service.
 
 use crate::http::sse::whole;
 use crate::refusal::Refusal;
 use crate::translate;
 use serde_json::{Value, json};
-use shellkeep_protocol::EventSummary;
+use shellkeep_protocol::{EventSummary, ScreenFormat};
 use shellkeep_runtime::{
-    Engine, EventQuery, EventStream, FleetChange, FleetStream, Lent, LogStream, OpError, RunChunk, RunStream, Share,
-    Summary, Tail,
+    Engine, EventQuery, EventStream, FleetChange, FleetStream, Lent, LogStream, OpError, RunChunk, RunStream,
+    ScreenQuery, ScreenView, ScreenWait, Share, Summary, Tail,
 };
 use shellkeep_session::{RunId, ServiceId, SessionId};
 use std::time::Duration;
@@ -18,6 +18,10 @@ const SNAPSHOT: usize = 64 << 10;
 const EVENTS: usize = 200;
 /// How long changes of the node gather: its figures are for people.
 const NODE_GATHER: Duration = Duration::from_millis(500);
+/// How long changes of a screen gather at least: a person sees no more pictures in a second.
+const FRAME: Duration = Duration::from_millis(16);
+/// The longest wait for a change of a screen; the next one follows.
+const SCREEN_WAIT: Duration = Duration::from_secs(60);
 
 /// What a topic has to say.
 pub(super) enum Piece {
@@ -37,33 +41,55 @@ pub(super) struct Topic {
 }
 
 enum What {
-    Sessions { stream: FleetStream },
-    Node { stream: FleetStream },
-    Session { id: SessionId, stream: Option<EventStream> },
-    Run { id: SessionId, run: RunId, stream: Option<RunStream>, held: Vec<u8> },
-    Service { id: SessionId, service: ServiceId, stream: Option<LogStream>, held: Vec<u8> },
+    Sessions {
+        stream: FleetStream,
+    },
+    Node {
+        stream: FleetStream,
+    },
+    Session {
+        id: SessionId,
+        stream: Option<EventStream>,
+    },
+    Run {
+        id: SessionId,
+        run: RunId,
+        stream: Option<RunStream>,
+        held: Vec<u8>,
+    },
+    /// `seen` is the version that was sent last; none once the run has ended.
+    Screen {
+        id: SessionId,
+        run: RunId,
+        seen: Option<u64>,
+    },
+    Service {
+        id: SessionId,
+        service: ServiceId,
+        stream: Option<LogStream>,
+        held: Vec<u8>,
+    },
 }
 
 impl Topic {
     /// The topic with this name.
     pub(super) fn parse(name: &str, engine: &Engine) -> Result<Self, Refusal> {
         let session = |id: &str| SessionId::parse(id).map_err(|error| Refusal::bad_id("topic", &error));
+        let run_id = |run: &str| RunId::parse(run).map_err(|error| Refusal::bad_id("topic", &error));
         let parts: Vec<&str> = name.split('/').collect();
         let what = match parts.as_slice() {
             ["sessions"] => What::Sessions { stream: engine.node().follow_sessions() },
             ["node"] => What::Node { stream: engine.node().follow_sessions() },
             ["session", id] => What::Session { id: session(id)?, stream: None },
-            ["run", id, run] => {
-                let run = RunId::parse(run).map_err(|error| Refusal::bad_id("topic", &error))?;
-                What::Run { id: session(id)?, run, stream: None, held: Vec::new() }
-            }
+            ["run", id, run] => What::Run { id: session(id)?, run: run_id(run)?, stream: None, held: Vec::new() },
+            ["screen", id, run] => What::Screen { id: session(id)?, run: run_id(run)?, seen: None },
             ["service", id, service] => {
                 let service = ServiceId::parse(service).map_err(|error| Refusal::bad_id("topic", &error))?;
                 What::Service { id: session(id)?, service, stream: None, held: Vec::new() }
             }
             _ => {
                 return Err(Refusal::invalid(
-                    "topic: there are sessions, node, session/ID, run/ID/RUN and service/ID/NAME",
+                    "topic: there are sessions, node, session/ID, run/ID/RUN, screen/ID/RUN and service/ID/NAME",
                 ));
             }
         };
@@ -76,7 +102,7 @@ impl Topic {
         match what {
             What::Sessions { stream } => {
                 *stream = engine.node().follow_sessions();
-                Ok(json!({"running": running(engine).await}))
+                Ok(json!({"node": fleet(engine).await}))
             }
             What::Node { stream } => {
                 *stream = engine.node().follow_sessions();
@@ -97,6 +123,10 @@ impl Topic {
                 });
                 *stream = Some(watched);
                 Ok(json!({"text": text}))
+            }
+            What::Screen { id, run, seen } => {
+                let query = ScreenQuery { wait: ScreenWait::Nothing, timeout: Duration::ZERO };
+                Ok(picture(engine.runs().screen(id, run, query).await?, seen))
             }
             What::Service { id, service, stream, held } => {
                 let mut followed =
@@ -125,7 +155,7 @@ impl Topic {
                 FleetChange::Many => Ok(Piece::Behind),
                 FleetChange::Some { sessions, gone } => {
                     let sessions: Vec<_> = sessions.into_iter().map(translate::session).collect();
-                    Ok(Piece::Update(json!({"sessions": sessions, "gone": gone, "running": running(engine).await})))
+                    Ok(Piece::Update(json!({"sessions": sessions, "gone": gone, "node": fleet(engine).await})))
                 }
             },
             What::Node { stream } => {
@@ -142,6 +172,7 @@ impl Topic {
                 None => Ok(Piece::Behind),
                 Some(stream) => output(stream, held).await,
             },
+            What::Screen { id, run, seen } => screen(engine, id, run, seen).await,
             What::Service { id, service, stream, held } => match stream {
                 None => Ok(Piece::End),
                 Some(followed) => match followed.next().await {
@@ -176,16 +207,39 @@ async fn output(stream: &mut RunStream, held: &mut Vec<u8>) -> Result<Piece, OpE
     }
 }
 
+/// The next picture of a screen, whole: what was drawn in between is not worth sending.
+async fn screen(engine: &Engine, id: &SessionId, run: &RunId, seen: &mut Option<u64>) -> Result<Piece, OpError> {
+    if seen.is_none() {
+        return Ok(Piece::End);
+    }
+    tokio::time::sleep(FRAME).await;
+    loop {
+        let query = ScreenQuery { wait: ScreenWait::Change { since: *seen }, timeout: SCREEN_WAIT };
+        let view = engine.runs().screen(id, run, query).await?;
+        if !view.timed_out {
+            return Ok(Piece::Snapshot(picture(view, seen)));
+        }
+    }
+}
+
+fn picture(view: ScreenView, seen: &mut Option<u64>) -> Value {
+    *seen = view.running.then_some(view.version);
+    json!(translate::screen(view, ScreenFormat::Cells))
+}
+
 /// Bytes as text. A character that is not complete waits for its other half.
 fn text(held: &mut Vec<u8>, bytes: Vec<u8>) -> String {
     String::from_utf8_lossy(&whole(held, bytes)).into_owned()
 }
 
-/// The commands that run, if the caller may see them all.
-async fn running(engine: &Engine) -> Value {
-    match engine.node().view().await {
-        Ok(view) => json!(translate::node(view).commands),
-        Err(_) => json!([]),
+/// How many sessions there are and which commands run, if the caller may see them all.
+async fn fleet(engine: &Engine) -> Value {
+    match engine.node().view().await.map(translate::node) {
+        Ok(node) => {
+            json!({"sessions": node.sessions, "live_shells": node.live_shells, "services": node.services,
+                "running": node.running, "commands": node.commands})
+        }
+        Err(_) => Value::Null,
     }
 }
 

@@ -1,0 +1,304 @@
+//! Lists of which each node has a part: this node asks the others for theirs, and puts them together.
+
+use super::connect::{Failed, connect};
+use crate::http::audit::limit_of as audit_limit;
+use crate::http::door::json;
+use crate::peers::{FORWARDED, Peers};
+use crate::translate;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Query, Request};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::Response;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use shellkeep_protocol::{
+    AllRunListParams, AuditEntry, AuditList, ListParams, RunList, RunSummary, ServiceList, Session, SessionList,
+};
+use shellkeep_runtime::{ClusterNode, ClusterOps, Engine, Scope};
+use shellkeep_session::{RunId, RunKey, SessionId, Timestamp};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Names nodes whose part of a list is missing.
+const MISSING: HeaderName = HeaderName::from_static("shellkeep-missing-nodes");
+
+/// How long another node may take to list what it has.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Most bytes of a node's part.
+const MOST_READ: usize = 64 << 20;
+
+/// A list of which each node has a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    Sessions,
+    Services,
+    Audit,
+    Runs,
+}
+
+impl List {
+    /// The list that a request asks for.
+    pub(super) fn of(method: &Method, path: &str) -> Option<Self> {
+        match path {
+            "/v1/sessions" if method == Method::GET => Some(Self::Sessions),
+            "/v1/services" if method == Method::GET => Some(Self::Services),
+            "/v1/audit" if method == Method::GET => Some(Self::Audit),
+            "/v1/runs" if method == Method::GET => Some(Self::Runs),
+            _ => None,
+        }
+    }
+}
+
+/// Answers with the list of all nodes; with this node's part if another node asks.
+pub(super) async fn gather(
+    engine: &Engine,
+    cluster: &ClusterOps<'_>,
+    peers: &Peers,
+    list: List,
+    request: Request,
+    next: Next,
+) -> Response {
+    let uri = request.uri().clone();
+    if request.headers().contains_key(FORWARDED) {
+        return next.run(request).await;
+    }
+    // Without the shared store this node knows only its own.
+    let others = cluster.others().await.unwrap_or_default();
+    let (own, others) = tokio::join!(next.run(request), ask_all(peers, engine.scope(), others, &uri));
+    if own.status() != StatusCode::OK || (others.parts.is_empty() && others.missing.is_empty()) {
+        return own;
+    }
+    let mut response = match list {
+        List::Sessions => put_together(own, &others.parts, |parts| sessions(parts, session_limit(&uri))).await,
+        List::Services => put_together(own, &others.parts, services).await,
+        List::Audit => put_together(own, &others.parts, |parts| audit(parts, audit_limit(&uri))).await,
+        List::Runs => put_together(own, &others.parts, |parts| runs(parts, run_limit(&uri))).await,
+    };
+    if let Ok(names) = HeaderValue::from_str(&others.missing.join(", ")).map_err(drop)
+        && !others.missing.is_empty()
+    {
+        response.headers_mut().insert(MISSING, names);
+    }
+    response
+}
+
+/// How many sessions a page has. This node has answered, so the query is valid.
+fn session_limit(uri: &Uri) -> usize {
+    match Query::<ListParams>::try_from_uri(uri) {
+        Ok(Query(params)) if !translate::is_on(params.deleted) => {
+            translate::page_limit(params.limit).unwrap_or(usize::MAX)
+        }
+        _ => usize::MAX,
+    }
+}
+
+/// How many runs a page has. This node has answered, so the query is valid.
+fn run_limit(uri: &Uri) -> usize {
+    let asked = Query::<AllRunListParams>::try_from_uri(uri).ok().and_then(|Query(params)| params.limit);
+    translate::page_limit(asked).unwrap_or(usize::MAX)
+}
+
+/// What other nodes answered.
+struct Others {
+    parts: Vec<Vec<u8>>,
+    /// Those that did not.
+    missing: Vec<String>,
+}
+
+async fn ask_all(peers: &Peers, scope: &Scope, nodes: Vec<ClusterNode>, uri: &Uri) -> Others {
+    let mut asked = JoinSet::new();
+    for node in nodes {
+        let (peers, scope, uri) = (peers.clone(), scope.clone(), uri.clone());
+        asked.spawn(async move {
+            let answer = tokio::time::timeout(PATIENCE, ask(&peers, &scope, &node, uri)).await;
+            let part = answer.unwrap_or_else(|late| Err(late.into()));
+            let part =
+                part.inspect_err(|error| tracing::warn!(node = node.name, %error, "a part of a list is missing"));
+            (node.name, part.ok())
+        });
+    }
+    let mut others = Others { parts: Vec::new(), missing: Vec::new() };
+    for (name, part) in asked.join_all().await {
+        match part {
+            Some(part) => others.parts.push(part),
+            None => others.missing.push(name),
+        }
+    }
+    others.missing.sort_unstable();
+    others
+}
+
+async fn ask(peers: &Peers, scope: &Scope, node: &ClusterNode, uri: Uri) -> Result<Vec<u8>, Failed> {
+    let request = Request::builder().uri(uri).body(Body::empty())?;
+    let mut request = peers.sign(request, scope, &node.name).await.map_err(|_| "the question could not be signed")?;
+    let mut sender = connect(node, &mut request).await?;
+    let answer = sender.send_request(request).await?;
+    if answer.status() != StatusCode::OK {
+        return Err(format!("it answered {}", answer.status()).into());
+    }
+    Ok(to_bytes(Body::new(answer.into_body()), MOST_READ).await?.into())
+}
+
+/// Reads all parts and makes one list of them. A part that cannot be read is left out.
+async fn put_together<T: DeserializeOwned + Serialize>(
+    own: Response,
+    others: &[Vec<u8>],
+    make: impl FnOnce(Vec<T>) -> T,
+) -> Response {
+    let own = to_bytes(own.into_body(), usize::MAX).await.unwrap_or_default();
+    let parts = std::iter::once(&own[..]).chain(others.iter().map(Vec::as_slice));
+    json(StatusCode::OK, &make(parts.filter_map(|part| serde_json::from_slice(part).ok()).collect()))
+}
+
+/// One page of several. A part that has more says nothing about what comes after its last session. Of one that several nodes
+/// list, the newest copy is shown: others have a copy from before it moved.
+fn sessions(parts: Vec<SessionList>, limit: usize) -> SessionList {
+    let last = |part: &SessionList| part.sessions.last().map(|last| last.session_id.clone());
+    let through = parts.iter().filter(|part| part.next.is_some()).filter_map(last).min();
+    let mut newest: BTreeMap<String, Session> = BTreeMap::new();
+    for session in parts.into_iter().flat_map(|part| part.sessions) {
+        let is_covered = through.as_ref().is_none_or(|through| session.session_id <= *through);
+        if is_covered && newest.get(&session.session_id).is_none_or(|other| other.seq < session.seq) {
+            newest.insert(session.session_id.clone(), session);
+        }
+    }
+    let has_more = through.is_some() || newest.len() > limit;
+    let sessions: Vec<Session> = newest.into_values().take(limit).collect();
+    let next = sessions.last().filter(|_| has_more).map(|last| last.session_id.clone());
+    SessionList { sessions, next }
+}
+
+fn services(parts: Vec<ServiceList>) -> ServiceList {
+    ServiceList { services: parts.into_iter().flat_map(|part| part.services).collect() }
+}
+
+/// The last entries of all nodes, oldest first.
+fn audit(parts: Vec<AuditList>, limit: usize) -> AuditList {
+    let mut all: Vec<AuditEntry> = parts.into_iter().flat_map(|part| part.audit).collect();
+    all.sort_by_key(|entry| entry.at.parse::<Timestamp>().ok());
+    all.drain(..all.len().saturating_sub(limit));
+    AuditList { audit: all }
+}
+
+/// One page of several, newest first. A part that has more says nothing about what comes after its end. Of a run that several
+/// nodes list, the newest copy is shown: others have a copy from before its session moved.
+fn runs(parts: Vec<RunList>, limit: usize) -> RunList {
+    let through = parts.iter().filter_map(|part| RunKey::parse(part.next.as_deref()?)).max();
+    let mut newest: BTreeMap<Reverse<RunKey>, RunSummary> = BTreeMap::new();
+    for run in parts.into_iter().flat_map(|part| part.runs) {
+        let Some(key) = run_key(&run).filter(|key| through.as_ref().is_none_or(|through| key >= through)) else {
+            continue;
+        };
+        let key = Reverse(key);
+        if newest.get(&key).is_none_or(|other| other.seq < run.seq) {
+            newest.insert(key, run);
+        }
+    }
+    let is_cut = newest.len() > limit;
+    let last = newest.keys().take(limit).next_back().map(|Reverse(key)| key.clone());
+    let next = if is_cut { last } else { through };
+    RunList { runs: newest.into_values().take(limit).collect(), next: next.map(|key| key.to_string()) }
+}
+
+/// The place of a run among those of all sessions.
+fn run_key(run: &RunSummary) -> Option<RunKey> {
+    let (session_id, run_id) = (SessionId::parse(&run.session_id).ok()?, RunId::parse(&run.run_id).ok()?);
+    Some(RunKey { started_at: run.started_at.parse().ok()?, session_id, seq: run_id.seq()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shellkeep_protocol::RunStatus;
+    use shellkeep_session::{Sandbox, SessionMeta};
+
+    fn part(names: &[(&str, u64)], has_more: bool) -> SessionList {
+        let session = |(name, seq): &(&str, u64)| {
+            let meta = SessionMeta {
+                session_id: SessionId::parse(name).unwrap(),
+                agent: None,
+                agent_config: serde_json::Value::Null,
+                created_at: Timestamp::UNIX_EPOCH,
+                workspace: "/w".into(),
+                by: None,
+                forked_from: None,
+                sandbox: Sandbox::None,
+            };
+            Session { seq: *seq, ..Session::new(meta, Timestamp::UNIX_EPOCH) }
+        };
+        let next = names.last().filter(|_| has_more).map(|(name, _)| (*name).to_owned());
+        SessionList { sessions: names.iter().map(session).collect(), next }
+    }
+
+    fn told(list: &SessionList) -> (Vec<(&str, u64)>, Option<&str>) {
+        let sessions = list.sessions.iter().map(|session| (session.session_id.as_str(), session.seq));
+        (sessions.collect(), list.next.as_deref())
+    }
+
+    fn run(second: u32, session: &str, seq: u64) -> RunSummary {
+        RunSummary {
+            session_id: session.to_owned(),
+            run_id: "r3".to_owned(),
+            seq,
+            command: "true".to_owned(),
+            command_bytes: 4,
+            status: RunStatus::Exited,
+            exit_code: Some(0),
+            signal: None,
+            started_at: format!("2026-11-17T00:00:{second:02}.000000001Z"),
+            duration_ms: 1.0,
+            cwd: None,
+            background: false,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            notices: 0,
+            request_id: None,
+            by: None,
+        }
+    }
+
+    #[test]
+    fn runs_of_several_nodes_are_one_page() {
+        let page = |runs: Vec<RunSummary>, end: Option<RunSummary>| RunList {
+            runs,
+            next: end.as_ref().and_then(run_key).map(|key| key.to_string()),
+        };
+        let told = |list: RunList| {
+            let runs: Vec<_> = list.runs.into_iter().map(|run| (run.session_id, run.seq)).collect();
+            (runs, list.next)
+        };
+        let named = |runs: &[(&str, u64)]| runs.iter().map(|&(name, seq)| (name.to_owned(), seq)).collect::<Vec<_>>();
+        let place = |run: RunSummary| run_key(&run).map(|key| key.to_string());
+
+        let (old, new) = (page(vec![run(5, "a", 4), run(2, "m", 3)], None), page(vec![run(2, "m", 9)], None));
+        assert_eq!(told(runs(vec![old.clone(), new], 10)), (named(&[("a", 4), ("m", 9)]), None), "the newest copy");
+        let other = page(vec![run(4, "b", 4), run(3, "c", 4)], None);
+        let cut = told(runs(vec![old.clone(), other], 2));
+        assert_eq!(cut, (named(&[("a", 4), ("b", 4)]), place(run(4, "b", 4))));
+        // What the second node has before second 4 is not known, so `m` is for the next page.
+        let more = page(vec![run(4, "b", 4)], Some(run(4, "b", 4)));
+        assert_eq!(told(runs(vec![old.clone(), more], 5)), (named(&[("a", 4), ("b", 4)]), place(run(4, "b", 4))));
+        // A page that a filter left empty still says how far it looked.
+        let empty = page(Vec::new(), Some(run(4, "b", 4)));
+        assert_eq!(told(runs(vec![old, empty], 5)), (named(&[("a", 4)]), place(run(4, "b", 4))));
+        assert_eq!(told(runs(vec![page(Vec::new(), None)], 5)), (Vec::new(), None));
+    }
+
+    #[test]
+    fn pages_of_several_nodes_are_one_page() {
+        let all = sessions(vec![part(&[("a", 1), ("c", 9)], false), part(&[("b", 2), ("c", 3)], false)], 10);
+        assert_eq!(told(&all), (vec![("a", 1), ("b", 2), ("c", 9)], None), "the newest copy of one that moved");
+        let cut = sessions(vec![part(&[("a", 1), ("c", 9)], false), part(&[("b", 2)], false)], 2);
+        assert_eq!(told(&cut), (vec![("a", 1), ("b", 2)], Some("b")));
+        // What the second node has after `b` is not known, so `c` is for the next page.
+        let more = sessions(vec![part(&[("a", 1), ("c", 9)], false), part(&[("a", 0), ("b", 2)], true)], 2);
+        assert_eq!(told(&more), (vec![("a", 1), ("b", 2)], Some("b")));
+        let more = sessions(vec![part(&[("x", 1), ("y", 9)], true), part(&[("a", 1), ("b", 2)], true)], 2);
+        assert_eq!(told(&more), (vec![("a", 1), ("b", 2)], Some("b")));
+        assert_eq!(told(&sessions(vec![part(&[], false), part(&[], false)], 2)), (vec![], None));
+    }
+}
