@@ -92,6 +92,8 @@ pub enum Command {
     Audit(commands::audit::AuditArgs),
     /// Create, list and revoke agent tokens
     Tokens(commands::tokens::TokensArgs),
+    /// Query the history database, and write to it from a broker
+    History(commands::history::HistoryArgs),
     /// List the nodes that share a store, and drain one
     Nodes(commands::nodes::NodesArgs),
     /// Show whether a daemon is running, and its health
@@ -165,6 +167,7 @@ pub fn sandbox(text: &str) -> Result<SandboxName, String> {
     text.parse().map(|sandbox| match sandbox {
         Sandbox::None => SandboxName::None,
         Sandbox::Fence => SandboxName::Fence,
+        Sandbox::Room => SandboxName::Room,
     })
 }
 
@@ -172,4 +175,24 @@ pub fn sandbox(text: &str) -> Result<SandboxName, String> {
 pub fn directory(flag: &str, path: &Path) -> Result<String, Failure> {
     let path = std::path::absolute(path).map_err(|error| Failure::client(format!("{flag}: {error}")))?;
     path.into_os_string().into_string().map_err(|_| Failure::client(format!("{flag}: the path is not UTF-8")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    /// A flattened group gives its heading to what follows it, so it must be the last.
+    #[test]
+    fn only_the_flags_of_the_daemon_are_under_its_heading() {
+        fn check(command: &clap::Command) {
+            let under = command.get_arguments().filter(|argument| argument.get_help_heading() == Some("Daemon"));
+            for argument in under {
+                let name = argument.get_id().as_str();
+                assert!(["socket", "url", "data", "no_start"].contains(&name), "{}: {name}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
 }

@@ -15,6 +15,7 @@ pub use error::ClientError;
 use crate::cli::DaemonArgs;
 use crate::config::{DaemonPaths, Layer, Settings, environment};
 use crate::failure::Failure;
+use crate::terminal;
 use crate::token;
 use endpoint::{Connection, unreachable};
 use error::broken;
@@ -32,6 +33,9 @@ use std::io;
 use std::path::Path;
 use std::pin::Pin;
 
+/// The header of an answer that was read from history.
+const SOURCE: &str = "shellkeep-source";
+
 /// Runs a command's future. Boxed, so that tokio's part of it is compiled once and not for every command.
 pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::client)?;
@@ -42,12 +46,27 @@ pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, 
     done
 }
 
+/// Says once that what is shown comes from history.
+#[derive(Debug, Default)]
+struct SourceNotice {
+    is_told: bool,
+}
+
+impl SourceNotice {
+    fn look_at(&mut self, response: &Response<Incoming>) {
+        if response.headers().get(SOURCE).is_some() && !std::mem::replace(&mut self.is_told, true) {
+            terminal::notice("the daemon does not have this session; it was read from history");
+        }
+    }
+}
+
 /// One connection to a daemon.
 pub struct Client {
     endpoint: Endpoint,
     /// The flags that led to the daemon, to repeat them in a hint.
     flags: String,
     sender: Connection,
+    source: SourceNotice,
 }
 
 /// All settings as a client reads them, for commands that work on the data directory itself.
@@ -100,7 +119,7 @@ impl Client {
             Err(error) => match &endpoint {
                 Endpoint::Unix { .. } if !args.no_start && nobody_listens(&error) => {
                     let sender = start::daemon(&paths, &endpoint).await?;
-                    Self { endpoint, flags: String::new(), sender }
+                    Self { endpoint, flags: String::new(), sender, source: SourceNotice::default() }
                 }
                 _ => return Err(unreachable(&endpoint, &args.as_flags(), &error)),
             },
@@ -120,7 +139,8 @@ impl Client {
 
     /// Connects to a daemon that runs.
     pub async fn connect(endpoint: &Endpoint) -> io::Result<Self> {
-        Ok(Self { endpoint: endpoint.clone(), flags: String::new(), sender: endpoint.connect().await? })
+        let sender = endpoint.connect().await?;
+        Ok(Self { endpoint: endpoint.clone(), flags: String::new(), sender, source: SourceNotice::default() })
     }
 
     /// Where the daemon listens.
@@ -246,6 +266,7 @@ impl Client {
         self.sender.ready().await.map_err(broken)?;
         let response = self.sender.send_request(request).await.map_err(broken)?;
         if response.status().is_success() {
+            self.source.look_at(&response);
             return Ok(Ok(response));
         }
         let status = response.status();

@@ -14,6 +14,7 @@ pub mod events;
 pub mod export;
 pub mod files;
 pub mod fork;
+pub mod history;
 pub mod key;
 pub mod kv;
 pub mod log;

@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod cluster;
+mod history;
 mod layer;
 mod layers;
 mod paths;
@@ -11,17 +12,18 @@ mod values;
 
 pub use checkpoints::CheckpointSettings;
 pub use cluster::secret as cluster_secret;
+pub use history::{HistoryLimits, retention};
 pub use layer::Layer;
 pub use paths::{DaemonPaths, keeps_projects};
 pub use record::RecordSettings;
-pub use setting::{Environment, Setting, Shown, environment};
-pub use values::{Cages, Durability, LogFormat, OnStop, Span, WhenAlone};
+pub use setting::{Environment, SECRET_VARIABLES, Setting, Shown, environment};
+pub use values::{ByAgent, Cages, Durability, LogFormat, OnStop, Span, WhenAlone};
 
 use crate::failure::Failure;
 use layers::{Layers, setting_of};
 use setting::show;
-use shellkeep_runtime::{AdmissionConfig, Reclaim};
-use shellkeep_session::{QuotaName, Quotas, Sandbox};
+use shellkeep_runtime::{AGENTS_DEFAULT, AdmissionConfig, Reclaim};
+use shellkeep_session::{AllowedHost, Network, QuotaName, Quotas, Sandbox};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -75,8 +77,10 @@ pub struct Settings {
     pub cluster_secret_file: Setting<Option<PathBuf>>,
     /// Where checkpoints are copied for all nodes; empty for nowhere.
     pub blobs: Setting<String>,
-    /// The database for history; empty for none.
+    /// The database or broker for history; empty for none.
     pub history: Setting<String>,
+    /// How much of it is kept, and for how long.
+    pub history_limits: HistoryLimits,
     /// Shells started in advance.
     pub spare_shells: Setting<usize>,
     /// Whether shells are forked from a bash that is already loaded.
@@ -99,6 +103,12 @@ pub struct Settings {
     pub cages: Setting<Cages>,
     /// How far sessions are confined at least.
     pub sandbox: Setting<Sandbox>,
+    /// How far sessions of agents with tokens are confined at least.
+    pub sandbox_agents: Setting<Sandbox>,
+    /// The network of sessions in rooms.
+    pub sandbox_network: Setting<Network>,
+    /// What sessions in rooms may connect to.
+    pub sandbox_hosts: Setting<Vec<AllowedHost>>,
     /// What confined sessions may read in addition to the system.
     pub sandbox_read: Setting<Vec<PathBuf>>,
     /// What confined sessions may write in addition to their own directories.
@@ -172,6 +182,7 @@ impl Settings {
         let layers = Layers { flags, env: layer::from_environment(env)?, file: from_file, path };
         let data = layers.pick("SHELLKEEP_DATA", |layer| layer.data.clone(), || default_data(env))?;
         let (admission, reclaim) = (AdmissionConfig::default(), Reclaim::default());
+        let survives = durability(&layers, &data.value)?;
         let settings = Self {
             listen: layers.pick("SHELLKEEP_LISTEN", |layer| layer.listen.clone(), || Ok(DEFAULT_LISTEN.to_owned()))?,
             socket: layers.pick(
@@ -179,7 +190,7 @@ impl Settings {
                 |layer| layer.socket.clone(),
                 || Ok(data.value.join("shellkeep.sock")),
             )?,
-            store: layers.pick("SHELLKEEP_STORE", |layer| layer.store.clone(), || Ok(default_store(&data.value)))?,
+            store: store(&layers, &data.value)?,
             node: layers.pick("SHELLKEEP_NODE", |layer| layer.node.clone(), || Ok(cluster::host_name()))?,
             advertise: layers.or("SHELLKEEP_ADVERTISE", |layer| layer.advertise.clone(), String::new())?,
             when_alone: layers.or("SHELLKEEP_WHEN_ALONE", |layer| layer.when_alone, WhenAlone::Serve)?,
@@ -190,11 +201,8 @@ impl Settings {
             )?,
             blobs: layers.or("SHELLKEEP_BLOBS", |layer| layer.blobs.clone(), String::new())?,
             history: layers.or("SHELLKEEP_HISTORY", |layer| layer.history.clone(), String::new())?,
-            spare_shells: layers.pick(
-                "SHELLKEEP_SPARE_SHELLS",
-                |layer| layer.spare_shells,
-                || Ok(DEFAULT_SPARE_SHELLS),
-            )?,
+            history_limits: HistoryLimits::load(&layers)?,
+            spare_shells: layers.or("SHELLKEEP_SPARE_SHELLS", |layer| layer.spare_shells, DEFAULT_SPARE_SHELLS)?,
             fork_shells: layers.or("SHELLKEEP_FORK_SHELLS", |layer| layer.fork_shells, true)?,
             quotas: layers.quotas()?,
             idle_services: layers.or("SHELLKEEP_IDLE_SERVICES", |layer| layer.idle_services, DEFAULT_IDLE_SERVICES)?,
@@ -213,17 +221,16 @@ impl Settings {
             reclaim_bytes: layers.or("SHELLKEEP_RECLAIM_BYTES", |layer| layer.reclaim_bytes, reclaim.bytes)?,
             cages: layers.or("SHELLKEEP_CAGES", |layer| layer.cages, Cages::Auto)?,
             sandbox: layers.or("SHELLKEEP_SANDBOX", |layer| layer.sandbox, Sandbox::None)?,
+            sandbox_agents: layers.or("SHELLKEEP_SANDBOX_AGENTS", |layer| layer.sandbox_agents, AGENTS_DEFAULT)?,
+            sandbox_network: layers.or("SHELLKEEP_SANDBOX_NETWORK", |layer| layer.sandbox_network, Network::None)?,
+            sandbox_hosts: layers.or("SHELLKEEP_SANDBOX_HOSTS", |layer| layer.sandbox_hosts.clone(), Vec::new())?,
             sandbox_read: layers.or("SHELLKEEP_SANDBOX_READ", |layer| layer.sandbox_read.clone(), Vec::new())?,
             sandbox_write: layers.or("SHELLKEEP_SANDBOX_WRITE", |layer| layer.sandbox_write.clone(), Vec::new())?,
             env_pass: layers.or("SHELLKEEP_ENV_PASS", |layer| layer.env_pass.clone(), Vec::new())?,
             bash: layers.pick("SHELLKEEP_BASH", |layer| layer.bash.clone(), || Ok(default_bash(env)))?,
-            agent_may_restart: layers.pick(
-                "SHELLKEEP_AGENT_MAY_RESTART",
-                |layer| layer.agent_may_restart,
-                || Ok(false),
-            )?,
+            agent_may_restart: layers.or("SHELLKEEP_AGENT_MAY_RESTART", |layer| layer.agent_may_restart, false)?,
             mcp_undo: layers.or("SHELLKEEP_MCP_UNDO", |layer| layer.mcp_undo, true)?,
-            durability: layers.pick("SHELLKEEP_DURABILITY", |layer| layer.durability, || Ok(Durability::Process))?,
+            durability: layers.or("SHELLKEEP_DURABILITY", |layer| layer.durability, survives)?,
             log: LogSettings::load(&layers)?,
             project_workspace: layers.or(
                 "SHELLKEEP_PROJECT_WORKSPACE",
@@ -264,6 +271,11 @@ impl Settings {
             show("spare_shells", &self.spare_shells, ToString::to_string),
             show("fork_shells", &self.fork_shells, ToString::to_string),
             show("sandbox", &self.sandbox, ToString::to_string),
+            show("sandbox_agents", &self.sandbox_agents, ToString::to_string),
+            show("sandbox_network", &self.sandbox_network, ToString::to_string),
+            show("sandbox_hosts", &self.sandbox_hosts, |hosts| {
+                hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+            }),
             show("sandbox_read", &self.sandbox_read, |paths| shown_paths(paths)),
             show("sandbox_write", &self.sandbox_write, |paths| shown_paths(paths)),
             show("env_pass", &self.env_pass, |names| names.join(",")),
@@ -282,6 +294,7 @@ impl Settings {
             show("cages", &self.cages, ToString::to_string),
         ];
         shown.extend(self.log.shown());
+        shown.extend(self.history_limits.shown());
         shown.extend(self.record.shown());
         shown.extend(self.checkpoints.shown());
         shown.extend(self.quotas.iter().map(|(name, setting)| show(setting_of(*name), setting, ToString::to_string)));
@@ -317,8 +330,13 @@ impl Settings {
             let message = format!("env_pass: '{wrong}' is neither a variable name nor a prefix such as AWS_*");
             return Err(Failure::start(message));
         }
+        if self.sandbox_network.value == Network::Full && !self.sandbox_hosts.value.is_empty() {
+            let message = "sandbox_hosts has no effect with sandbox_network = \"full\"; set that to \"none\", or remove the hosts";
+            return Err(Failure::start(message));
+        }
         cluster::check(&self.node.value, &self.advertise.value)?;
         cluster::blobs(&self.blobs.value, &self.store.value)?;
+        cluster::durability(self.durability.value, &self.store.value)?;
         if !self.history.value.is_empty() {
             shellkeep_history::url::kind(&self.history.value).map_err(Failure::start)?;
         }
@@ -421,6 +439,15 @@ fn default_data(env: Environment) -> Result<PathBuf, Failure> {
 /// The store on this node's own disk: what a shared one is in front of, or the store itself.
 pub fn local_store(store: &str, data: &Path) -> String {
     if shellkeep_shared::is_shared(store) { default_store(data) } else { store.to_owned() }
+}
+
+fn store(layers: &Layers, data: &Path) -> Result<Setting<String>, Failure> {
+    layers.pick("SHELLKEEP_STORE", |layer| layer.store.clone(), || Ok(default_store(data)))
+}
+
+fn durability(layers: &Layers, data: &Path) -> Result<Durability, Failure> {
+    let is_shared = shellkeep_shared::is_shared(&store(layers, data)?.value);
+    Ok(if is_shared { Durability::Node } else { Durability::Process })
 }
 
 fn default_store(data: &Path) -> String {

@@ -6,13 +6,14 @@ mod history;
 mod log;
 mod private;
 
-use crate::config::{self, Cages, Durability, NO_LISTEN, Settings, Sources, local_store};
+use crate::config::{self, Cages, Durability, NO_LISTEN, SECRET_VARIABLES, Settings, Sources, local_store};
 use crate::failure::{FAILED, Failure};
 use crate::ready::Ready;
 use crate::turn::Turn;
 use crate::{terminal, token};
 use control::Running;
 use log::LogFilter;
+use shellkeep_history::Outbox;
 use shellkeep_process::{CageMode, Forking, own};
 use shellkeep_runtime::{
     AdmissionConfig, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig, SandboxConfig,
@@ -34,9 +35,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Variables that may hold secrets. They are read before the daemon starts, then removed.
-const SECRET_VARIABLES: [&str; 5] =
-    ["SHELLKEEP_TOKEN", "SHELLKEEP_RECORD_SECRETS", "SHELLKEEP_STORE", "SHELLKEEP_CLUSTER_SECRET", "SHELLKEEP_HISTORY"];
 /// Minimum time between two checks for orphaned children: many may exit at once.
 const REAP_PAUSE: Duration = Duration::from_millis(10);
 
@@ -131,18 +129,19 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let record = settings.record.config()?;
     let store = open_store(&settings, &record, accept_loss)?;
     tell_place(&store, take_workspaces)?;
-    let outbox = history::start(&settings, &store)?;
+    let history = history::start(&settings, &store)?;
     let doors = Doors::open(&settings).await?;
     let token = token::find(sources.variables.get("SHELLKEEP_TOKEN").cloned(), &settings.data.value)?;
     let mut signals = Signals::listen()?;
     let cluster = cluster::config(&settings, doors.tcp.as_ref())?;
     let peers = cluster::peers(&settings, &sources, cluster.as_ref(), &token)?;
     let engine = start_engine(&settings, store, record, cluster).await?;
+    let outbox = history::audit(history, engine.clone());
 
     let facts = facts(&settings, &doors)?;
     let addresses = facts.doors.clone();
     let (socket_path, data) = (settings.socket.value.clone(), settings.data.value.clone());
-    let running = Arc::new(Running::new(facts, sources, settings, log));
+    let running = Arc::new(Running::new(facts, sources, settings, log, outbox.as_ref().map(Outbox::keeper)));
     let mut orders = running.orders();
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
@@ -357,7 +356,8 @@ async fn reload(engine: &Engine, running: &Arc<Running>) {
 
 fn open_store(settings: &Settings, record: &RecordConfig, accept_loss: bool) -> Result<Store, Failure> {
     let durability = match settings.durability.value {
-        Durability::Process => shellkeep_store::Durability::Process,
+        // What survives the node is in the shared store, which is waited for in any case.
+        Durability::Process | Durability::Node => shellkeep_store::Durability::Process,
         Durability::Power => shellkeep_store::Durability::Power,
     };
     let options = RecordOptions {
@@ -423,6 +423,9 @@ async fn start_engine(
         },
         sandbox: SandboxConfig {
             least: settings.sandbox.value,
+            agents: settings.sandbox_agents.set(),
+            network: settings.sandbox_network.value,
+            hosts: settings.sandbox_hosts.value.clone(),
             read: settings.sandbox_read.value.clone(),
             write: settings.sandbox_write.value.clone(),
             hidden: settings.secret_files(),
@@ -440,6 +443,7 @@ async fn start_engine(
         record,
         checkpoints: settings.checkpoints.config(),
         cluster,
+        past: history::past(settings),
         ..EngineConfig::new(settings.data.value.clone(), settings.bash.value.clone())
     };
     Engine::start(config, store).await.map_err(Failure::start)

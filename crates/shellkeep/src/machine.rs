@@ -6,8 +6,8 @@ use rustix::fs::{Access, access, statvfs};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use shellkeep_process::machine::probe;
-use shellkeep_process::{Fence, FenceSpec, Gap};
-use shellkeep_session::QuotaName;
+use shellkeep_process::{Fence, FenceSpec, Gap, NoFence, NoRoom, RoomNetwork};
+use shellkeep_session::{Network, QuotaName};
 use std::fs::read_to_string;
 use std::path::Path;
 
@@ -90,13 +90,28 @@ pub async fn checks(settings: &Settings) -> Vec<Check> {
                 "delegate the pids controller (systemd: Delegate=pids), or run in a container with --pids-limit",
             )
         },
+        memory_limit(machine.memory_limit, settings),
         Check::ok("kernel", kernel()),
         fence(settings),
-        user_namespaces(),
+        room(settings),
         open_files(),
         process_numbers(),
         disk(&settings.data.value),
     ]
+}
+
+fn memory_limit(is_there: bool, settings: &Settings) -> Check {
+    if is_there {
+        let quota = settings.quota(QuotaName::MemoryBytesPerAgent);
+        return Check::ok("memory limit", format!("{} MiB per agent, at most 3/4 of the machine", quota >> 20));
+    }
+    Check::bad(
+        "memory limit",
+        Status::Warning,
+        "no usable memory controller",
+        "one agent's commands can use up the memory of this machine",
+        "delegate the memory controller (systemd: Delegate=memory), or run in a container with --memory",
+    )
 }
 
 fn cgroups(groups: bool, unified: Option<String>) -> Check {
@@ -112,15 +127,18 @@ fn cgroups(groups: bool, unified: Option<String>) -> Check {
     }
 }
 
-/// Tries to break out of a fence, instead of asking the kernel what it supports.
-fn fence(settings: &Settings) -> Check {
-    let spec = FenceSpec {
+fn fence_of(settings: &Settings) -> Result<Fence, NoFence> {
+    Fence::new(&FenceSpec {
         data: settings.data.value.clone(),
         hidden: settings.secret_files(),
         read: settings.sandbox_read.value.clone(),
         write: settings.sandbox_write.value.clone(),
-    };
-    match Fence::new(&spec).and_then(|fence| fence.prove(&std::env::temp_dir())) {
+    })
+}
+
+/// Tries to break out of a fence, instead of asking the kernel what it supports.
+fn fence(settings: &Settings) -> Check {
+    match fence_of(settings).and_then(|fence| fence.prove(&std::env::temp_dir())) {
         Ok(proof) if proof.gaps().is_empty() => {
             Check::ok("sandbox", format!("fence holds against {} attempts to break out", proof.attempts.len()))
         }
@@ -138,25 +156,30 @@ fn fence(settings: &Settings) -> Check {
             "sandbox",
             Status::Warning,
             format!("no fence: {reason}"),
-            "sessions run with all permissions of the daemon's user; `--sandbox fence` is rejected",
-            "use Linux 6.2 or newer with `landlock` in the lsm= list of its command line, and a container that allows it",
+            "the host's sessions run with all permissions of the daemon's user; sessions of agents with tokens, and `--sandbox fence`, are rejected",
+            "use Linux 6.2 or newer with `landlock` in the lsm= list of its command line, and a container that allows it; or run agents with tokens unconfined, with `--sandbox-agents none`",
         ),
     }
 }
 
-fn user_namespaces() -> Check {
-    let most = number("/proc/sys/user/max_user_namespaces").unwrap_or(0);
-    let allowed = number("/proc/sys/kernel/unprivileged_userns_clone").unwrap_or(1);
-    if most > 0 && allowed > 0 {
-        return Check::ok("user namespaces", format!("up to {most}"));
+/// Tries to break out of a room.
+fn room(settings: &Settings) -> Check {
+    let network = match settings.sandbox_network.value {
+        Network::None => RoomNetwork::Own,
+        Network::Full => RoomNetwork::Host,
+    };
+    let proof =
+        fence_of(settings).map_err(NoRoom::from).and_then(|fence| fence.prove_room(network, &std::env::temp_dir()));
+    match proof {
+        Ok(proof) => Check::ok("room", format!("holds against {} attempts to break out", proof.attempts.len())),
+        Err(reason) => Check::bad(
+            "room",
+            Status::Warning,
+            format!("no room: {reason}"),
+            "a session cannot have its own processes, root directory and network; `--sandbox room` is rejected",
+            "allow user namespaces, and Linux 6.2 or newer with Landlock; or use `--sandbox fence`",
+        ),
     }
-    Check::bad(
-        "user namespaces",
-        Status::Warning,
-        "switched off",
-        "a session cannot have its own view of the system without a container",
-        "sysctl user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1",
-    )
 }
 
 fn open_files() -> Check {

@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         Command::Console(args) => commands::console::execute(args),
         Command::Audit(args) => commands::audit::execute(args),
         Command::Tokens(args) => commands::tokens::execute(args),
+        Command::History(args) => commands::history::execute(args),
         Command::Nodes(args) => commands::nodes::execute(args),
         Command::Status(args) => commands::status::execute(args),
         Command::Stop(args) => commands::stop::execute(args),

@@ -29,12 +29,25 @@ pub struct Shown<'a> {
     pub session: &'a str,
     /// The terminal.
     pub modes: &'a Modes,
+    pub role: Role,
+}
+
+/// What we may do.
+pub enum Role {
+    /// Keys and sizes go to the run, with our hold on the session.
+    Drives { hold: Option<String> },
+    /// Nothing goes to the run.
+    Watches,
 }
 
 /// How showing a run ended.
 pub enum End {
     /// The run ended.
-    Result(Box<RunResponse>),
+    Result {
+        result: Box<RunResponse>,
+        /// What was typed and reached the run too late. What it did not read is in the result.
+        unsent: Vec<u8>,
+    },
     /// Its viewer left; the run continues.
     Left { run_id: String },
     /// The daemon is gone.
@@ -53,32 +66,38 @@ impl Shown<'_> {
     /// Shows a run until it ends or its viewer leaves.
     pub async fn drive(&self, mut events: EventReader) -> Result<End, Failure> {
         let raw = self.modes.raw().map_err(Failure::client)?;
-        let keys = own_terminal().map_err(|error| Failure::client(format!("cannot read the terminal: {error}")))?;
+        let keys = Keys::of_terminal()?;
         let mut sizes = signal(SignalKind::window_change()).map_err(Failure::client)?;
         let mut signals = Signals::listen().map_err(Failure::client)?;
         let mut picture = Picture::default();
-        let mut typing = Typing::new(self.endpoint.clone(), self.session);
+        let (watches, hold) = match &self.role {
+            Role::Drives { hold } => (false, hold.clone()),
+            Role::Watches => (true, None),
+        };
+        let mut typing = Typing::new(self.endpoint.clone(), self.session, hold);
         let end = loop {
             tokio::select! {
                 event = events.next() => match event {
                     Ok(Some(event)) => {
                         if let Some(result) = picture.handle(&event, &mut typing)? {
-                            break End::Result(result);
+                            break End::Result { result, unsent: typing.end().await };
                         }
                     }
                     Ok(None) | Err(ClientError::Broken(_)) => break End::Broken { run_id: typing.run_id() },
                     Err(refused) => return Err(refused.into()),
                 },
-                typed = typed(&keys) => {
-                    if typed.is_empty() || typed.contains(&LEAVE) {
+                typed = keys.typed() => {
+                    if typed.leave() || (watches && typed.leave_watching()) {
                         break match typing.run_id() {
                             Some(run_id) => End::Left { run_id },
                             None => End::Broken { run_id: None },
                         };
                     }
-                    typing.keys(typed.into_iter().filter(|key| *key != SUSPEND).collect());
+                    if !watches {
+                        typing.keys(typed.0.into_iter().filter(|key| *key != SUSPEND).collect());
+                    }
                 }
-                _ = sizes.recv() => typing.resize(our_size()),
+                _ = sizes.recv(), if !watches => typing.resize(our_size()),
                 number = signals.next() => break End::Signalled(number),
             }
         };
@@ -88,11 +107,37 @@ impl Shown<'_> {
     }
 }
 
-/// Waits for keys; nothing if the terminal is gone. Cancel-safe.
-async fn typed(keys: &Reader) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    keys.read(|read| bytes.extend_from_slice(read)).await;
-    bytes
+/// What is typed at our terminal.
+pub struct Keys(Reader);
+
+/// Keys that were typed; none if the terminal is gone.
+pub struct Typed(Vec<u8>);
+
+impl Keys {
+    pub fn of_terminal() -> Result<Self, Failure> {
+        own_terminal().map(Self).map_err(|error| Failure::client(format!("cannot read the terminal: {error}")))
+    }
+
+    /// Waits for keys. Cancel-safe.
+    pub async fn typed(&self) -> Typed {
+        let mut bytes = Vec::new();
+        self.0.read(|read| bytes.extend_from_slice(read)).await;
+        Typed(bytes)
+    }
+}
+
+impl Typed {
+    /// Whether they leave a run alone.
+    fn leave(&self) -> bool {
+        self.0.is_empty() || self.0.contains(&LEAVE)
+    }
+
+    /// Whether they leave a run that we only watch.
+    pub fn leave_watching(&self) -> bool {
+        const INTERRUPT: u8 = 0x03;
+        const END_OF_INPUT: u8 = 0x04;
+        self.leave() || self.0.iter().any(|key| [INTERRUPT, END_OF_INPUT, b'q'].contains(key))
+    }
 }
 
 /// What is drawn here.
@@ -142,7 +187,7 @@ impl Picture {
 }
 
 /// A terminal that is gone is noticed when it is read.
-fn write(bytes: &[u8]) {
+pub fn write(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
 }

@@ -104,7 +104,7 @@ pub fn table<const N: usize, T: Into<Column>, C: Into<Cell>>(columns: [T; N], ro
 
 /// Prints a table that fits the terminal, unless all of it is requested; for a program, tab-separated lines without a
 /// header. Without rows, a person gets `when_empty`.
-pub fn show<const N: usize>(table: &Table<N>, args: TableArgs, when_empty: &str) {
+pub fn show(table: &Table, args: TableArgs, when_empty: &str) {
     if !is_terminal() {
         return text(&table.tabbed());
     }

@@ -68,6 +68,7 @@ impl Refused {
             Hint::ListNodes => format!("list nodes with `shellkeep nodes ls{flags}`"),
             Hint::ListTokens => format!("list tokens with `shellkeep tokens ls{flags}`"),
             Hint::ListRuns => format!("list its runs with `shellkeep runs ls {session}{flags}`"),
+            Hint::ReadPages => format!("print its events with `shellkeep events {session}{flags}`, without --follow"),
             Hint::Verify => format!("check the rest of the recording with `shellkeep verify {session}{flags}`"),
             Hint::WaitForRun => format!(
                 "wait for it with `shellkeep runs wait {session} {run}{flags}`, or interrupt it with `shellkeep runs \
@@ -97,6 +98,7 @@ impl Refused {
             Hint::RemoveTree => "pass --recursive to remove everything in it".to_owned(),
             Hint::ReadInParts => "read it in parts with --offset and --limit".to_owned(),
             Hint::ListCheckpoints => format!("list checkpoints with `shellkeep checkpoints {session}{flags}`"),
+            Hint::ListMoments => format!("list the moments to go back to with `shellkeep log {session}{flags}`"),
             Hint::SeparateFiles => format!(
                 "to give forks their own files, use `shellkeep sessions new NAME --workspace DIR{flags}`, or `cd` into the \
                  workspace first; to share the files, use `shellkeep fork {session} NAME --share-files{flags}`"

@@ -1,25 +1,31 @@
 //! `shellkeep attach`: a prompt in a session. Each line is a run with a terminal, so everything is kept, recorded and can
 //! be undone.
 
+mod ahead;
 mod editor;
 mod lease;
 mod prompt;
+mod watch;
 
 use super::run::turn::{Answered, Turn};
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
-use crate::passthrough::{End, Shown, our_size};
+use crate::passthrough::{End, Role, Shown, our_size, write};
 use crate::terminal;
+use ahead::Ahead;
 use clap::Args;
 use editor::{Editor, Entered};
 use lease::Lease;
 use prompt::Prompt;
-use shellkeep_protocol::{NoticeView, RunBy, RunDetail, RunList, RunRequest, RunResponse, RunStatus, Session};
+use shellkeep_protocol::{
+    NoticeView, ReleaseResponse, RunBy, RunDetail, RunList, RunRequest, RunResponse, RunStatus, Session,
+};
 use shellkeep_session::SessionId;
 use shellkeep_terminal::modes::Modes;
 use std::process::ExitCode;
 use std::time::Duration;
+use watch::Watcher;
 
 /// A command of a person may take as long as one may take at all.
 const A_DAY: f64 = 86_400.0;
@@ -27,6 +33,8 @@ const A_DAY: f64 = 86_400.0;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The code of an error that says that somebody else holds the session.
+const SESSION_HELD: &str = "session_held";
 /// How many earlier commands the up arrow finds.
 const RECALLED: usize = 200;
 
@@ -40,6 +48,8 @@ const RECALLED: usize = 200;
 Each line is a run of the session, with a terminal: editors, pagers and password prompts work, and `cd`, variables and
 files are kept, recorded and can be undone. While you are attached the agent's commands wait; when you leave, its next
 result says what you changed. The hold ends two minutes after this program is killed.
+
+If somebody else holds the session, you watch what they do; q leaves, and --force takes over.
 
 Keys: Ctrl-D on an empty line, or `exit`, leaves. Ctrl-] leaves while a command runs; the command continues. Ctrl-C
 interrupts the command. Ctrl-Z is not passed on.
@@ -73,23 +83,31 @@ async fn attach(args: AttachArgs) -> Result<u8, Failure> {
     let modes = Modes::keep().map_err(Failure::client)?;
     let mut client = Client::open(&args.daemon).await?;
     let session: Session = client.get(&format!("/v1/sessions/{}", args.session)).await?;
-    let lease = if args.no_hold { None } else { Some(take(&mut client, &args).await?) };
-    let mut attached = Attached { prompt: Prompt::new(&args.session, &session.cwd), args, client, modes, lease };
+    let lease = match args.no_hold {
+        true => None,
+        false => match take(&mut client, &args).await {
+            Err(ClientError::Refused(refused)) if refused.problem.code == SESSION_HELD => {
+                terminal::notice(&format!("{refused}. You can watch; q leaves"));
+                return Watcher { client, session: &args.session, modes: &modes }.watch().await;
+            }
+            taken => Some(taken?),
+        },
+    };
+    let prompt = Prompt::new(&args.session, &session.cwd);
+    let mut attached = Attached { prompt, args, client, modes, lease, ahead: Ahead::default() };
     attached.greet();
     let done = attached.serve().await;
     attached.leave().await;
     done
 }
 
-async fn take(client: &mut Client, args: &AttachArgs) -> Result<Lease, Failure> {
-    let lease = Lease::take(client, &args.session, args.reason.as_deref()).await;
-    match lease {
-        Err(ClientError::Refused(refused)) if refused.problem.code == "session_held" && args.force => {
-            let _: shellkeep_protocol::ReleaseResponse =
-                client.delete_for(&format!("/v1/sessions/{}/hold", args.session)).await?;
-            Ok(Lease::take(client, &args.session, args.reason.as_deref()).await?)
+async fn take(client: &mut Client, args: &AttachArgs) -> Result<Lease, ClientError> {
+    match Lease::take(client, &args.session, args.reason.as_deref()).await {
+        Err(ClientError::Refused(refused)) if refused.problem.code == SESSION_HELD && args.force => {
+            let _: ReleaseResponse = client.delete_for(&format!("/v1/sessions/{}/hold", args.session)).await?;
+            Lease::take(client, &args.session, args.reason.as_deref()).await
         }
-        lease => Ok(lease?),
+        lease => lease,
     }
 }
 
@@ -107,6 +125,8 @@ struct Attached {
     modes: Modes,
     lease: Option<Lease>,
     prompt: Prompt,
+    /// What was typed while a command ran, for the next prompt.
+    ahead: Ahead,
 }
 
 impl Attached {
@@ -129,7 +149,7 @@ impl Attached {
         let mut editor = Editor::new(self.earlier().await).map_err(Failure::client)?;
         loop {
             let entered;
-            (editor, entered) = editor.read(self.prompt.text()).await.map_err(Failure::client)?;
+            (editor, entered) = self.enter(editor).await?;
             let line = match entered {
                 Entered::Line(line) => line,
                 Entered::Interrupted => continue,
@@ -146,6 +166,18 @@ impl Attached {
                 Next::Leave => return Ok(0),
                 Next::Exit(code) => return Ok(code),
             }
+        }
+    }
+
+    /// Reads the next line: one that was typed ahead, or one that is typed now.
+    async fn enter(&mut self, mut editor: Editor) -> Result<(Editor, Entered), Failure> {
+        match self.ahead.next_line() {
+            Some(line) => {
+                write(format!("{}{line}\r\n", self.prompt.text()).as_bytes());
+                editor.remember(&line);
+                Ok((editor, Entered::Line(line)))
+            }
+            None => editor.read(self.prompt.text(), self.ahead.take()).await.map_err(Failure::client),
         }
     }
 
@@ -173,6 +205,7 @@ impl Attached {
             endpoint: self.client.endpoint().clone(),
             session: self.args.session.clone(),
             request_id: request.request_id.clone().unwrap_or_default(),
+            hold: request.hold.clone(),
         };
         let path = format!("/v1/sessions/{}/run", self.args.session);
         let asked = async { Ok(self.client.post_events(&path, &request).await) };
@@ -187,9 +220,14 @@ impl Attached {
             Some(Answered { answer: Err(refused), .. }) => return self.refused(refused).await,
         };
         let endpoint = self.client.endpoint().clone();
-        let shown = Shown { endpoint: &endpoint, session: &self.args.session, modes: &self.modes };
+        let role = Role::Drives { hold: request.hold };
+        let shown = Shown { endpoint: &endpoint, session: &self.args.session, modes: &self.modes, role };
         match shown.drive(events).await? {
-            End::Result(result) => self.finished(&result),
+            End::Result { result, unsent } => {
+                self.ahead.add(result.unread_input.as_deref().unwrap_or_default().as_bytes());
+                self.ahead.add(&unsent);
+                self.finished(&result);
+            }
             End::Signalled(number) => return Ok(Next::Exit(128 + number)),
             End::Broken { run_id } => self.reconnect(run_id.as_deref()).await?,
             End::Left { run_id } => {

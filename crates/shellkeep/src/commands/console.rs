@@ -24,8 +24,6 @@ Examples:
 Exit codes: 0 done, 1 not done (no daemon, no TCP port, not the host), 2 wrong usage."
 )]
 pub struct ConsoleArgs {
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Print the link and open no browser
     #[arg(long)]
     print: bool,
@@ -35,6 +33,8 @@ pub struct ConsoleArgs {
     /// Print JSON, and open no browser
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 pub fn execute(args: ConsoleArgs) -> Result<ExitCode, Failure> {
@@ -42,7 +42,7 @@ pub fn execute(args: ConsoleArgs) -> Result<ExitCode, Failure> {
         let flags = args.daemon.as_flags();
         let Some(mut client) = Client::running(&args.daemon).await? else {
             return Err(Failure::client(format!(
-                "no daemon is running; start one with `shellkeep serve --detach{flags}`, then try again"
+                "no daemon is running; start one with `shellkeep serve{flags}`, then try again"
             )));
         };
         let right = Some(if args.watch { ConsoleRight::Watch } else { ConsoleRight::Act });
@@ -50,7 +50,7 @@ pub fn execute(args: ConsoleArgs) -> Result<ExitCode, Failure> {
         let Some(url) = address(client.endpoint(), &code.urls) else {
             return Err(Failure::client(format!(
                 "the daemon listens on its socket only, and a browser needs a TCP port; restart it with one: \
-                 `shellkeep stop{flags}`, then `shellkeep serve --detach{flags}`"
+                 `shellkeep stop{flags}`, then `shellkeep serve{flags}`"
             )));
         };
         let link = format!("{url}/#c={}", code.code);

@@ -19,9 +19,10 @@ const MOST_BYTES: usize = 64 << 20;
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "FROM and TO are moments: a run id (r12: after that run), the number of a record, a checkpoint's id, a commit or a prefix of one, -N (N changing runs back), how long ago (10m, 1h30m, 2d), an RFC 3339
-time, `latest`; TO may be `now`. As with `git diff`, without both it shows what has changed since the last checkpoint,
-and with FROM what has changed since then. `shellkeep checkpoints show SESSION C` shows what one command changed.
+    after_help = "FROM and TO are moments, as in `shellkeep rewind --help`: a run id (r12: after that run), the number of a record, -1
+(before the last run that changed something), a time (10m, 16:36, yesterday), a checkpoint's id, a commit or a prefix of
+one, `latest`; TO may be `now`. As with `git diff`, without both it shows what has changed since the last
+checkpoint, and with FROM what has changed since then. `shellkeep checkpoints show SESSION C` shows what one command changed.
 
 On a terminal the patch is coloured (NO_COLOR disables that); otherwise it is plain, in git's format.
 

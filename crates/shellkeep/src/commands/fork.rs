@@ -131,8 +131,9 @@ async fn fork(client: &mut Client, args: &ForkArgs) -> Result<ExitCode, Failure>
     if terminal::is_terminal()
         && let Some(origin) = &session.forked_from
     {
-        let (from, seq, place) = (&origin.session_id, origin.seq, &session.workspace);
-        terminal::notice(&format!("as {from} was after record {seq}, with its files in {place}"));
+        let (from, place) = (&origin.session_id, &session.workspace);
+        let moment = args.at.as_deref().map_or_else(String::new, |at| format!(" at {at}"));
+        terminal::notice(&format!("a copy of {from}{moment}, with its files in {place}"));
     }
     notices
         .iter()

@@ -8,13 +8,14 @@ use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use clap::{Args, Subcommand, ValueHint};
 use http_body_util::BodyExt as _;
 use shellkeep_protocol::{KvBatch, KvChanged, KvEntry, KvList, KvOp, KvOpKind, text};
+use shellkeep_runtime::MAX_KV_VALUE;
 use shellkeep_terminal::words;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The largest value that this command puts: the daemon's `MAX_KV_VALUE`, less what base64 and JSON add.
-const MAX_VALUE: u64 = 40 << 20;
+/// The largest value that this command puts: it is sent as base64 in JSON, and a body has at most [`MAX_KV_VALUE`] bytes.
+const MAX_VALUE: u64 = MAX_KV_VALUE as u64 / 8 * 5;
 /// Keys asked for at a time.
 const PAGE: usize = 1000;
 
@@ -180,7 +181,8 @@ fn local(from: Option<&PathBuf>) -> Result<Vec<u8>, Failure> {
     };
     read.map_err(|error| Failure::client(format!("cannot read {name}: {error}")))?;
     if bytes.len() as u64 > MAX_VALUE {
-        return Err(Failure::client(format!("{name} is larger than 40 MiB, the limit of this command")));
+        let most = words::bytes(MAX_VALUE);
+        return Err(Failure::client(format!("{name} is larger than {most}, the limit of this command")));
     }
     Ok(bytes)
 }

@@ -1,9 +1,9 @@
 //! `shellkeep log`: what was done in a session, one row per command.
 
 use super::files::of_session;
-use super::runs::{self, show};
+use super::runs::{self, Wanted, show};
 use crate::cli::DaemonArgs;
-use crate::client::{self, Client};
+use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Colour, Column};
 use clap::Args;
@@ -111,6 +111,9 @@ struct Rewind {
     /// The run after which that was, if it is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     after_run: Option<String>,
+    /// The run that an undo reverted, if it is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undone: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<String>,
 }
@@ -132,7 +135,8 @@ async fn act(args: LogArgs) -> Result<ExitCode, Failure> {
 
 async fn read(client: &mut Client, args: &LogArgs) -> Result<Log, Failure> {
     let session = &args.session;
-    let list = runs::list(client, session, args.limit.max(1), args.before.clone()).await?;
+    let (limit, before) = (args.limit.max(1), args.before.clone());
+    let list = runs::list(client, Wanted { session: Some(session), status: None, limit, before }).await?;
     // Events before the oldest of them are about other runs.
     let from = list.runs.last().map_or(0, started);
     let until = list.runs.first().map_or(0, |run| run.seq);
@@ -154,6 +158,7 @@ async fn read(client: &mut Client, args: &LogArgs) -> Result<Log, Failure> {
     steps.extend(rewinds.iter().map(|rewind| (rewind.seq, Step::Rewound { to: rewind.rewound_to })));
     log.extend(rewinds.into_iter().filter(|rewind| is_shown(rewind.seq)).map(|mut rewind| {
         rewind.after_run = run_before(&steps, rewind.rewound_to);
+        rewind.undone = undone(&steps, &rewind);
         (rewind.seq, Entry::Rewind(rewind))
     }));
     log.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));
@@ -184,6 +189,14 @@ fn run_before(steps: &BTreeMap<u64, Step>, record: u64) -> Option<String> {
     }
 }
 
+/// The run that an undo reverted: it started with the record after the one that the undo went back to.
+fn undone(steps: &BTreeMap<u64, Step>, rewind: &Rewind) -> Option<String> {
+    let first = RunId::from_seq(rewind.rewound_to + 1);
+    let is_first = |step: &Step| matches!(step, Step::Ran { run_id } if run_id == first.as_str());
+    let is_undo = rewind.step.as_deref() == Some("undo");
+    (is_undo && steps.values().any(is_first)).then(|| first.to_string())
+}
+
 /// Changes of the keyed store in a row are one row, as they are one step for undo.
 fn one_row_for_keys(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
     let mut rows: Vec<Entry> = Vec::new();
@@ -212,7 +225,11 @@ async fn files(
     let (mut found, mut others, mut next) = (HashMap::new(), Vec::new(), Some(after));
     while let Some(after) = next {
         let path = of_session(session, &format!("checkpoints?after={after}&limit={PAGE}"))?;
-        let page: CheckpointList = client.get(&path).await?;
+        let page: CheckpointList = match client.get(&path).await {
+            // History has its runs and events, not its files.
+            Err(ClientError::Refused(refused)) if refused.problem.code == "session_not_found" => break,
+            page => page?,
+        };
         for checkpoint in page.checkpoints {
             let Checkpoint { checkpoint_id, run_id, seq, created_at, cause, added, changed, deleted, .. } = checkpoint;
             let current = page.current.as_deref() == Some(&checkpoint_id);
@@ -260,6 +277,7 @@ async fn rewinds(client: &mut Client, session: &str, after: u64) -> Result<Vec<R
             timestamp: event.timestamp,
             rewound_to: event.data["to"].as_u64().unwrap_or_default(),
             after_run: None,
+            undone: None,
             step: event.data["step"].as_str().map(str::to_owned),
         }));
         next = page.next;
@@ -288,17 +306,14 @@ fn table(log: Log) {
             change.files.as_ref().map_or_else(String::new, changes).into(),
             Cell::coloured(in_words(change), Some(Colour::Cyan)),
         ],
-        Entry::Rewind(rewind) => {
-            let what = rewind.step.as_deref().unwrap_or("rewind");
-            [
-                format!("#{}", rewind.seq).into(),
-                Cell::time(&rewind.timestamp),
-                Cell::from(String::new()),
-                Cell::from(String::new()),
-                Cell::from(String::new()),
-                Cell::coloured(format!("({what} to {})", moment(rewind)), Some(Colour::Cyan)),
-            ]
-        }
+        Entry::Rewind(rewind) => [
+            format!("#{}", rewind.seq).into(),
+            Cell::time(&rewind.timestamp),
+            Cell::from(String::new()),
+            Cell::from(String::new()),
+            Cell::from(String::new()),
+            Cell::coloured(rewound(rewind), Some(Colour::Cyan)),
+        ],
     });
     let columns = [
         Column::word("run"),
@@ -324,10 +339,12 @@ fn in_words(change: &Change) -> String {
     }
 }
 
-fn moment(rewind: &Rewind) -> String {
-    match &rewind.after_run {
-        Some(run_id) => format!("after {run_id}"),
-        None => format!("record {}", rewind.rewound_to),
+fn rewound(rewind: &Rewind) -> String {
+    let what = rewind.step.as_deref().unwrap_or("rewind");
+    match (&rewind.undone, &rewind.after_run) {
+        (Some(run_id), _) => format!("({what} of {run_id})"),
+        (None, Some(run_id)) => format!("({what} to after {run_id})"),
+        (None, None) => format!("({what} to record {})", rewind.rewound_to),
     }
 }
 

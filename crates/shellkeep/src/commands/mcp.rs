@@ -6,10 +6,11 @@ use crate::client::pipe::{self, Pipe};
 use crate::client::session::similar_exists;
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
+use crate::terminal;
 use clap::{Args, ValueEnum};
 use shellkeep_protocol::{CreateSessionRequest, STDIO_PROTOCOL, Session};
 use shellkeep_session::SessionId;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal as _, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,18 +52,40 @@ enum ToolsetName {
     /// run_command, start_service, stop_service, list_services, read_output, send_input, signal, list_checkpoints, diff,
     /// rewind
     Default,
+    /// The same with run_command{tty}, read_screen and send_keys, for programs such as editors
+    Terminal,
     /// The classic bash{command, restart}
     Bash,
 }
 
 pub fn execute(args: McpArgs) -> Result<ExitCode, Failure> {
     let pipe = client::block_on(open(&args))?;
+    if io::stdin().is_terminal() && io::stderr().is_terminal() {
+        introduce(&args);
+    }
     pump(pipe)
+}
+
+/// Tells a person who started this by hand what it is for.
+fn introduce(args: &McpArgs) {
+    let session = args.session.as_ref().map(|session| format!(" -s {session}")).unwrap_or_default();
+    let (tools, toolset) = match args.toolset {
+        ToolsetName::Default => ("run_command, read_output, start_service and others", ""),
+        ToolsetName::Terminal => ("run_command, read_screen, send_keys and others", " --toolset terminal"),
+        ToolsetName::Bash => ("bash", " --toolset bash"),
+    };
+    terminal::notice(&format!(
+        "this is an MCP server with the tools {tools}; it waits for a client on stdin. Ctrl-D ends it. To add it to a \
+            client:\n  claude mcp add shellkeep -- shellkeep mcp{session}{toolset}{}\nFor other clients see docs/mcp.md, \
+            or put this command into their settings",
+        args.daemon.as_flags()
+    ));
 }
 
 async fn open(args: &McpArgs) -> Result<Pipe, Failure> {
     let mut query = vec![match args.toolset {
         ToolsetName::Default => "toolset=default".to_owned(),
+        ToolsetName::Terminal => "toolset=terminal".to_owned(),
         ToolsetName::Bash => "toolset=bash".to_owned(),
     }];
     if let Some(session) = &args.session {

@@ -31,13 +31,13 @@ Exit codes: 0 done, 1 not done (no such node, sessions left at the timeout, no d
 pub struct NodesArgs {
     #[command(subcommand)]
     action: Action,
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
     table: TableArgs,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 /// What to do with nodes.

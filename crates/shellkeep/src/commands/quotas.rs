@@ -33,11 +33,11 @@ Exit codes: 0 done, 1 not done (not the host, no daemon), 2 wrong usage."
 pub struct QuotasArgs {
     #[command(subcommand)]
     action: Option<Action>,
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 /// What to do with quotas.

@@ -20,11 +20,11 @@ changes nothing. SIGHUP does the same.
 
 Exit codes: 0 done, 1 the configuration is invalid or no daemon is running, 2 wrong usage.")]
 pub struct ReloadArgs {
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 pub fn execute(args: ReloadArgs) -> Result<ExitCode, Failure> {

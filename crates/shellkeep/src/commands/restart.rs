@@ -24,11 +24,11 @@ pub struct RestartArgs {
     /// Do not wait for running commands
     #[arg(long)]
     now: bool,
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 pub fn execute(args: RestartArgs) -> Result<ExitCode, Failure> {

@@ -6,7 +6,7 @@ use crate::cli::{self, DaemonArgs};
 use crate::client::session::NewSession;
 use crate::client::{self, Client, events::Event};
 use crate::failure::{Failure, NO_READER, RUN_FAILED};
-use crate::passthrough::{End, Shown, our_size};
+use crate::passthrough::{End, Role, Shown, our_size};
 use crate::terminal;
 use clap::{Args, ValueHint};
 use serde::de::DeserializeOwned;
@@ -88,11 +88,11 @@ pub struct RunArgs {
     json: bool,
     #[command(flatten)]
     new: NewSession,
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// The command; several words are joined by spaces. Options of `run` come before it
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 pub fn execute(args: RunArgs) -> Result<ExitCode, Failure> {
@@ -109,6 +109,7 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
         endpoint: client.endpoint().clone(),
         session: args.session.clone(),
         request_id: request.request_id.clone().unwrap_or_default(),
+        hold: None,
     };
     if args.no_wait || args.json {
         let run = client.in_session(&args.session, &args.new, async |client| client.post(&path, &request).await);
@@ -156,9 +157,10 @@ async fn on_terminal(args: &RunArgs, mut client: Client, turn: &Turn, request: &
     let ask = async |client: &mut Client| client.post_events(&path, request).await;
     let asked = client.in_session(&args.session, &args.new, ask);
     let Some(Answered { answer: events, .. }) = turn.wait(asked).await? else { return Ok(INTERRUPTED) };
-    let shown = Shown { endpoint: &turn.endpoint, session: &args.session, modes: &modes };
+    let shown =
+        Shown { endpoint: &turn.endpoint, session: &args.session, modes: &modes, role: Role::Drives { hold: None } };
     match shown.drive(events).await? {
-        End::Result(result) => finished(args, &result),
+        End::Result { result, .. } => finished(args, &result),
         End::Signalled(number) => Ok(128 + number),
         End::Broken { .. } => Err(Failure::client("the daemon is gone; the command's outcome is unknown")),
         End::Left { run_id } => {

@@ -1,25 +1,22 @@
-//! `shellkeep runs`: the commands that ran in a session, and control of those that still run.
+//! `shellkeep runs`: the commands that ran, and control of those that still run.
 
 mod control;
+mod list;
 mod output;
 pub mod show;
 mod wait;
 mod which;
 
-use super::files::of_session;
+pub use list::{Wanted, list};
+
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand};
-use shellkeep_protocol::{RunDetail, RunList};
+use shellkeep_protocol::RunDetail;
 use std::process::ExitCode;
 use which::RunArgs;
-
-/// Runs asked for at a time.
-const PAGE: usize = 1000;
-/// How many runs are listed by default.
-const LISTED: usize = 20;
 
 /// Arguments of `runs`.
 #[derive(Debug, Args)]
@@ -27,7 +24,8 @@ const LISTED: usize = 20;
     after_help = "A run is one command in one session. `shellkeep run --no-wait` prints its id; a command that moved to the background at its timeout keeps it.
 
 Examples:
-  shellkeep runs ls demo
+  shellkeep runs ls
+  shellkeep runs ls demo --failed
   id=$(shellkeep run -s demo --no-wait -- 'make all')
   shellkeep runs output demo $id -f
   shellkeep runs wait demo $id
@@ -48,27 +46,8 @@ pub struct RunsArgs {
 /// What to do with runs.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the runs of a session, newest first
-    #[command(after_help = "Examples:
-  shellkeep runs ls demo
-  shellkeep runs ls demo --limit 1000 --before r5000
-  shellkeep runs ls demo --json | jq -r '.runs[] | select(.exit_code != 0) | .run_id'
-
-See also `shellkeep log`, which shows the files that each command changed.")]
-    Ls {
-        /// The session
-        #[arg(value_name = "SESSION", required_unless_present = "named")]
-        session: Option<String>,
-        /// The session
-        #[arg(short = 's', long = "session", value_name = "NAME", conflicts_with = "session")]
-        named: Option<String>,
-        /// Maximum number to list
-        #[arg(long, value_name = "N", default_value_t = LISTED)]
-        limit: usize,
-        /// Only runs that started before this one
-        #[arg(long, value_name = "RUN")]
-        before: Option<String>,
-    },
+    /// List runs, newest first: of a session, or of all sessions
+    Ls(list::ListArgs),
     /// Show one run: its command, how it ended, how much it wrote
     #[command(after_help = "Example:\n  shellkeep runs show demo r12")]
     Show {
@@ -92,17 +71,7 @@ pub fn execute(args: RunsArgs) -> Result<ExitCode, Failure> {
 async fn act(args: RunsArgs) -> Result<ExitCode, Failure> {
     let RunsArgs { action, json, daemon } = args;
     match action {
-        Action::Ls { session, named, limit, before } => {
-            let session = session.or(named).unwrap_or_default();
-            let mut client = Client::open(&daemon).await?;
-            let list = list(&mut client, &session, limit, before).await?;
-            if json {
-                terminal::json(&list)?
-            } else {
-                show::table(list)
-            }
-            Ok(ExitCode::SUCCESS)
-        }
+        Action::Ls(args) => list::show(&daemon, args, json).await,
         Action::Show { run } => {
             let path = run.path()?;
             let detail: RunDetail = Client::open(&daemon).await?.get(&format!("{path}?max_output=0")).await?;
@@ -117,25 +86,5 @@ async fn act(args: RunsArgs) -> Result<ExitCode, Failure> {
         Action::Output(args) => output::output(&daemon, args, json).await,
         Action::Input(args) => control::input(&daemon, args, json).await,
         Action::Signal(args) => control::signal(&daemon, args, json).await,
-    }
-}
-
-/// The newest runs of a session, in as many pages as they take.
-pub async fn list(
-    client: &mut Client,
-    session: &str,
-    limit: usize,
-    before: Option<String>,
-) -> Result<RunList, Failure> {
-    let mut list = RunList { runs: Vec::new(), next: before };
-    loop {
-        let count = PAGE.min(limit - list.runs.len());
-        let before = list.next.as_deref().map(|run| format!("&before={}", client::escaped(run))).unwrap_or_default();
-        let page: RunList = client.get(&of_session(session, &format!("runs?limit={count}{before}"))?).await?;
-        list.runs.extend(page.runs);
-        list.next = page.next;
-        if list.next.is_none() || list.runs.len() >= limit {
-            return Ok(list);
-        }
     }
 }

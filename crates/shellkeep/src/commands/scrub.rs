@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::terminal;
 use clap::Args;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use shellkeep_protocol::{ScrubReport, ScrubRequest};
+use shellkeep_protocol::{NotReached, ScrubReport, ScrubRequest};
 use shellkeep_session::SessionId;
 use shellkeep_terminal::words;
 use std::io::{self, IsTerminal as _, Read as _};
@@ -18,7 +18,8 @@ use std::process::ExitCode;
 #[command(
     after_help = "The secret is replaced by *** in all recorded events, in output files, and in the session's state; its shell is
 dropped. Checkpoints that contain it are deleted. The rest still verifies: `shellkeep verify` knows what was masked.
-Not changed: forks, which are separate sessions, earlier exports, and the files in the session's workspace.
+Not changed: forks, which are separate sessions, earlier exports, the files in the session's workspace, backups and logs
+of a history database, and history that went to a broker: its messages, and the database they are written to.
 
 Examples:
   printf %s \"$TOKEN\" | shellkeep scrub demo --secret-stdin
@@ -54,12 +55,19 @@ pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
     if args.json {
         terminal::json(&report)?;
     } else {
-        let ScrubReport { seq, seqs, files, checkpoints } = &report;
+        let ScrubReport { seq, seqs, files, checkpoints, not_reached } = &report;
         let [events, files] = [(seqs.len(), "event"), (files.len(), "file")].map(|(n, what)| words::counted(n, what));
         terminal::line(format!("masked in {events} and {files}; recorded as event {seq}"));
         if !checkpoints.is_empty() {
             terminal::line(format!("{} with it deleted", words::counted(checkpoints.len(), "checkpoint")));
             terminal::notice("a file in the workspace that still contains it will be in the next checkpoint again");
+        }
+        for copy in not_reached {
+            terminal::notice(match copy {
+                NotReached::HistoryLogs => "not masked: backups and logs of the history database",
+                NotReached::BrokerMessages => "not masked: messages in the queue of the history broker",
+                NotReached::ConsumerDatabase => "not masked: the database that `shellkeep history consume` writes to",
+            });
         }
     }
     Ok(ExitCode::SUCCESS)

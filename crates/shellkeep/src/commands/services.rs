@@ -30,11 +30,11 @@ Exit codes: 0 done, 1 not done (no such service, over quota, no daemon; `start`:
 pub struct ServicesArgs {
     #[command(subcommand)]
     action: Action,
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 /// What to do with services.

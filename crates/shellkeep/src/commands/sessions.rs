@@ -29,13 +29,13 @@ Exit codes: 0 done, 1 not done (no such session, no daemon), 2 wrong usage.")]
 pub struct SessionsArgs {
     #[command(subcommand)]
     action: Action,
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
     table: TableArgs,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 /// What to do with sessions.
@@ -94,7 +94,7 @@ Example:\n  shellkeep sessions rm one two three"
     Sandbox {
         /// The session
         id: String,
-        /// The tighter sandbox: fence
+        /// The tighter sandbox: fence or room
         #[arg(value_parser = crate::cli::sandbox)]
         sandbox: Option<SandboxName>,
     },

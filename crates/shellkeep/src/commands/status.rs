@@ -27,11 +27,11 @@ const DRAINING: u8 = 5;
 Exit codes: 0 ready, 1 the daemon did not respond, 2 wrong usage, 3 no daemon is running, 4 degraded,
 5 the node is being drained.")]
 pub struct StatusArgs {
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 pub fn execute(args: StatusArgs) -> Result<ExitCode, Failure> {

@@ -25,11 +25,11 @@ pub struct StopArgs {
     /// Do not wait for running commands
     #[arg(long)]
     now: bool,
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 pub fn execute(args: StopArgs) -> Result<ExitCode, Failure> {

@@ -30,13 +30,13 @@ Exit codes: 0 done, 1 not done (no such token, not the host, no daemon), 2 wrong
 pub struct TokensArgs {
     #[command(subcommand)]
     action: Action,
-    #[command(flatten)]
-    daemon: DaemonArgs,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
     table: TableArgs,
+    #[command(flatten)]
+    daemon: DaemonArgs,
 }
 
 /// What to do with tokens.

@@ -123,10 +123,14 @@ fn known_here(path: &Path, daemon: &DaemonArgs) -> Vec<PublicKey> {
 
 /// The daemon knows its own key, but the caller may expect another one.
 fn signed_by(mut verdict: wire::Verdict, keys: &[PublicKey]) -> wire::Verdict {
+    if keys.is_empty() {
+        return verdict;
+    }
     let is_named = |key: &str| keys.iter().any(|named| named.to_string() == key);
-    if let Some(signed) = verdict.signed.as_ref().filter(|signed| !keys.is_empty() && !is_named(&signed.key)) {
+    verdict.key_is_known = verdict.signed.as_ref().is_some_and(|signed| is_named(&signed.key));
+    if let Some(signed) = verdict.signed.as_ref().filter(|signed| !is_named(&signed.key)) {
         let reason = format!("it is signed by {}, which is not the expected key", signed.key);
-        (verdict.intact, verdict.key_is_known) = (false, false);
+        verdict.intact = false;
         verdict.bad = Some(wire::Bad { file: "heads.jsonl".to_owned(), line: 0, seq: None, reason });
     }
     verdict

@@ -1,5 +1,6 @@
 //! The settings of a node among others, and what the URL of a shared store means.
 
+use super::values::Durability;
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +63,16 @@ pub(super) fn blobs(url: &str, store: &str) -> Result<Option<PathBuf>, Failure> 
     Ok(Some(PathBuf::from(directory)))
 }
 
+/// Refuses a promise that needs other nodes where there are none.
+pub(super) fn durability(durability: Durability, store: &str) -> Result<(), Failure> {
+    if durability == Durability::Node && !shellkeep_shared::is_shared(store) {
+        let message = "durability is 'node', which needs a store that nodes share; use --store redis://HOST:PORT, or set \
+                       durability to 'process' or 'power'";
+        return Err(Failure::start(message));
+    }
+    Ok(())
+}
+
 /// A store's URL without its password.
 pub(super) fn without_login(url: &str) -> String {
     match url.split_once("://") {
@@ -83,6 +94,15 @@ pub(super) fn host_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_survives_its_node_only_where_nodes_share_a_store() {
+        for durability in [Durability::Process, Durability::Power, Durability::Node] {
+            assert!(super::durability(durability, "redis://h:1").is_ok());
+            let alone = super::durability(durability, "sqlite:///d/shellkeep.db");
+            assert_eq!(alone.is_err(), durability == Durability::Node);
+        }
+    }
 
     #[test]
     fn names_and_urls_are_checked_and_passwords_are_not_shown() {

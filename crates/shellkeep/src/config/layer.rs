@@ -3,11 +3,11 @@
 use super::checkpoints::layer::{self as checkpoints, CheckpointLayer};
 use super::record::layer::{self as record, RecordLayer};
 use super::setting::{Environment, parsed};
-use super::values::{Cages, Durability, LogFormat, OnStop, Span, WhenAlone};
+use super::values::{ByAgent, Cages, Durability, LogFormat, OnStop, Span, WhenAlone};
 use crate::failure::Failure;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
-use shellkeep_session::{QuotaName, Sandbox};
+use shellkeep_session::{AllowedHost, Network, QuotaName, Sandbox};
 use std::path::{Path, PathBuf};
 
 /// One layer of settings. The fields have the same names in the file, and with `SHELLKEEP_` in the environment.
@@ -24,7 +24,7 @@ pub struct Layer {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub data: Option<PathBuf>,
     /// Store sessions here: sqlite://PATH, file://DIR, memory://, or share them with other nodes: redis://HOST:PORT/DB,
-    /// redis+sentinel://HOST:PORT,HOST:PORT/NAME [default: sqlite://DATA/shellkeep.db]
+    /// rediss:// for TLS, redis+sentinel://HOST:PORT,HOST:PORT/NAME, postgres://USER@HOST:PORT/DATABASE [default: sqlite://DATA/shellkeep.db]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
     /// The name of this node among those that share a store [default: the host name]
@@ -43,9 +43,24 @@ pub struct Layer {
     #[arg(long, value_name = "URL")]
     pub blobs: Option<String>,
     /// Write what agents do to a database as well: postgres://USER:PASSWORD@HOST:PORT/DATABASE or
-    /// mysql://USER:PASSWORD@HOST:PORT/DATABASE
+    /// mysql://USER:PASSWORD@HOST:PORT/DATABASE; or to a broker, amqp://USER:PASSWORD@HOST:PORT/VHOST, for `shellkeep
+    /// history consume`
     #[arg(long, value_name = "URL")]
     pub history: Option<String>,
+    /// Bytes of the journal that are kept while the history database or broker is away; beyond that history loses the
+    /// oldest [default: 2147483648]
+    #[arg(long, value_name = "BYTES")]
+    pub history_behind_bytes: Option<u64>,
+    /// Remove records from the history database when they are this old, as in 90d; `never` [default: never]
+    #[arg(long, value_name = "TIME")]
+    pub history_keep: Option<Span>,
+    /// The same for the sessions of some agents instead: AGENT=TIME, separated by commas
+    #[arg(long, value_name = "AGENTS")]
+    pub history_keep_agents: Option<ByAgent>,
+    /// Remove a deleted session from the history database after this long; until then its agent cannot remove it; `never`
+    /// keeps it as long as others [default: never]
+    #[arg(long, value_name = "TIME")]
+    pub history_keep_deleted: Option<Span>,
     /// Maximum number of live shells; beyond it, idle ones are dropped [default: 200]
     #[arg(long, value_name = "N")]
     pub max_shells: Option<usize>,
@@ -83,6 +98,18 @@ pub struct Layer {
     /// Bytes of the values in a session's keyed store [default: 1073741824]
     #[arg(long, value_name = "BYTES")]
     pub kv_bytes_per_session: Option<u64>,
+    /// Maximum number of processes of one agent [default: 500]
+    #[arg(long, value_name = "N")]
+    pub processes_per_agent: Option<u64>,
+    /// Bytes of memory of all processes of one agent, at most three quarters of the machine's [default: 68719476736]
+    #[arg(long, value_name = "BYTES")]
+    pub memory_bytes_per_agent: Option<u64>,
+    /// Maximum number of sessions that an agent may create [default: 10000]
+    #[arg(long, value_name = "N")]
+    pub sessions_per_agent: Option<u64>,
+    /// Maximum number of files and directories of a session [default: 1000000]
+    #[arg(long, value_name = "N")]
+    pub files_per_session: Option<u64>,
     /// Stop a service after this long without output, connections or work, as in 2h; `never` [default: 2h]
     #[arg(long, value_name = "TIME")]
     pub idle_services: Option<Span>,
@@ -105,10 +132,20 @@ pub struct Layer {
     /// [default: auto]
     #[arg(long, value_name = "HOW")]
     pub cages: Option<Cages>,
-    /// How far sessions are confined at least: `none`, or `fence` (read the system, write to their own directories, reach no
-    /// other process) [default: none]
+    /// How far sessions are confined at least: `none`, `fence` (read the system, write to their own directories, reach no
+    /// other process), or `room` (also a root directory, processes and a network of their own) [default: none]
     #[arg(long, value_name = "SANDBOX")]
     pub sandbox: Option<Sandbox>,
+    /// How far sessions of agents with tokens are confined at least: `none`, `fence` or `room` [default: fence]
+    #[arg(long, value_name = "SANDBOX")]
+    pub sandbox_agents: Option<Sandbox>,
+    /// The network of sessions in rooms: `none` (only their own loopback) or `full` (that of the machine) [default: none]
+    #[arg(long, value_name = "NETWORK")]
+    pub sandbox_network: Option<Network>,
+    /// Hosts that sessions in rooms with the network `none` may connect to, separated by commas: NAME:PORT, *.NAME:PORT, or
+    /// NAME:PORT=ADDRESS for one in a private network
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+    pub sandbox_hosts: Option<Vec<AllowedHost>>,
     /// Directories and files that confined sessions may read in addition to the system, separated by commas
     #[arg(long, value_name = "PATHS", value_delimiter = ',', value_hint = ValueHint::AnyPath)]
     pub sandbox_read: Option<Vec<PathBuf>>,
@@ -128,7 +165,7 @@ pub struct Layer {
     /// Whether MCP offers list_checkpoints, diff and rewind [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub mcp_undo: Option<bool>,
-    /// What an answered command survives [default: process]
+    /// What an answered command survives [default: node with a shared store, process otherwise]
     #[arg(long, value_name = "WHAT")]
     pub durability: Option<Durability>,
     /// What is logged, as in `warn` or `warn,shellkeep=debug` [default: warn,rmcp=error,shellkeep=info]
@@ -175,6 +212,10 @@ impl Layer {
             QuotaName::DiskBytesPerSession => self.disk_bytes_per_session,
             QuotaName::ServiceLogBytes => self.service_log_bytes,
             QuotaName::KvBytesPerSession => self.kv_bytes_per_session,
+            QuotaName::ProcessesPerAgent => self.processes_per_agent,
+            QuotaName::MemoryBytesPerAgent => self.memory_bytes_per_agent,
+            QuotaName::SessionsPerAgent => self.sessions_per_agent,
+            QuotaName::FilesPerSession => self.files_per_session,
         }
     }
 }
@@ -192,6 +233,10 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         cluster_secret_file: env("SHELLKEEP_CLUSTER_SECRET_FILE").map(PathBuf::from),
         blobs: env("SHELLKEEP_BLOBS"),
         history: env("SHELLKEEP_HISTORY"),
+        history_behind_bytes: parsed(env, "SHELLKEEP_HISTORY_BEHIND_BYTES")?,
+        history_keep: parsed(env, "SHELLKEEP_HISTORY_KEEP")?,
+        history_keep_agents: parsed(env, "SHELLKEEP_HISTORY_KEEP_AGENTS")?,
+        history_keep_deleted: parsed(env, "SHELLKEEP_HISTORY_KEEP_DELETED")?,
         max_shells: parsed(env, "SHELLKEEP_MAX_SHELLS")?,
         spare_shells: parsed(env, "SHELLKEEP_SPARE_SHELLS")?,
         fork_shells: parsed(env, "SHELLKEEP_FORK_SHELLS")?,
@@ -204,6 +249,10 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         disk_bytes_per_session: parsed(env, "SHELLKEEP_DISK_BYTES_PER_SESSION")?,
         service_log_bytes: parsed(env, "SHELLKEEP_SERVICE_LOG_BYTES")?,
         kv_bytes_per_session: parsed(env, "SHELLKEEP_KV_BYTES_PER_SESSION")?,
+        processes_per_agent: parsed(env, "SHELLKEEP_PROCESSES_PER_AGENT")?,
+        memory_bytes_per_agent: parsed(env, "SHELLKEEP_MEMORY_BYTES_PER_AGENT")?,
+        sessions_per_agent: parsed(env, "SHELLKEEP_SESSIONS_PER_AGENT")?,
+        files_per_session: parsed(env, "SHELLKEEP_FILES_PER_SESSION")?,
         idle_services: parsed(env, "SHELLKEEP_IDLE_SERVICES")?,
         services_on_stop: parsed(env, "SHELLKEEP_SERVICES_ON_STOP")?,
         queue_length: parsed(env, "SHELLKEEP_QUEUE_LENGTH")?,
@@ -212,6 +261,9 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         reclaim_bytes: parsed(env, "SHELLKEEP_RECLAIM_BYTES")?,
         cages: parsed(env, "SHELLKEEP_CAGES")?,
         sandbox: parsed(env, "SHELLKEEP_SANDBOX")?,
+        sandbox_agents: parsed(env, "SHELLKEEP_SANDBOX_AGENTS")?,
+        sandbox_network: parsed(env, "SHELLKEEP_SANDBOX_NETWORK")?,
+        sandbox_hosts: hosts(env, "SHELLKEEP_SANDBOX_HOSTS")?,
         sandbox_read: paths(env, "SHELLKEEP_SANDBOX_READ"),
         sandbox_write: paths(env, "SHELLKEEP_SANDBOX_WRITE"),
         env_pass: env("SHELLKEEP_ENV_PASS").map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()),
@@ -230,6 +282,12 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         checkpoints: checkpoints::from_environment(env)?,
     }
     .absolute(None))
+}
+
+/// Hosts that are separated by commas.
+fn hosts(env: Environment, name: &str) -> Result<Option<Vec<AllowedHost>>, Failure> {
+    let read = |text: String| text.split(',').map(|host| host.parse()).collect::<Result<Vec<AllowedHost>, String>>();
+    env(name).map(read).transpose().map_err(|reason| Failure::start(format!("{name}: {reason}")))
 }
 
 /// Paths that are separated by commas.
@@ -291,8 +349,62 @@ fn usual_file(env: Environment) -> Option<PathBuf> {
 /// A TOML error on one line, with the number of the line it is about.
 fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', " ");
-    match error.span() {
-        Some(span) => format!("line {}: {message}", text[..span.start].lines().count().max(1)),
-        None => message,
+    let Some(span) = error.span() else { return message };
+    let message = unknown_setting(text, &text[span.clone()]).unwrap_or(message);
+    format!("line {}: {message}", text[..span.start].matches('\n').count() + 1)
+}
+
+/// The most letters in which a wrong name differs from the one that was meant.
+const MOST_WRONG: usize = 3;
+
+/// What is wrong with a key that was not accepted, if that is its name.
+fn unknown_setting(text: &str, key: &str) -> Option<String> {
+    let (table, known): (toml::Table, _) = (text.parse().ok()?, flags());
+    let given = table.iter().flat_map(|(name, value)| match value.as_table() {
+        Some(part) => part.keys().map(|key| format!("{name}.{key}")).collect(),
+        None => vec![name.clone()],
+    });
+    let mut unknown = given.filter(|name| !known.contains(name));
+    let name = unknown.find(|name| name.split('.').any(|part| part == key))?;
+    let rated = known.iter().map(|other| (strsim::osa_distance(&name, other), other));
+    let meant = rated.filter(|(wrong, _)| *wrong <= MOST_WRONG).min();
+    let meant = meant.map_or_else(String::new, |(_, other)| format!("did you mean `{other}`? "));
+    Some(format!("unknown setting `{name}`; {meant}`shellkeep config --help` lists all settings"))
+}
+
+/// The settings that have a flag, by their names in a file; those of a part are in a table of its name.
+fn flags() -> Vec<String> {
+    let flags = Layer::augment_args(clap::Command::new("settings"));
+    let name = |flag: &str| {
+        let part = ["record", "checkpoints"].into_iter().find_map(|part| {
+            let rest = flag.strip_prefix(part)?.strip_prefix('-')?;
+            Some(format!("{part}.{rest}"))
+        });
+        part.unwrap_or_else(|| flag.to_owned()).replace('-', "_")
+    };
+    flags.get_arguments().filter_map(|argument| argument.get_long().map(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_setting_gets_a_suggestion() {
+        let all = "`shellkeep config --help` lists all settings";
+        for (text, wrong, meant) in [
+            ("max_shels = 5", "line 1: unknown setting `max_shels`", Some("max_shells")),
+            (
+                "\n[record]\nsegmnt_bytes = 5",
+                "line 3: unknown setting `record.segmnt_bytes`",
+                Some("record.segment_bytes"),
+            ),
+            ("[recrd]\nrules = \"x\"", "line 1: unknown setting `recrd.rules`", Some("record.rules")),
+            ("node = \"a\"\nfoo_bar_baz = 1", "line 2: unknown setting `foo_bar_baz`", None),
+        ] {
+            let error = toml::from_str::<Layer>(text).unwrap_err();
+            let meant = meant.map_or_else(String::new, |meant| format!("did you mean `{meant}`? "));
+            assert_eq!(one_line(&error, text), format!("{wrong}; {meant}{all}"));
+        }
     }
 }

@@ -5,6 +5,16 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+/// Variables that may hold secrets. They are read before the daemon starts, then removed.
+pub const SECRET_VARIABLES: [&str; 6] = [
+    "SHELLKEEP_TOKEN",
+    "SHELLKEEP_RECORD_SECRETS",
+    "SHELLKEEP_STORE",
+    "SHELLKEEP_CLUSTER_SECRET",
+    "SHELLKEEP_HISTORY",
+    "SHELLKEEP_HISTORY_INTO",
+];
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetBy {
@@ -36,6 +46,13 @@ pub struct Setting<T> {
     pub value: T,
     /// Where it was set.
     pub source: SetBy,
+}
+
+impl<T: Copy> Setting<T> {
+    /// The value, if it is not the default.
+    pub fn set(&self) -> Option<T> {
+        (self.source != SetBy::Default).then_some(self.value)
+    }
 }
 
 /// A setting as it is shown.

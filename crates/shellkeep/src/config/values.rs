@@ -3,6 +3,7 @@
 
 use clap::ValueEnum;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,6 +16,8 @@ pub enum Durability {
     Process,
     /// The loss of power.
     Power,
+    /// The loss of its node, where nodes share a store.
+    Node,
 }
 
 impl FromStr for Durability {
@@ -24,7 +27,8 @@ impl FromStr for Durability {
         match text {
             "process" => Ok(Self::Process),
             "power" => Ok(Self::Power),
-            _ => Err("it is `process` or `power`"),
+            "node" => Ok(Self::Node),
+            _ => Err("it is `process`, `power` or `node`"),
         }
     }
 }
@@ -34,6 +38,7 @@ impl fmt::Display for Durability {
         f.write_str(match self {
             Self::Process => "process",
             Self::Power => "power",
+            Self::Node => "node",
         })
     }
 }
@@ -150,9 +155,56 @@ impl fmt::Display for Span {
     }
 }
 
+/// A duration for each of some agents, as in `ci=7d,law=never`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ByAgent(pub BTreeMap<String, Span>);
+
+impl FromStr for ByAgent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let one = |part: &str| {
+            let (agent, span) =
+                part.split_once('=').filter(|(agent, _)| !agent.trim().is_empty()).ok_or_else(|| {
+                    format!(
+                        "'{part}' is not an agent with a duration; use AGENT=TIME, as in ci=7d, separated by commas"
+                    )
+                })?;
+            Ok((agent.trim().to_owned(), span.trim().parse()?))
+        };
+        text.split(',').filter(|part| !part.trim().is_empty()).map(one).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl TryFrom<String> for ByAgent {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for ByAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<String> = self.0.iter().map(|(agent, span)| format!("{agent}={span}")).collect();
+        f.write_str(&parts.join(","))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_by_agent_are_written_as_they_are_read() {
+        for (text, shown) in [("", ""), ("ci=7d", "ci=7d"), ("law = never , ci=7d,", "ci=7d,law=never")] {
+            assert_eq!(text.parse::<ByAgent>().unwrap().to_string(), shown);
+        }
+        for wrong in ["ci", "=7d", "ci=7", "ci=7d;law=never"] {
+            assert!(wrong.parse::<ByAgent>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_span_is_written_as_it_is_read() {

@@ -1,7 +1,8 @@
 //! The daemon as its doors see it: the settings in effect, reading them again, and the order to stop.
 
 use super::log::LogFilter;
-use crate::config::{Settings, Shown, Sources};
+use crate::config::{HistoryLimits, Settings, Shown, Sources};
+use shellkeep_history::Keeper;
 use shellkeep_protocol::{ChangedSetting, Reloaded, SettingInForce, SettingsInForce};
 use shellkeep_server::{Control, DaemonFacts, Reloading, StopOrder};
 use shellkeep_session::QuotaName;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Settings that take effect without a restart, in addition to the quotas. Clients read `project_workspace` themselves.
-const LIVE: [&str; 3] = ["log", "stop_grace", "project_workspace"];
+const LIVE: [&str; 6] =
+    ["log", "stop_grace", "project_workspace", "history_keep", "history_keep_agents", "history_keep_deleted"];
 
 /// The running daemon.
 pub(super) struct Running {
@@ -19,13 +21,22 @@ pub(super) struct Running {
     /// What is in effect.
     settings: Mutex<Settings>,
     log: LogFilter,
+    /// Where history is kept, if it is.
+    keeper: Option<Keeper>,
     orders: watch::Sender<Option<StopOrder>>,
 }
 
 impl Running {
     /// A daemon that runs with these settings.
-    pub(super) fn new(facts: DaemonFacts, sources: Sources, settings: Settings, log: LogFilter) -> Self {
-        Self { facts, sources, settings: Mutex::new(settings), log, orders: watch::Sender::new(None) }
+    pub(super) fn new(
+        facts: DaemonFacts,
+        sources: Sources,
+        settings: Settings,
+        log: LogFilter,
+        keeper: Option<Keeper>,
+    ) -> Self {
+        let (settings, orders) = (Mutex::new(settings), watch::Sender::new(None));
+        Self { facts, sources, settings, log, keeper, orders }
     }
 
     /// Where orders to stop arrive.
@@ -68,6 +79,12 @@ impl Control for Running {
         current.stop_grace = read.stop_grace;
         current.project_workspace = read.project_workspace;
         current.quotas = read.quotas;
+        // The journal was opened with it.
+        let behind_bytes = current.history_limits.behind_bytes.clone();
+        current.history_limits = HistoryLimits { behind_bytes, ..read.history_limits };
+        if let Some(keeper) = &self.keeper {
+            keeper.set(current.history_limits.retention());
+        }
         let quotas = current.quotas();
         for ChangedSetting { name, from, to } in &report.changed {
             tracing::info!(name, from, to, "reloaded");

@@ -31,14 +31,19 @@ impl Editor {
         Ok(Self { lines })
     }
 
-    /// Reads a line on a thread that may wait, and gives the editor back.
-    pub async fn read(mut self, prompt: String) -> io::Result<(Self, Entered)> {
+    /// Remembers a line that was entered elsewhere, for the up arrow.
+    pub fn remember(&mut self, line: &str) {
+        // A full history is no reason to lose a line.
+        let _ = self.lines.add_history_entry(line);
+    }
+
+    /// Reads a line that begins with `begun`, on a thread that may wait, and gives the editor back.
+    pub async fn read(mut self, prompt: String, begun: String) -> io::Result<(Self, Entered)> {
         let mut signals = Signals::listen()?;
         let reading = tokio::task::spawn_blocking(move || {
-            let read = self.lines.readline(&prompt);
+            let read = self.lines.readline_with_initial(&prompt, (&begun, ""));
             if let Ok(line) = &read {
-                // A full history is no reason to lose a line.
-                let _ = self.lines.add_history_entry(line.as_str());
+                self.remember(line);
             }
             (self, read)
         });

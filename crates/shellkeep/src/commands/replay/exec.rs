@@ -6,6 +6,7 @@ mod outputs;
 mod report;
 mod stage;
 mod steps;
+mod typed;
 
 use super::source::Events;
 use super::target::Target;
@@ -28,6 +29,7 @@ use stage::{Snapshot, Stage};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use steps::{Plan, ReplayAction};
+use typed::Typed;
 
 /// A command may take this many times its recorded duration.
 const PATIENCE: f64 = 10.0;
@@ -79,6 +81,7 @@ async fn replay(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
         stage: &stage,
         even: &even,
         not_compared: Vec::new(),
+        not_run: 0,
         moments: Vec::new(),
     };
     let outcome = tokio::select! {
@@ -121,6 +124,15 @@ struct Found {
     not_compared: Vec<String>,
 }
 
+/// What a command's output consists of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// What it printed.
+    Output,
+    /// What it printed and what was typed, which the terminal echoes whenever it arrives.
+    Terminal,
+}
+
 /// The state of a replay.
 struct Work<'a> {
     events: &'a mut Events,
@@ -128,6 +140,8 @@ struct Work<'a> {
     stage: &'a Stage,
     even: &'a Even,
     not_compared: Vec<String>,
+    /// How many steps were not run.
+    not_run: usize,
     /// Numbers of records in the recording, each with the number at which the new session reached the same point.
     moments: Vec<(u64, u64)>,
 }
@@ -166,7 +180,9 @@ impl Work<'_> {
         }
     }
 
+    /// What was found in the first `compared` steps.
     fn found(&mut self, compared: usize, files: Option<u64>, first: Option<First>) -> Found {
+        let compared = compared - self.not_run;
         Found { compared, files, first, not_compared: std::mem::take(&mut self.not_compared) }
     }
 
@@ -197,18 +213,26 @@ impl Work<'_> {
             ReplayAction::Background { start, seconds } => {
                 let request = self.request(*start)?;
                 let limit = seconds.clamp(0.1, MOST_PATIENCE);
-                self.run(RunRequest { on_timeout: Some(TimeoutChoice::Background), ..request }, limit).await?;
+                let request = RunRequest { on_timeout: Some(TimeoutChoice::Background), ..request };
+                self.run(request, limit, Vec::new()).await?;
                 self.not_compared.push(format!("step {number}: it moved to the background"));
                 Ok(None)
             }
-            ReplayAction::Run { start, end } => {
+            ReplayAction::Run { start, end, typed } => {
+                let Some(typed) = self.typed(*start, typed)? else {
+                    let why = "what was typed into it was not recorded in full";
+                    self.not_compared.push(format!("step {number}: it was not run, because {why}"));
+                    self.not_run += 1;
+                    return Ok(None);
+                };
                 let (request, result) = (self.request(*start)?, self.event(*end)?);
                 let took = result.data["duration"].as_f64().unwrap_or(0.0);
                 let timed_out = result.data["status"] == "timed_out";
                 let limit = if timed_out { took } else { took * PATIENCE + LEAST_PATIENCE };
                 let command = request.command.clone();
-                let run = self.run(request, limit.clamp(0.1, MOST_PATIENCE)).await?;
-                let found = self.compare(number, &result, &run)?;
+                let shown = if typed.is_empty() || request.tty != Some(true) { Shown::Output } else { Shown::Terminal };
+                let run = self.run(request, limit.clamp(0.1, MOST_PATIENCE), typed).await?;
+                let found = self.compare(number, &result, &run, shown)?;
                 Ok(found.map(|(what, difference)| StepDifference {
                     step: number,
                     seq: *end,
@@ -253,10 +277,23 @@ impl Work<'_> {
         steps::event(self.events, seq).map_err(Failure::client)
     }
 
-    async fn run(&mut self, request: RunRequest, timeout: f64) -> Result<RunResponse, Failure> {
+    /// What was typed into a command; `None` if not all of it was recorded.
+    fn typed(&mut self, start: u64, typed: &[u64]) -> Result<Option<Vec<Typed>>, Failure> {
+        if typed.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let started = self.event(start)?.timestamp;
+        let lines: Result<Vec<Line>, Failure> = typed.iter().map(|seq| self.event(*seq)).collect();
+        Ok(typed::read(&lines?, started))
+    }
+
+    async fn run(&mut self, request: RunRequest, timeout: f64, typed: Vec<Typed>) -> Result<RunResponse, Failure> {
         let command = self.stage.here(&request.command);
         let cwd = request.cwd.as_deref().map(|cwd| self.stage.here(cwd));
         let request = RunRequest { command, cwd, timeout: Some(timeout), ..request };
+        if !typed.is_empty() {
+            return typed::run(self.client, &self.stage.session, request, typed).await;
+        }
         Ok(self.client.post(&format!("/v1/sessions/{}/run", self.stage.session), &request).await?)
     }
 
@@ -266,6 +303,7 @@ impl Work<'_> {
         number: usize,
         old: &Line,
         new: &RunResponse,
+        shown: Shown,
     ) -> Result<Option<(&'static str, Difference)>, Failure> {
         let masked = |path: &str| old.proof.masked.contains_key(path);
         let status = serde_json::to_value(new.status).map_err(Failure::client)?;
@@ -285,6 +323,10 @@ impl Work<'_> {
         }
         if old.data["status"] == "timed_out" {
             self.not_compared.push(format!("step {number}: output, because it timed out"));
+            return Ok(None);
+        }
+        if shown == Shown::Terminal {
+            self.not_compared.push(format!("step {number}: output, because its terminal was typed into"));
             return Ok(None);
         }
         for (what, field, stream) in

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::terminal::{self, Colour};
 use serde::Serialize;
 use shellkeep_record::Line;
-use shellkeep_record::player::{Player, Summary, Totals};
+use shellkeep_record::player::{Player, Summary, Totals, span};
 use shellkeep_record::runs::{FileCounts, is_files_of, is_run};
 use shellkeep_terminal::words;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -122,7 +122,7 @@ pub fn row(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let mut how = summary.outcome.clone().unwrap_or_default();
     if let Some(seconds) = summary.seconds {
         let gap = if how.is_empty() { "" } else { ", " };
-        how += &format!("{gap}{seconds:.2} s");
+        how += &format!("{gap}{}", span(seconds));
     }
     if let Some(files) = summary.files {
         let gap = if how.is_empty() { "" } else { ", " };

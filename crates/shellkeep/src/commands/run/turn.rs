@@ -26,6 +26,8 @@ pub struct Turn {
     pub session: String,
     /// The command's key.
     pub request_id: String,
+    /// Our hold on the session.
+    pub hold: Option<String>,
 }
 
 /// What the daemon answered, and the presses of Ctrl-C from here on.
@@ -73,7 +75,8 @@ impl Turn {
     pub async fn interrupt(&self) -> Result<(), Failure> {
         let mut client = Client::connect(&self.endpoint).await.map_err(Failure::client)?;
         let path = format!("/v1/sessions/{}/runs/{}/signal", self.session, self.request_id);
-        match client.post::<_, SignalSent>(&path, &SignalRequest { signal: "INT".to_owned() }).await {
+        let request = SignalRequest { signal: "INT".to_owned(), hold: self.hold.clone() };
+        match client.post::<_, SignalSent>(&path, &request).await {
             // It ended while we asked: all the better.
             Err(ClientError::Refused(refused)) if ["run_ended", "run_not_found"].contains(&&*refused.problem.code) => {
                 Ok(())

@@ -63,7 +63,7 @@ pub async fn input(daemon: &DaemonArgs, args: InputArgs, json: bool) -> Result<E
         (_, Some(base64)) => (None, Some(base64)),
         (text, None) => (Some(text), None),
     };
-    let request = InputRequest { text, base64, eof: args.eof };
+    let request = InputRequest { text, base64, eof: args.eof, ..InputRequest::default() };
     let accepted: InputAccepted = Client::open(daemon).await?.post(&path, &request).await?;
     if json {
         terminal::json(&accepted)?;
@@ -81,7 +81,7 @@ pub async fn signal(daemon: &DaemonArgs, args: SignalArgs, json: bool) -> Result
         ([signal], None) => signal.clone(),
         _ => return Err(Failure::start("give one signal, as in `shellkeep runs signal demo r12 TERM`")),
     };
-    let request = SignalRequest { signal };
+    let request = SignalRequest { signal, hold: None };
     let sent: SignalSent = Client::open(daemon).await?.post(&path, &request).await?;
     if json {
         terminal::json(&sent)?;

@@ -1,7 +1,7 @@
 //! Prints runs for people.
 
 use crate::commands::files::shown_path;
-use crate::terminal::{self, Cell, Colour, Column};
+use crate::terminal::{self, Cell, Colour, Column, Table, TableArgs};
 use shellkeep_protocol::{RunDetail, RunList, RunResponse, RunStatus, RunSummary};
 use shellkeep_session::plan::first_line;
 use shellkeep_terminal::words;
@@ -9,18 +9,8 @@ use shellkeep_terminal::words;
 /// Letters of a command in a table; a narrow terminal shows fewer.
 pub const LONGEST_COMMAND: usize = 200;
 
-/// Runs, one per row, newest first.
+/// The runs of a session, one per row, newest first.
 pub fn table(list: RunList) {
-    let rows = list.runs.iter().map(|run| {
-        let (result, colour) = result(run);
-        [
-            run.run_id.clone().into(),
-            Cell::time(&run.started_at),
-            took(run.duration_ms).into(),
-            Cell::coloured(result, colour),
-            Cell::from(one_line(run)),
-        ]
-    });
     let columns = [
         Column::word("run"),
         Column::word("started"),
@@ -28,10 +18,42 @@ pub fn table(list: RunList) {
         Column::word("result"),
         Column::text("command"),
     ];
-    terminal::table(columns, rows.collect());
+    terminal::table(columns, list.runs.iter().map(cells).collect());
     if let Some(next) = list.next.filter(|_| terminal::is_terminal()) {
         terminal::notice(&format!("there are older ones: --before {next}, or --limit N"));
     }
+}
+
+/// The runs of all sessions, one per row, newest first.
+pub fn table_of_all(list: RunList) {
+    let columns = [
+        Column::id("session"),
+        Column::word("run"),
+        Column::word("started"),
+        Column::number("took"),
+        Column::word("result"),
+        Column::text("command"),
+    ];
+    let rows = list.runs.iter().map(|run| {
+        let [id, started, took, result, command] = cells(run);
+        [run.session_id.clone().into(), id, started, took, result, command]
+    });
+    let table = Table::new(columns, rows.collect());
+    terminal::show(&table, TableArgs::default(), "no runs");
+    if list.next.is_some() && terminal::is_terminal() {
+        terminal::notice("there are older ones: --limit N");
+    }
+}
+
+fn cells(run: &RunSummary) -> [Cell; 5] {
+    let (result, colour) = result(run);
+    [
+        run.run_id.clone().into(),
+        Cell::time(&run.started_at),
+        took(run.duration_ms).into(),
+        Cell::coloured(result, colour),
+        Cell::from(one_line(run)),
+    ]
 }
 
 /// One run.

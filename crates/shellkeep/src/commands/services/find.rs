@@ -76,13 +76,15 @@ impl NotFound<'_> {
                 let choices = services.iter().map(command).collect::<Vec<_>>().join(", or ");
                 Failure::client(format!("there are {} services '{shown}'; specify one: {choices}", services.len()))
             }
-            Self::Unknown { session } if is_run => {
-                let (place, session) = session.map_or((String::new(), "SESSION"), |name| (in_session(name), name));
-                Failure::client(format!(
-                    "no service '{shown}'{place}; read the output of a run that has ended with `shellkeep runs output \
-                     {session} {name}{flags}`"
-                ))
-            }
+            Self::Unknown { session: Some(session) } if is_run => Failure::client(format!(
+                "no service '{shown}'{}; read the output of a run that has ended with `shellkeep runs output {session} \
+                 {name}{flags}`",
+                in_session(session)
+            )),
+            Self::Unknown { session: None } if is_run => Failure::client(format!(
+                "no service '{shown}'; it looks like a run: find its session with `shellkeep runs ls{flags}`, and name it \
+                 with -s"
+            )),
             Self::Unknown { session: Some(session) } => Failure::client(format!(
                 "no service '{shown}'{}; list its services with `shellkeep services ls -s {session}{flags}`",
                 in_session(session)
@@ -112,7 +114,7 @@ mod tests {
         let told = |id| one(&running, None, id).unwrap_err().failure(id, " --data /d").to_string();
         assert!(told("s3").contains("-s a s3, or -s b s3"), "{}", told("s3"));
         assert!(told("s5").contains("no service 's5' runs"), "{}", told("s5"));
-        assert!(told("r5").contains("shellkeep runs output SESSION r5 --data /d`"), "{}", told("r5"));
+        assert!(told("r5").contains("`shellkeep runs ls --data /d`"), "{}", told("r5"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub fn table(services: Vec<Service>, args: TableArgs) {
     let columns = [
         Column::word("service"),
         Column::id("session"),
-        Column::text("agent").if_room(),
+        Column::text("agent").if_any(),
         Column::id("name"),
         Column::word("status"),
         Column::number("pid").if_room(),

@@ -5,20 +5,25 @@ use crate::terminal::{self, Cell, Column, Fields, Table, TableArgs};
 use serde_json::Value;
 use shellkeep_protocol::state::VariableView;
 use shellkeep_protocol::text::Bytes;
-use shellkeep_protocol::{SandboxInForce, SandboxName, SandboxSource, Session, StateResponse};
+use shellkeep_protocol::{Held, NetworkName, SandboxInForce, SandboxName, SandboxSource, Session, StateResponse};
+use shellkeep_session::Timestamp;
+use shellkeep_terminal::words;
 use std::collections::BTreeMap;
 
 /// Sessions, one per row.
 pub fn table(sessions: Vec<Session>, args: TableArgs) {
     let columns = [
         Column::id("session"),
-        Column::text("agent").if_room(),
+        Column::text("agent").if_any(),
         Column::number("shell").if_room(),
         Column::number("seq").if_room(),
         Column::word("last active"),
         Column::text("cwd"),
+        Column::word("sandbox").if_any(),
+        Column::text("held").if_any(),
     ];
     let rows = sessions.into_iter().map(|session| {
+        let sandbox = session.sandbox.filter(|sandbox| *sandbox != SandboxName::None);
         [
             session.session_id.into(),
             Cell::or_dash(session.agent),
@@ -26,9 +31,19 @@ pub fn table(sessions: Vec<Session>, args: TableArgs) {
             session.seq.to_string().into(),
             Cell::time(&session.last_active_at),
             terminal::path(&session.cwd),
+            Cell::or_dash(sandbox.map(|sandbox| sandbox.as_str().to_owned())),
+            session.held.as_ref().map_or_else(Cell::dash, held),
         ]
     });
     terminal::show(&Table::new(columns, rows.collect()), args, "no sessions; `shellkeep run -s NAME` creates one");
+}
+
+/// Who holds a session, and until when.
+fn held(held: &Held) -> Cell {
+    let Held { holder, until, .. } = held;
+    let left = until.parse::<Timestamp>().map(|until| until.duration_since(Timestamp::now()).as_secs_f64());
+    let short = left.map_or_else(|_| holder.clone(), |left| format!("{holder}, {} left", words::span(left)));
+    Cell::short(format!("{holder} until {until}"), short)
 }
 
 /// Sessions that agents deleted, one per row.
@@ -75,6 +90,7 @@ pub fn session(session: &Session, sandbox: Option<&SandboxInForce>) -> Result<()
         .with("workspace", terminal::path(&session.workspace))
         .with("shell", shell)
         .maybe("sandbox", sandbox.map(confined))
+        .maybe("held", session.held.as_ref().map(held_in_full))
         .with("created", terminal::moment(&session.created_at))
         .with("last active", terminal::moment(&session.last_active_at))
         .with("records", session.seq.to_string())
@@ -83,6 +99,13 @@ pub fn session(session: &Session, sandbox: Option<&SandboxInForce>) -> Result<()
         .maybe("config", (!config.is_empty()).then(|| config.join("\n")));
     terminal::fields(&fields);
     Ok(())
+}
+
+/// Who holds a session, until when and why.
+fn held_in_full(held: &Held) -> String {
+    let reason = held.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let until = held.until.parse::<Timestamp>().map(|until| until.strftime("%H:%M:%S").to_string());
+    format!("by {} until {} UTC{reason}", held.holder, until.unwrap_or_else(|_| held.until.clone()))
 }
 
 /// How a session is confined.
@@ -96,11 +119,20 @@ pub fn sandbox(sandbox: &SandboxInForce) -> Result<(), Failure> {
         .with("sandbox", confined(sandbox))
         .maybe("unavailable", sandbox.unavailable.as_deref())
         .maybe("not stopped", list(&sandbox.missing))
+        .maybe("network", sandbox.network.map(network))
+        .maybe("connects to", list(&sandbox.hosts))
         .maybe("home", sandbox.home.as_deref())
         .maybe("writes", list(&sandbox.write))
         .maybe("reads", list(&sandbox.read));
     terminal::fields(&fields);
     Ok(())
+}
+
+fn network(network: NetworkName) -> &'static str {
+    match network {
+        NetworkName::None => "none, only its own loopback",
+        NetworkName::Full => "that of the machine",
+    }
 }
 
 /// The sandbox and who set it, in a few words.
@@ -109,6 +141,8 @@ fn confined(sandbox: &SandboxInForce) -> String {
         (SandboxName::None, _) => "none".to_owned(),
         (SandboxName::Fence, SandboxSource::Node) => "fence, set for all sessions".to_owned(),
         (SandboxName::Fence, SandboxSource::Session) => "fence".to_owned(),
+        (SandboxName::Room, SandboxSource::Node) => "room, set for all sessions".to_owned(),
+        (SandboxName::Room, SandboxSource::Session) => "room".to_owned(),
     }
 }
 

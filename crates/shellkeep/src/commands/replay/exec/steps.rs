@@ -16,6 +16,8 @@ pub enum ReplayAction {
         start: u64,
         /// The event of its end.
         end: u64,
+        /// The events of what was typed into it.
+        typed: Vec<u64>,
     },
     /// A command that moved to the background at its timeout.
     Background {
@@ -69,12 +71,16 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
         match line.event_type.as_str() {
             "run_started" => {
                 begun.insert(run_id.to_owned(), Begun { place: places.len(), at: line.timestamp });
-                places.push(Some(ReplayAction::Run { start: line.seq, end: 0 }));
+                places.push(Some(ReplayAction::Run { start: line.seq, end: 0, typed: Vec::new() }));
             }
             "run_detached" => {
                 if let Some(Begun { place, at }) = begun.remove(run_id)
-                    && let Some(ReplayAction::Run { start, .. }) = places[place]
+                    && let Some(ReplayAction::Run { start, typed, .. }) = &places[place]
                 {
+                    let (start, typed) = (*start, typed.len() as u64);
+                    if typed > 0 {
+                        *left_out.entry("input typed into commands in the background").or_default() += typed;
+                    }
                     let seconds = line.timestamp.duration_since(at).as_secs_f64();
                     places[place] = Some(ReplayAction::Background { start, seconds });
                 }
@@ -99,7 +105,10 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
             "session_created" if line.data.get("forked_from").is_some() => {
                 left_out.insert("files that it was forked with: pass them with --from", 1);
             }
-            "run_input" => *left_out.entry("input typed into commands").or_default() += 1,
+            "run_input" => match begun.get(run_id).map(|begun| &mut places[begun.place]) {
+                Some(Some(ReplayAction::Run { typed, .. })) => typed.push(line.seq),
+                _ => *left_out.entry("input typed into commands in the background").or_default() += 1,
+            },
             "service_started" => *left_out.entry("services").or_default() += 1,
             "user_input" | "llm_call" | "tool_call" | "final_output" | "state_transition" | "message_added" => {
                 *left_out.entry("events of the agent").or_default() += 1;
@@ -170,14 +179,16 @@ mod tests {
             ("tool_call", json!({"tool_name": "run_command", "parameters": {"command": "posted"}})),
             ("service_started", json!({})),
             start("r14"),
+            ("run_input", json!({"run_id": "r14", "input": "a", "bytes": 1})),
             end("r14", "timed_out"),
+            ("run_input", json!({"run_id": "r2", "input": "b", "bytes": 1})),
         ]);
         let expected = [
             ReplayAction::Background { start: 2, seconds: 1.0 },
-            ReplayAction::Run { start: 4, end: 6 },
+            ReplayAction::Run { start: 4, end: 6, typed: Vec::new() },
             ReplayAction::Restart { seq: 7 },
             ReplayAction::Rewind { seq: 8, to: 6 },
-            ReplayAction::Run { start: 15, end: 16 },
+            ReplayAction::Run { start: 15, end: 17, typed: vec![16] },
         ];
         assert_eq!(plan.steps, expected);
         let left: Vec<(&str, u64)> = plan.left_out.into_iter().collect();
@@ -185,6 +196,7 @@ mod tests {
             ("commands that have not ended", 1),
             ("commands that were interrupted or whose end is unknown", 1),
             ("events of the agent", 2),
+            ("input typed into commands in the background", 1),
             ("services", 1),
         ];
         assert_eq!(left, expected);

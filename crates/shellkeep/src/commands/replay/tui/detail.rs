@@ -8,7 +8,7 @@ use shellkeep_record::Line as Event;
 use shellkeep_record::export::ansi::{self, Colour};
 use shellkeep_record::export::frames::{TOLD, cut, text};
 use shellkeep_record::export::outline::outline;
-use shellkeep_record::player::{Kind, kind};
+use shellkeep_record::player::{Kind, kind, span};
 use shellkeep_record::runs::is_run;
 use shellkeep_session::{Source, Timestamp};
 use shellkeep_terminal::theme::{Level, Theme};
@@ -126,7 +126,7 @@ fn ending(data: &Value, theme: Theme) -> Line<'static> {
         (other, Some(code)) => (format!("{}, exit {code}", other.replace('_', " ")), Level::Bad),
         (other, None) => (other.replace('_', " "), Level::Bad),
     };
-    let took = data["duration"].as_f64().map_or_else(String::new, |seconds| format!("  {seconds:.3} s"));
+    let took = data["duration"].as_f64().map_or_else(String::new, |seconds| format!("  {}", span(seconds)));
     Line::from(vec![Span::styled(ansi::plain(&words), theme.level(level)), Span::styled(took, theme.faint())])
 }
 
@@ -229,7 +229,7 @@ mod tests {
             "── standard error ──",
             "oops",
             "",
-            "exit 2  1.250 s",
+            "exit 2  1.2 s",
             "cwd  /w",
             "⚠ set -e was not kept",
             "run_id  r1",

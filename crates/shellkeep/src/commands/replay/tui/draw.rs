@@ -13,8 +13,10 @@ use shellkeep_terminal::words;
 
 /// From this width on, list and event are side by side.
 const WIDE: u16 = 72;
-/// Most columns for an event's type.
-const TYPE_WIDTH: usize = 12;
+/// Most columns for an event's type in a list of this many columns; a wide one has room for all types.
+const fn type_width(list: usize) -> usize {
+    if list < 60 { 12 } else { 24 }
+}
 
 /// A key and what it does, in a word.
 type Hint = (&'static str, &'static str);
@@ -134,7 +136,7 @@ fn entry(row: &Summary, selected: bool, width: usize, theme: Theme) -> Line<'sta
     // A command says what it is.
     let name = match row.run_id.is_some() || row.event_type == "run_started" {
         true => String::new(),
-        false => format!("{} ", words::cut(&words::clean(&row.event_type), TYPE_WIDTH)),
+        false => format!("{} ", words::cut(&words::clean(&row.event_type), type_width(width))),
     };
     let outcome = match (&row.outcome, row.failed) {
         (Some(outcome), true) => format!(" {}", words::cut(outcome, 12)),
