@@ -4,6 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
@@ -242,14 +243,17 @@ fn the_node_and_its_figures() {
     daemon.signal_run("s", run_id, "KILL");
     daemon.wait_run("s", run_id, 20);
     assert_eq!(daemon.get("/v1/node").json()["commands"], json!([]), "it has ended");
-    let metrics = daemon.get("/metrics").text();
+    // A run gives its place back after its result was sent.
+    let metrics = until("nothing is counted as running", || {
+        let metrics = daemon.get("/metrics").text();
+        metrics.lines().any(|line| line == "shellkeep_commands_running 0").then_some(metrics)
+    });
     for line in [
         "shellkeep_sessions 1",
         "shellkeep_services 1",
         "shellkeep_limit{limit=\"services\"} 500",
         "shellkeep_limit_used{limit=\"services\"} 1",
         "shellkeep_queue_length 0",
-        "shellkeep_commands_running 0",
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line} is not in\n{metrics}");
     }
@@ -414,10 +418,70 @@ fn a_run_that_nobody_waited_for_is_no_dead_end() {
         (&["runs", "show", "r1"], 2),
         (&["runs", "show", "-s", "demo", "demo", "r1"], 2),
         (&["runs", "ls", "none"], 1),
-        (&["runs", "ls"], 2),
+        (&["runs", "ls", "--running", "--failed"], 2),
     ] {
         assert_eq!(shellkeep(&daemon, args).status.code(), Some(code), "{args:?}");
     }
+}
+
+#[test]
+fn runs_of_all_sessions_are_listed_and_none_is_woken() {
+    let mut daemon = Daemon::start();
+    for session in ["a", "b", "c"] {
+        for command in ["true", "exit 3"] {
+            assert_eq!(shellkeep(&daemon, &["run", "-s", session, "--", command]).status.success(), command == "true");
+        }
+    }
+    // Not even after a restart, when nothing of them is in memory.
+    daemon.restart();
+    let running = shellkeep(&daemon, &["run", "-s", "b", "--no-wait", "--", "sleep 600"]);
+    let running = out(&running).trim().to_owned();
+    let rows = |args: &[&str]| -> Vec<(String, String, String)> {
+        let listed = shellkeep(&daemon, &[&["runs", "ls"], args].concat());
+        assert!(listed.status.success(), "{listed:?}");
+        let cell = |cells: &[&str], index: usize| cells[index].to_owned();
+        let row = |line: &str| {
+            let cells: Vec<&str> = line.split('\t').collect();
+            (cell(&cells, 0), cell(&cells, 4), cell(&cells, 5))
+        };
+        out(&listed).lines().map(row).collect()
+    };
+    let row = |session: &str, result: &str, command: &str| (session.to_owned(), result.to_owned(), command.to_owned());
+    let all = [
+        row("b", "running", "sleep 600"),
+        row("c", "3", "exit 3"),
+        row("c", "0", "true"),
+        row("b", "3", "exit 3"),
+        row("b", "0", "true"),
+        row("a", "3", "exit 3"),
+        row("a", "0", "true"),
+    ];
+    assert_eq!(rows(&[]), all);
+    assert_eq!(rows(&["--limit", "2"]), all[..2]);
+    assert_eq!(rows(&["--running"]), all[..1]);
+    assert_eq!(rows(&["--failed"]), [all[1].clone(), all[3].clone(), all[5].clone()]);
+    let of_one = |args: &[&str]| out(&shellkeep(&daemon, &[&["runs", "ls", "b"], args].concat()));
+    assert!(of_one(&["--running"]).starts_with(&running) && of_one(&["--running"]).lines().count() == 1);
+    assert!(of_one(&["--failed"]).ends_with("\t3\texit 3\n") && of_one(&["--failed"]).lines().count() == 1);
+    // Page by page, over HTTP, nothing is missing or there twice.
+    let (mut seen, mut next) = (Vec::new(), String::new());
+    loop {
+        let page = daemon.get(&format!("/v1/runs?limit=2{next}")).json();
+        let key = |run: &Value| (run["session_id"].clone(), run["run_id"].clone());
+        seen.extend(page["runs"].as_array().unwrap().iter().map(key));
+        match page["next"].as_str() {
+            Some(place) => next = format!("&before={place}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), all.len(), "{seen:?}");
+    assert!((0..seen.len()).all(|index| !seen[index + 1..].contains(&seen[index])), "{seen:?}");
+    let awake = |session: &str| daemon.get(&format!("/v1/sessions/{session}")).json()["live"].clone();
+    assert_eq!([awake("a"), awake("b"), awake("c")], [json!(false), json!(true), json!(false)]);
+    for query in ["before=r5", "before=1/.x/2", "status=ended", "limit=0", "x=1"] {
+        assert_eq!(daemon.get(&format!("/v1/runs?{query}")).json()["code"], "invalid_request", "{query}");
+    }
+    assert!(shellkeep(&daemon, &["runs", "signal", "b", &running]).status.success());
 }
 
 #[test]
@@ -492,7 +556,7 @@ fn quotas_and_ends_on_the_command_line() {
     };
     let shown = rows(&shellkeep(&daemon, &["quotas"]));
     let find = |rows: &[Vec<String>], name: &str| rows.iter().find(|row| row[0] == name).unwrap()[1..4].to_vec();
-    assert_eq!(shown.len(), 10, "{shown:?}");
+    assert_eq!(shown.len(), 14, "{shown:?}");
     assert_eq!(find(&shown, "services_per_agent"), ["5", "-", "5"]);
     let set = rows(&shellkeep(&daemon, &["quotas", "set", "services_per_agent=7", "service_log_bytes=1M"]));
     assert_eq!(find(&set, "services_per_agent"), ["5", "7", "7"]);

@@ -203,6 +203,8 @@ const OTHER_ROUTES: &[(&str, &str, &str, u16)] = &[
     ("delete", "/v1/tokens/{token_id}", "", 403),
     ("get", "/v1/services", "", 200),
     ("get", "/v1/services?agent=ann", "", 200),
+    ("get", "/v1/runs", "", 200),
+    ("get", "/v1/runs?status=running", "", 200),
     ("get", "/v1/quotas", "", 200),
     ("put", "/v1/quotas", "{\"services_per_agent\": 1000}", 403),
     ("get", "/v1/node", "", 403),
@@ -319,6 +321,31 @@ fn services_and_quotas_show_an_agent_its_own() {
     assert_eq!((&quotas["changes"], &quotas["quotas"]["services_per_agent"]["limit"]), (&json!([]), &json!(5)));
     assert_eq!(listed(daemon.get("/v1/services?agent=ann")), ["ann"]);
     assert_eq!(listed(daemon.get("/v1/services")).len(), 2);
+}
+
+#[test]
+fn an_agent_lists_its_own_runs() {
+    let daemon = daemon();
+    let (ann, bob) = (Agent::named(&daemon, "ann"), Agent::named(&daemon, "bob"));
+    let run = |agent: &Agent, body: Value| assert_eq!(agent.post("/v1/sessions/s/run", &body).status, 200);
+    ann.create("s");
+    bob.create("s");
+    let commands = |answer: Response| -> Vec<Value> {
+        let list = answer.json()["runs"].as_array().unwrap().clone();
+        list.iter().map(|run| run["command"].clone()).collect()
+    };
+    run(&ann, json!({"command": "false # ann"}));
+    run(&ann, json!({"command": "sleep 600 # ann", "blocking": false}));
+    assert_eq!(bob.get("/v1/runs").json(), json!({"runs": [], "next": null}));
+    run(&bob, json!({"command": "true # bob"}));
+    assert_eq!(commands(bob.get("/v1/runs")), ["true # bob"]);
+    assert_eq!(
+        commands(bob.get("/v1/runs?status=running")).len() + commands(bob.get("/v1/runs?status=failed")).len(),
+        0
+    );
+    assert_eq!(commands(ann.get("/v1/runs")), ["sleep 600 # ann", "false # ann"]);
+    assert_eq!(commands(ann.get("/v1/runs?status=running")), ["sleep 600 # ann"]);
+    assert_eq!(commands(daemon.get("/v1/runs")).len(), 3);
 }
 
 #[test]

@@ -35,6 +35,10 @@ fn nothing_runs_after_an_interruption() {
             let done = daemon.wait_run(name, &run_id, 20);
             assert_eq!(done.status(), "interrupted", "round {round}: {:?}", done.json);
             assert!(["", "go\n"].contains(&done.out().as_str()), "round {round}: {:?}", done.json);
+            // Bash waited for the child of the interrupted command again: 137 for an `echo`, and its death on stderr.
+            let next = daemon.sh(name, "echo next");
+            let result = (next.exit_code(), next.out(), next.err());
+            assert_eq!(result, (Some(0), "next\n".to_owned(), String::new()), "round {round}: {:?}", next.json);
         }
     });
 }

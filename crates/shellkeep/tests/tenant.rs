@@ -110,9 +110,16 @@ fn followers_that_never_read_cost_little() {
     let agent = Agent::named(&daemon, "many");
     agent.create("s");
     let follow = || agent.signed(Request::new("GET", "/v1/sessions/s/events").header("accept", "text/event-stream"));
-    let held: Vec<_> = (0..64).map(|_| follow().open(&daemon.tcp_door()).unwrap()).collect();
+    let mut held: Vec<_> = (0..64).map(|_| follow().open(&daemon.tcp_door()).unwrap()).collect();
     assert!(held.iter().all(|follower| follower.status == 200));
     assert_eq!(code(&agent.send(follow())), is(429, "too_many_followers"));
+    // All of them read at the same time; those above the limit of searches ended with an error.
+    let small = json!({"events": [{"event_type": "x_small", "data": {}}]});
+    assert_eq!(agent.post("/v1/sessions/s/events", &small).status, 201);
+    for follower in &mut held {
+        let mut events = std::iter::from_fn(|| follower.next_event());
+        assert!(events.any(|event| event.data.contains("x_small")), "a follower ended");
+    }
     let other = Agent::named(&daemon, "other");
     other.create("s");
     let theirs = other.signed(Request::new("GET", "/v1/sessions/s/events").header("accept", "text/event-stream"));
@@ -290,4 +297,103 @@ fn every_host_is_looked_at() {
     let two = |second: &str| code(&agent.send(Request::new("GET", "/v1/sessions").header("host", second)));
     assert_eq!(two("evil.example"), is(403, "forbidden_host"));
     assert_eq!(two("127.0.0.1"), is(400, "invalid_request"));
+}
+
+/// The limits of each agent in the test below.
+const LIMITS: [(&str, &str); 5] = [
+    ("--processes-per-agent", "60"),
+    ("--session-processes", "40"),
+    ("--memory-bytes-per-agent", "134217728"),
+    ("--sessions-per-agent", "5"),
+    ("--files-per-session", "500"),
+];
+
+/// Allocates until it is killed.
+const EAT: &str = "head -c 10G /dev/zero | tail -c 20G | wc -c";
+
+/// Counts on in a session, each number a command, and gives the median of how long they took.
+fn count(agent: &Agent<'_>, numbers: std::ops::RangeInclusive<usize>) -> Duration {
+    let mut times: Vec<Duration> = numbers
+        .map(|number| {
+            let started = Instant::now();
+            let answer = agent.sh("s", "n=$((n + 1)); echo $n | cat; echo $n >> counted");
+            let expected = (&json!(format!("{number}\n")), &json!([]));
+            assert_eq!((&answer["stdout"], &answer["notices"]), expected, "{answer}");
+            started.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// Starts everything that meets a limit, and waits until the agent is at that of its processes.
+fn meet_all_limits(greedy: &Agent<'_>) {
+    let begin = |session: &str, command: &str| {
+        greedy.run(session, &json!({"command": command, "blocking": false, "timeout": 300}))
+    };
+    // It starts no process after the first, so that it is not stopped for another limit.
+    begin("disk", "mkfifo never; for i in {1..3000}; do printf %020000d 0 > f$i; done; read -r -t 300 <> never");
+    begin("memory", &format!("while :; do {EAT}; done"));
+    begin("fork", "bomb() { bomb | bomb & }; bomb; wait");
+    for session in ["bomb", "bombs"] {
+        // It is refused if the agent is at its limit already.
+        let command =
+            json!({"command": "for i in {1..100}; do sleep 300 & done; wait", "blocking": false, "timeout": 300});
+        greedy.post(&format!("/v1/sessions/{session}/run"), &command);
+    }
+    shellkeep_poll::until("the agent is at its limit", || processes(greedy).filter(|used| *used >= 55));
+}
+
+/// The processes of an agent.
+fn processes(agent: &Agent<'_>) -> Option<u64> {
+    agent.get("/v1/quotas").json()["quotas"]["processes_per_agent"]["used"].as_u64()
+}
+
+/// One agent with four sessions used up the processes of the node, its memory and its disk; commands of others failed.
+/// With `SHELLKEEP_SOAK` it has 1,000 connections and sends 10,000 requests meanwhile.
+#[test]
+fn an_agent_at_every_limit_does_not_disturb_another() {
+    const COMMANDS: usize = 100;
+    let (connections, requests) = ((300 * support::soak()).min(1000), (200 * support::soak()).min(10_000));
+    let settings = LIMITS.iter().fold(Settings::default().tcp(), |settings, (name, value)| settings.set(name, value));
+    let daemon = Daemon::with(settings);
+    let (greedy, other) = (Agent::named(&daemon, "greedy"), Agent::named(&daemon, "other"));
+    other.create("s");
+    for session in ["bomb", "bombs", "memory", "disk", "fork"] {
+        greedy.create(session);
+    }
+    let full = greedy.post("/v1/sessions", &json!({"session_id": "sixth"}));
+    assert_eq!((code(&full), full.json()["quota"].clone()), (is(429, "quota_exceeded"), json!("sessions_per_agent")));
+    let doctor = Command::new(env!("CARGO_BIN_EXE_shellkeep")).arg("doctor").output().unwrap();
+    let has_memory_limit = !String::from_utf8_lossy(&doctor.stdout).contains("no usable memory controller");
+    assert!(has_memory_limit || std::env::var_os("CI").is_none(), "{doctor:?}");
+    if has_memory_limit {
+        let eaten = greedy.sh("memory", EAT);
+        let codes: Vec<_> = eaten["notices"].as_array().unwrap().iter().map(|notice| &notice["code"]).collect();
+        assert_eq!(codes, ["memory_limit"], "{eaten}");
+    }
+    let alone = count(&other, 1..=COMMANDS);
+    meet_all_limits(&greedy);
+    let connections: Vec<TcpStream> = (0..connections).map(|_| ask(&greedy, "GET /v1/sessions")).collect();
+    let beside = std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..requests / 4 {
+                    // Some are refused.
+                    let _ = greedy.signed(Request::new("GET", "/v1/sessions")).send(&daemon.tcp_door());
+                }
+            });
+        }
+        count(&other, COMMANDS + 1..=2 * COMMANDS)
+    });
+    let ratio = beside.as_secs_f64() / alone.as_secs_f64();
+    println!("median of a command: {alone:?} alone, {beside:?} beside an agent at every limit: {ratio:.2}x");
+    assert!(processes(&other).unwrap() < 10);
+    drop(connections);
+    shellkeep_poll::until("the disk filler is stopped", || {
+        let runs = greedy.get("/v1/sessions/disk/runs").json();
+        (runs["runs"][0]["status"] != json!("running")).then_some(())
+    });
+    let counted = format!("{0} {0}\n", 2 * COMMANDS);
+    assert_eq!(other.sh("s", "echo $n $(wc -l < counted)")["stdout"], json!(counted));
 }

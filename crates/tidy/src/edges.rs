@@ -73,6 +73,7 @@ const RULES: &[Rule] = &[
     Rule { name: "terminal", may_name: &["session"], must_not_have: &["axum", "hyper", "rusqlite", "clap", "libc"] },
     Rule { name: "top", may_name: &["protocol", "session", "terminal"], must_not_have: INPUT_AND_OUTPUT },
     Rule { name: "poll", may_name: &[], must_not_have: &["axum", "hyper", "rusqlite", "clap"] },
+    Rule { name: "servers", may_name: &["history", "poll"], must_not_have: &["axum", "hyper", "rusqlite", "clap"] },
     Rule { name: "tidy", may_name: &[], must_not_have: INPUT_AND_OUTPUT },
 ];
 

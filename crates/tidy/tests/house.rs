@@ -14,6 +14,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/process/tests/service/", "processes that are not children of the test"),
     ("crates/runtime/tests/admission.rs", "figures of the node"),
     ("crates/runtime/tests/housekeeping.rs", "services that end, and their logs"),
+    ("crates/servers/src/process.rs", "a server that starts"),
     ("crates/shared/tests/", "a server that starts, leases that end, and the thread of the ship"),
     ("crates/store/src/contract/", "the thread behind the journal"),
     ("crates/workspace/tests/restore/crash.rs", "nothing: it varies the moment of a kill"),
@@ -23,6 +24,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/shellkeep/tests/checkpoints/crash.rs", "a file that a command writes before it is cut off"),
     ("crates/shellkeep/tests/crash.rs", "nothing: it varies the moment of a kill"),
     ("crates/shellkeep/tests/door/", "processes of other users, and a daemon that is about to stop"),
+    ("crates/shellkeep/tests/doors.rs", "figures of the node"),
     ("crates/shellkeep/tests/hangs.rs", "a job that the answer does not wait for"),
     ("crates/shellkeep/tests/mcp/", "processes of commands, and a client's name that becomes free"),
     ("crates/shellkeep/tests/place/", "a backup that another process writes, other nodes, Redis"),
@@ -34,6 +36,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/shellkeep/tests/services/", "services, which are not children of the test"),
     ("crates/shellkeep/tests/support/", "services, and processes that a killed daemon leaves"),
     ("crates/shellkeep/tests/survival.rs", "a process that ends with its daemon"),
+    ("crates/shellkeep/tests/tenant.rs", "processes of a command, and a measurement of the disk"),
     ("crates/shellkeep/tests/top/", "figures that the daemon writes behind the answer"),
 ];
 

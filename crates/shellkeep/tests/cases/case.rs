@@ -1,7 +1,8 @@
 //! A case: steps in one session, and what each must answer. Every case runs twice, on a fresh session and on one that is
-//! hibernated between its steps, because a session must not show whether its shell is still the same.
+//! hibernated between its steps, because a session must not show whether its shell is still the same. With
+//! `SHELLKEEP_SOAK` it runs in each sandbox too.
 
-use crate::support::{Daemon, Reply, bash};
+use crate::support::{Daemon, Reply, bash, soak};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -152,6 +153,11 @@ impl Step {
     }
 }
 
+/// The sandboxes that a case runs in.
+fn sandboxes() -> &'static [&'static str] {
+    if soak() > 1 { &["none", "fence", "room"] } else { &["none"] }
+}
+
 /// Runs every case both ways and reports all that went wrong, not only the first.
 pub fn check(cases: Vec<Case>) {
     let daemon = Daemon::start();
@@ -159,10 +165,10 @@ pub fn check(cases: Vec<Case>) {
     assert!(count > 0, "a table without cases");
     let mut failures = Vec::new();
     for case in &cases {
-        for sleeps in [false, true] {
+        for (sandbox, sleeps) in sandboxes().iter().flat_map(|sandbox| [(sandbox, false), (sandbox, true)]) {
             let way = if sleeps { "hibernated in between" } else { "on one shell" };
-            for failure in run(&daemon, case, sleeps) {
-                failures.push(format!("{} ({way}): {failure}", case.name));
+            for failure in run(&daemon, case, sandbox, sleeps) {
+                failures.push(format!("{} ({sandbox}, {way}): {failure}", case.name));
             }
         }
     }
@@ -175,12 +181,17 @@ pub fn check(cases: Vec<Case>) {
     );
 }
 
-fn run(daemon: &Daemon, case: &Case, sleeps: bool) -> Vec<String> {
+fn run(daemon: &Daemon, case: &Case, sandbox: &str, sleeps: bool) -> Vec<String> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let session = format!("case{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-    let home = daemon.directory().join(&session);
-    std::fs::create_dir(&home).expect("a directory for the case");
-    daemon.create_with(json!({"session_id": session, "cwd": home}));
+    let mut created = json!({"session_id": session, "sandbox": sandbox});
+    if sandbox == "none" {
+        // A sandbox has only its workspace.
+        let home = daemon.directory().join(&session);
+        std::fs::create_dir(&home).expect("a directory for the case");
+        created["cwd"] = json!(home);
+    }
+    daemon.create_with(created);
     let (mut failures, mut said) = (Vec::new(), String::new());
     for (index, step) in case.steps.iter().enumerate() {
         let slept = sleeps && index > 0;

@@ -29,7 +29,7 @@ const ORDERLY: &[&str] = &[
     "exec < nofile",
     "trap 'exit 9' ERR; false",
     "readonly r=1; set -e; r=2",
-    "printf 'exit 6\\n' > s; . ./s",
+    ". /dev/stdin <<< 'exit 6'",
     "trap 'exit 4' USR1; kill -USR1 $$; :",
     "set -o posix; . nofile",
     "set -o posix; export 1x=2",
@@ -52,7 +52,7 @@ const ERRORS: &[&str] = &[
     "let 1/0; echo yes",
     "cd nowhere; echo $?",
     "nosuchcommand; echo $?",
-    "kill -0 1; echo $?",
+    "kill -0 $$; echo $?",
 ];
 
 #[test]

@@ -109,6 +109,51 @@ fn one_of_two_people_drives() {
 }
 
 #[test]
+fn only_the_holder_acts_on_what_runs() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let body = json!({"command": "read -r x; stty size; echo got $x; read -r", "blocking": false, "tty": true});
+    let run = daemon.run("s", body).run_id().to_owned();
+    let id = hold(&daemon, json!({"holder": "ann", "reason": "a look"}))["hold_id"].as_str().unwrap().to_owned();
+    let act = |what: &str, mut body: Value, hold: Option<&str>| {
+        if let Some(hold) = hold {
+            body["hold"] = hold.into();
+        }
+        daemon.post(&format!("/v1/sessions/s/runs/{run}/{what}"), &body)
+    };
+    let acts = [
+        ("input", json!({"text": "agent\n"})),
+        ("input", json!({"keys": ["C-c"]})),
+        ("resize", json!({"rows": 5, "cols": 40})),
+        ("signal", json!({"signal": "KILL"})),
+    ];
+    for (what, body) in acts {
+        for hold in [None, Some("not-it")] {
+            let refused = act(what, body.clone(), hold);
+            let problem = refused.json();
+            assert_eq!((refused.status, &problem["code"]), (409, &json!("session_held")), "{what}: {problem}");
+            assert_eq!((&problem["holder"], &problem["reason"]), (&json!("ann"), &json!("a look")));
+        }
+    }
+    // Anybody may look, and the holder acts.
+    let screen = daemon.get(&format!("/v1/sessions/s/runs/{run}/screen")).json();
+    assert_eq!((&screen["rows"], &screen["running"]), (&json!(24), &json!(true)), "{screen}");
+    assert_eq!(act("resize", json!({"rows": 5, "cols": 40}), Some(&id)).status, 200);
+    assert_eq!(act("input", json!({"text": "ann\r"}), Some(&id)).status, 200);
+    let screen = daemon.get(&format!("/v1/sessions/s/runs/{run}/screen?wait=match:got%20ann&timeout=60")).json();
+    assert!(screen["lines"].to_string().contains("5 40"), "{screen}");
+    // A hold that has expired is nobody's: its id is refused, and others act again.
+    hold(&daemon, json!({"hold_id": id, "holder": "ann", "ttl": 0.05}));
+    shellkeep_poll::until("the hold expires", || {
+        (act("resize", json!({"rows": 6, "cols": 40}), None).status == 200).then_some(())
+    });
+    let late = act("input", json!({"text": "late\r"}), Some(&id));
+    assert_eq!((late.status, &late.json()["code"]), (409, &json!("hold_over")), "{}", late.text());
+    assert_eq!(act("signal", json!({"signal": "INT"}), None).status, 200);
+    assert_ne!(daemon.wait_run("s", &run, 30).exit_code(), Some(0));
+}
+
+#[test]
 fn a_hold_outlives_the_daemon_and_ends_by_itself() {
     let mut daemon = Daemon::start();
     daemon.create("s");

@@ -114,7 +114,10 @@ fn options() {
             "set -n lasts no longer than its command",
             [step("set -n; echo hidden").any_notice(), step("echo shown").out("shown\n")],
         ),
-        case("set -f", [step("set -f"), step("echo /*").out("/*\n"), step("set +f; echo /et[c]").out("/etc\n")]),
+        case(
+            "set -f",
+            [step("set -f"), step("echo /*").out("/*\n"), step("set +f; echo /usr/bi[n]").out("/usr/bin\n")],
+        ),
         case("set -o noglob", [step("set -o noglob"), step("echo [a-z]*").out("[a-z]*\n")]),
         case(
             "set -v",

@@ -17,7 +17,7 @@ const TEXTS: &[&str] = &[
     "echo 'a\\\nb'",
     "echo a;",
     "echo a; ; echo b",
-    "echo a &",
+    "echo a; : &",
     "echo a &&",
     "echo a |",
     "echo a &&\n",

@@ -173,7 +173,7 @@ fn a_log_has_a_row_for_each_command() {
     let log = text(&program(&daemon, &["log", "demo"]));
     let rows: Vec<Vec<&str>> = log.lines().map(|line| line.split('\t').collect()).collect();
     assert_eq!(rows.len(), 4, "{log}");
-    assert!(rows[0][0].starts_with('#') && rows[0][5] == format!("(undo to after {first})"), "{log}");
+    assert!(rows[0][0].starts_with('#') && rows[0][5] == format!("(undo of {second})"), "{log}");
     assert_eq!((rows[1][3], rows[1][4], rows[1][5]), ("0", "", "true"), "{log}");
     assert_eq!((rows[2][0], rows[2][3], rows[2][4]), (second.as_str(), "1", "~1 -1"), "{log}");
     assert_eq!((rows[3][0], rows[3][3], rows[3][4]), (first.as_str(), "0", "+2 <-"), "{log}");
@@ -183,6 +183,8 @@ fn a_log_has_a_row_for_each_command() {
     let list = text(&program(&daemon, &["checkpoints", "demo"]));
     let here: Vec<&str> = list.lines().filter(|line| line.contains("you are here")).collect();
     assert!(here.len() == 1 && here[0].ends_with("echo a > a; echo b > b"), "{list}");
+    let notices = daemon.sh("demo", "true").notice_text();
+    assert!(notices.contains(&format!("was rewound to the state before {second}: ")), "{notices}");
 }
 
 #[test]

@@ -8,8 +8,10 @@ import fcntl
 import glob
 import os
 import resource
+import shutil
 import socket
 import stat
+import subprocess
 import sys
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -64,6 +66,51 @@ def symbolic_link(path):
     open("way").read()
 
 
+def see(path):
+    if os.path.basename(path) not in os.listdir(os.path.dirname(path)):
+        raise OSError(errno.ENOENT, "not listed")
+
+
+def fifo(path):
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError as error:
+        # Nobody reads from it, but it was found.
+        if error.errno != errno.ENXIO:
+            raise
+
+
+def as_host(family, address):
+    with socket.socket(family, socket.SOCK_STREAM) as one:
+        one.settimeout(5)
+        one.connect(address)
+        one.sendall(b"GET /v1/tokens HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        status = one.makefile("rb").readline().split()[1]
+    if status in (b"401", b"403"):
+        raise OSError(errno.EPERM, "not the host")
+
+
+def datagram(port):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.settimeout(5)
+        one.connect(("127.0.0.1", int(port)))
+        one.send(b"out")
+        one.recv(3)
+
+
+def route(address):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect((address, 53))
+
+
+def setuid_program(_):
+    shutil.copy("/usr/bin/id", "id")
+    os.chown("id", 1, -1)
+    os.chmod("id", 0o4755)
+    if subprocess.check_output(["./id", "-u"]).strip() != b"1":
+        raise OSError(errno.EPERM, "not its owner")
+
+
 def device(_):
     os.mknod("device", stat.S_IFCHR | 0o600, os.makedev(1, 5))
     open("device", "rb").read(1)
@@ -92,6 +139,7 @@ def control_group(_):
 ATTEMPTS = {
     "read": lambda path: open(path).read(),
     "list": lambda path: os.listdir(path),
+    "see": see,
     "write": lambda path: os.close(os.open(path, os.O_WRONLY | os.O_APPEND)),
     "truncate": lambda path: os.truncate(path, os.stat(path).st_size),
     "create": lambda path: os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)),
@@ -110,7 +158,7 @@ ATTEMPTS = {
     "read_memory": lambda pid: known_to_kernel("process_vm_readv", int(pid), 0, 0, 0, 0, 0),
     "setns": lambda pid: call("setns", os.open(f"/proc/{pid}/ns/uts", os.O_RDONLY), 0),
     "unshare": lambda _: call("unshare", CLONE_NEWUSER),
-    "mount": lambda _: known_to_kernel("mount", b"none", b"/nonexistent", b"tmpfs", 0, None),
+    "mount": lambda _: known_to_kernel("mount", b"none", b"/proc/self/nothing", b"tmpfs", 0, None),
     "chroot": lambda _: call("chroot", b"."),
     "io_uring": lambda _: known_to_kernel("io_uring_setup", 1, None),
     "bpf": lambda _: known_to_kernel("bpf", 0, None, 0),
@@ -121,6 +169,12 @@ ATTEMPTS = {
     "packet_socket": lambda _: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close(),
     "vsock": lambda _: socket.socket(40, socket.SOCK_STREAM, 0).close(),
     "abstract_socket": lambda name: connect(socket.AF_UNIX, "\0" + name),
+    "host_by_socket": lambda path: as_host(socket.AF_UNIX, path),
+    "host_by_port": lambda port: as_host(socket.AF_INET, ("127.0.0.1", int(port))),
+    "datagram": datagram,
+    "route": route,
+    "fifo": fifo,
+    "setuid_program": setuid_program,
     "path_socket": lambda path: connect(socket.AF_UNIX, path),
     "loopback": lambda port: connect(socket.AF_INET, ("127.0.0.1", int(port))),
     "terminal_input": lambda _: fcntl.ioctl(0, TIOCSTI, b" "),
@@ -135,7 +189,7 @@ def main(attempt, argument=None):
     try:
         ATTEMPTS[attempt](argument)
     except OSError as error:
-        refused = error.errno in (errno.EPERM, errno.EACCES, errno.EXDEV)
+        refused = error.errno in (errno.EPERM, errno.EACCES, errno.EXDEV, errno.EROFS)
         print("refused" if refused else "absent", errno.errorcode.get(error.errno))
         return
     print("reached")

@@ -37,6 +37,8 @@ fn a_hint_is_a_command_that_can_be_typed() {
         (&["export", "nothing-like-it"], "list sessions with `shellkeep sessions ls", "session_not_found"),
         (&["runs", "ls", "nothing-like-it"], "`shellkeep sessions new nothing-like-it", "session_not_found"),
         (&["checkpoints", "show", "demo", "nope"], "`shellkeep checkpoints demo", "checkpoint_not_found"),
+        (&["rewind", "demo", "999"], "`shellkeep log demo", "no_such_moment"),
+        (&["rewind", "demo", "2020-01-01"], "`shellkeep log demo", "no_such_moment"),
         (&["kv", "get", "demo", "nope"], "`shellkeep kv ls demo", "key_not_found"),
         (&["kv", "get", "demo", "nope", "--json"], "`shellkeep kv ls demo", "key_not_found"),
         (&["kv", "rm", "demo", "nope"], "`shellkeep kv ls demo", "key_not_found"),

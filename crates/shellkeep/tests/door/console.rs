@@ -148,11 +148,64 @@ fn a_page_of_another_port_cannot_write_or_log_in() {
 }
 
 #[test]
+fn the_list_filters_and_orders() {
+    let daemon = Daemon::with(Settings::default());
+    for (name, agent) in [("a", "ann"), ("b", "bob"), ("c", "ann")] {
+        daemon.create_with(json!({"session_id": name, "agent": agent}));
+    }
+    daemon.sh("c", "echo Needle");
+    daemon.sh("a", "exit_with() { return 3; }; exit_with");
+    let run = daemon.run("b", json!({"command": "read -r line", "blocking": false})).run_id().to_owned();
+    let listed = |query: &str| {
+        let answer = daemon.get(&format!("/v1/sessions?{query}"));
+        assert_eq!(answer.status, 200, "{query}: {}", answer.text());
+        let page = answer.json();
+        let ids = page["sessions"].as_array().unwrap().iter().map(|session| session["session_id"].clone());
+        (Value::Array(ids.collect()), page["next"].clone())
+    };
+    for (query, expected) in [
+        ("", json!(["a", "b", "c"])),
+        ("order=active", json!(["b", "a", "c"])),
+        ("order=active&agent=ann", json!(["a", "c"])),
+        ("failed=true", json!(["a"])),
+        ("q=needle", json!(["c"])),
+        ("q=ANN", json!(["a", "c"])),
+        ("q=ann+needle", json!(["c"])),
+        ("q=ann&failed=true&order=active", json!(["a"])),
+        ("running=true", json!(["b"])),
+        ("live=true&order=active", json!(["b", "a", "c"])),
+        ("live=true&agent=bob", json!(["b"])),
+        ("live=true&q=nothing", json!([])),
+        ("q=&live=&order=", json!(["a", "b", "c"])),
+    ] {
+        assert_eq!(listed(query), (expected, Value::Null), "{query}");
+    }
+    for query in ["order=active", "order=id", "live=true&order=active", "live=true", "q=workspaces&order=active"] {
+        let (whole, _) = listed(query);
+        let (mut pages, mut after) = (Vec::new(), String::new());
+        loop {
+            let (page, next) = listed(&format!("{query}&limit=1&after={after}"));
+            pages.extend(page.as_array().unwrap().clone());
+            match next.as_str() {
+                Some(next) => after = next.to_owned(),
+                None => break,
+            }
+        }
+        assert_eq!(Value::Array(pages), whole, "{query}");
+    }
+    assert_eq!(code(&daemon.get("/v1/sessions?order=size")), is(400, "invalid_request"));
+    assert_eq!(code(&daemon.get("/v1/sessions?live=perhaps")), is(400, "invalid_request"));
+    daemon.hibernate("c");
+    assert_eq!(listed("live=true").0, json!(["a", "b"]));
+    daemon.signal_run("b", &run, "INT");
+}
+
+#[test]
 fn without_a_tcp_port_the_command_says_what_to_do() {
     let daemon = Daemon::with(Settings::default());
     let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
     let output = command.args(["console", "--print", "--socket"]).arg(socket(&daemon)).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("needs a TCP port") && said.contains("shellkeep serve --detach"), "{said}");
+    assert!(said.contains("needs a TCP port") && said.contains("`shellkeep serve --"), "{said}");
 }

@@ -20,7 +20,8 @@ fn a_session_begins_with_a_short_list_of_variables() {
     daemon.create("a");
     let names = daemon.sh("a", "env | cut -d= -f1 | sort | grep -vE '^(_|PWD|SHLVL|OLDPWD)$' | tr '\\n' ' '").out();
     assert_eq!(names, "HOME LC_ALL LC_TIME PATH TERM TZ ", "{names}");
-    let service = daemon.start_service("a", json!({"command": "env; echo listed", "ready": {"log": "listed"}}));
+    let service =
+        daemon.start_service("a", json!({"command": "env; echo listed", "ready": {"log": "listed"}, "wait": 20}));
     let log = daemon.service_log("a", service["service_id"].as_str().unwrap());
     assert!(log.contains("PATH=") && !log.contains("API_KEY"), "{log}");
     let state = daemon.get("/v1/sessions/a/state").text();

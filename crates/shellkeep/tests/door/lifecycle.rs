@@ -205,6 +205,7 @@ fn another_configuration_comes_into_force_or_says_what_it_needs() {
     let wrong = shellkeep(&daemon, &["reload"]);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(err(&wrong).contains("nothing was changed") && err(&wrong).contains("max_shels"), "{wrong:?}");
+    assert!(err(&wrong).contains("line 1: unknown setting `max_shels`; did you mean `max_shells`?"), "{wrong:?}");
     assert!(err(&wrong).contains("invalid_configuration"), "{wrong:?}");
     // A restart with it ended the daemon, and said only that it did not come back.
     let before = daemon.get("/v1/daemon").json()["started_at"].clone();

@@ -7,12 +7,17 @@ mod support;
 
 mod audit;
 mod breakout;
+mod browser;
 mod commands;
 mod console;
 mod environment;
 mod forged;
 mod install;
 mod lifecycle;
+mod live;
+mod packages;
 mod peers;
 mod private;
+mod rungs;
+mod swapped;
 mod work;

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use shellkeep_poll::until;
 use std::path::{Path, PathBuf};
 
+/// Where answers are written, in a daemon's directory.
+const ANSWERS: &str = "answers";
+
 /// What a process of a session got.
 #[derive(Debug)]
 struct Got {
@@ -23,7 +26,9 @@ impl Got {
 fn asking(daemon: &Daemon, way: &str, request: &[&str]) -> (String, PathBuf) {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let output = daemon.directory().join(format!("answer-{count}"));
+    let answers = daemon.directory().join(ANSWERS);
+    std::fs::create_dir_all(&answers).unwrap();
+    let output = answers.join(format!("answer-{count}"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/door/ask.py");
     let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
     let words = ["python3", script.to_str().unwrap(), socket.to_str().unwrap(), output.to_str().unwrap(), way];
@@ -126,7 +131,14 @@ fn nobody_gets_away_from_its_session() {
 
 #[test]
 fn a_process_of_an_agents_session_is_that_agent_until_its_tokens_are_revoked() {
-    let daemon = Daemon::start();
+    // It is confined, and needs the script and a place for what it got.
+    let directory = tempfile::Builder::new().prefix("shellkeep-test-").tempdir().unwrap();
+    let answers = directory.path().join(ANSWERS);
+    std::fs::create_dir(&answers).unwrap();
+    let settings = Settings::default()
+        .set("--sandbox-read", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/door"))
+        .set("--sandbox-write", answers.to_str().unwrap());
+    let daemon = Daemon::on(directory, settings);
     daemon.create("host");
     let (id, secret) = token(&daemon, "ann");
     let made = daemon.send(

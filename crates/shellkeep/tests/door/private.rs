@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
 
 /// Somebody who is not root and owns nothing.
 const NOBODY: u32 = 65534;
@@ -47,10 +48,10 @@ fn mode(path: &Path) -> u32 {
 fn what_all_shells_load_cannot_be_changed_from_one() {
     let daemon = Daemon::start();
     daemon.create("a");
-    // The first service has the keeper written.
+    // The driver and the program of rooms are there from the start; the first service has the keeper written.
     daemon.start_service("a", json!({"command": "sleep 1000"}));
     let tried = daemon.sh("a", CHANGE_OBJECTS);
-    assert_eq!(tried.out(), "2 []\n", "{:?}", tried.json);
+    assert_eq!(tried.out(), "3 []\n", "{:?}", tried.json);
     daemon.create("b");
     assert_eq!(daemon.sh("b", "echo well").out(), "well\n");
 }
@@ -68,9 +69,8 @@ fn the_hosts_token_is_not_in_the_daemons_environment() {
     assert_eq!(request.send(&daemon.tcp_door()).unwrap().status, 200);
 }
 
-/// A plain user's daemon, on this directory, if this test may start one.
-fn plain_daemon() -> Option<Daemon> {
-    let directory = tempfile::Builder::new().prefix("shellkeep-test-").tempdir().unwrap();
+/// What starts a program as a plain user who owns this directory, if this test may do that.
+pub fn plain_user(directory: &TempDir) -> Option<Vec<String>> {
     let wrapper: Vec<String> =
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].map(str::to_owned).into();
     let mut may = Command::new(&wrapper[0]);
@@ -80,10 +80,15 @@ fn plain_daemon() -> Option<Daemon> {
         skip("this user may not start a daemon as another");
         return None;
     }
-    Some(Daemon::on(
-        directory,
-        Settings { wrapper, ..Settings::default() }.env("SHELLKEEP_TOKEN", "a-token-of-a-plain-user"),
-    ))
+    Some(wrapper)
+}
+
+/// A plain user's daemon, if this test may start one.
+fn plain_daemon() -> Option<Daemon> {
+    let directory = tempfile::Builder::new().prefix("shellkeep-test-").tempdir().unwrap();
+    let wrapper = plain_user(&directory)?;
+    let settings = Settings { wrapper, ..Settings::default() };
+    Some(Daemon::on(directory, settings.env("SHELLKEEP_TOKEN", "a-token-of-a-plain-user")))
 }
 
 /// Its memory, environment and descriptors were open to every process of the same user.
@@ -114,7 +119,7 @@ fn what_the_daemon_makes_is_private_and_what_sessions_make_is_as_they_say() {
     daemon.create("a");
     let made = daemon.sh("a", "umask; touch file; mkdir directory; stat -c %a file directory; seq 200000");
     assert!(made.out().starts_with("0022\n644\n755\n1\n"), "{}", &made.out()[..40]);
-    let service = daemon.start_service("a", json!({"command": "umask", "ready": {"log": "0022"}}));
+    let service = daemon.start_service("a", json!({"command": "umask", "ready": {"log": "0022"}, "wait": 20}));
     assert!(service["service_id"].is_string(), "{service}");
     let data = daemon.data();
     for entry in fs::read_dir(&data).unwrap() {

@@ -41,15 +41,16 @@ async def large_output(client):
         offset = page.structured_content["next_offset"]
 
 
-async def progress(client):
+async def progress(client, directory):
     told = []
 
     async def note(done, total, message):
         told.append((done, message))
+        Path(directory, message).touch()
 
-    command = "for i in 1 2 3; do echo line $i; sleep 0.15; done"
+    command = f"for i in 1 2 3; do echo line $i; until [ -e {directory}/line\\ $i ]; do sleep 0.01; done; done"
     await client.call_tool("run_command", {"command": command}, progress_callback=note)
-    assert told and told[0][1] == "line 1" and told == sorted(told), told
+    assert [message for _, message in told] == ["line 1", "line 2", "line 3"] and told == sorted(told), told
 
 
 async def cancellation(client):
@@ -78,7 +79,7 @@ async def first(client, directory, mode, door):
     wrong = await client.call_tool("run_command", {"comand": "true"})
     assert wrong.is_error and "comand" in wrong.content[0].text, wrong
     await large_output(client)
-    await progress(client)
+    await progress(client, directory)
     await cancellation(client)
 
     async def note(done, total, message):

@@ -11,4 +11,5 @@ mod services;
 mod stdio;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;
 mod wrong;

@@ -2,32 +2,12 @@
 //! them. Where they are missing the tests fail, and are only passed over where they cannot be had.
 
 use crate::proxy;
-use crate::support::{Daemon, Door, Settings};
+use crate::support::{Daemon, Door, Settings, tools};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 const TOKEN: &str = "the-token-of-the-host";
-
-/// Where the tools are; `None`, with the reason printed, where they cannot be had.
-fn tools() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a crate is in a workspace");
-    let home = root.join("target/mcp-tools");
-    if home.join("installed").exists() {
-        return Some(home);
-    }
-    let reason = std::fs::read_to_string(home.join("unavailable")).ok();
-    match reason {
-        Some(reason) if std::env::var_os("CI").is_none() => {
-            eprintln!("passed over: {}", reason.trim());
-            None
-        }
-        reason => panic!(
-            "the MCP clients are missing ({}); `make mcp-tools` fetches them",
-            reason.as_deref().unwrap_or("not fetched yet").trim()
-        ),
-    }
-}
 
 fn daemon() -> Daemon {
     Daemon::with(Settings::default().tcp().env("SHELLKEEP_TOKEN", TOKEN))
@@ -61,7 +41,7 @@ fn checked(mut command: Command, daemon: &Daemon) -> Output {
 }
 
 fn python(door: &str, mode: &str) {
-    let Some(tools) = tools() else { return };
+    let Some(tools) = tools("mcp-tools") else { return };
     let daemon = daemon();
     let session = format!("py-{door}-{mode}");
     let place = match door {
@@ -98,7 +78,7 @@ fn the_python_client_over_http_without_a_handshake() {
 
 #[test]
 fn the_conformance_suite() {
-    let Some(tools) = tools() else { return };
+    let Some(tools) = tools("mcp-tools") else { return };
     let daemon = daemon();
     let url = format!("http://{}/mcp", proxy::start(address(&daemon), TOKEN));
     let mut command = Command::new(tools.join("venv/node"));
@@ -123,7 +103,7 @@ fn inspect(tools: &Path, daemon: &Daemon, [before, after]: [&[String]; 2], args:
 
 #[test]
 fn the_inspector() {
-    let Some(tools) = tools() else { return };
+    let Some(tools) = tools("mcp-tools") else { return };
     let daemon = daemon();
     let header = format!("authorization: Bearer {TOKEN}");
     let url = format!("http://{}/mcp", address(&daemon));

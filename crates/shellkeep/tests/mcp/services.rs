@@ -46,6 +46,10 @@ fn a_server_runs_beside_the_session_until_it_is_stopped() {
     // A model knows it by the name that it gave.
     let log = client.call("read_output", json!({"id": "web"}));
     assert!(log.text().contains(&format!("[{id} (web) is running")), "{}", log.text());
+    for (tool, arguments) in [("send_input", json!({"id": "web", "text": "x"})), ("signal", json!({"id": "web"}))] {
+        let refused = client.call(tool, arguments);
+        assert!(refused.is_error() && refused.text().starts_with(&format!("{id} is a service")), "{}", refused.text());
+    }
     let wrong = client.call("read_output", json!({"id": "web", "wait": "1"}));
     assert!(wrong.text().contains("wait: invalid type: string \"1\", expected a number"), "{}", wrong.text());
     // The same as HTTP has it.
@@ -124,7 +128,11 @@ fn a_log_is_read_by_place_and_by_pattern() {
         offset = page.data()["next_offset"].as_u64().unwrap();
     }
     assert_eq!(read, total);
-    assert_eq!(client.call("read_output", json!({"id": id, "tail": 7})).data()["text"], "needle\n");
+    let tail = |client: &mut Client, lines: u64| {
+        client.call("read_output", json!({"id": id, "tail": lines})).data()["text"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(tail(&mut client, 2), "line 20000\nneedle\n");
+    assert!(tail(&mut client, 15_000).ends_with("line 20000\nneedle\n"));
     let found = client.call("read_output", json!({"id": id, "grep": "^(needle|line 7)$"}));
     assert!(found.data()["text"].as_str().unwrap().contains("line 7\n"), "{}", found.text());
     client.call("stop_service", json!({"service_id": id}));

@@ -167,7 +167,15 @@ fn ten_mebibytes_are_shown_in_part_and_read_in_full() {
     assert!(found.text().starts_with("needle\n[1 line matches \"^needle\" in "), "{}", found.text());
     let none = client.call("read_output", json!({"id": id, "grep": "haystack"}));
     assert!(none.text().starts_with("[no line matches \"haystack\" in 10485767 bytes]"), "{}", none.text());
-    assert_eq!(client.call("read_output", json!({"id": id, "tail": 7})).data()["text"], "needle\n");
+    let tail = |client: &mut Client, lines: u64| {
+        client.call("read_output", json!({"id": id, "tail": lines})).data()["text"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(tail(&mut client, 2), "0123456789abcde\nneedle\n");
+    // More lines than an answer can carry: the last of them.
+    let most = tail(&mut client, 100_000);
+    assert!(most.len() <= 30_000 && most.ends_with("0123456789abcde\nneedle\n"), "{} bytes", most.len());
+    let last = client.call("read_output", json!({"id": id, "tail": 2}));
+    assert!(last.text().starts_with("[from byte 10485744 of 10485767; read from the beginning with offset=0]\n"));
     let stderr = client.call("read_output", json!({"id": id, "stream": "stderr"}));
     let other = "[stdout has 10485767 bytes; read it with stream=\"stdout\"]";
     assert_eq!(stderr.text(), format!("needle\n{other}\n[{id} has ended, exit code 0]"));
@@ -331,6 +339,8 @@ fn the_classic_tool_behaves_as_its_callers_expect() {
     let daemon = Daemon::start();
     let mut client = Client::start(&daemon, daemon.directory(), &["--toolset", "bash", "-s", "classic"]);
     assert_eq!(names(&client.request("tools/list", json!({}))), ["bash"]);
+    let instructions = client.hello["instructions"].as_str().unwrap();
+    assert!(!instructions.contains("start_service"), "there is no such tool: {instructions}");
     assert_eq!(client.call("bash", json!({"command": "cd /usr; echo out; echo err >&2"})).text(), "out\nerr\n");
     assert_eq!(client.call("bash", json!({"command": "pwd", "restart": false})).text(), "/usr\n");
     let refused = client.call("bash", json!({"restart": true}));

@@ -66,7 +66,7 @@ fn a_wrong_call_says_what_would_be_right() {
         ("read_output", json!({"id": "s999"}), "(service_not_found)"),
         ("stop_service", json!({"service_id": "s999"}), "(service_not_found)"),
         ("stop_service", json!({"service_id": "s3", "session": "nobody"}), "(session_not_found)"),
-        ("stop_service", json!({"service_id": "r3"}), "(service_not_found)"),
+        ("stop_service", json!({"service_id": "r3"}), "interrupt it with signal(id=\"r3\")"),
         ("stop_service", json!({}), "missing argument `service_id`"),
         ("list_services", json!({"all": true}), "unknown argument `all`"),
         ("start_service", json!({"command": ""}), "command: must not be empty"),

@@ -24,9 +24,8 @@ end() {
 trap end EXIT
 
 cd "$room"
-port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
 token=$(python3 -c 'import secrets; print(secrets.token_hex(16))')
-SHELLKEEP_TOKEN=$token "$program" serve --data "$room/data" --socket "$room/s.sock" --listen "127.0.0.1:$port" \
+SHELLKEEP_TOKEN=$token "$program" serve --data "$room/data" --socket "$room/s.sock" --listen 127.0.0.1:0 \
   --services-on-stop stop >"$room/out" 2>"$room/log" &
 daemon=$!
 for _ in {1..300}; do
@@ -34,9 +33,10 @@ for _ in {1..300}; do
   kill -0 "$daemon" || { cat "$room/log" >&2; exit 1; }
   read -rt 0.1 <> <(:) || true
 done
+url=$(sed -n 's/^.*listening on \(http[^ ]*\).*$/\1/p' "$room/out")
 
 # Without the order to stop: the daemon would follow it.
 # One worker: with several, hypothesis trips over itself.
 SCHEMATHESIS_HOOKS=hooks PYTHONPATH=$here "$schemathesis" --config-file "$here/schemathesis.toml" \
-  run "http://127.0.0.1:$port/openapi.json" --header "Authorization: Bearer $token" \
+  run "${url%/}/openapi.json" --header "Authorization: Bearer $token" \
   --exclude-operation-id stop_daemon --checks all --max-time $((60 * ${SHELLKEEP_SOAK:-1})) || { tail -n 50 "$room/log" >&2; exit 1; }

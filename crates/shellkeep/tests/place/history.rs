@@ -2,25 +2,26 @@
 //! whatever was killed.
 
 use crate::databases::{Kind, Server};
+use crate::support::procs::resident_kib;
 use crate::support::{Daemon, Request, Settings, soak};
 use serde_json::{Value, json};
 use shellkeep_history::{schema, write};
-use shellkeep_poll::{attempt, until};
+use shellkeep_poll::{LONG, attempt, pass, until};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-const KINDS: [Kind; 2] = [Kind::Postgres, Kind::Mariadb];
+pub const KINDS: [Kind; 2] = [Kind::Postgres, Kind::Mariadb];
 
-fn daemon(server: &Server) -> Daemon {
+pub fn daemon(server: &Server) -> Daemon {
     Daemon::with(Settings::default().env("SHELLKEEP_HISTORY", &server.url()).env("SHELLKEEP_NODE", "n1"))
 }
 
 /// Waits until the tables have a session up to its last record.
-fn caught_up(server: &Server, daemon: &Daemon, session: &str) {
+pub fn caught_up(server: &Server, daemon: &Daemon, session: &str) {
     let sql = format!("SELECT COUNT(*), MIN(seq), MAX(seq) FROM sk_records WHERE session_id = '{session}'");
     let mut last = String::new();
-    let found = attempt(Duration::from_secs(30), || {
+    let found = attempt(LONG, || {
         let seq = daemon.get(&format!("/v1/sessions/{session}")).json()["seq"].as_i64()?;
         let rows = server.try_ask(&sql)?;
         let numbers: Vec<i64> = rows[0].iter().filter_map(|value| value.as_int()).collect();
@@ -30,7 +31,7 @@ fn caught_up(server: &Server, daemon: &Daemon, session: &str) {
     assert!(found.is_some(), "the tables lack records of {session}: {last}\n{}", daemon.log());
 }
 
-fn texts(server: &Server, sql: &str) -> Vec<String> {
+pub fn texts(server: &Server, sql: &str) -> Vec<String> {
     let line = |row: Vec<shellkeep_history::Value>| {
         let text = |value: &shellkeep_history::Value| match value {
             shellkeep_history::Value::Null => "-".to_owned(),
@@ -115,6 +116,45 @@ fn what_agents_do_is_in_the_tables() {
     }
 }
 
+/// A database that stays away costs no memory, and no more disk than the host allows; what is dropped is said.
+#[test]
+fn a_database_that_stays_away_costs_a_bounded_disk_and_no_memory() {
+    // Nothing listens there; the journal begins a new file every 64 MiB.
+    let url = format!("postgres://ann:hidden@127.0.0.1:{}/history", crate::support::daemon::free_port().port());
+    let settings = Settings::default().env("SHELLKEEP_HISTORY", &url).env("SHELLKEEP_HISTORY_INTO", &url);
+    let daemon = Daemon::with(settings.set("--history-behind-bytes", "1000000"));
+    daemon.create("s");
+    // No session gets the password.
+    let variables = daemon.sh("s", "env").out();
+    assert!(variables.contains("HOME=") && !variables.contains("hidden"), "{variables}");
+    let text = "x".repeat(1_000_000);
+    let say = |count: usize| {
+        for _ in 0..count {
+            let answer = daemon.post("/v1/sessions/s/messages", &json!({"role": "user", "content": text}));
+            assert_eq!(answer.status, 201, "{}", answer.text());
+        }
+    };
+    say(20);
+    let before = resident_kib(daemon.pid());
+    say(60 * soak());
+    let ready = until("the daemon says what is lost", || {
+        let ready = daemon.get("/readyz").json();
+        ready["reasons"].to_string().contains("History lacks").then_some(ready)
+    });
+    let after = resident_kib(daemon.pid());
+    println!("{before} KiB before, {after} KiB after {} MB more", 60 * soak());
+    assert!(after < before + 32 * 1024, "{before} KiB before, {after} KiB after");
+    let reasons = ready["reasons"].to_string();
+    assert!(reasons.contains("limit of 1000000 bytes (history_behind_bytes)"), "{reasons}");
+    assert!(reasons.contains("does not accept records"), "{reasons}");
+    let metrics = daemon.get("/metrics").text();
+    let dropped = metrics.lines().find_map(|line| line.strip_prefix("shellkeep_history_dropped_bytes_total "));
+    assert!(dropped.is_some_and(|bytes| bytes.parse::<f64>().is_ok_and(|bytes| bytes > 60e6)), "{dropped:?}");
+    let journal = std::fs::read_dir(daemon.data().join("journal")).expect("it is there").flatten();
+    let kept: u64 = journal.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum();
+    assert!(kept < 80_000_000, "the journal has {kept} bytes: one file, and what may be kept");
+}
+
 /// What a scheme does not know, or cannot write, is said at the start.
 #[test]
 fn a_daemon_refuses_history_that_it_cannot_write() {
@@ -153,7 +193,7 @@ fn the_schema_is_migrated_and_a_newer_one_is_refused() {
 
 /// What a client was answered.
 #[derive(Default)]
-struct Answers {
+pub struct Answers {
     /// By request id: the run and its output.
     runs: BTreeMap<String, (String, String)>,
     /// By `seq_id`: the content.
@@ -161,7 +201,7 @@ struct Answers {
 }
 
 /// Works with one session until it is told to stop; repeats each command until it is answered.
-fn work(daemon: &std::sync::RwLock<Daemon>, session: &str, stop: &AtomicBool) -> Answers {
+pub fn work(daemon: &std::sync::RwLock<Daemon>, session: &str, stop: &AtomicBool) -> Answers {
     let mut answers = Answers::default();
     let send = |path: &str, body: Value| {
         let request = Request::new("POST", path).json(body.to_string());
@@ -186,20 +226,47 @@ fn work(daemon: &std::sync::RwLock<Daemon>, session: &str, stop: &AtomicBool) ->
     answers
 }
 
-fn random(state: &mut u64, below: u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    (*state >> 33) % below
+/// Random numbers. `SHELLKEEP_SEED` repeats those of an earlier run.
+pub struct Random(u64);
+
+impl Random {
+    /// Prints its seed.
+    pub fn new() -> Self {
+        let given = std::env::var("SHELLKEEP_SEED").ok().map(|text| text.parse().expect("SHELLKEEP_SEED is a number"));
+        let seed = given.unwrap_or_else(|| SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64));
+        println!("SHELLKEEP_SEED={seed}");
+        Self(seed)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for count in (1..items.len()).rev() {
+            items.swap(count, self.below(count as u64 + 1) as usize);
+        }
+    }
+
+    /// Other numbers, for another thread.
+    pub fn split(&mut self) -> Self {
+        Self(self.below(u64::MAX) << 31 ^ self.below(u64::MAX))
+    }
 }
 
 /// Compares the tables with what was answered.
-fn compare(server: &Server, daemon: &Daemon, session: &str, answers: &Answers) -> usize {
+pub fn compare(server: &Server, daemon: &Daemon, session: &str, answers: &Answers) -> usize {
     caught_up(server, daemon, session);
     let sql = format!("SELECT request_id, run_id, status FROM sk_runs WHERE session_id = '{session}' ORDER BY seq");
-    let rows = texts(server, &sql);
+    let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in texts(server, &sql) {
+        let (key, rest) = row.split_once(' ').expect("three words");
+        rows.entry(key.to_owned()).or_default().push(rest.to_owned());
+    }
     for (key, (run_id, outcome)) in &answers.runs {
         let status = outcome.split(' ').next().expect("a status");
-        let same = rows.iter().filter(|row| row.starts_with(&format!("{key} "))).collect::<Vec<_>>();
-        assert_eq!(same, [&format!("{key} {run_id} {status}")], "answered once, and there once");
+        assert_eq!(rows.get(key), Some(&vec![format!("{run_id} {status}")]), "{key}: answered once, and there once");
     }
     let lines = server.ask(&format!(
         "SELECT line, exact FROM sk_records WHERE session_id = '{session}' AND type = 'run_finished' ORDER BY seq"
@@ -230,8 +297,7 @@ fn compare(server: &Server, daemon: &Daemon, session: &str, answers: &Answers) -
 #[test]
 fn nothing_is_missing_or_double_whatever_is_killed() {
     const SESSIONS: [&str; 4] = ["a", "b", "c", "d"];
-    let mut seed = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64);
-    println!("seed {seed}");
+    let mut random = Random::new();
     for kind in KINDS {
         let Some(mut server) = Server::start(kind) else { return };
         let daemon = std::sync::RwLock::new(daemon(&server));
@@ -244,19 +310,19 @@ fn nothing_is_missing_or_double_whatever_is_killed() {
             let threads = SESSIONS.map(|session| scope.spawn(|| work(&daemon, session, &stop)));
             for _ in 0..3 * soak() {
                 // Nothing is waited for: the moment of the kill varies.
-                attempt(Duration::from_millis(random(&mut seed, 700)), || None::<()>);
-                match random(&mut seed, 3) {
+                pass(Duration::from_millis(random.below(700)));
+                match random.below(3) {
                     0 => daemon.write().expect("it runs").restart(),
                     1 => server.restart(),
                     _ => {
                         server.kill();
-                        attempt(Duration::from_millis(random(&mut seed, 500)), || None::<()>);
+                        pass(Duration::from_millis(random.below(500)));
                         daemon.write().expect("it runs").restart();
                         server.restart();
                     }
                 }
             }
-            attempt(Duration::from_millis(300), || None::<()>);
+            pass(Duration::from_millis(300));
             stop.store(true, Ordering::Relaxed);
             threads.map(|thread| thread.join().expect("it worked")).into()
         });

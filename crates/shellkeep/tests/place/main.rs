@@ -1,20 +1,29 @@
 //! Nothing runs, and nothing is kept or brought back, in another place than its session's.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
+mod agent_limits;
+mod all_nodes;
 mod backup;
+mod broker;
 mod cut_off;
 mod databases;
 mod deploy;
+mod diverged;
 mod forks;
 mod gone;
 mod history;
+mod history_query;
 mod load;
 mod moved;
 mod node_files;
 mod nodes;
 mod promoted;
 mod proxy;
+mod rabbit;
+mod read_back;
 mod redis;
+mod retention;
+mod shared_stores;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../checkpoints/tools.rs"]

@@ -217,3 +217,60 @@ fn what_stays_on_a_dead_node_is_said_to_and_services_start_again_by_their_policy
     assert_eq!(value.status, 404, "{}", value.text());
     assert!(value.text().contains("stayed on node n1"), "{}", value.text());
 }
+
+/// The files that records name of a session, where both nodes can read them.
+fn attached(blobs: &Path, session: &str) -> Vec<std::path::PathBuf> {
+    let below = |path: &Path| -> Vec<std::path::PathBuf> {
+        std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
+    };
+    below(&blobs.join(session)).into_iter().flat_map(|created| below(&created.join("attached"))).collect()
+}
+
+/// Outputs and agent states that are too large for their records used to stay on the node that was killed.
+#[test]
+fn large_outputs_and_agent_states_are_on_the_next_owner() {
+    let mut cluster = Cluster::start();
+    cluster.first.create("s");
+    let run = cluster
+        .first
+        .sh("s", "head -c 300000 /dev/zero | tr '\\0' x; echo the-secret >&2; head -c 70000 /dev/zero >&2");
+    let (run_id, target) = (run.run_id().to_owned(), "/v1/sessions/s/agent_state");
+    let state = vec![b'y'; 200_000];
+    let mut put = Request::new("PUT", target).header("content-type", "application/octet-stream");
+    put.body = state.clone();
+    assert_eq!(cluster.first.send(&put).status, 201);
+    let names = |cluster: &Cluster| -> Vec<String> {
+        let found = attached(cluster.blobs.path(), "s");
+        let mut names: Vec<String> =
+            found.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+        names.sort();
+        names
+    };
+    // The state is there when its caller is answered.
+    let agent_state = |names: &[String]| names.iter().filter(|name| name.starts_with("agent_state")).count();
+    assert_eq!(agent_state(&names(&cluster)), 1, "{:?}", names(&cluster));
+    until("the outputs are copied", || (names(&cluster).len() == 3).then_some(()));
+
+    cluster.first.kill();
+    run_when_taken_over(&cluster.second, "s", &json!({"command": "true"}));
+    let output = |stream: &str| {
+        cluster.second.get(&format!("/v1/sessions/s/runs/{run_id}/output?stream={stream}&limit=1000000"))
+    };
+    let stdout = output("stdout");
+    assert_eq!((stdout.status, stdout.json()["total"].as_u64()), (200, Some(300_000)), "{}", stdout.text());
+    assert!(stdout.json()["text"].as_str().is_some_and(|text| text.bytes().all(|byte| byte == b'x')));
+    let read = cluster.second.get(target);
+    assert_eq!((read.status, read.body == state), (200, true));
+
+    // A secret that was written on the first node is masked in what both can read.
+    let scrubbed = cluster.second.post("/v1/sessions/s/scrub", &json!({"secret": "the-secret"}));
+    assert_eq!(scrubbed.status, 200, "{}", scrubbed.text());
+    until("what was masked is copied", || (names(&cluster).len() == 3).then_some(()));
+    for path in attached(cluster.blobs.path(), "s") {
+        let bytes = std::fs::read(&path).expect("a file");
+        assert!(!bytes.windows(10).any(|part| part == b"the-secret"), "{}", path.display());
+    }
+    assert!(!output("stderr").text().contains("the-secret"));
+    cluster.second.destroy("s");
+    assert!(attached(cluster.blobs.path(), "s").is_empty());
+}

@@ -2,7 +2,7 @@
 
 use crate::redis::{Redis, TOKEN};
 use crate::support::daemon::signal;
-use crate::support::{Agent, Daemon, Request, Settings, procs, soak};
+use crate::support::{Agent, Daemon, Request, Settings, procs, services, soak};
 use serde_json::{Value, json};
 use shellkeep_poll::{pass, until, until_within};
 use std::process::Command;
@@ -159,6 +159,10 @@ fn a_node_goes_on_while_redis_is_away_and_gives_everything_again() {
     first.create("s");
     first.sh("s", "n=1");
     assert_eq!(first.get("/readyz").json()["status"], "ready");
+    first.create("asleep");
+    first.sh("asleep", "v=9");
+    first.hibernate("asleep");
+    until("it sleeps", || redis.cli(&["EXISTS", "sk:{asleep}:lease"]).trim().eq("0").then_some(()));
 
     redis.stop();
     let away = first.run("s", json!({"command": "n=2; echo $n", "request_id": "k"}));
@@ -176,6 +180,9 @@ fn a_node_goes_on_while_redis_is_away_and_gives_everything_again() {
     redis.restart();
     until("the node is ready again", || (first.get("/readyz").json()["status"] == "ready").then_some(()));
     assert_eq!(first.sh("s", "n=3; echo $n").notice_codes(), Vec::<&str>::new());
+    // Redis came back empty, and nobody used this one.
+    until("what slept is shared", || redis.cli(&["EXISTS", "sk:{asleep}:head"]).trim().eq("1").then_some(()));
+    assert_eq!(second.sh("asleep", "echo $v").out(), "9\n");
     until("what was made meanwhile is shared", || {
         redis.cli(&["LLEN", "sk:{made-meanwhile}:log"]).trim().parse().ok().filter(|lines: &u64| *lines > 0)
     });
@@ -333,6 +340,38 @@ fn mcp_over_http_goes_to_the_node_of_its_session() {
     assert!(id.starts_with("n2."), "{id}");
     ask(Some(&id), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     assert!(call(&id, "echo v is $v").text().contains("v is 8"));
+}
+
+/// Services outlive their daemon. A node that was killed and started again took them over, and started those that had ended,
+/// although another node had their session by then: they ran twice.
+#[test]
+fn a_restarted_node_ends_the_services_of_a_session_that_another_took() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    let start =
+        |name: &str| first.start_service("s", json!({"command": "sleep 1000", "name": name, "restart": "always"}));
+    let (lives, dies) = (start("lives"), start("dies"));
+    let (living, dying) = (services::pid(&lives), services::pid(&dies));
+    first.kill();
+    signal(dying, "KILL");
+    let (_, _) = run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    let elsewhere = [&lives, &dies].map(|service| second.service_until("s", services::id(service), "running"));
+    assert!(procs::alive(living), "it outlives its daemon");
+
+    first.restart();
+    until("what ran on the former owner is gone", || (!procs::alive(living)).then_some(()));
+    // Every node lists the services of all nodes.
+    let mut expected = elsewhere.each_ref().map(|service| service["pid"].as_u64());
+    expected.sort_unstable();
+    for daemon in [&first, &second] {
+        until("each runs once", || {
+            let mut pids: Vec<Option<u64>> =
+                daemon.all_services().iter().map(|service| service["pid"].as_u64()).collect();
+            pids.sort_unstable();
+            (pids == expected).then_some(())
+        });
+    }
 }
 
 /// A node that is stopped hands over at once: nobody waits for its lease to end.

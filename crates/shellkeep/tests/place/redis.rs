@@ -89,7 +89,7 @@ pub fn node(name: &str, store: &str) -> Daemon {
     Daemon::with(settings(name, store))
 }
 
-fn settings(name: &str, store: &str) -> Settings {
+pub fn settings(name: &str, store: &str) -> Settings {
     Settings::default().tcp().store(store).env("SHELLKEEP_NODE", name).env("SHELLKEEP_TOKEN", TOKEN)
 }
 

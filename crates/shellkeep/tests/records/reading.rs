@@ -4,6 +4,7 @@ use super::support::http::LiveResponse;
 use super::support::{Daemon, Request, Settings};
 use super::tools::{Records, types};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn numbered(daemon: &Daemon, count: usize) {
     daemon.create_with(json!({"session_id": "s", "env": {"SOME_API_KEY": "first-secret-value"}}));
@@ -162,4 +163,28 @@ fn telephone_numbers_are_masked_if_the_host_asks_for_it() {
         let shown = daemon.get("/v1/sessions/s/events?redact=true").text();
         assert_eq!(shown.contains(phone), !is_masked, "{shown}");
     }
+}
+
+/// Whoever reads a session while it is deleted is told that there is none; it was `recording_unreadable` one time in ten.
+#[test]
+fn a_session_that_is_deleted_while_it_is_read_is_not_there() {
+    let daemon = Daemon::start();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for target in ["/v1/sessions/brief/checkpoints?limit=1", "/v1/sessions/brief/events?limit=5"] {
+            let (daemon, over) = (&daemon, &over);
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let answer = daemon.get(target);
+                    assert!([200, 404].contains(&answer.status), "{target}: {}", answer.text());
+                }
+            });
+        }
+        for _ in 0..20 {
+            daemon.create("brief");
+            daemon.sh("brief", "touch $(seq 50)");
+            daemon.destroy("brief");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
 }

@@ -130,7 +130,7 @@ fn even() -> Vec<(Regex, &'static str)> {
         // Process ids: in a sentence, in JSON, and in the tables of services and sessions.
         (r#"(pid"?:? ?)\d+"#, "${1}NUMBER"),
         (r"(running +)\d+", "${1}NUMBER"),
-        (r"(?m)^(\S+ +- +)\d+\b", "${1}NUMBER"),
+        (r"(?m)^(\S+ +)\d+\b", "${1}NUMBER"),
         (r"\b\d{4,}\b", "NUMBER"),
     ]
     .into_iter()
@@ -174,6 +174,11 @@ fn follow(name: &str) {
     }
 }
 
+/// The pages with examples, as the tests below follow them.
+const TASKS: [&str; 5] = ["give-an-agent-a-shell", "watch-it", "undo-it", "prove-it", "run-it-for-a-team"];
+const REFERENCE: [&str; 6] = ["agents", "backup", "checkpoints", "mcp", "replay", "services"];
+const OTHERS: [&str; 4] = ["README.md", "docs/api.md", "docs/tasks.md", "examples/agents/README.md"];
+
 #[test]
 fn the_readme() {
     follow("README.md");
@@ -181,7 +186,7 @@ fn the_readme() {
 
 #[test]
 fn a_page_for_each_task() {
-    for name in ["give-an-agent-a-shell", "watch-it", "undo-it", "prove-it", "run-it-for-a-team"] {
+    for name in TASKS {
         follow(&format!("docs/{name}.md"));
     }
 }
@@ -191,21 +196,45 @@ fn ten_tasks() {
     follow("docs/tasks.md");
 }
 
-/// A newcomer's task takes at most three commands.
+#[test]
+fn example_agents() {
+    follow("examples/agents/README.md");
+}
+
+/// A newcomer's task takes at most three commands, and `--help` lists each of them and its flags.
 #[test]
 fn a_task_takes_at_most_three_commands() {
     let text = fs::read_to_string(Path::new(ROOT).join("docs/tasks.md")).unwrap();
     let tasks: Vec<&str> = text.split("\n## ").skip(1).collect();
     assert_eq!(tasks.len(), 10, "{tasks:?}");
+    let all = help(&[]);
     for task in tasks {
-        let count = examples(task).len();
-        assert!((1..=3).contains(&count), "{count} commands: {task}");
+        let examples = examples(task);
+        assert!((1..=3).contains(&examples.len()), "{} commands: {task}", examples.len());
+        for Example { command, .. } in &examples {
+            for part in command.split("shellkeep ").skip(1) {
+                let ends = |word: &&str| !word.starts_with(['|', '>', '<']) && *word != "--";
+                let words = part.split([';', ')']).next().unwrap_or_default().split_whitespace().take_while(ends);
+                let words: Vec<&str> = words.collect();
+                assert!(all.contains(&format!("\n  {} ", words[0])), "{} is not in --help", words[0]);
+                let help = help(&words);
+                let missing = words.iter().find(|word| word.starts_with('-') && !help.contains(**word));
+                assert_eq!(missing, None, "{command}: not in --help");
+            }
+        }
     }
+}
+
+/// What `--help` prints after these words.
+fn help(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_shellkeep")).args(words).arg("--help").output().unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
 fn pages_to_look_things_up() {
-    for name in ["checkpoints", "services", "backup", "agents", "mcp"] {
+    for name in REFERENCE {
         follow(&format!("docs/{name}.md"));
     }
 }
@@ -215,14 +244,70 @@ fn http_by_example() {
     follow("docs/api.md");
 }
 
-/// The commands in the `sh` blocks of a document, which need what a test does not have: another machine, the network, an
-/// account. A comment and what a command is given by `sudo`, `docker exec` or a variable are left out.
+/// Why an example cannot be run here. The line before a block of `sh` has one of them: `<!-- not run: … -->`.
+const REASONS: [&str; 8] = [
+    "builds this tree",
+    "changes this machine, as root",
+    "needs a container engine",
+    "needs a database",
+    "needs a model",
+    "needs a person",
+    "needs other machines",
+    "needs the network",
+];
+
+/// All pages of the tree.
+fn pages() -> Vec<(String, String)> {
+    let folders =
+        ["", "docs", "docs/design", "docs/python", "deploy", "examples/agents", "sdk/python", "sdk/typescript"];
+    let mut pages = Vec::new();
+    for folder in folders {
+        for entry in fs::read_dir(Path::new(ROOT).join(folder)).unwrap() {
+            let name = Path::new(folder).join(entry.unwrap().file_name()).display().to_string();
+            if name.ends_with(".md") {
+                let text = fs::read_to_string(Path::new(ROOT).join(&name)).unwrap();
+                pages.push((name, text));
+            }
+        }
+    }
+    pages
+}
+
+/// An example is run, or its page says why it is not.
+#[test]
+fn every_example_is_run_or_says_why_not() {
+    let in_docs = |name: &&str| format!("docs/{name}.md");
+    let followed: Vec<String> = TASKS.iter().chain(&REFERENCE).map(in_docs).chain(OTHERS.map(str::to_owned)).collect();
+    for (name, text) in pages() {
+        let is_followed = followed.contains(&name);
+        assert_eq!(text.contains("\n```console\n"), is_followed, "{name}: a test follows it if it has examples");
+        let lines: Vec<&str> = text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            let reason = |line: &str| Some(line.strip_prefix("<!-- not run: ")?.strip_suffix(" -->")?.to_owned());
+            let place = format!("{name}:{}", number + 1);
+            if ["```sh", "```bash", "```shell"].contains(line) {
+                let before = number.checked_sub(1).and_then(|before| reason(lines[before]));
+                let why = before.unwrap_or_else(|| panic!("{place}: use `console`, or say why it is not run"));
+                assert!(REASONS.contains(&why.as_str()), "{place}: unknown reason '{why}'");
+            } else if reason(line).is_some() {
+                assert_eq!(lines.get(number + 1), Some(&"```sh"), "{place}: a reason for nothing");
+            }
+        }
+    }
+}
+
+/// The commands in the `sh` blocks of a document. A comment and what a command is given by `sudo`, `docker exec` or a
+/// variable are left out. What is quoted is one word.
 fn commands(text: &str) -> Vec<String> {
+    let quoted = Regex::new(r#"'[^'\n]*'|"[^"\n]*""#).unwrap();
+    let in_one_word = |found: &regex::Captures| found[0].replace([' ', '\'', '"'], "_");
     let blocks = text.split("\n```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or_default());
     let commands = lines.flat_map(|line| line.split("&&")).map(str::trim);
+    let commands = commands.map(|command| quoted.replace_all(command, in_one_word));
     let known = |command: &str| {
-        let words: Vec<&str> = command.split_whitespace().collect();
+        let words: Vec<&str> =
+            command.split_whitespace().take_while(|word| !word.starts_with(['<', '>', '|']) && *word != "--").collect();
         let start = words.windows(2).position(|pair| pair[0] == "shellkeep" && !pair[1].starts_with("shellkeep"));
         match (words.first(), start) {
             (Some(&"make"), _) if words.len() > 1 => Some(words.join(" ")),
@@ -231,29 +316,27 @@ fn commands(text: &str) -> Vec<String> {
             _ => None,
         }
     };
-    commands.filter_map(known).collect()
+    commands.filter_map(|command| known(&command)).collect()
 }
 
 /// What cannot be run here is checked: the program knows each command and flag, and the Makefile each target.
 #[test]
 fn commands_that_are_not_run_exist() {
     let makefile = fs::read_to_string(Path::new(ROOT).join("Makefile")).unwrap();
-    let folders = ["", "docs", "docs/design", "docs/python"].map(|folder| Path::new(ROOT).join(folder));
-    let pages = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
     let mut checked = 0;
-    for page in pages.filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
-        for command in commands(&fs::read_to_string(&page).unwrap()) {
+    for (page, text) in pages() {
+        for command in commands(&text) {
             checked += 1;
             let (program, arguments) = command.split_once(' ').unwrap_or((&command, ""));
             if program == "make" {
                 let target = arguments.split(' ').next().unwrap_or_default();
                 let is_there = makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
-                assert!(is_there, "{}: make {target}", page.display());
+                assert!(is_there, "{page}: make {target}");
                 continue;
             }
             let mut asked = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
             let output = asked.args(arguments.split(' ')).arg("--help").output().unwrap();
-            assert!(output.status.success(), "{}: {command}: {output:?}", page.display());
+            assert!(output.status.success(), "{page}: {command}: {output:?}");
         }
     }
     assert!(checked >= 10, "only {checked} commands were found");

@@ -172,6 +172,42 @@ fn state_timeouts_and_restarts_are_done_again() {
 }
 
 #[test]
+fn what_was_typed_is_typed_again() {
+    let daemon = Daemon::start();
+    daemon.create("typed-into");
+    let typed = |body: Value, inputs: &[Value]| {
+        let run = daemon.run("typed-into", body);
+        let path = format!("/v1/sessions/typed-into/runs/{}", run.run_id());
+        for input in inputs {
+            assert_eq!(daemon.post(&format!("{path}/input"), input).status, 200);
+        }
+        let ended = daemon.get(&format!("{path}?wait=60")).json();
+        assert_eq!(ended["status"], "exited", "{ended}");
+        ended["stdout"].as_str().unwrap().to_owned()
+    };
+    let sum = json!({"command": "read a b; echo $((a + b)) | tee sum; cat > rest", "blocking": false});
+    assert_eq!(typed(sum, &[json!({"text": "2 3\nmore\n"}), json!({"text": "end", "eof": true})]), "5\n");
+    let terminal =
+        json!({"command": "read -p 'name: ' name; echo hello $name > greeting", "blocking": false, "tty": true});
+    typed(terminal, &[json!({"text": "ann\r"})]);
+    daemon.sh("typed-into", "cat sum rest greeting");
+    let (code, told) = exec(&daemon, &["typed-into"]);
+    assert_eq!((code, &told["identical"], &told["compared"]), (Some(0), &json!(true), &json!(3)), "{told:#}");
+    assert_eq!(told["not_compared"], json!(["step 2: output, because its terminal was typed into"]), "{told:#}");
+    // A password is not recorded, so the command that read it cannot be repeated.
+    let secret = json!({"command": "read -sp 'password: ' word; echo ${#word}", "blocking": false, "tty": true});
+    let run = daemon.run("typed-into", secret);
+    let path = format!("/v1/sessions/typed-into/runs/{}", run.run_id());
+    let prompt = daemon.get(&format!("{path}/screen?wait=match:password&timeout=60"));
+    assert_eq!(prompt.json()["timed_out"], false, "{}", prompt.text());
+    assert_eq!(daemon.post(&format!("{path}/input"), &json!({"text": "hunter2\r"})).status, 200);
+    assert_eq!(daemon.get(&format!("{path}?wait=60")).json()["exit_code"], 0);
+    let (code, told) = exec(&daemon, &["typed-into"]);
+    assert_eq!((code, &told["compared"], &told["steps"]), (Some(0), &json!(3), &json!(4)), "{told:#}");
+    assert!(told["not_compared"].to_string().contains("step 4: it was not run, because what was typed"), "{told:#}");
+}
+
+#[test]
 fn who_stops_it_finds_nothing_left() {
     let daemon = Daemon::start();
     daemon.create("waits-for-a-file");

@@ -165,3 +165,69 @@ fn a_failed_export_leaves_nothing() {
     let nowhere = program(&daemon, &["export", "nobody", "-o", "/nonexistent/x.jsonl"]);
     assert_eq!(nowhere.status.code(), Some(1));
 }
+
+/// A run with a terminal: three pieces of output, a new size, a password, and a name. Output that follows within
+/// milliseconds is one event, so the last piece comes later.
+fn drawn(daemon: &Daemon) {
+    daemon.create("t");
+    let command = "echo one; stty -echo; printf word?; read -r word; stty echo; echo; echo two; read -r name; sleep 0.2; stty size; echo hi $name";
+    let body = json!({"command": command, "blocking": false, "tty": true, "tty_size": {"rows": 10, "cols": 40}});
+    let run = daemon.run("t", body).run_id().to_owned();
+    let path = |rest: &str| format!("/v1/sessions/t/runs/{run}/{rest}");
+    let see = |text: &str| {
+        let screen = daemon.get(&path(&format!("screen?timeout=60&wait=match:{text}"))).json();
+        assert_eq!(screen["timed_out"], json!(false), "{screen}");
+    };
+    see("word");
+    daemon.post(&path("input"), &json!({"text": "correct-horse\r"}));
+    see("two");
+    assert_eq!(daemon.post(&path("resize"), &json!({"rows": 12, "cols": 50})).status, 200);
+    daemon.post(&path("input"), &json!({"keys": ["ann", "Enter"]}));
+    assert_eq!(daemon.wait_run("t", &run, 60).exit_code(), Some(0));
+}
+
+#[test]
+fn a_terminal_is_recorded_with_its_times_and_sizes() {
+    let daemon = Daemon::start();
+    drawn(&daemon);
+    let events = lines(&program(&daemon, &["events", "t", "--json"]));
+    let ended = events.iter().find(|event| event["event_type"] == "tool_call").unwrap();
+    let terminal = &ended["data"]["terminal"];
+    assert_eq!((&terminal["rows"], &terminal["cols"]), (&json!(10), &json!(40)), "{terminal}");
+    let list = terminal["events"].as_array().unwrap();
+    assert!(list.iter().any(|event| event[1] == "r" && event[2] == "50x12"), "{terminal}");
+    let bytes: u64 = list.iter().filter(|event| event[1] == "o").map(|event| event[2].as_u64().unwrap()).sum();
+    assert_eq!(bytes, ended["data"]["stdout_bytes"].as_u64().unwrap(), "{ended}");
+    let cast = exported(&daemon, "t.cast", &["t", "--format", "asciicast"]);
+    let cast: Vec<Value> =
+        fs::read_to_string(cast).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let times: Vec<f64> = cast[1..].iter().map(|event| event[0].as_f64().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let place = |code: &str, text: &str| {
+        let found = cast[1..].iter().position(|event| event[1] == code && event[2].as_str().unwrap().contains(text));
+        found.unwrap_or_else(|| panic!("no {code} with {text} in {cast:#?}"))
+    };
+    let order = [
+        place("r", "40x10"),
+        place("o", "one\r\n"),
+        place("o", "two\r\n"),
+        place("r", "50x12"),
+        place("i", "ann"),
+        place("o", "hi ann"),
+        place("r", "100x30"),
+    ];
+    assert!(order.is_sorted(), "{order:?} of {cast:#?}");
+    assert!(place("i", "***") < place("i", "ann"), "{cast:#?}");
+    assert!(!format!("{cast:?}").contains("correct-horse"), "{cast:#?}");
+    // The proof covers it: another size, and another time, are found.
+    let copy = exported(&daemon, "t.jsonl", &["t"]);
+    assert_eq!(verdict(&daemon, &copy).0, Some(0));
+    let kept = fs::read_to_string(&copy).unwrap();
+    let changed = kept.replace("\"50x12\"", "\"51x12\"");
+    assert_ne!(kept, changed);
+    fs::write(&copy, changed).unwrap();
+    assert_eq!(verdict(&daemon, &copy).0, Some(1));
+    let played = text(&program(&daemon, &["replay", "t", "--speed", "1000"]));
+    let places = ["one\r\n", "two\r\n", "hi ann"].map(|part| played.find(part).unwrap_or_else(|| panic!("{played}")));
+    assert!(places.is_sorted(), "{played}");
+}

@@ -41,7 +41,7 @@ fn fast_tells_what_matters() {
     assert_eq!(rows.lines().count(), told.len());
     assert!(rows.contains("$ printf 'apple"), "{rows}");
     assert_eq!(told[2]["files"], json!({"added": 1, "changed": 0, "deleted": 0}), "{}", told[2]);
-    assert!(told[3]["files"].is_null() && rows.lines().nth(2).unwrap().ends_with(" s, +1"), "{rows}");
+    assert!(told[3]["files"].is_null() && rows.lines().nth(2).unwrap().ends_with("s, +1"), "{rows}");
 }
 
 #[test]

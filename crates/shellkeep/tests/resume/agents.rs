@@ -149,14 +149,16 @@ fn the_same_key_gives_the_same_result_and_runs_nothing() {
 
 #[test]
 fn an_agents_token_resumes_its_own_session_and_the_commands_are_its_own() {
-    let daemon = Daemon::with(Settings::default().tcp());
+    let command = example("counter.py");
+    let examples = std::path::Path::new(&command[1]).parent().unwrap().to_str().unwrap();
+    let daemon = Daemon::with(Settings::default().tcp().set("--sandbox-read", examples));
     let made = daemon.post("/v1/tokens", &json!({"agent": "ann"})).json();
     let (id, secret) = (made["id"].clone(), made["token"].as_str().unwrap().to_owned());
     let signed = |method: &str, target: &str, body: Value| {
         let request = Request::new(method, target).header("authorization", &format!("Bearer {secret}"));
         request.json(body.to_string()).send(&daemon.tcp_door()).unwrap()
     };
-    let config = json!({"agent": {"command": example("counter.py"), "env": {"PYTHONDONTWRITEBYTECODE": "1"}}});
+    let config = json!({"agent": {"command": command, "env": {"PYTHONDONTWRITEBYTECODE": "1"}}});
     let created = signed("POST", "/v1/sessions", json!({"session_id": "s", "config": config}));
     assert_eq!(created.status, 201, "{}", created.text());
     with_example(&daemon, "hosts", "counter.py", json!({}));

@@ -7,7 +7,7 @@ use super::{bash, groups, procs};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
@@ -295,10 +295,9 @@ impl Drop for Daemon {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that nobody else gets.
 pub fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it has an address")
+    shellkeep_servers::free_port().expect("a free port")
 }
 
 /// Sends a signal to one process.

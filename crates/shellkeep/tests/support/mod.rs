@@ -16,10 +16,33 @@ pub use daemon::{Daemon, Settings};
 pub use http::{Door, Request, Response};
 pub use reply::Reply;
 
+use std::path::{Path, PathBuf};
+
 /// Says that a test cannot run here. In CI that is a failure: what is never run shows nothing.
 pub fn skip(reason: &str) {
     assert!(std::env::var_os("CI").is_none(), "this test cannot run: {reason}");
     eprintln!("skipped: {reason}");
+}
+
+/// Where the tools are that `make NAME` fetches into `target/NAME`; `None`, with the reason printed, where they cannot be
+/// had.
+pub fn tools(name: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a crate is in a workspace");
+    let home = root.join("target").join(name);
+    if home.join("installed").exists() {
+        return Some(home);
+    }
+    let reason = std::fs::read_to_string(home.join("unavailable")).ok();
+    match reason {
+        Some(reason) if std::env::var_os("CI").is_none() => {
+            eprintln!("skipped: {}", reason.trim());
+            None
+        }
+        reason => panic!(
+            "target/{name} is missing ({}); `make {name}` fetches it",
+            reason.as_deref().unwrap_or("not fetched yet").trim()
+        ),
+    }
 }
 
 /// How many times as often a test does what it repeats: 1, or what `SHELLKEEP_SOAK` says.

@@ -50,7 +50,8 @@ fn a_session_appears_a_log_is_followed_and_a_service_is_stopped() {
     top.wait_until("what runs where", |screen| {
         screen.contents().contains("running 1 of") && screen.contents().contains("busy     –      r3   sleep 1234")
     });
-    let service = daemon.start_service("demo", json!({"command": PARROT, "name": "parrot", "ready": {"log": "ready"}}));
+    let service = daemon
+        .start_service("demo", json!({"command": PARROT, "name": "parrot", "ready": {"log": "ready"}, "wait": 20}));
     let pid = services::pid(&service);
     daemon.service_until("demo", services::id(&service), "running");
     top.wait_until("the session's service", |screen| screen.contents().contains("parrot"));
@@ -193,10 +194,20 @@ fn many_sessions_are_paged_and_searched() {
 }
 
 #[test]
+fn an_mcp_server_that_a_person_starts_says_what_it_is() {
+    let daemon = Daemon::start();
+    let mut mcp = Terminal::with(&daemon, &["mcp", "-s", "demo"], (24, 100), &[("NO_COLOR", "1")]);
+    mcp.wait_for("claude mcp add shellkeep -- shellkeep mcp -s demo --data ");
+    mcp.send("\u{4}");
+    assert_eq!(mcp.end(), Some(0), "{}", mcp.text());
+}
+
+#[test]
 fn without_a_terminal_it_prints_one_look() {
     let daemon = Daemon::start();
     daemon.create("demo");
-    let service = daemon.start_service("demo", json!({"command": PARROT, "name": "parrot", "ready": {"log": "ready"}}));
+    let service = daemon
+        .start_service("demo", json!({"command": PARROT, "name": "parrot", "ready": {"log": "ready"}, "wait": 20}));
     daemon.service_until("demo", services::id(&service), "running");
     let look = piped(&daemon, &[], &[]);
     let text = String::from_utf8(look.stdout).unwrap();

@@ -1,0 +1,91 @@
+// The console without a mouse: from the list to a record, its tabs, a dialog and back. Every control can be reached.
+
+import assert from 'node:assert/strict';
+import { Tab } from './console.mjs';
+
+const tab = await Tab.open();
+const { page } = tab;
+const press = async (...keys) => { for (const key of keys) await page.keyboard.press(key); };
+const hash = (pattern) => page.waitForFunction((source) => new RegExp(source).test(location.hash), pattern.source);
+const focused = () => page.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent);
+
+await page.waitForSelector('.rows .row:not([hidden])');
+await press('/');
+await page.keyboard.type('demo');
+await page.waitForFunction(() => document.querySelector('.rows [aria-selected=true] .name')?.textContent === 'demo');
+await press('Escape', 'Enter');
+await hash(/^#\/s\/demo/);
+
+// Rows move with j and k, g and G; the record's number is in the address.
+await page.waitForSelector('.inspector .body > *');
+await press('g');
+await hash(/^#\/s\/demo@1$/);
+await press('j', 'j', 'ArrowDown', 'k');
+await hash(/^#\/s\/demo@3/);
+await press('G');
+await page.waitForFunction(() => Number(/@(\d+)/.exec(location.hash)?.[1]) > 10);
+await press('g', 'n');
+await page.waitForSelector('.row[aria-selected=true][data-failed=true]');
+await press('t');
+await hash(/tab=raw/);
+await press('d');
+await hash(/tab=diff/);
+await press('o');
+await hash(/tab=output/);
+
+// A tab list moves with the arrows.
+await page.locator('[role=tab][aria-selected=true]').focus();
+await press('ArrowRight');
+await hash(/tab=changes/);
+assert.equal(await focused(), 'Changes');
+
+// A dialog begins with Cancel, keeps the focus, and Escape gives it back.
+await page.locator('.rows').focus();
+await press('R');
+await page.waitForFunction(() => document.querySelector('dialog[open]') && !document.querySelector('dialog [aria-busy=true]'));
+assert.equal(await focused(), 'Cancel');
+for (let count = 0; count < 12; count += 1) {
+  await press('Tab');
+  assert.ok(await page.evaluate(() => document.activeElement === document.body || document.activeElement.closest('dialog')), 'the focus left the dialog');
+}
+await press('Escape');
+await page.waitForSelector('dialog', { state: 'detached' });
+await press('?');
+await page.waitForSelector('dialog[open] kbd');
+await press('Escape');
+
+// The theme changes with D, and stays.
+const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+await press('D');
+assert.equal(await theme(), 'dark');
+await press('D');
+assert.equal(await theme(), 'light');
+
+// Whatever can be clicked can be reached with Tab, and shows that it has the focus.
+for (const [state, selector] of [['#/', '.rows .row:not([hidden])'], ['#/s/demo@5', '.inspector .body > *'], ['#/s/demo/files', '.patch .line'], ['#/s/demo/services', '.log pre.output'], ['#/s/demo/terminal', '.terminal .tools button'], ['#/node', '.cards']]) {
+  await tab.show(state, selector);
+  const missed = await page.evaluate(() => {
+    const controls = [...document.querySelectorAll('a[href], button, input, select, summary')];
+    window.unreached = new Set(controls.filter((one) => one.checkVisibility() && one.tabIndex >= 0));
+    document.activeElement.blur();
+    return window.unreached.size;
+  });
+  for (let count = 0; count < missed + 30; count += 1) {
+    await press('Tab');
+    const bare = await page.evaluate(() => {
+      window.unreached.delete(document.activeElement);
+      if (document.activeElement === document.body) return null;
+      // A list marks the row that has the focus.
+      const marked = document.activeElement.querySelector('[role=option][aria-selected=true]') ?? document.activeElement;
+      const style = getComputedStyle(marked);
+      return style.outlineStyle === 'none' ? document.activeElement.outerHTML.slice(0, 200) : null;
+    });
+    assert.equal(bare, null, `${state}: no sign of the focus`);
+  }
+  assert.deepEqual(await page.evaluate(() => [...window.unreached].map((one) => one.outerHTML.slice(0, 120))), [], state);
+}
+
+await press('q');
+await hash(/^#\/$/);
+tab.check('keyboard');
+await tab.close();

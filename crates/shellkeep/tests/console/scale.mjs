@@ -1,0 +1,125 @@
+// Many sessions, and a session with many events: the list and any place of the timeline come at once, the page stays
+// small. The Rust test says how many; times are printed, sizes are checked.
+
+import assert from 'node:assert/strict';
+import { Tab, api, figure, many } from './console.mjs';
+
+const SESSIONS = Number(process.env.SHELLKEEP_SESSIONS);
+const EVENTS = Number(process.env.SHELLKEEP_EVENTS);
+const BATCH = 500;
+const MOST_ELEMENTS = 1500;
+const MOST_HEAP = 30e6;
+
+const name = (index) => `session-${String(index).padStart(6, '0')}`;
+await many(SESSIONS, (index) => api('POST', '/v1/sessions', { session_id: name(index), agent: `agent-${index % 50}` }));
+await api('POST', '/v1/sessions', { session_id: 'long' });
+const event = (index) => ({ event_type: 'user_input', data: { message: `message ${index}` } });
+for (let from = 0; from < EVENTS; from += BATCH) {
+  const { status, json } = await api('POST', '/v1/sessions/long/events', { events: Array.from({ length: BATCH }, (_, index) => event(from + index)) });
+  assert.equal(status, 201, JSON.stringify(json));
+}
+const { json: { seq: last } } = await api('GET', '/v1/sessions/long');
+assert.ok(last >= EVENTS);
+
+const tab = await Tab.open();
+const { page } = tab;
+const middle = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
+
+/** Does something in the page, and returns how many milliseconds later a row is there that fits. */
+const until = (act, wanted) => page.evaluate(([what, [selector, text]]) => new Promise((resolve, reject) => {
+  const start = performance.now();
+  const lost = () => reject(new Error(`no ${selector} '${text}' after ${JSON.stringify(what)}: ${document.querySelector('main')?.innerText}`));
+  setTimeout(lost, 60_000);
+  if (what.hash) location.hash = what.hash;
+  if (what.filter !== undefined) {
+    const input = document.querySelector('input[type=search]');
+    input.value = what.filter;
+    input.dispatchEvent(new Event('input'));
+  }
+  const look = () => {
+    const found = [...document.querySelectorAll(`.rows .row:not([hidden]) ${selector}`)].some((one) => one.textContent === text);
+    if (found) resolve(performance.now() - start);
+    else requestAnimationFrame(look);
+  };
+  look();
+}), [act, wanted]);
+
+const SCRIPT = new Set(['EvaluateScript', 'FunctionCall', 'RunMicrotasks', 'FireAnimationFrame', 'TimerFire', 'EventDispatch']);
+
+/** Milliseconds of script in each frame while something is done, by the browser's own trace. */
+async function frames(act) {
+  await tab.browser.startTracing(page, { categories: ['devtools.timeline', 'devtools.timeline.frame', 'disabled-by-default-devtools.timeline'] });
+  await act();
+  const { traceEvents } = JSON.parse((await tab.browser.stopTracing()).toString());
+  const begins = traceEvents.filter((event) => event.name === 'AnimationFrame' && event.ph === 'b').sort((one, other) => one.ts - other.ts);
+  assert.ok(begins.length > 20, `${begins.length} frames`);
+  const { pid, tid } = begins[0];
+  const scripts = traceEvents.filter((event) => event.pid === pid && event.tid === tid && event.ph === 'X' && event.tdur !== undefined && SCRIPT.has(event.name)).sort((one, other) => one.ts - other.ts);
+  const spent = begins.map(() => 0);
+  let frame = 0;
+  let until = 0;
+  for (const { ts, tts, tdur } of scripts) {
+    while (frame + 1 < begins.length && begins[frame + 1].ts <= ts) frame += 1;
+    // Time of the processor, which other programs do not lengthen. One that runs inside another is part of it.
+    spent[frame] += Math.max(0, tts + tdur - Math.max(tts, until)) / 1000;
+    until = Math.max(until, tts + tdur);
+  }
+  return spent.sort((one, other) => one - other);
+}
+
+/** The page is small, whatever it shows. */
+async function small(where) {
+  const session = await tab.context.newCDPSession(page);
+  await session.send('HeapProfiler.collectGarbage');
+  const { usedSize } = await session.send('Runtime.getHeapUsage');
+  await session.detach();
+  const elements = await page.evaluate(() => document.querySelectorAll('*').length);
+  figure(`${where}: elements, heap in MB`, `${elements}, ${(usedSize / 1e6).toFixed(1)}`);
+  assert.ok(elements <= MOST_ELEMENTS, `${where}: ${elements} elements`);
+  assert.ok(usedSize <= MOST_HEAP, `${where}: ${usedSize} bytes`);
+}
+
+// The list, from nothing.
+const loads = [];
+for (let round = 0; round < 5; round += 1) {
+  await page.reload();
+  loads.push(await page.evaluate(() => new Promise((resolve) => {
+    const look = () => (document.querySelector('.rows .row:not([hidden]) .name')?.textContent ? resolve(performance.now()) : requestAnimationFrame(look));
+    look();
+  })));
+}
+figure(`list of ${SESSIONS + 1} sessions usable, ms`, `middle ${Math.round(middle(loads))}, most ${Math.round(Math.max(...loads))}`);
+await small('list');
+const wanted = name(Math.floor(SESSIONS / 3));
+figure('list filtered by a word, ms', Math.round(await until({ filter: wanted }, ['.name', wanted])));
+figure('list filtered by an agent, ms', Math.round(await until({ filter: 'agent:agent-7' }, ['.agent', 'agent-7'])));
+await page.locator('input[type=search]').fill('');
+await page.locator('.rows').focus();
+// Pages come while one scrolls.
+const before = await page.evaluate(() => document.querySelector('.rows .row').getAttribute('aria-setsize'));
+await page.keyboard.press('End');
+await page.waitForFunction((size) => Number(document.querySelector('.rows .row').getAttribute('aria-setsize')) > Number(size), before);
+await small('list, scrolled');
+
+// Any place of the timeline.
+await tab.show('#/s/long', '.rows .row:not([hidden])');
+const jumps = [];
+for (let round = 0; round < 20; round += 1) {
+  const seq = 1 + Math.floor(((round * 0.6180339887) % 1) * (last - 1));
+  const { json: { events: [{ text }] } } = await api('GET', `/v1/sessions/long/events?view=summary&after=${seq - 1}&limit=1`);
+  jumps.push(await until({ hash: `#/s/long@${seq}` }, ['.text', text]));
+}
+figure(`any of ${last} records, ms`, `middle ${Math.round(middle(jumps))}, most ${Math.round(Math.max(...jumps))}`);
+await page.mouse.move(300, 500);
+const spent = await frames(async () => {
+  for (let step = 0; step < 150; step += 1) await page.mouse.wheel(0, step % 50 === 49 ? -20_000 : 700);
+  for (let step = 0; step < 50; step += 1) await page.keyboard.press('PageDown');
+});
+const part = (share) => spent[Math.floor(spent.length * share)].toFixed(1);
+figure(`script in a frame while ${last} records are scrolled, ms`, `middle ${part(0.5)}, p95 ${part(0.95)}, most ${part(0.9999)}, of ${spent.length} frames`);
+await page.locator('.rows').focus();
+await page.keyboard.press('End');
+await page.waitForFunction((seq) => document.querySelector('.row[aria-selected=true] .seq')?.textContent === String(seq), last);
+await small('timeline');
+tab.check('scale');
+await tab.close();

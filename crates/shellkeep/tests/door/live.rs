@@ -1,0 +1,176 @@
+//! `/v1/live`, the WebSocket of the console, without a browser: who may open it, and what a slow client gets.
+
+use crate::support::{Daemon, Door, Request, Settings};
+use serde_json::{Value, json};
+use std::net::{SocketAddr, TcpStream};
+use tungstenite::{ClientRequestBuilder, Error, HandshakeError, Message, WebSocket};
+
+const TOKEN: &str = "the-token-of-the-host";
+/// What a topic may be ahead of a client that says nothing.
+const CREDIT: usize = 256 << 10;
+
+struct Socket(WebSocket<TcpStream>);
+
+/// What a client hears.
+#[derive(Debug, PartialEq)]
+enum Heard {
+    Frame(Value),
+    Closed(u16),
+}
+
+fn daemon() -> Daemon {
+    Daemon::with(Settings::default().tcp().env("SHELLKEEP_TOKEN", TOKEN))
+}
+
+fn address(daemon: &Daemon) -> SocketAddr {
+    match daemon.tcp_door() {
+        Door::Tcp(address) => address,
+        Door::Socket(path) => panic!("{} is not TCP", path.display()),
+    }
+}
+
+/// A connection, or the status with which it was refused.
+fn connect(daemon: &Daemon, origin: Option<&str>) -> Result<Socket, u16> {
+    let address = address(daemon);
+    let mut request = ClientRequestBuilder::new(format!("ws://{address}/v1/live").parse().unwrap());
+    if let Some(origin) = origin {
+        request = request.with_header("Origin", origin);
+    }
+    match tungstenite::client(request, TcpStream::connect(address).unwrap()) {
+        Ok((socket, _)) => Ok(Socket(socket)),
+        Err(HandshakeError::Failure(Error::Http(answer))) => Err(answer.status().as_u16()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A connection that has authenticated with this token.
+fn enter(daemon: &Daemon, token: &str) -> Socket {
+    let mut socket = connect(daemon, None).unwrap();
+    socket.say(&json!({"auth": token}));
+    let ready = socket.frame();
+    assert!(ready["ready"]["role"].is_string(), "{ready}");
+    socket
+}
+
+impl Socket {
+    fn say(&mut self, value: &Value) {
+        self.0.send(Message::text(value.to_string())).unwrap();
+    }
+
+    fn hear(&mut self) -> Heard {
+        loop {
+            match self.0.read().unwrap() {
+                Message::Text(text) => return Heard::Frame(serde_json::from_str(&text).unwrap()),
+                Message::Close(frame) => return Heard::Closed(frame.map_or(0, |frame| frame.code.into())),
+                _ => {}
+            }
+        }
+    }
+
+    fn frame(&mut self) -> Value {
+        match self.hear() {
+            Heard::Frame(value) => value,
+            Heard::Closed(code) => panic!("closed with {code}"),
+        }
+    }
+
+    /// The next frame that fits.
+    fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let frame = self.frame();
+            if wanted(&frame) {
+                return frame;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_that_does_not_authenticate_is_sent_away() {
+    let daemon = daemon();
+    // The first says nothing and is sent away after 5 seconds, the others at once.
+    let mut silent = connect(&daemon, None).unwrap();
+    for first in
+        [json!({"auth": "wrong"}), json!({"open": 1, "topic": "node"}), json!([]), json!({"auth": TOKEN, "x": 1})]
+    {
+        let mut socket = connect(&daemon, None).unwrap();
+        socket.say(&first);
+        assert_eq!(socket.hear(), Heard::Closed(4401), "{first}");
+    }
+    let mut known = enter(&daemon, TOKEN);
+    known.say(&json!({"run": "rm -rf /"}));
+    assert_eq!(known.hear(), Heard::Closed(4400));
+    assert_eq!(silent.hear(), Heard::Closed(4401));
+}
+
+#[test]
+fn only_a_page_of_the_daemon_itself_opens_it() {
+    let daemon = daemon();
+    let own = format!("http://{}", address(&daemon));
+    for origin in ["http://127.0.0.1:3000", "http://localhost", "https://example.com", "null", "http://127.0.0.1"] {
+        assert_eq!(connect(&daemon, Some(origin)).err(), Some(403), "{origin}");
+    }
+    assert!(connect(&daemon, Some(&own)).is_ok());
+}
+
+#[test]
+fn a_slow_client_gets_a_new_snapshot_and_never_a_queue() {
+    let daemon = daemon();
+    daemon.create("s");
+    let command = "read -r go; head -c 8000000 /dev/zero | tr '\\0' x; echo; echo the end";
+    let run = daemon.run("s", json!({"command": command, "blocking": false, "timeout": 60})).run_id().to_owned();
+    let mut slow = enter(&daemon, TOKEN);
+    slow.say(&json!({"open": 1, "topic": format!("run/s/{run}")}));
+    assert_eq!(slow.frame()["snapshot"]["text"], "");
+    daemon.post(&format!("/v1/sessions/s/runs/{run}/input"), &json!({"text": "go\n"}));
+    // A client that reads nothing does not hold up the command.
+    assert_eq!(daemon.wait_run("s", &run, 60).status(), "exited");
+    let mut sent = 0;
+    while sent < CREDIT {
+        let frame = slow.frame();
+        assert_eq!(frame["id"], 1);
+        sent += frame.to_string().len();
+    }
+    // Nothing more was sent than its credit, and the frame with which it ended.
+    slow.say(&json!({"open": 2, "topic": "node"}));
+    let other = slow.frame();
+    assert_eq!(other["id"], 2, "more than its credit was sent");
+    assert!(sent < 2 * CREDIT, "{sent}");
+    slow.say(&json!({"credit": 1, "bytes": sent}));
+    let next = slow.until(|frame| frame["id"] == 1);
+    let text = next["snapshot"]["text"].as_str().unwrap_or_else(|| panic!("not a snapshot: {:.200}", next.to_string()));
+    assert!(text.ends_with("\nthe end\n"), "{}", &text[text.len().saturating_sub(40)..]);
+}
+
+#[test]
+fn a_revoked_token_ends_the_connection() {
+    let daemon = daemon();
+    daemon.create("of-the-host");
+    let issued = daemon.post("/v1/tokens", &json!({"agent": "ann"})).json();
+    let mut ann = enter(&daemon, issued["token"].as_str().unwrap());
+    // Another's session is one that does not exist.
+    ann.say(&json!({"open": 1, "topic": "session/of-the-host"}));
+    assert_eq!(ann.frame()["error"]["code"], "session_not_found");
+    ann.say(&json!({"open": 2, "topic": "everything"}));
+    assert_eq!(ann.frame()["error"]["code"], "invalid_request");
+    let target = format!("/v1/tokens/{}", issued["id"].as_str().unwrap());
+    assert_eq!(daemon.send(&Request::new("DELETE", &target)).status, 204);
+    assert_eq!(ann.hear(), Heard::Closed(4401));
+}
+
+#[test]
+fn sessions_that_come_and_go_are_reported() {
+    let daemon = daemon();
+    let mut socket = enter(&daemon, TOKEN);
+    socket.say(&json!({"open": 1, "topic": "sessions"}));
+    assert!(socket.frame()["snapshot"]["node"]["commands"].is_array());
+    for _ in 0..3 {
+        daemon.create("s");
+        let came = |frame: &Value| frame["update"]["sessions"][0]["session_id"] == "s";
+        socket.until(came);
+        daemon.sh("s", "touch $(seq 500)");
+        daemon.destroy("s");
+        let left = socket.until(|frame| frame["update"]["gone"] == json!(["s"]));
+        assert_eq!(left["update"]["sessions"], json!([]));
+    }
+}

@@ -1,0 +1,155 @@
+//! What is the same on all nodes: lists, the audit trail, tokens.
+
+use crate::nodes::run_when_taken_over;
+use crate::redis::Redis;
+use crate::support::{Agent, Daemon, Request};
+use serde_json::json;
+use shellkeep_poll::until;
+
+#[test]
+fn every_node_lists_the_sessions_of_all_nodes() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    for number in 0..6 {
+        let daemon = if number % 2 == 0 { &first } else { &second };
+        daemon
+            .create_with(json!({"session_id": format!("s{number}"), "agent": if number < 3 { "ann" } else { "bob" }}));
+    }
+    let names = |daemon: &Daemon, query: &str| -> Vec<String> {
+        let list = daemon.get(&format!("/v1/sessions{query}")).json();
+        list["sessions"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|s| s["session_id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    for daemon in [&first, &second] {
+        assert_eq!(names(daemon, ""), ["s0", "s1", "s2", "s3", "s4", "s5"]);
+        assert_eq!(names(daemon, "?agent=ann"), ["s0", "s1", "s2"]);
+        let page = daemon.get("/v1/sessions?limit=4").json();
+        assert_eq!((page["sessions"].as_array().map(Vec::len), page["next"].as_str()), (Some(4), Some("s3")), "{page}");
+        assert_eq!(names(daemon, "?limit=4&after=s3"), ["s4", "s5"]);
+        assert_eq!(daemon.get("/v1/sessions?limit=0").status, 400);
+    }
+    // An agent sees its own, wherever they are.
+    let ann = Agent::named(&first, "ann");
+    let list = ann.get("/v1/sessions").json();
+    assert_eq!(list["sessions"].as_array().map(Vec::len), Some(3), "{list}");
+    second.destroy("s1");
+    assert_eq!(names(&first, "?agent=ann"), ["s0", "s2"]);
+    first.destroy("s4");
+    for daemon in [&first, &second] {
+        let audit = daemon.get("/v1/audit").json();
+        let of = |what: &str| audit["audit"].as_array().unwrap().iter().filter(|entry| entry["what"] == what).count();
+        assert_eq!((of("create_token"), of("destroy")), (1, 2), "{audit}");
+        let last = daemon.get("/v1/audit?limit=1").json();
+        assert_eq!(last["audit"][0]["object"], "s4", "{last}");
+    }
+
+    // One that moved is listed once, as its owner knows it; one that was removed there is not listed from an old copy.
+    first.kill();
+    run_when_taken_over(&second, "s0", &json!({"command": "cd /usr"}));
+    run_when_taken_over(&second, "s2", &json!({"command": "cd /usr"}));
+    first.restart();
+    second.destroy("s2");
+    until("the nodes see each other", || {
+        let list = first.get("/v1/sessions").json();
+        let shown =
+            |name: &str| list["sessions"].as_array().unwrap().iter().filter(|s| s["session_id"] == name).count();
+        (list["sessions"].as_array().map(Vec::len) == Some(3) && shown("s0") == 1 && shown("s2") == 0).then_some(())
+    });
+    let list = first.get("/v1/sessions").json();
+    assert_eq!(list["sessions"][0]["cwd"], "/usr", "{list}");
+}
+
+#[test]
+fn every_node_lists_the_runs_of_all_nodes() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    for (number, daemon) in [&first, &second, &first, &second].into_iter().enumerate() {
+        let name = format!("s{number}");
+        daemon.create_with(json!({"session_id": name, "agent": if number < 2 { "ann" } else { "bob" }}));
+        // Through the other node, so that each has runs which it only passed on.
+        let through = if number % 2 == 0 { &second } else { &first };
+        through.run(&name, json!({"command": format!("exit {}", number % 3)}));
+    }
+    let names = |daemon: &Daemon, query: &str| -> (Vec<String>, Option<String>) {
+        let list = daemon.get(&format!("/v1/runs{query}")).json();
+        let runs = list["runs"].as_array().expect("a list");
+        let names = runs.iter().map(|run| run["session_id"].as_str().expect("a name").to_owned()).collect();
+        (names, list["next"].as_str().map(str::to_owned))
+    };
+    let whole = |names: &[&str]| (names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>(), None);
+    for daemon in [&first, &second] {
+        assert_eq!(names(daemon, ""), whole(&["s3", "s2", "s1", "s0"]));
+        assert_eq!(names(daemon, "?status=failed"), whole(&["s2", "s1"]));
+        let (page, next) = names(daemon, "?limit=3");
+        assert_eq!(page, ["s3", "s2", "s1"]);
+        assert_eq!(names(daemon, &format!("?limit=3&before={}", next.expect("another page"))), whole(&["s0"]));
+        assert_eq!(daemon.get("/v1/runs?limit=0").status, 400);
+    }
+    // An agent sees its own, wherever they are.
+    let ann = Agent::named(&first, "ann");
+    assert_eq!(ann.get("/v1/runs").json()["runs"].as_array().map(Vec::len), Some(2));
+    second.destroy("s1");
+    assert_eq!(names(&first, ""), whole(&["s3", "s2", "s0"]));
+
+    // A run whose session moved is listed once, and so is what came after it.
+    first.kill();
+    run_when_taken_over(&second, "s0", &json!({"command": "true"}));
+    first.restart();
+    until("the nodes see each other", || {
+        let (listed, _) = names(&first, "");
+        (listed == ["s0", "s3", "s2", "s0"]).then_some(())
+    });
+}
+
+/// What a node that does not answer has is missing, and the answer says so.
+#[test]
+fn a_list_names_the_nodes_whose_part_is_missing() {
+    let redis = Redis::start();
+    let first = redis.node("n1");
+    // Nothing listens there.
+    let _second = Daemon::with(redis.settings("n2").env("SHELLKEEP_ADVERTISE", "http://127.0.0.1:1"));
+    first.create("s1");
+    first.run("s1", json!({"command": "true"}));
+    let list = first.get("/v1/runs");
+    assert_eq!(list.header("shellkeep-missing-nodes"), Some("n2"), "{}", list.text());
+    assert_eq!(list.json()["runs"][0]["session_id"], "s1");
+}
+
+/// Asks a node with a token: the status of the answer.
+fn status(daemon: &Daemon, token: &str) -> u16 {
+    let request = Request::new("GET", "/v1/sessions").header("authorization", &format!("Bearer {token}"));
+    request.send(&daemon.tcp_door()).expect("an answer").status
+}
+
+#[test]
+fn a_token_is_valid_on_all_nodes_until_it_is_revoked_on_one() {
+    let mut redis = Redis::start();
+    let (first, mut second) = (redis.node("n1"), redis.node("n2"));
+    let (token, id) = {
+        let agent = Agent::named(&first, "ann");
+        (agent.token.clone(), agent.id.clone())
+    };
+    until("the other node accepts it", || (status(&second, &token) == 200).then_some(()));
+    let listed = second.get("/v1/tokens").json();
+    assert_eq!(listed["tokens"][0]["id"], id, "{listed}");
+
+    // A node that did not run, and one that could not reach Redis, learn of it later.
+    second.kill();
+    redis.stop();
+    let alone = Agent::named(&first, "bob").token;
+    assert_eq!(status(&first, &alone), 200);
+    let revoked = first.send(&Request::new("DELETE", &format!("/v1/tokens/{id}")));
+    assert_eq!(revoked.status, 204, "{}", revoked.text());
+    redis.restart();
+    second.restart();
+    until("the other node accepts what was created meanwhile", || (status(&second, &alone) == 200).then_some(()));
+    until("the other node refuses what was revoked meanwhile", || (status(&second, &token) == 401).then_some(()));
+    assert_eq!((status(&first, &token), status(&first, &alone)), (401, 200));
+    // It stays so after a restart, whoever starts first.
+    second.restart();
+    assert_eq!((status(&second, &token), status(&second, &alone)), (401, 200));
+}
