@@ -20,6 +20,8 @@ pub struct Daemon {
     program: PathBuf,
     bash: PathBuf,
     max_shells: usize,
+    /// Variables with settings.
+    settings: Vec<(String, String)>,
 }
 
 struct Running {
@@ -31,9 +33,15 @@ struct Running {
 impl Daemon {
     /// Starts one that may have `max_shells` live shells, and waits until it listens.
     pub fn start(program: &Path, bash: &Path, max_shells: usize) -> Fallible<Self> {
+        Self::start_with(program, bash, max_shells, &[])
+    }
+
+    /// The same with settings, as variables.
+    pub fn start_with(program: &Path, bash: &Path, max_shells: usize, settings: &[(&str, &str)]) -> Fallible<Self> {
         let directory = tempfile::tempdir()?;
-        let running = Running::start(program, bash, max_shells, directory.path())?;
-        Ok(Self { running, directory, program: program.to_owned(), bash: bash.to_owned(), max_shells })
+        let settings: Vec<_> = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let running = Running::start(program, bash, max_shells, &settings, directory.path())?;
+        Ok(Self { running, directory, program: program.to_owned(), bash: bash.to_owned(), max_shells, settings })
     }
 
     pub fn pid(&self) -> u32 {
@@ -58,7 +66,8 @@ impl Daemon {
     /// Starts it again on what it left, once it has ended. Gives the time from the start of the program until it listens.
     pub fn start_again(&mut self) -> Fallible<Duration> {
         let start = Instant::now();
-        self.running = Running::start(&self.program, &self.bash, self.max_shells, self.directory.path())?;
+        self.running =
+            Running::start(&self.program, &self.bash, self.max_shells, &self.settings, self.directory.path())?;
         Ok(start.elapsed())
     }
 }
@@ -70,7 +79,13 @@ impl Drop for Daemon {
 }
 
 impl Running {
-    fn start(program: &Path, bash: &Path, max_shells: usize, directory: &Path) -> Fallible<Self> {
+    fn start(
+        program: &Path,
+        bash: &Path,
+        max_shells: usize,
+        settings: &[(String, String)],
+        directory: &Path,
+    ) -> Fallible<Self> {
         let log = directory.join("log");
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
@@ -87,6 +102,7 @@ impl Running {
             .arg("--socket")
             .arg(directory.join("socket"))
             .env("XDG_CONFIG_HOME", directory)
+            .envs(settings.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log)?);

@@ -6,6 +6,7 @@ mod crowd;
 mod files;
 mod fork;
 mod greedy;
+mod history;
 mod hops;
 mod hostile;
 mod mcp;
@@ -25,7 +26,7 @@ use crate::setup::Setup;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 16] = [
+pub const ALL: [(&str, Figure); 17] = [
     ("warm", warm::measure),
     ("hops", hops::measure),
     ("against", against::measure),
@@ -35,6 +36,7 @@ pub const ALL: [(&str, Figure); 16] = [
     ("wake", wake::measure),
     ("output", output::measure),
     ("record", record::measure),
+    ("history", history::measure),
     ("files", files::measure),
     ("crowd", crowd::measure),
     ("create", create::measure),

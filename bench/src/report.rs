@@ -273,7 +273,7 @@ The floors: a *raw eval loop* is `bash --norc --noprofile` that reads a line fro
 another descriptor (no state, no limits, nothing stored); *waking* is a bare bash that is started, sources a file with
 the same variables and functions, runs `true` and dumps its state to a file; *output* is `bash -c` piped to a reader that
 counts; *live sessions* are as many raw loops, driven by two threads on epoll; *files* are beside `git add -A` and
-`git commit` on an equal tree, and beside `cp -r`, as `files.md` tells. Ours is the engine in the same process with the
+`git commit` on an equal tree, and beside `cp -r`, as in `files.md`. Ours is the engine in the same process with the
 SQLite store, or the daemon over its Unix socket with one blocking keep-alive client.
 
 ";

@@ -1,4 +1,6 @@
-//! Short commands in a session whose shell is live: the cost that every call has.
+//! Short commands in a session whose shell is live: the cost that every call has. Over HTTP three processes take turns,
+//! and where the scheduler puts them decides much of the time: with an idle second processor each message may wake it.
+//! So `true` over HTTP is measured once more with everything on one processor, where only the work counts.
 
 use crate::daemon::Daemon;
 use crate::fallible::Fallible;
@@ -8,6 +10,7 @@ use crate::library::Library;
 use crate::report::{Bar, Kind, Report, Row, Target};
 use crate::setup::Setup;
 use crate::stats::{Rounds, Spread};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use shellkeep_session::SessionId;
 
 /// Each with what it writes.
@@ -56,7 +59,39 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
             plot(report, floor, ours, http);
         }
     }
+    drop((library, daemon));
+    let processors = sched_getaffinity(None)?;
+    sched_setaffinity(None, &first_of(&processors))?;
+    let measured = on_one_processor(setup, report);
+    sched_setaffinity(None, &processors)?;
+    measured
+}
+
+/// What this thread starts stays on the thread's processor.
+fn on_one_processor(setup: &Setup, report: &mut Report) -> Fallible<()> {
+    let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;
+    let mut client = Client::connect(&daemon.socket())?;
+    let mut raw = RawShell::start(&setup.bash)?;
+    let remote = client.create()?;
+    let (mut floor, mut http): (Rounds, Rounds) = Default::default();
+    for _ in 0..setup.effort.rounds {
+        raw.times("true", "", SETTLE)?;
+        floor.push(raw.times("true", "", setup.effort.commands)?);
+        client.times(&remote, "true", SETTLE)?;
+        http.push(client.times(&remote, "true", setup.effort.commands)?);
+        client.settle()?;
+    }
+    let what = "`true`, HTTP on the Unix socket, everything on one processor";
+    report.row(Row::latency(what.to_owned(), floor.middle(), http.middle(), HTTP));
     Ok(())
+}
+
+fn first_of(processors: &CpuSet) -> CpuSet {
+    let mut one = CpuSet::new();
+    if let Some(first) = (0..CpuSet::MAX_CPU).find(|&index| processors.is_set(index)) {
+        one.set(first);
+    }
+    one
 }
 
 impl Lineup {

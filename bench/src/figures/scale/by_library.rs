@@ -6,7 +6,7 @@ use crate::library::Library;
 use crate::scale::Point;
 use crate::setup::Setup;
 use crate::stats::{self, Rounds, Spread};
-use shellkeep_runtime::Engine;
+use shellkeep_runtime::{Engine, SessionQuery};
 use shellkeep_session::SessionId;
 use std::time::Instant;
 
@@ -70,7 +70,7 @@ impl Crowd {
 
 /// Waits until all is in the database: a list is answered after everything before it has been applied.
 async fn settled(engine: &Engine) -> Fallible<()> {
-    engine.list(None, None, 1).await?;
+    engine.list(&SessionQuery { limit: 1, ..SessionQuery::default() }).await?;
     Ok(())
 }
 
