@@ -1005,6 +1005,7 @@ class ForkResponse:
     deleted: Deleted | None = None
     forked_from: ForkedFrom | None = None
     held: Held | None = None
+    sandbox: Literal["none", "fence", "room"] | None = None
     #: That shell's process id.
     shell_pid: int | None = None
 
@@ -1026,6 +1027,7 @@ class ForkResponse:
             deleted=None if (y := data.get("deleted")) is None else Deleted.from_json(y),
             forked_from=None if (y := data.get("forked_from")) is None else ForkedFrom.from_json(y),
             held=None if (y := data.get("held")) is None else Held.from_json(y),
+            sandbox=data.get("sandbox"),
             shell_pid=data.get("shell_pid"),
         )
 
@@ -2176,6 +2178,8 @@ class RunDetail:
     stderr_base64: str | None = None
     #: The exact bytes of it, where they are not UTF-8.
     stdout_base64: str | None = None
+    #: What was typed at its terminal and not read before it ended.
+    unread_input: str | None = None
 
     @classmethod
     def from_json(cls: type[_RunDetail], data: Mapping[str, Any]) -> _RunDetail:
@@ -2202,6 +2206,7 @@ class RunDetail:
             signal=data.get("signal"),
             stderr_base64=data.get("stderr_base64"),
             stdout_base64=data.get("stdout_base64"),
+            unread_input=data.get("unread_input"),
         )
 
 
@@ -2271,6 +2276,8 @@ class RunResponse:
     stderr_base64: str | None = None
     #: The exact bytes of it, where they are not UTF-8.
     stdout_base64: str | None = None
+    #: What was typed at its terminal and not read before it ended.
+    unread_input: str | None = None
 
     @classmethod
     def from_json(cls: type[_RunResponse], data: Mapping[str, Any]) -> _RunResponse:
@@ -2295,6 +2302,7 @@ class RunResponse:
             signal=data.get("signal"),
             stderr_base64=data.get("stderr_base64"),
             stdout_base64=data.get("stdout_base64"),
+            unread_input=data.get("unread_input"),
         )
 
 
@@ -2317,6 +2325,8 @@ class RunSummary:
     run_id: str
     #: Number of the record of its end, so that a rewind or fork to it includes the run's changes.
     seq: int
+    #: The session that it ran in.
+    session_id: str
     #: When it started.
     started_at: str
     #: Its status.
@@ -2331,6 +2341,8 @@ class RunSummary:
     cwd: str | None = None
     #: Exit code as bash reports it, 128+n for a signal.
     exit_code: int | None = None
+    #: How many notices its result has.
+    notices: int | None = None
     #: The idempotency key, if there is one.
     request_id: str | None = None
     #: The signal that ended it, without `SIG`.
@@ -2346,6 +2358,7 @@ class RunSummary:
             duration_ms=data["duration_ms"],
             run_id=data["run_id"],
             seq=data["seq"],
+            session_id=data["session_id"],
             started_at=data["started_at"],
             status=data["status"],
             stderr_bytes=data["stderr_bytes"],
@@ -2353,6 +2366,7 @@ class RunSummary:
             by=data.get("by"),
             cwd=data.get("cwd"),
             exit_code=data.get("exit_code"),
+            notices=data.get("notices"),
             request_id=data.get("request_id"),
             signal=data.get("signal"),
         )
@@ -2421,13 +2435,16 @@ class SandboxInForce:
     #: What the sandbox does not stop on this machine.
     missing: list[str]
     #: How far its processes are confined.
-    sandbox: Literal["none", "fence"]
+    sandbox: Literal["none", "fence", "room"]
     #: The session.
     session_id: str
     #: Who set that.
     set_by: Literal["node", "session"]
     #: `HOME` of its commands, if they are confined.
     home: str | None = None
+    #: The hosts that it may connect to nevertheless, as `NAME:PORT`, if it is in a room with the network `none`.
+    hosts: list[str] = field(default_factory=list)
+    network: Literal["none", "full"] | None = None
     #: Directories and files that its commands may only read, if they are confined.
     read: list[str] = field(default_factory=list)
     #: `TMPDIR` of its commands, if they are confined.
@@ -2446,6 +2463,8 @@ class SandboxInForce:
             session_id=data["session_id"],
             set_by=data["set_by"],
             home=data.get("home"),
+            hosts=data.get("hosts") or [],
+            network=data.get("network"),
             read=data.get("read") or [],
             tmp=data.get("tmp"),
             unavailable=data.get("unavailable"),
@@ -2580,6 +2599,8 @@ class ScrubReport:
     seqs: list[int]
     #: Names of the checkpoints that contained it and were deleted.
     checkpoints: list[str] = field(default_factory=list)
+    #: Copies in history that may contain it and could not be masked.
+    not_reached: list[Literal["history_logs", "broker_messages", "consumer_database"]] = field(default_factory=list)
 
     @classmethod
     def from_json(cls: type[_ScrubReport], data: Mapping[str, Any]) -> _ScrubReport:
@@ -2589,6 +2610,7 @@ class ScrubReport:
             seq=data["seq"],
             seqs=data["seqs"],
             checkpoints=data.get("checkpoints") or [],
+            not_reached=data.get("not_reached") or [],
         )
 
 
@@ -2712,6 +2734,7 @@ class SessionInfo:
     deleted: Deleted | None = None
     forked_from: ForkedFrom | None = None
     held: Held | None = None
+    sandbox: Literal["none", "fence", "room"] | None = None
     #: That shell's process id.
     shell_pid: int | None = None
 
@@ -2732,6 +2755,7 @@ class SessionInfo:
             deleted=None if (y := data.get("deleted")) is None else Deleted.from_json(y),
             forked_from=None if (y := data.get("forked_from")) is None else ForkedFrom.from_json(y),
             held=None if (y := data.get("held")) is None else Held.from_json(y),
+            sandbox=data.get("sandbox"),
             shell_pid=data.get("shell_pid"),
         )
 
@@ -2741,11 +2765,11 @@ _SessionInfo = TypeVar("_SessionInfo", bound=SessionInfo)
 
 @dataclass(frozen=True, slots=True)
 class SessionList:
-    """One page of sessions, ordered by id."""
+    """One page of sessions."""
 
     #: The sessions.
     sessions: list[SessionInfo]
-    #: Pass this as `after` for the next page.
+    #: Pass this as `after` for the next page, with the same filters and order.
     next: str | None = None
 
     @classmethod
