@@ -192,7 +192,8 @@ printf 'from greet import greet\nprint(greet("ann"))\n' > main.py""")
     event("final_output", {"output": "greet.py says hi", "stream": False})
     server = "python3 -u -m http.server 8129 --bind 127.0.0.1"
     stage.keep("services", "start", "-s", "story", "--name", "web", "--ready-port", "8129", "--", server)
-    stage.keep("run", "-s", "api", "--no-workspace", "--no-wait", "--", "sleep 800; cargo test --workspace")
+    stage.keep("sessions", "new", "api", "--cwd", f"{stage.home}/app", "--sandbox", "fence")
+    stage.keep("run", "-s", "api", "--no-wait", "--", "sleep 800; cargo test --workspace")
     stage.keep("run", "-s", "notes", "--no-workspace", "--no-wait", "--", "sleep 700; npm ci && npm run build")
 
 
