@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test build install screens dist fmt fmt-check lint tidy deny sbom soak mcp-tools schemathesis typescript npm python python-models wheel bench clean
+.PHONY: help run cluster test build install screens dist fmt fmt-check lint tidy deny sbom soak mcp-tools console-tools schemathesis typescript npm python python-models wheel bench models-view clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -43,7 +43,7 @@ cluster: build ## start Redis and three nodes that share it, print what to try, 
 # The cheap checks come first, so that a typo does not wait for the end-to-end tests. What has to be fetched is
 # fetched beside them.
 test: fmt-check ## everything a change must pass
-	@$(MAKE) --no-print-directory -j2 lint mcp-tools
+	@$(MAKE) --no-print-directory -j2 lint mcp-tools console-tools
 	@$(MAKE) --no-print-directory tidy
 	$(CARGO) build --workspace --all-targets
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
@@ -51,9 +51,7 @@ test: fmt-check ## everything a change must pass
 	else \
 		$(CARGO) test --workspace; \
 	fi
-	@$(MAKE) --no-print-directory typescript
-	@$(MAKE) --no-print-directory schemathesis
-	@$(MAKE) --no-print-directory python
+	@$(MAKE) --no-print-directory -j2 --output-sync=target typescript schemathesis python
 
 fmt: ## format the code
 	$(CARGO) fmt --all
@@ -83,12 +81,13 @@ sbom: ## write the bill of materials (CycloneDX) to target/shellkeep.cdx.json
 
 # The tests that read SHELLKEEP_SOAK or PROPTEST_CASES, and no others; docs/soak.md lists them.
 SOAK ?= 20
-SOAKED = binary(/^(interrupted|powercut|redact)$$/) | package(shellkeep-store) & test(/damage::/) \
+SOAKED = binary(/^(cases|interrupted|powercut|redact)$$/) | package(shellkeep-store) & test(/damage::/) \
 	| binary(checkpoints) & test(/^(model|rules)::/) \
 	| binary(records) & test(every_single_change_of_a_recorded_session_is_found) \
-	| binary(tenant) & test(/^(followers_that_never_read|half_requests)/) \
+	| binary(tenant) & test(/^(followers_that_never_read|half_requests|an_agent_at_every_limit)/) \
+	| binary(door) & test(a_large_node_is_as_quick_as_a_small_one) \
 	| binary(place) & test(/a_killed_node_s_files_are_on_the_next_owner|nothing_is_missing_or_double/) \
-	| binary(place) & test(/^(load::|nodes::(one_name_is_created|a_node_that_was_asleep))/)
+	| binary(place) & test(/^(load::|diverged::|nodes::(one_name_is_created|a_node_that_was_asleep))/)
 soak: ## the long forms of the tests that repeat something, SOAK times as often (20)
 	SHELLKEEP_SOAK=$(SOAK) PROPTEST_CASES=$$((256 * $(SOAK))) $(CARGO) nextest run --profile soak --workspace -E '$(SOAKED)'
 	$(CARGO) nextest run --profile soak --package shellkeep --run-ignored only -E 'binary(services)'
@@ -97,6 +96,15 @@ soak: ## the long forms of the tests that repeat something, SOAK times as often 
 # Where they cannot be had the tests that need them say so; with CI set they fail.
 mcp-tools: ## fetch the MCP clients that the tests drive, into target/mcp-tools
 	@crates/shellkeep/tests/mcp/install.sh || true
+
+# Every result and error of the MCP tests in one file, to be read as a model would.
+models-view: ## run the MCP tests and write what a model reads in them to target/tmp/models-view.txt
+	rm -f target/tmp/models-view.txt
+	$(CARGO) test --package shellkeep --test mcp
+	@echo target/tmp/models-view.txt
+
+console-tools: ## fetch what the tests of the console drive chromium with, into target/console-tools
+	@crates/shellkeep/tests/console/install.sh || true
 
 # It runs what was built; SHELLKEEP_SOAK=10 makes it ten minutes.
 schemathesis: ## call every route as /openapi.json describes it, and otherwise, for a minute
