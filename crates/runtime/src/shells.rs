@@ -4,9 +4,15 @@ use crate::actor::Message;
 use crate::ops::{OpError, QuotaMet, RunError};
 use crate::pool::{Pool, PooledShell};
 use crate::registry::Registry;
+use shellkeep_process::{Ends, StartError};
 use shellkeep_session::{QuotaName, SessionId};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
+
+/// Idle sessions that drop their shells for the pipes of one command. One has as many descriptors as the pipes need, but
+/// others want them too.
+const DROPPED_FOR_PIPES: usize = 3;
 
 /// Where sessions get their shells.
 pub(crate) struct Shells {
@@ -78,13 +84,34 @@ impl Shells {
         false
     }
 
-    /// There are no pipes for a command. If that may pass, the command waits as if there were no shell.
-    pub(crate) fn no_pipes<T>(&self, error: std::io::Error) -> Result<Option<T>, OpError> {
-        let why = self.pool.failed(&shellkeep_process::StartError::System(error));
-        if why.is_shortage {
-            Ok(None)
-        } else {
-            Err(OpError::Run(RunError::ShellUnavailable { reason: why.reason.to_string() }))
+    /// The pipes for a command of a session that has a shell. If a resource is missing for them, idle sessions drop their
+    /// shells, a few at most. `None` if that does not help: the command waits as if there were no shell.
+    pub(crate) async fn pipes(
+        &self,
+        id: &SessionId,
+        prepare: impl Fn() -> std::io::Result<Ends> + Send,
+    ) -> Result<Option<Ends>, OpError> {
+        let mut dropped = 0;
+        loop {
+            let error = match prepare() {
+                Ok(ends) => return Ok(Some(ends)),
+                Err(error) => StartError::System(error),
+            };
+            if error.is_shortage() && dropped < DROPPED_FOR_PIPES {
+                // No session may ask this one for its shell while this one asks: both would wait forever.
+                if let Some(slot) = self.registry.slot(id) {
+                    slot.pid.store(0, Ordering::Relaxed);
+                }
+                if self.evict(Some(id)).await {
+                    dropped += 1;
+                    continue;
+                }
+            }
+            let why = self.pool.failed(&error);
+            return match why.is_shortage {
+                true => Ok(None),
+                false => Err(OpError::Run(RunError::ShellUnavailable { reason: why.reason.to_string() })),
+            };
         }
     }
 

@@ -35,6 +35,8 @@ const STOP_GRACE: Duration = Duration::from_secs(3);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How often identifying the caller is retried while no descriptor is left: for five seconds.
 const SHORTAGE_TRIES: u32 = 100;
+/// Meanwhile an idle session drops its shell for the caller: at the first try, and then after as many, every second.
+const SHELL_DROPPED_EVERY: u32 = 20;
 /// How often it is retried for any other reason: for a second.
 const SURE_TRIES: u32 = 20;
 /// At most one log line about connections that could not be accepted in this time.
@@ -120,21 +122,30 @@ pub async fn bind_tcp(address: &str) -> Result<TcpListener, BindError> {
 
 /// Serves a Unix socket until `stop` turns true, then waits briefly for pending responses. `engine` identifies callers.
 pub async fn serve_unix(listener: UnixListener, router: Router, engine: Engine, stop: watch::Receiver<bool>) {
-    serve(|| async { listener.accept().await.map(|(stream, _)| stream) }, router, Some(engine), stop).await;
+    let door = Door { engine, identifies: true };
+    serve(|| async { listener.accept().await.map(|(stream, _)| stream) }, router, door, stop).await;
 }
 
 /// Serves a TCP port until `stop` turns true, then waits briefly for pending responses.
-pub async fn serve_tcp(listener: TcpListener, router: Router, stop: watch::Receiver<bool>) {
+pub async fn serve_tcp(listener: TcpListener, router: Router, engine: Engine, stop: watch::Receiver<bool>) {
     let accept = || async {
         let (stream, _) = listener.accept().await?;
         // A response is one small write; Nagle's algorithm would only delay it.
         stream.set_nodelay(true)?;
         Ok(stream)
     };
-    serve(accept, router, None, stop).await;
+    serve(accept, router, Door { engine, identifies: false }, stop).await;
 }
 
-async fn serve<S, A, F>(accept: A, router: Router, knows: Option<Engine>, mut stop: watch::Receiver<bool>)
+/// Where connections are accepted.
+#[derive(Clone)]
+struct Door {
+    engine: Engine,
+    /// Whether callers are identified by their process.
+    identifies: bool,
+}
+
+async fn serve<S, A, F>(accept: A, router: Router, door: Door, mut stop: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin + 'static,
     A: Fn() -> F,
@@ -142,7 +153,7 @@ where
 {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
     let mut logged: Option<Instant> = None;
-    let part = if knows.is_some() { SOCKET_PART } else { TCP_PART };
+    let part = if door.identifies { SOCKET_PART } else { TCP_PART };
     let connections = Connections::new(Patience::default(), part);
     let mut look = tokio::time::interval(TICK);
     loop {
@@ -156,7 +167,7 @@ where
         };
         match accepted {
             Ok((stream, place)) => {
-                let connection = connection(stream, connections.enter(), router.clone(), knows.clone(), stop.clone());
+                let connection = connection(stream, connections.enter(), router.clone(), door.clone(), stop.clone());
                 tokio::spawn(Repoll::new(async move {
                     connection.await;
                     drop(place);
@@ -168,9 +179,10 @@ where
                     logged = Some(Instant::now());
                 }
                 // Callers on the socket are identified soon, or time out.
-                if knows.is_none() {
+                if !door.identifies {
                     connections.make_room();
                 }
+                make_room(&door.engine).await;
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -191,6 +203,11 @@ where
     Ok((accept().await?, place))
 }
 
+/// Frees descriptors of idle sessions, if none is left. A session that is not idle any more may take its time to say so.
+async fn make_room(engine: &Engine) {
+    let _ = tokio::time::timeout(ACCEPT_PAUSE, engine.identities().make_room()).await;
+}
+
 /// Identifies the caller. The host needs no token. This takes descriptors: if none is left, it waits for some instead
 /// of rejecting a caller that it could not identify.
 async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
@@ -198,7 +215,12 @@ async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
     let mut was_short = false;
     for tried in 0..SHORTAGE_TRIES {
         match visitor {
-            Visitor::Unasked => was_short = true,
+            Visitor::Unasked => {
+                was_short = true;
+                if tried % SHELL_DROPPED_EVERY == 0 {
+                    make_room(engine).await;
+                }
+            }
             // A descriptor may have been freed in between, so it is retried for a second in any case.
             Visitor::Unclear(_) if tried < SURE_TRIES => {}
             _ => break,
@@ -216,20 +238,15 @@ async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
     visitor
 }
 
-async fn connection<S>(
-    stream: S,
-    entered: Entered,
-    router: Router,
-    knows: Option<Engine>,
-    mut stop: watch::Receiver<bool>,
-) where
+async fn connection<S>(stream: S, entered: Entered, router: Router, door: Door, mut stop: watch::Receiver<bool>)
+where
     S: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin + 'static,
 {
     // Once per connection, before anything is read from it.
     let way = entered.way();
-    let visitor = match knows {
-        Some(engine) => Some(greet(&engine, stream.as_fd(), &way).await),
-        None => None,
+    let visitor = match door.identifies {
+        true => Some(greet(&door.engine, stream.as_fd(), &way).await),
+        false => None,
     };
     let connection = Arc::clone(&entered.connection);
     let stream = Guarded::new(stream, Arc::clone(&connection), entered.patience());

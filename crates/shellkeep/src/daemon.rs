@@ -157,7 +157,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
         let loopback = listener.local_addr().map_err(Failure::start)?.ip().is_loopback();
         let auth = Auth::Bearer { token, loopback };
         let tcp = router(engine.at_door("tcp"), auth, peers, metrics.clone(), running.clone());
-        serving.spawn(serve_tcp(listener, tcp, stopped));
+        serving.spawn(serve_tcp(listener, tcp, engine.clone(), stopped));
     }
     let upkeep = tokio::spawn(keep_metrics(metrics));
     announce(&addresses, ready, hint.as_deref());
@@ -172,7 +172,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
         let _ = stop.send(true);
         engine.shutdown().await;
         while serving.join_next().await.is_some() {}
-        history::close(outbox).await;
+        history::close(outbox, &engine).await;
         engine.close_store().await
     };
     let code = tokio::select! {

@@ -192,16 +192,16 @@ impl Session {
         };
         check_owned(&self.journal)?;
         let Some(mut acquired) = self.shell_for(cwd.is_none()).await? else { return Ok(None) };
-        let stdin = stdin_of(command);
-        let takes_input = matches!(stdin, Stdin::Open | Stdin::Terminal { .. });
         // Before the start is recorded: a command whose pipes cannot be created has not run.
-        let ends = match acquired.pooled.shell.prepare(stdin, stderr_of(command)) {
-            Ok(ends) => ends,
-            Err(error) => {
+        let prepare = || acquired.pooled.shell.prepare(stdin_of(command), stderr_of(command));
+        let ends = match self.ctx.shells.pipes(self.journal.id(), prepare).await {
+            Ok(Some(ends)) => ends,
+            none => {
                 self.phase.keep(acquired);
-                return self.ctx.shells.no_pipes(error);
+                return none.map(|_| None);
             }
         };
+        let takes_input = matches!(stdin_of(command), Stdin::Open | Stdin::Terminal { .. });
         self.files.overtake();
         let redactor = self.journal.mask().map(|mask| mask.for_run(command));
         let (run_id, text) = self.record_start(command, redactor.as_ref());

@@ -55,6 +55,15 @@ impl IdentityOps<'_> {
         })
     }
 
+    /// If no descriptor is left for callers, the session that was idle longest drops its shell, which has some.
+    pub fn make_room(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if is_short_of_descriptors() {
+                self.access.at_large().ctx.shells.evict(None).await;
+            }
+        })
+    }
+
     /// What a process of a session may do now. Its agent's rights, if the agent has a valid token. A session that was
     /// created with a token gives none when the agent has no token left: revoking them ends the agent's rights.
     pub fn as_session(&self, from: &FromSession) -> Result<Guest, OpError> {
