@@ -222,7 +222,7 @@ impl Worker {
                 answer(&mut sink, scrub);
             }
             if until.is_some() || copied_at.is_none_or(|at: Instant| at.elapsed() >= COPY_EVERY) {
-                self.copy_recordings(&mut sink)?;
+                self.copy_recordings(&mut sink, until.unwrap_or_else(|| Instant::now() + COPY_TIME))?;
                 copied_at = Some(Instant::now());
             }
             let is_removing = self.remove_a_little(&mut sink)?;
@@ -246,8 +246,7 @@ impl Worker {
     }
 
     /// Copies what is signed of the recordings of sessions that have new records. They take turns.
-    fn copy_recordings(&mut self, sink: &mut impl Sink) -> Result<(), SinkError> {
-        let until = Instant::now() + COPY_TIME;
+    fn copy_recordings(&mut self, sink: &mut impl Sink, until: Instant) -> Result<(), SinkError> {
         let is_next = |session_id: &SessionId| self.copied_last.as_ref().is_none_or(|last| session_id > last);
         let (next, later): (Vec<_>, Vec<_>) = self.unproven.iter().cloned().partition(is_next);
         for session_id in next.into_iter().chain(later) {

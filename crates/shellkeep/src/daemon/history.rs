@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Whether the journal is read for history. Where nodes share a store, only what that store has becomes history.
@@ -24,6 +25,9 @@ const PLACE_FILE: &str = "history-place.json";
 
 /// Reports of removals that wait for the audit trail: there is one per pass.
 const WAITING_REPORTS: usize = 4;
+
+/// How long a stop waits until the recordings are signed. The next daemon signs and copies the rest.
+const LAST_SIGNATURES: Duration = Duration::from_secs(5);
 
 /// History that is written.
 pub(super) struct Written {
@@ -101,9 +105,10 @@ fn sentence(error: DatabaseError) -> String {
     error.to_string()
 }
 
-/// Writes what is left.
-pub(super) async fn close(outbox: Option<Outbox>) {
+/// Writes what is left. With its proof: a node that was stopped in order must not look like one that was lost.
+pub(super) async fn close(outbox: Option<Outbox>, engine: &Engine) {
     if let Some(outbox) = outbox {
+        engine.seal_recordings(LAST_SIGNATURES).await;
         // A panic of the thread is in the log.
         let _ = tokio::task::spawn_blocking(move || outbox.close()).await;
     }
