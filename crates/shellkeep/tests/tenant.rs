@@ -305,7 +305,7 @@ const LIMITS: [(&str, &str); 5] = [
     ("--session-processes", "40"),
     ("--memory-bytes-per-agent", "134217728"),
     ("--sessions-per-agent", "5"),
-    ("--files-per-session", "500"),
+    ("--files-per-session", "2000"),
 ];
 
 /// Allocates until it is killed.
@@ -335,13 +335,15 @@ fn meet_all_limits(greedy: &Agent<'_>) {
     begin("disk", "mkfifo never; for i in {1..3000}; do printf %020000d 0 > f$i; done; read -r -t 300 <> never");
     begin("memory", &format!("while :; do {EAT}; done"));
     begin("fork", "bomb() { bomb | bomb & }; bomb; wait");
-    for session in ["bomb", "bombs"] {
-        // It is refused if the agent is at its limit already.
-        let command =
-            json!({"command": "for i in {1..100}; do sleep 300 & done; wait", "blocking": false, "timeout": 300});
-        greedy.post(&format!("/v1/sessions/{session}/run"), &command);
-    }
-    shellkeep_poll::until("the agent is at its limit", || processes(greedy).filter(|used| *used >= 55));
+    let sleepers =
+        json!({"command": "for i in {1..100}; do sleep 300 & done; wait", "blocking": false, "timeout": 300});
+    shellkeep_poll::until("the agent is at its limit", || {
+        for session in ["bomb", "bombs"] {
+            // It is refused while it runs, and while the fork bomb has all processes, which then ends.
+            greedy.post(&format!("/v1/sessions/{session}/run"), &sleepers);
+        }
+        processes(greedy).filter(|used| *used >= 55)
+    });
 }
 
 /// The processes of an agent.

@@ -90,7 +90,11 @@ fn copy_directory(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             copy_directory(&entry.path(), &target);
         } else {
-            std::fs::copy(entry.path(), target).unwrap();
+            match std::fs::copy(entry.path(), target) {
+                // The store goes on meanwhile, and may have removed it.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                copied => drop(copied.unwrap()),
+            }
         }
     }
 }
