@@ -117,18 +117,15 @@ fn a_screen_has_colours_a_title_and_two_buffers() {
 fn a_full_screen_editor_is_driven_by_keys() {
     let daemon = Daemon::start();
     daemon.create("s");
-    if daemon.sh("s", "command -v vim").exit_code() != Some(0) {
-        return;
-    }
-    let vim = Live::start(&daemon, "vim -u NONE -N note.txt", json!({"rows": 20, "cols": 70}));
-    let open = vim.screen("wait=match:note.txt");
+    let vi = Live::start(&daemon, "vi -u NONE -N note.txt", json!({"rows": 20, "cols": 70}));
+    let open = vi.screen("wait=match:note.txt");
     assert_eq!(open["alternate"], json!(true), "{open:#}");
-    vim.send("ihello from vim\u{1b}");
-    let typed = vim.screen("wait=match:hello%20from%20vim");
+    vi.send("ihello from vi\u{1b}");
+    let typed = vi.screen("wait=match:hello%20from%20vi");
     assert!(typed["lines"][0].as_str().unwrap().starts_with("hello"), "{typed:#}");
-    vim.send(":wq\r");
-    assert_eq!(daemon.wait_run("s", &vim.run, 30).exit_code(), Some(0));
-    assert_eq!(daemon.sh("s", "cat note.txt").out(), "hello from vim\n");
+    vi.send(":wq\r");
+    assert_eq!(daemon.wait_run("s", &vi.run, 30).exit_code(), Some(0));
+    assert_eq!(daemon.sh("s", "cat note.txt").out(), "hello from vi\n");
 }
 
 #[test]
