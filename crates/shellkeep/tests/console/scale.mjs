@@ -94,6 +94,7 @@ const wanted = name(Math.floor(SESSIONS / 3));
 figure('list filtered by a word, ms', Math.round(await until({ filter: wanted }, ['.name', wanted])));
 figure('list filtered by an agent, ms', Math.round(await until({ filter: 'agent:agent-7' }, ['.agent', 'agent-7'])));
 await page.locator('input[type=search]').fill('');
+await page.waitForFunction(() => [...document.querySelectorAll('.rows .row:not([hidden]) .agent')].some((one) => one.textContent !== 'agent-7'));
 await page.locator('.rows').focus();
 // Pages come while one scrolls.
 const before = await page.evaluate(() => document.querySelector('.rows .row').getAttribute('aria-setsize'));
