@@ -96,6 +96,7 @@ fn without_descriptors_every_command_is_answered() {
     println!("{served} of {COMMANDS} commands were run with {DESCRIPTORS} descriptors");
     assert_eq!(daemon.sh("s0", "echo after").out(), "after\n", "the node works on");
     log_is_calm(&daemon);
+    assert!(!daemon.log().contains("no longer signed"), "a file that could not be read was taken for a changed one");
     daemon.stop();
     assert!(daemon.log().contains("stopping"), "SIGTERM was not heard:\n{}", daemon.log());
 }

@@ -9,7 +9,7 @@ use crate::heads::{self, Heads, NewHead, Note, SignedHead};
 use crate::line::{HOLE, Line, Proof};
 use crate::marks;
 use crate::private::{make_last_directory, open_to_append};
-use crate::read::{Recording, segment_name, segments};
+use crate::read::{ReadError, Recording, segment_name, segments};
 use crate::scrub;
 use crate::sign::Signer;
 use crate::tail;
@@ -215,7 +215,7 @@ impl OpenRecording {
             Some(_) if cut.is_some() => cut.map(|from| Note::Cut { from }),
             // What is missing comes again, or verifying reports it.
             Some(last) if last.seq > seq => return Ok(None),
-            Some(last) if !checked && !self.has(last) => {
+            Some(last) if !checked && !self.has(last)? => {
                 tracing::error!(
                     session_id = %self.session_id, seq = last.seq,
                     "the recording is not the one that was signed: its files were changed; it is no longer signed"
@@ -231,12 +231,16 @@ impl OpenRecording {
     }
 
     /// Whether the line that a head names is there. Only what this recording did not write itself is looked for.
-    fn has(&self, head: &SignedHead) -> bool {
+    fn has(&self, head: &SignedHead) -> io::Result<bool> {
         if head.seq == self.written.seq {
-            return head.hash == self.written.hash;
+            return Ok(head.hash == self.written.hash);
         }
-        let line = Recording::open(&self.directory).and_then(|recording| recording.before(head.seq + 1));
-        matches!(line, Ok(Some(line)) if line.proof.hash == head.hash && line.through() == head.seq)
+        match Recording::open(&self.directory).and_then(|recording| recording.before(head.seq + 1)) {
+            Ok(line) => Ok(line.is_some_and(|line| line.proof.hash == head.hash && line.through() == head.seq)),
+            // A file that cannot be read now is not one that was changed.
+            Err(error @ ReadError::Failed { .. }) => Err(io::Error::other(error)),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Reads the end of the files again.
