@@ -3,14 +3,11 @@
 
 use crate::line::Line;
 use crate::read::{ReadError, Recording};
+use crate::runs::{FILES_NEAR, is_files_of};
 use shellkeep_session::{RunId, Source, Timestamp};
 
 /// The most changing runs that one can go back by counting; a number, a run or a time names anything older.
 pub const MAX_BACK: u64 = 1000;
-
-/// Lines that are looked at after the end of a run for the checkpoint of its files. It is recorded as soon as it is made,
-/// and the next command waits for it for a while.
-const CHECKPOINT_NEAR: usize = 64;
 
 /// Lines that are looked at for the run before a line. Farther away, its name says little.
 const RUN_NEAR: usize = 256;
@@ -114,16 +111,17 @@ pub fn run_before(recording: &Recording, seq: u64) -> Result<Option<RunId>, Read
 
 /// Whether a run changed the shell or the files.
 pub(crate) fn is_change(recording: &Recording, ended: &Line) -> Result<bool, ReadError> {
-    let Some(run_id) = run_of(ended) else { return Ok(false) };
+    if run_of(ended).is_none() {
+        return Ok(false);
+    }
     if ended.data.get("changes").is_some() {
         return Ok(true);
     }
     let mut raw = recording.raw(ended.seq + 1)?;
-    for _ in 0..CHECKPOINT_NEAR {
+    for _ in 0..FILES_NEAR {
         let Some(line) = raw.next()? else { return Ok(false) };
-        if line.peek()?.event_type == "checkpoint_created" {
-            let line = line.parse()?;
-            return Ok(line.data["cause"]["tool"]["run_id"].as_str() == Some(run_id));
+        if line.peek()?.event_type == "checkpoint_created" && is_files_of(&line.parse()?, ended) {
+            return Ok(true);
         }
     }
     Ok(false)

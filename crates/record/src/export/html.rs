@@ -10,7 +10,7 @@ use super::options::{ExportError, Options};
 use super::outline::outline;
 use crate::line::Line;
 use crate::player::{Kind, Summary, Totals, span};
-use crate::runs::{is_files_of, is_run, run_of};
+use crate::runs::{is_run, run_of, with_files};
 use escape::escape;
 use files::{changed, counts, difference};
 use serde_json::Value;
@@ -58,14 +58,14 @@ pub(super) fn write(
     out.write_all(head(first.as_ref(), about, options).as_bytes())?;
     let mut shown = 0;
     let mut left = false;
-    for line in lines {
-        let line = line?;
-        left = shown == options.most_events || out.written > MOST_PAGE;
+    for row in with_files(lines) {
+        let (line, files) = row?;
+        left = shown >= options.most_events || out.written > MOST_PAGE;
         if left {
             break;
         }
-        out.write_all(page.take(line).as_bytes())?;
-        shown += 1;
+        out.write_all(page.take(line, files.as_ref()).as_bytes())?;
+        shown += 1 + usize::from(files.is_some());
     }
     out.write_all(page.rest().as_bytes())?;
     out.write_all(foot(&page.totals, shown, left, about).as_bytes())?;
@@ -143,40 +143,33 @@ struct Page<'a> {
     totals: Totals,
     /// Commands that have not ended yet.
     started: Vec<Line>,
-    /// The end of a command; the checkpoint of its files may follow.
-    ended: Option<Line>,
 }
 
 impl<'a> Page<'a> {
     fn new(options: &'a Options<'a>) -> Self {
-        Self { options, began: None, before: None, totals: Totals::default(), started: Vec::new(), ended: None }
+        Self { options, began: None, before: None, totals: Totals::default(), started: Vec::new() }
     }
 
     /// Takes an event. Start, end and changed files of a command become one row.
-    fn take(&mut self, line: Line) -> String {
+    fn take(&mut self, line: Line, files: Option<&Line>) -> String {
         self.totals.add(&line);
+        if let Some(files) = files {
+            self.totals.add(files);
+        }
         self.began.get_or_insert(line.timestamp);
         if line.event_type == "run_started" {
             self.started.push(line);
             return String::new();
         }
-        if let Some(ended) = self.ended.take_if(|ended| is_files_of(&line, ended)) {
-            return self.event(&ended, Some(&line));
-        }
-        let mut html = self.ended.take().map_or_else(String::new, |ended| self.event(&ended, None));
         if is_run(&line) {
             self.started.retain(|started| run_of(started) != run_of(&line));
-            self.ended = Some(line);
-        } else {
-            html += &self.event(&line, None);
         }
-        html
+        self.event(&line, files)
     }
 
-    /// The rows that still wait. Commands without an end come last: they run, or nobody knows how they ended.
+    /// Commands without an end come last: they run, or nobody knows how they ended.
     fn rest(&mut self) -> String {
-        let rows: Vec<Line> = self.ended.take().into_iter().chain(std::mem::take(&mut self.started)).collect();
-        rows.iter().map(|line| self.event(line, None)).collect()
+        std::mem::take(&mut self.started).iter().map(|line| self.event(line, None)).collect()
     }
 
     fn event(&mut self, line: &Line, files: Option<&Line>) -> String {

@@ -2,7 +2,7 @@
 
 use super::{EventSource, PAGE, Player, Summary, Wanted};
 use crate::line::Line;
-use crate::runs::{FileCounts, is_files_of, is_run, run_of};
+use crate::runs::{FILES_NEAR, FileCounts, files_reach, is_files_of, is_run, run_of};
 use std::collections::HashSet;
 
 /// Events per command: its start, its end, its files.
@@ -10,8 +10,6 @@ const PARTS: usize = 3;
 /// How many ends of commands are looked at for the one that belongs to a start. More of them come in between only while a
 /// command runs in the background; then both have a row.
 const ENDS: usize = 4;
-/// How many events before a checkpoint are looked at for the end of its command.
-const BEFORE_FILES: usize = 16;
 
 /// A player that goes from row to row.
 #[derive(Debug)]
@@ -99,8 +97,15 @@ impl<'a, S: EventSource> Rows<'a, S> {
         if !is_run(end) {
             return Ok(None);
         }
-        let found = self.player.behind(end.seq, &Wanted::of_type("checkpoint_created"))?;
-        Ok(found.filter(|files| is_files_of(files, end)))
+        let (mut after, reach) = (end.seq, files_reach(end));
+        while after < reach {
+            let Some(line) = self.player.behind(after, &Wanted::of_type("checkpoint_created"))? else { break };
+            if is_files_of(&line, end) {
+                return Ok(Some(line));
+            }
+            after = line.seq;
+        }
+        Ok(None)
     }
 
     /// Lines as rows. The one the player is at has one in any case.
@@ -108,13 +113,12 @@ impl<'a, S: EventSource> Rows<'a, S> {
         let ended: HashSet<&str> = lines.iter().filter(|line| is_run(line)).filter_map(run_of).collect();
         let mut rows: Vec<Summary> = Vec::new();
         for line in lines {
-            let known = is_part(line) && run_of(line).is_some_and(|run| ended.contains(run));
-            if known && line.event_type == "checkpoint_created" {
-                let of_run = |row: &&mut Summary| row.run_id.as_deref() == run_of(line);
-                if let Some(row) = rows.iter_mut().rev().find(of_run) {
-                    row.files = Some(FileCounts::of(line));
-                }
+            let end = lines.iter().find(|end| is_files_of(line, end)).map(|end| end.seq);
+            if let Some(row) = rows.iter_mut().rev().find(|row| Some(row.seq) == end) {
+                row.files = Some(FileCounts::of(line));
             }
+            let is_start = line.event_type == "run_started" && run_of(line).is_some_and(|run| ended.contains(run));
+            let known = end.is_some() || is_start;
             if line.seq == here || (!known && self.is_row(line)?) {
                 rows.push(Summary::of(line));
             }
@@ -124,11 +128,15 @@ impl<'a, S: EventSource> Rows<'a, S> {
 
     /// Whether an event has a row of its own.
     fn is_row(&mut self, line: &Line) -> Result<bool, S::Error> {
-        let Some(run) = run_of(line).filter(|_| is_part(line)) else { return Ok(true) };
-        let ends_it = |other: &Line| is_run(other) && run_of(other) == Some(run);
-        if line.event_type == "checkpoint_created" {
-            return Ok(!self.player.before(line.seq, BEFORE_FILES)?.iter().any(ends_it));
+        let Some(run) = run_of(line) else { return Ok(true) };
+        match line.event_type.as_str() {
+            "checkpoint_created" => {
+                return Ok(!self.player.before(line.seq, FILES_NEAR)?.iter().any(|end| is_files_of(line, end)));
+            }
+            "run_started" => {}
+            _ => return Ok(true),
         }
+        let ends_it = |other: &Line| is_run(other) && run_of(other) == Some(run);
         let (mut after, mut seen) = (line.seq, 0);
         while seen < ENDS {
             let page = self.player.source.page(after, ENDS, &Wanted::of_type("tool_call"), self.player.hidden)?;
@@ -143,9 +151,4 @@ impl<'a, S: EventSource> Rows<'a, S> {
         }
         Ok(true)
     }
-}
-
-/// Whether it is an event that belongs to the end of a command, where there is one.
-fn is_part(line: &Line) -> bool {
-    matches!(line.event_type.as_str(), "run_started" | "checkpoint_created")
 }

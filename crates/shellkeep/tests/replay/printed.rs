@@ -1,8 +1,10 @@
 //! `events`, `replay --fast`, `--json`, `--speed`: what a program and a person in a hurry get.
 
 use crate::support::Daemon;
+use crate::terminal::Terminal;
 use crate::{lines, post, program, program_with, secret, story, text};
 use serde_json::{Value, json};
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
@@ -42,6 +44,38 @@ fn fast_tells_what_matters() {
     assert!(rows.contains("$ printf 'apple"), "{rows}");
     assert_eq!(told[2]["files"], json!({"added": 1, "changed": 0, "deleted": 0}), "{}", told[2]);
     assert!(told[3]["files"].is_null() && rows.lines().nth(2).unwrap().ends_with("s, +1"), "{rows}");
+}
+
+/// An event that was recorded between the end of a command and its checkpoint hid the files that the command changed. A
+/// daemon records one there only now and then, so the checkpoint is moved in a copy.
+#[test]
+fn a_command_has_its_files_whatever_was_recorded_between() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    daemon.sh("demo", "echo apple > fruit");
+    post(&daemon, "demo", "x_note", json!({"text": "between"}));
+    let list = text(&program(&daemon, &["checkpoints", "demo"]));
+    assert!(list.contains("echo apple"), "the files are saved: {list}");
+    let export = text(&program(&daemon, &["export", "demo"]));
+    let (files, mut events): (Vec<&str>, Vec<&str>) =
+        export.lines().partition(|line| line.contains(r#""event_type":"checkpoint_created""#));
+    events.extend(files);
+    let numbered = |(line, seq): (&&str, usize)| format!("{{\"seq\":{seq},{}\n", line.split_once(',').unwrap().1);
+    let copy = daemon.directory().join("between.jsonl");
+    fs::write(&copy, events.iter().zip(1..).map(numbered).collect::<String>()).unwrap();
+    let copy = copy.display().to_string();
+    let told = lines(&program(&daemon, &["replay", "--fast", "--json", &copy]));
+    assert_eq!(told[0]["files"], json!({"added": 1, "changed": 0, "deleted": 0}), "{told:?}");
+    let page = text(&program(&daemon, &["export", "--format", "html", &copy]));
+    let rows: Vec<&str> = page.split("<details").filter(|row| row.contains("echo apple")).collect();
+    assert!(matches!(rows[..], [row] if row.contains("<span class=\"files\">+1</span>")), "{page}");
+    assert!(!page.contains("data-t=\"checkpoint_created\""), "the command's row has it: {page}");
+    let mut player = Terminal::with(&daemon, &["replay", &copy], (24, 80), &[]);
+    player.wait_for("event 1 ");
+    player.send("/apple\r");
+    player.wait_for("changed files: +1");
+    player.send("q");
+    assert_eq!(player.end(), Some(0));
 }
 
 #[test]

@@ -4,9 +4,8 @@ use super::source::Events;
 use crate::failure::Failure;
 use crate::terminal::{self, Colour};
 use serde::Serialize;
-use shellkeep_record::Line;
 use shellkeep_record::player::{Player, Summary, Totals, span};
-use shellkeep_record::runs::{FileCounts, is_files_of, is_run};
+use shellkeep_record::runs::{FileCounts, with_files};
 use shellkeep_terminal::words;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -20,19 +19,19 @@ const NARROWEST: usize = 12;
 pub fn print(player: &mut Player<Events>, fast: bool, json: bool) -> Result<ExitCode, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut totals = Totals::default();
-    let mut ended = None;
-    let written = each(player.rest(), |line| {
-        totals.add(&line);
-        match (fast, json) {
-            (true, _) => fold(&mut ended, &line, |summary| key(&mut out, summary, json)),
-            (false, true) => object(&mut out, &line),
-            (false, false) => row(&mut out, &Summary::of(&line)),
-        }
-    });
-    let written = written.and_then(|()| match ended {
-        Some((_, summary)) => key(&mut out, &summary, json).map_err(Stop::Unread),
-        None => Ok(()),
-    });
+    let written = if fast {
+        each(with_files(player.rest()), |(line, files)| {
+            let mut summary = Summary::of(&line);
+            summary.files = files.as_ref().map(FileCounts::of);
+            std::iter::once(&line).chain(&files).for_each(|line| totals.add(line));
+            key(&mut out, &summary, json)
+        })
+    } else {
+        each(player.rest(), |line| {
+            totals.add(&line);
+            if json { object(&mut out, &line) } else { row(&mut out, &Summary::of(&line)) }
+        })
+    };
     let written = written.and_then(|()| sum(&mut out, &totals, json).map_err(Stop::Unread));
     match written.and_then(|()| out.flush().map_err(Stop::Unread)) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -41,28 +40,6 @@ pub fn print(player: &mut Player<Events>, fast: bool, json: bool) -> Result<Exit
         Err(Stop::Unread(error)) => Err(Failure::client(error)),
         Err(Stop::Source(words)) => Err(Failure::client(words)),
     }
-}
-
-/// Passes an event on as a row. The end of a command waits for the files that it changed, which come next.
-fn fold(
-    ended: &mut Option<(Line, Summary)>,
-    line: &Line,
-    mut write: impl FnMut(&Summary) -> io::Result<()>,
-) -> io::Result<()> {
-    if let Some((end, mut summary)) = ended.take() {
-        let has_files = is_files_of(line, &end);
-        summary.files = has_files.then(|| FileCounts::of(line));
-        write(&summary)?;
-        if has_files {
-            return Ok(());
-        }
-    }
-    let summary = Summary::of(line);
-    if is_run(line) {
-        *ended = Some((line.clone(), summary));
-        return Ok(());
-    }
-    write(&summary)
 }
 
 /// Prints an event if it is a key event.
