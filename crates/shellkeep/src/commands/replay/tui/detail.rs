@@ -32,7 +32,7 @@ pub fn hue(kind: Kind, theme: Theme) -> Style {
 
 /// The lines of an event, with the files that it changed.
 pub fn lines(event: &Event, files: &Changed, began: Option<Timestamp>, theme: Theme) -> Vec<Line<'static>> {
-    let mut lines = vec![head(event, began, theme)];
+    let mut lines = head(event, began, theme).to_vec();
     match event.author.source {
         Source::Runtime => {}
         Source::Unknown => lines.push(Line::styled("source unknown", theme.faint())),
@@ -88,13 +88,14 @@ pub fn terminal(text: &str, theme: Theme) -> Vec<Line<'static>> {
     ansi::lines(text).iter().map(row).collect()
 }
 
-fn head(event: &Event, began: Option<Timestamp>, theme: Theme) -> Line<'static> {
+/// Type and time, each on its own line: together they are wider than half of a small screen.
+fn head(event: &Event, began: Option<Timestamp>, theme: Theme) -> [Line<'static>; 2] {
     let offset = began.map_or(0.0, |began| event.timestamp.duration_since(began).as_secs_f64());
     let style = hue(kind(&event.event_type), theme).add_modifier(Modifier::BOLD);
-    Line::from(vec![
-        Span::styled(ansi::plain(&event.event_type), style),
-        Span::styled(format!("  {}  +{offset:.1} s", event.timestamp.strftime("%Y-%m-%d %H:%M:%S")), theme.faint()),
-    ])
+    [
+        Line::styled(ansi::plain(&event.event_type), style),
+        Line::styled(format!("{}  +{offset:.1} s", event.timestamp.strftime("%Y-%m-%d %H:%M:%S")), theme.faint()),
+    ]
 }
 
 fn command(lines: &mut Vec<Line<'static>>, command: &str, theme: Theme) {
