@@ -73,7 +73,6 @@ fn print(status: &DaemonStatus) {
     for problem in &status.problems {
         terminal::line(format!("problem: {}", terminal::harmless(problem)));
     }
-    let sessions = format!("{}, {} with a shell", status.sessions, status.live_shells);
     let running = format!("{}, {}", counted(status.running, "command"), counted(status.services, "service"));
     let fields = Fields::new()
         .with("pid", status.pid.to_string())
@@ -82,7 +81,8 @@ fn print(status: &DaemonStatus) {
         .maybe("config", status.config_file.as_deref())
         .with("store", status.store.as_str())
         .with("listens on", status.doors.join(", "))
-        .with("sessions", sessions)
+        .with("sessions", status.sessions.to_string())
+        .with("shells", format!("{} live", status.live_shells))
         .with("running", running);
     terminal::fields(&fields);
 }

@@ -59,7 +59,7 @@ fn the_status_says_how_the_daemon_is() {
         assert_eq!(status[field], expected, "{field} of {status}");
     }
     let text = String::from_utf8(shellkeep(&daemon, &["status"]).stdout).unwrap();
-    assert!(text.starts_with("ready, up ") && text.contains("1, 1 with a shell"), "{text}");
+    assert!(text.starts_with("ready, up ") && text.contains("1 live"), "{text}");
     daemon.kill();
     let output = shellkeep(&daemon, &["status", "--json"]);
     assert_eq!((output.status.code(), told(&output)), (Some(3), json!({"status": "not_running"})));
