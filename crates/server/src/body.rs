@@ -222,6 +222,7 @@ pub fn in_words(message: &str) -> String {
         .replace("expected f64", "expected a number")
         .replace("expected usize", "expected a whole number")
         .replace("expected u64", "expected a whole number")
+        .replace("unknown variant", "unknown value")
 }
 
 #[cfg(test)]

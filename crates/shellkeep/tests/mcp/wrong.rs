@@ -73,7 +73,7 @@ fn a_wrong_call_says_what_would_be_right() {
         ("start_service", json!({"command": "true", "ready_port": 1, "ready_log": "x"}), "only one of"),
         ("start_service", json!({"command": "true", "ready_log": "("}), "(invalid_request)"),
         ("start_service", json!({"command": "true", "ready_http": "ftp://x"}), "(invalid_request)"),
-        ("start_service", json!({"command": "true", "restart": "sometimes"}), "restart: unknown variant"),
+        ("start_service", json!({"command": "true", "restart": "sometimes"}), "restart: unknown value"),
         ("start_service", json!({"command": "true", "cwd": "/no/such/place"}), "(bad_cwd)"),
     ];
     client.run("echo one");
