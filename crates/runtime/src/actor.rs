@@ -268,21 +268,21 @@ impl Actor {
 
     async fn on_run(&mut self, command: Box<RunCommand>, reply: RunReply) {
         crash::point(Point::Accepted, command.command.as_bytes());
-        let expires = Instant::now() + command.timeout;
-        if !self.is_busy() || run_of(self.session.journal.state(), command.request_id.as_deref()).is_some() {
-            return self.start(Submitted { command, reply, expires }, None).await;
+        let submitted = Submitted::new(command, reply);
+        if !self.is_busy() || run_of(self.session.journal.state(), submitted.command.request_id.as_deref()).is_some() {
+            return self.start(submitted, None).await;
         }
         if self.session.ctx.lifetime.is_draining() {
-            return reply.refuse(OpError::ShuttingDown);
+            return submitted.reply.refuse(OpError::ShuttingDown);
         }
-        if command.if_busy == IfBusy::Reject {
-            return reply.refuse(why_waiting(&self.session));
+        if submitted.command.if_busy == IfBusy::Reject {
+            return submitted.reply.refuse(why_waiting(&self.session));
         }
         if self.queue.is_full() {
             let (session_id, waiting) = (self.session.id().to_string(), self.queue.len());
-            return reply.refuse(RunError::QueueFull { session_id, waiting }.into());
+            return submitted.reply.refuse(RunError::QueueFull { session_id, waiting }.into());
         }
-        self.queue.push(Waiting::Run(Submitted { command, reply, expires }));
+        self.queue.push(Waiting::Run(submitted));
     }
 
     /// Starts a command if it may run now; otherwise puts it back to the front of the queue. `ticket` is set if it has waited for one.
@@ -314,7 +314,7 @@ impl Actor {
         if ticket.is_none() && session.files.holds(Some(submitted.expires)) {
             return self.queue.put_back(submitted);
         }
-        submitted.command.timeout = session.files.hold.timeout_left(submitted.command.timeout, submitted.expires);
+        submitted.deduct(&session.files.hold);
         let ticket = match admit(session, &submitted, ticket) {
             Err(error) => return submitted.reply.refuse(not_in_time(&self.session, error)),
             Ok(None) => return self.queue.put_back(submitted),

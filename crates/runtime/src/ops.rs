@@ -137,6 +137,8 @@ pub struct RunCommand {
     pub command: ByteString,
     /// How long it may take.
     pub timeout: Duration,
+    /// How long it waits for its turn; by default as long as it may take.
+    pub patience: Option<Duration>,
     /// Whether the caller waits for the end.
     pub blocking: bool,
     /// Working directory for this call only.
@@ -175,6 +177,7 @@ impl RunCommand {
         Self {
             command: command.into(),
             timeout: DEFAULT_TIMEOUT,
+            patience: None,
             blocking: true,
             cwd: None,
             env: BTreeMap::new(),

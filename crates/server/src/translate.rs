@@ -83,6 +83,8 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
     Ok(RunCommand {
         command: no_nul("command", request.command)?.into(),
         timeout: timeout(request.timeout, blocking)?,
+        // Only MCP promises an answer at once.
+        patience: None,
         blocking,
         cwd: request.cwd.map(|cwd| no_nul("cwd", cwd)).transpose()?.map(ByteString::from),
         env: variables(request.env)?,

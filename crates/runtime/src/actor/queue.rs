@@ -1,5 +1,6 @@
 //! What waits for its turn in one session, in order of arrival.
 
+use super::hold::Hold;
 use super::message::{Answer, FilesTask, MAX_WAITING, RunReply};
 use crate::ops::{OpError, RunCommand, Scrubbed, Secret, SessionView};
 use std::collections::VecDeque;
@@ -16,6 +17,21 @@ pub(super) struct Submitted {
     pub(super) reply: RunReply,
     /// When it is rejected if it has not started.
     pub(super) expires: Instant,
+}
+
+impl Submitted {
+    /// Submitted now.
+    pub(super) fn new(command: Box<RunCommand>, reply: RunReply) -> Self {
+        let expires = Instant::now() + command.patience.unwrap_or(command.timeout);
+        Self { command, reply, expires }
+    }
+
+    /// It starts. A long wait for the files is deducted from its timeout, unless its patience limits that wait already.
+    pub(super) fn deduct(&mut self, hold: &Hold) {
+        if self.command.patience.is_none() {
+            self.command.timeout = hold.timeout_left(self.command.timeout, self.expires);
+        }
+    }
 }
 
 /// Something that is done when nothing runs.
@@ -221,6 +237,24 @@ mod tests {
         assert!(task.is_abandoned());
         queue.push(Waiting::files(task));
         assert!(queue.next_expiry(1).is_some());
+    }
+
+    /// A command that nobody waits for may take a day; who submitted it to a busy session waited a day for its id.
+    #[tokio::test(start_paused = true)]
+    async fn a_command_may_wait_shorter_for_its_turn_than_it_may_take() {
+        let (day, short) = (Duration::from_secs(86_400), Duration::from_secs(30));
+        for (patience, waits, left) in [(None, day, day - 2 * short), (Some(short), short, day)] {
+            let (answer, _) = oneshot::channel();
+            let command = RunCommand { timeout: day, patience, ..RunCommand::new("true") };
+            let mut submitted = Submitted::new(Box::new(command), RunReply::AtEnd(answer));
+            assert_eq!(submitted.expires, Instant::now() + waits);
+            let mut hold = Hold::default();
+            hold.begin(day);
+            tokio::time::advance(2 * short).await;
+            hold.release();
+            submitted.deduct(&hold);
+            assert_eq!(submitted.command.timeout, left);
+        }
     }
 
     #[test]
