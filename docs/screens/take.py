@@ -20,8 +20,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SIZES = [(80, 24), (200, 50)]
 SHOWN_HOME = "/home/ann"
-# A cell of a monospace font of 14 px.
-WIDTH, HEIGHT, MARGIN = 8.43, 18, 12
+PROMPT = r"\$$"
+# A cell of a monospace font of 14 px, as high as the font's frames, so that they have no gaps.
+WIDTH, HEIGHT, MARGIN = 8.43, 16, 12
 FRONT, BACK = "#cdd6f4", "#1e1e2e"
 COLOURS = ["#45475a", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#cba6f7", "#94e2d5", "#bac2de"]
 BRIGHT = ["#9399b2", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#cba6f7", "#94e2d5", "#ffffff"]
@@ -98,7 +99,7 @@ def svg(capture, columns, rows):
             for word in re.finditer(r"\S+", piece):
                 x, width = MARGIN + (column + word.start()) * WIDTH, len(word[0]) * WIDTH
                 parts.append(
-                    f'<text x="{x:.1f}" y="{y + 13.5}" textLength="{width:.1f}" fill="{front}"{weight}{faint}{under}>'
+                    f'<text x="{x:.1f}" y="{y + 12.5}" textLength="{width:.1f}" fill="{front}"{weight}{faint}{under}>'
                     f"{html.escape(word[0])}</text>"
                 )
             column += len(piece)
@@ -146,21 +147,26 @@ class Stage:
             print(f"shellkeep {' '.join(args)}: exit {done.returncode}: {done.stderr.strip()}", file=sys.stderr)
         return done.stdout
 
-    def capture(self, columns, rows, commands, keys=(), settle=2.0):
-        """What a terminal shows after commands were typed and keys were pressed."""
+    def capture(self, columns, rows, typed):
+        """What a terminal shows after each line or key was typed and what it brings was seen: a regular expression."""
         self.captures += 1
         tmux = ["tmux", "-L", f"screens-{os.getpid()}-{self.captures}", "-f", "/dev/null"]
         self.run(*tmux, "new-session", "-d", "-x", str(columns), "-y", str(rows), "bash --rcfile ~/.bashrc")
         self.run(*tmux, "set", "-g", "status", "off")
-        for command in commands:
-            self.run(*tmux, "send-keys", command, "Enter")
-            time.sleep(settle)
-        for key in keys:
-            self.run(*tmux, "send-keys", key)
-            time.sleep(0.5)
+        self.wait_for(tmux, PROMPT)
+        for keys, expected in typed:
+            self.run(*tmux, "send-keys", *keys)
+            self.wait_for(tmux, expected)
         shown = self.run(*tmux, "capture-pane", "-e", "-p", "-t", "0").stdout
         self.run(*tmux, "kill-server")
         return with_shown_home(shown, self.home)
+
+    def wait_for(self, tmux, expected):
+        deadline = time.monotonic() + 60
+        while not re.search(expected, shown := self.run(*tmux, "capture-pane", "-p", "-t", "0").stdout.rstrip()):
+            if time.monotonic() > deadline:
+                sys.exit(f"'{expected}' is not shown:\n{shown}")
+            time.sleep(0.2)
 
     def close(self):
         try:
@@ -203,13 +209,20 @@ def main():
     stage = Stage(sys.argv[1])
     try:
         play(stage)
-        tables = ["shellkeep sessions ls", "shellkeep services ls", "shellkeep log story", "shellkeep checkpoints story"]
+        tables = ["sessions ls", "services ls", "log story", "checkpoints story"]
+
+        def entered(command):
+            # A table ends with a prompt, on the last line.
+            return [f"shellkeep {command}", "Enter"], rf"{command}\n(.*\n)+{PROMPT}"
+
         for columns, rows in SIZES:
             screens = {
-                "top": stage.capture(columns, rows, ["shellkeep top"], settle=4.0),
-                "replay": stage.capture(columns, rows, ["shellkeep replay story"], keys=["Right"] * 8),
-                "tables": stage.capture(columns, rows, ["clear", *tables], settle=1.0),
-                "printed": stage.capture(columns, rows, ["clear", "shellkeep replay --fast story"]),
+                "top": stage.capture(columns, rows, [(["shellkeep top", "Enter"], r"(?s)commands/s +\d.*npm.* 8129 ")]),
+                "replay": stage.capture(
+                    columns, rows, [(["shellkeep replay story", "Enter"], "event 1 "), (["Right"] * 8, "event 14 ")]
+                ),
+                "tables": stage.capture(columns, rows, [entered(command) for command in tables]),
+                "printed": stage.capture(columns, rows, [entered("replay --fast story")]),
             }
             for name, capture in screens.items():
                 (HERE / f"{name}-{columns}x{rows}.svg").write_text(svg(capture, columns, rows))
