@@ -210,6 +210,9 @@ pub struct DiffParams {
     /// The older side. Default: the checkpoint before `to`.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub from: Option<String>,
+    /// Another session, if the older side is one of its moments; without `from`, its files as they are now.
+    #[serde(default, deserialize_with = "crate::query::blank")]
+    pub from_session: Option<String>,
     /// The newer side. Default, and with `now`: the files as they are now.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub to: Option<String>,

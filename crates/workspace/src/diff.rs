@@ -87,11 +87,25 @@ pub struct Patch {
     pub left_out: u64,
 }
 
+/// Where the two sides of a comparison are kept: in one repository, or in those of two sessions.
+#[derive(Debug, Clone, Copy)]
+pub struct Repos<'a> {
+    pub old: &'a Repo,
+    pub new: &'a Repo,
+}
+
+impl<'a> From<&'a Repo> for Repos<'a> {
+    fn from(repo: &'a Repo) -> Self {
+        Self { old: repo, new: repo }
+    }
+}
+
 /// What differs from one commit (or tree) to another, by path. Equal directories are not looked into.
-pub fn trees(repo: &Repo, from: Option<ObjectId>, to: ObjectId) -> Result<Vec<Change>> {
-    let from = from.map(|from| repo.objects.tree_of(from)).transpose()?;
+pub fn trees<'a>(repos: impl Into<Repos<'a>>, from: Option<ObjectId>, to: ObjectId) -> Result<Vec<Change>> {
+    let repos = repos.into();
+    let from = from.map(|from| repos.old.objects.tree_of(from)).transpose()?;
     let mut changes = Vec::new();
-    compare(repo, &mut Vec::new(), (from, Some(repo.objects.tree_of(to)?)), &mut changes)?;
+    compare(repos, &mut Vec::new(), (from, Some(repos.new.objects.tree_of(to)?)), &mut changes)?;
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(changes)
 }
@@ -157,7 +171,7 @@ pub fn pair_renames(changes: Vec<Change>) -> Vec<Change> {
 
 /// Two directories, either of which may be missing.
 fn compare(
-    repo: &Repo,
+    repos: Repos<'_>,
     path: &mut Vec<u8>,
     (old, new): (Option<ObjectId>, Option<ObjectId>),
     changes: &mut Vec<Change>,
@@ -166,10 +180,10 @@ fn compare(
         return Ok(());
     }
     let mut names: BTreeMap<Vec<u8>, (Option<Side>, Option<Side>)> = BTreeMap::new();
-    for entry in old.map(|id| repo.objects.read_tree(id)).transpose()?.into_iter().flatten() {
+    for entry in old.map(|id| repos.old.objects.read_tree(id)).transpose()?.into_iter().flatten() {
         names.entry(entry.name).or_default().0 = Some(Side { id: entry.id, kind: entry.kind });
     }
-    for entry in new.map(|id| repo.objects.read_tree(id)).transpose()?.into_iter().flatten() {
+    for entry in new.map(|id| repos.new.objects.read_tree(id)).transpose()?.into_iter().flatten() {
         names.entry(entry.name).or_default().1 = Some(Side { id: entry.id, kind: entry.kind });
     }
     for (name, (old, new)) in names {
@@ -185,7 +199,7 @@ fn compare(
         let is_full = |side: &Side| side.kind == Kind::Directory && !side.id.is_empty_tree();
         leaf(path, (old.filter(|side| !is_full(side)), new.filter(|side| !is_full(side))), changes);
         let below = |side: Option<Side>| side.filter(is_full).map(|side| side.id);
-        compare(repo, path, (below(old), below(new)), changes)?;
+        compare(repos, path, (below(old), below(new)), changes)?;
         path.truncate(length);
     }
     Ok(())

@@ -12,9 +12,10 @@ use crate::file_views as views;
 use crate::names::not_found;
 use crate::ops::*;
 use shellkeep_session::{ByteString, Cause, FilesAt, SessionId, Timestamp};
-use shellkeep_workspace::diff::{self, PatchOptions};
+use shellkeep_workspace::diff::{self, PatchOptions, Repos};
 use shellkeep_workspace::repo::{Kind, ObjectId, Repo, RepoError};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Operations on a session's files and its time.
 pub struct FileOps<'a> {
@@ -99,6 +100,9 @@ impl<'o> FileOps<'o> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
             inner.files.settled(&id).await;
+            if let Some(other) = &query.from_session {
+                query.from_session = Some(self.access.over(other)?.id.into_owned());
+            }
             if let Some(path) = &query.path {
                 query.path = Some(ByteString(path_in(inner, &id, path).await?));
             }
@@ -110,20 +114,29 @@ impl<'o> FileOps<'o> {
                 Some(files) => (files.clone(), files.as_ref().and_then(commit_of)),
                 None => (None, inner.files.ask(&id, FilesTask::Now).await?),
             };
-            let from = match (&query.from, &query.to) {
-                (Some(moment), _) => From::Files(inner.ctx.history.files_at(&id, moment).await?),
-                (None, None) => From::Files(inner.ctx.registry.snapshot(&id).await?.files),
-                (None, Some(_)) => From::Before,
+            let from = match (&query.from_session, &query.from, &query.to) {
+                (Some(other), moment, _) => in_other(inner, other, moment.as_ref()).await?,
+                (None, Some(moment), _) => From::files(inner.ctx.history.files_at(&id, moment).await?),
+                (None, None, None) => From::files(inner.ctx.registry.snapshot(&id).await?.files),
+                (None, None, Some(_)) => From::Before,
             };
             // The name of the older side is needed only if the caller did not name it.
             let named = match &from {
                 From::Before => named_commits(inner, &id).await?,
-                From::Files(_) => Vec::new(),
+                From::Files { .. } => Vec::new(),
             };
-            let masker = if query.redact { Some(inner.ctx.secrets.masker(&id).await?) } else { None };
+            let mut maskers = Vec::new();
+            for of in query.from_session.iter().chain([id.as_ref()]).filter(|_| query.redact) {
+                maskers.push(inner.ctx.secrets.masker(of).await?);
+            }
+            let faults = Arc::clone(inner.ctx.checkpoints.faults());
+            let other = query.from_session.as_ref().map(|other| inner.ctx.checkpoints.repository(other));
             let compared = move |repo: Option<&Repo>| {
-                let mut view = compare(repo, &named, from, to_files, to_commit, &query)?;
-                if let Some(masker) = masker {
+                let other = other.map(|other| Repo::open(&other, &faults)).transpose()?.flatten();
+                // Without checkpoints, there are no files.
+                let repos = repo.or(other.as_ref()).map(|new| Repos { old: other.as_ref().unwrap_or(new), new });
+                let mut view = compare(repos, &named, from, (to_files, to_commit), &query)?;
+                for masker in maskers {
                     view.patch = view.patch.map(|patch| masker.redactor().redact(&patch));
                 }
                 Ok(view)
@@ -232,22 +245,37 @@ async fn named_commits(inner: &Inner, id: &SessionId) -> Result<Vec<FilesAt>, Op
 /// The older side of a comparison.
 enum From {
     /// These; none is before the first.
-    Files(Option<FilesAt>),
+    Files { files: Option<FilesAt>, commit: Option<ObjectId> },
     /// The parent of the newer one.
     Before,
 }
 
+impl From {
+    fn files(files: Option<FilesAt>) -> Self {
+        let commit = files.as_ref().and_then(commit_of);
+        Self::Files { files, commit }
+    }
+}
+
+/// Files of another session, as they were or as they are.
+async fn in_other(inner: &Inner, other: &SessionId, moment: Option<&Moment>) -> Result<From, OpError> {
+    inner.files.settled(other).await;
+    Ok(match moment {
+        Some(moment) => From::files(inner.ctx.history.files_at(other, moment).await?),
+        None => From::Files { files: None, commit: inner.files.ask(other, FilesTask::Now).await? },
+    })
+}
+
 fn compare(
-    repo: Option<&Repo>,
+    repos: Option<Repos<'_>>,
     named: &[FilesAt],
     from: From,
-    to_files: Option<FilesAt>,
-    to: Option<ObjectId>,
+    (to_files, to): (Option<FilesAt>, Option<ObjectId>),
     query: &DiffQuery,
 ) -> Result<DiffView, RepoError> {
-    let (from_files, from) = match (from, repo, to) {
-        (From::Files(files), ..) => (files.clone(), files.as_ref().and_then(commit_of)),
-        (From::Before, Some(repo), Some(to)) => {
+    let (from_files, from) = match (from, repos, to) {
+        (From::Files { files, commit }, ..) => (files, commit),
+        (From::Before, Some(Repos { new: repo, .. }), Some(to)) => {
             let parent =
                 repo.objects.read_commit(to)?.parents.first().copied().filter(|parent| repo.objects.contains(*parent));
             let hex = parent.map(|parent| parent.to_string());
@@ -257,10 +285,10 @@ fn compare(
         (From::Before, ..) => (None, None),
     };
     let mut view = DiffView { from: from_files, to: to_files, files: Vec::new(), patch: None, truncated: false };
-    let Some(repo) = repo else { return Ok(view) };
+    let Some(repos) = repos else { return Ok(view) };
     let changes = match (from, to) {
-        (_, Some(to)) => diff::trees(repo, from, to)?,
-        (Some(from), None) => diff::trees(repo, Some(from), shellkeep_workspace::repo::EMPTY_TREE)?,
+        (_, Some(to)) => diff::trees(repos, from, to)?,
+        (Some(from), None) => diff::trees(repos, Some(from), shellkeep_workspace::repo::EMPTY_TREE)?,
         (None, None) => Vec::new(),
     };
     let mut changes = diff::pair_renames(changes);
@@ -272,7 +300,7 @@ fn compare(
         binary: query.binary,
         ..PatchOptions::default()
     };
-    let patch = diff::patch(repo, &changes, options)?;
+    let patch = diff::patch(repos, &changes, options)?;
     view.files = views::with_lines(&changes, &patch.files);
     view.truncated = query.patch.is_some() && patch.left_out > 0;
     view.patch = query.patch.map(|_| patch.text);

@@ -49,7 +49,7 @@ impl HoldOps<'_> {
         let Ok(state) = inner.ctx.registry.snapshot(id).await else { return Vec::new() };
         let Some(hold) = state.hold.filter(|hold| hold.runs > 0) else { return Vec::new() };
         let from = Some(Moment::Seq(hold.since));
-        let query = DiffQuery { from, to: None, path: None, patch: None, binary: false, redact: false };
+        let query = DiffQuery { from, ..DiffQuery::default() };
         let compared = FileOps::of(self.access).diff(id, query).await;
         let changed = compared.map(|view| view.files).unwrap_or_default();
         changed.into_iter().take(NAMED_PATHS).map(|file| file.path.to_text().into_owned()).collect()

@@ -91,10 +91,12 @@ pub struct CheckpointPage {
 }
 
 /// Compare two states of the files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiffQuery {
     /// The older one; the checkpoint before `to` if none is given.
     pub from: Option<Moment>,
+    /// The session of the older one if it is another; without `from`, its files as they are now.
+    pub from_session: Option<SessionId>,
     /// The newer one; the files as they are now if none is given.
     pub to: Option<Moment>,
     /// Only this path and everything below it.

@@ -66,7 +66,7 @@ pub async fn create(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
 )]
 pub async fn get(Scoped(engine): Scoped, CheckpointPath(id, name): CheckpointPath) -> Result<Response, Refusal> {
     let to = translate::moment("checkpoint", &name)?;
-    let query = DiffQuery { from: None, to: Some(to), path: None, patch: None, binary: false, redact: false };
+    let query = DiffQuery { to: Some(to), ..DiffQuery::default() };
     let changes = engine.files().diff(&id, query).await?;
     let checkpoint = find(&engine, &id, &name, changes.to.as_ref()).await?;
     let detail = CheckpointDetail {

@@ -20,7 +20,8 @@ const TRUNCATED: &str = "x-truncated";
 
 /// How the files differ between two moments, or between one and now.
 ///
-/// Without `from` and `to`: what has changed since the last checkpoint. With `Accept: text/x-diff` or `text/plain` the
+/// Without `from` and `to`: what has changed since the last checkpoint. With `from_session`: how they differ from those of
+/// another session, such as a fork. With `Accept: text/x-diff` or `text/plain` the
 /// response is only the patch, in git's format; if it is longer than `max_bytes`, it is truncated and has the header
 /// `X-Truncated: true`.
 #[utoipa::path(
@@ -43,8 +44,9 @@ pub async fn diff(
     let path = translate::path(params.path, params.path_base64)?;
     let from = params.from.map(|text| translate::moment("from", &text)).transpose()?;
     let to = params.to.map(|text| translate::moment_or_now("to", &text)).transpose()?.flatten();
+    let from_session = translate::session_id("from_session", params.from_session.as_deref())?;
     let (binary, redact) = (translate::is_on(params.binary), translate::is_on(params.redact));
-    let query = DiffQuery { from, to, path, patch, binary, redact };
+    let query = DiffQuery { from, from_session, to, path, patch, binary, redact };
     Ok(answer(engine.files().diff(&id, query).await?, raw))
 }
 
@@ -82,7 +84,7 @@ pub async fn diff_checkpoint(
         Some(Some(other)) => (Some(other), Some(this)),
     };
     let (binary, redact) = (translate::is_on(params.binary), translate::is_on(params.redact));
-    let query = DiffQuery { from, to, path, patch, binary, redact };
+    let query = DiffQuery { from, from_session: None, to, path, patch, binary, redact };
     Ok(answer(engine.files().diff(&id, query).await?, raw))
 }
 

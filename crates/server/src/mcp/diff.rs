@@ -49,7 +49,7 @@ async fn diff(
     let to = given.to.as_deref().map(|to| translate::moment_or_now("to", to)).transpose()?.flatten();
     let only = given.path.clone();
     let path = translate::path(given.path, None)?;
-    let query = DiffQuery { from: Some(from), to, path, patch: Some(MODEL_OUTPUT), binary: false, redact: false };
+    let query = DiffQuery { from: Some(from), to, path, patch: Some(MODEL_OUTPUT), ..DiffQuery::default() };
     let is_default = given.from.is_none();
     let view = match seat.engine.files().diff(&seat.session, query).await {
         Err(

@@ -23,6 +23,11 @@ pub fn named(user_id: Option<String>, session_id: Option<String>) -> Result<Opti
     session_id.transpose().map_err(|error| Refusal::bad_id("session_id", &error))
 }
 
+/// A session that a parameter names.
+pub fn session_id(name: &str, given: Option<&str>) -> Result<Option<SessionId>, Refusal> {
+    given.map(SessionId::parse).transpose().map_err(|error| Refusal::bad_id(name, &error))
+}
+
 /// A session, for the caller.
 pub fn session(view: SessionView) -> wire::Session {
     wire::Session {

@@ -1,7 +1,7 @@
 //! Going another way, over HTTP: forks that do not see each other, and what comes back of them.
 
-use super::support::Daemon;
 use super::support::services::in_parallel;
+use super::support::{Agent, Daemon};
 use super::tools::{Files, files, refused, seq};
 use serde_json::{Value, json};
 
@@ -50,6 +50,53 @@ fn ten_forks_go_ten_ways() {
     assert_eq!(refused(&daemon.ask("s", "fork", json!({"at": 99_999}))), (404, "no_such_moment".to_owned()));
     assert_eq!(refused(&daemon.ask("s", "fork", json!({"name": "x"}))), (400, "invalid_request".to_owned()));
     assert_eq!(refused(&daemon.ask("s", "fork", json!({"session_id": "../x"}))), (400, "invalid_request".to_owned()));
+}
+
+#[test]
+fn the_files_of_two_forks_are_compared() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo same > same; echo one > a; echo gone > gone");
+    let early = seq(&daemon, "s");
+    for (name, command) in [
+        (
+            "try-1",
+            "echo two > a; rm gone; echo same > new; export API_TOKEN=correct-horse-battery; echo $API_TOKEN > word",
+        ),
+        ("try-2", "echo three > a; echo same > new"),
+    ] {
+        fork(&daemon, "s", json!({"at": early, "session_id": name}));
+        daemon.sh(name, command);
+    }
+    let diff = |query: &str| daemon.at("try-2", &format!("diff?from_session=try-1{query}"));
+    let told = diff("&redact=true").json();
+    let named = |file: &Value| (file["path"].as_str().unwrap().to_owned(), file["kind"].as_str().unwrap().to_owned());
+    let expected = [("a", "modified"), ("gone", "added"), ("word", "deleted")];
+    let files: Vec<(String, String)> = told["files"].as_array().unwrap().iter().map(named).collect();
+    assert_eq!(files, expected.map(|(path, kind)| (path.to_owned(), kind.to_owned())), "{told:#}");
+    let patch = told["patch"].as_str().unwrap();
+    assert!(patch.contains("-two\n+three\n") && patch.contains("+gone\n"), "{patch}");
+    // Secrets of either side are masked.
+    assert!(patch.contains("-***\n") && !patch.contains("horse"), "{patch}");
+    // One path; a moment of the other session; the same session twice.
+    let one = diff("&path=a&patch=false").json();
+    assert_eq!(one["files"].as_array().unwrap().len(), 1, "{one:#}");
+    let then = diff(&format!("&from={early}&patch=false")).json();
+    let files: Vec<(String, String)> = then["files"].as_array().unwrap().iter().map(named).collect();
+    assert_eq!(files, [("a", "modified"), ("new", "added")].map(|(path, kind)| (path.to_owned(), kind.to_owned())));
+    let same = daemon.at("try-2", "diff?from_session=try-2").json();
+    assert_eq!(same["files"], json!([]), "{same:#}");
+    assert_eq!(refused(&daemon.at("s", "diff?from_session=nobody")), (404, "session_not_found".to_owned()));
+    assert_eq!(refused(&daemon.at("s", "diff?from_session=..")), (400, "invalid_request".to_owned()));
+    // An agent cannot tell another's session from one that never was.
+    let bob = Agent::named(&daemon, "bob");
+    bob.create("mine");
+    let ask = |session: &str| {
+        let answer = bob.get(&format!("/v1/sessions/mine/diff?from_session={session}"));
+        (answer.status, answer.text().replace(session, "SESSION"))
+    };
+    assert_eq!(ask("try-1"), ask("try-9"));
+    assert_eq!(ask("try-1").0, 404);
 }
 
 #[test]

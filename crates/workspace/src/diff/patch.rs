@@ -2,7 +2,7 @@
 
 use super::lines::{self, Region};
 use super::quote::quoted;
-use super::{Change, FilePatch, Patch, PatchOptions, Side, binary};
+use super::{Change, FilePatch, Patch, PatchOptions, Repos, Side, binary};
 use crate::repo::{Kind, ObjectId, Repo, RepoError, Result};
 
 /// Git looks for a zero byte in this much of a file to tell whether it is text.
@@ -12,12 +12,13 @@ const TEXT_PROBE: usize = 8000;
 const TEXT_BYTES: u64 = 16 << 20;
 
 /// The changes as a patch. Empty directories have no place in one and are passed over.
-pub fn patch(repo: &Repo, changes: &[Change], options: PatchOptions) -> Result<Patch> {
+pub fn patch<'a>(repos: impl Into<Repos<'a>>, changes: &[Change], options: PatchOptions) -> Result<Patch> {
+    let repos = repos.into();
     let mut patch = Patch::default();
     for change in changes {
         for (old, new) in pairs(change) {
             let mut text = Vec::new();
-            let mut file = Writer { repo, options, change, out: &mut text }.write(old, new)?;
+            let mut file = Writer { repos, options, change, out: &mut text }.write(old, new)?;
             if patch.text.len() + text.len() > options.max_bytes {
                 patch.left_out += 1;
                 // What follows may be short, but a patch with holes in the middle would surprise.
@@ -44,7 +45,7 @@ fn pairs(change: &Change) -> Vec<(Option<Side>, Option<Side>)> {
 }
 
 struct Writer<'a> {
-    repo: &'a Repo,
+    repos: Repos<'a>,
     options: PatchOptions,
     change: &'a Change,
     out: &'a mut Vec<u8>,
@@ -57,7 +58,7 @@ impl Writer<'_> {
         if old.map(|side| side.id) == new.map(|side| side.id) {
             return Ok(file);
         }
-        let texts = match (self.text(old)?, self.text(new)?) {
+        let texts = match (text(self.repos.old, old)?, text(self.repos.new, new)?) {
             (Some(old_text), Some(new_text)) => Some((old_text, new_text)),
             _ => None,
         };
@@ -108,16 +109,6 @@ impl Writer<'_> {
             let same = old.zip(new).filter(|(old, new)| old.kind == new.kind);
             let mode = same.map(|(_, new)| [b" ".to_vec(), mode(new)].concat()).unwrap_or_default();
             self.line(&[b"index ", hex(old_id).as_bytes(), b"..", hex(new_id).as_bytes(), &mode]);
-        }
-    }
-
-    /// A side's bytes if they are text; a side that is not there is an empty one.
-    fn text(&self, side: Option<Side>) -> Result<Option<Vec<u8>>> {
-        let Some(side) = side else { return Ok(Some(Vec::new())) };
-        match self.repo.objects.read_blob(side.id, Some(TEXT_BYTES)) {
-            Ok(bytes) => Ok(Some(bytes).filter(|bytes| !bytes[..bytes.len().min(TEXT_PROBE)].contains(&0))),
-            Err(RepoError::TooBig { .. }) => Ok(None),
-            Err(error) => Err(error),
         }
     }
 
@@ -200,14 +191,24 @@ impl Writer<'_> {
         }
         self.line(&[b"GIT binary patch"]);
         // Both ways, so that the patch can be taken back.
-        for side in [new, old] {
+        for (repo, side) in [(self.repos.new, new), (self.repos.old, old)] {
             let bytes = match side {
-                Some(side) => self.repo.objects.read_blob(side.id, None)?,
+                Some(side) => repo.objects.read_blob(side.id, None)?,
                 None => Vec::new(),
             };
             let written = binary::literal(self.out, &bytes);
             written.map_err(|source| RepoError::Source { source })?;
         }
         Ok(())
+    }
+}
+
+/// A side's bytes if they are text; a side that is not there is an empty one.
+fn text(repo: &Repo, side: Option<Side>) -> Result<Option<Vec<u8>>> {
+    let Some(side) = side else { return Ok(Some(Vec::new())) };
+    match repo.objects.read_blob(side.id, Some(TEXT_BYTES)) {
+        Ok(bytes) => Ok(Some(bytes).filter(|bytes| !bytes[..bytes.len().min(TEXT_PROBE)].contains(&0))),
+        Err(RepoError::TooBig { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
