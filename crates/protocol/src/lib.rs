@@ -7,7 +7,7 @@
 //! - [`state`]: the state of a session's shell.
 //! - [`run`]: a command and its result.
 //! - [`output`]: reading a run's output, sending it input and signals.
-//! - [`screen`]: the terminal of a run.
+//! - [`screen`]: the terminal of a run. [`past_screen`]: what it showed before.
 //! - [`service`]: services and their logs.
 //! - [`quota`], [`node`]: limits and their use, and the status of the node.
 //! - [`event_summary`]: events in one line each.
@@ -31,6 +31,7 @@ pub mod hold;
 pub mod kv;
 pub mod node;
 pub mod output;
+pub mod past_screen;
 pub mod problem;
 mod query;
 pub mod quota;
@@ -65,6 +66,7 @@ pub use hold::{Held, HoldParams, HoldRequest, HoldResponse, ReleaseResponse, Run
 pub use kv::{KvBatch, KvChanged, KvChangedKey, KvEntry, KvList, KvOp, KvOpKind, KvParams, KvWritten};
 pub use node::{AgentEnded, ClusterNode, ClusterNodeStatus, DrainQuery, Node, NodeList, RunningCommand};
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
+pub use past_screen::{PastScreen, PastScreenList, PastScreenParams, PastScreenRow};
 pub use problem::Problem;
 pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};
 pub use record::{

@@ -1,6 +1,7 @@
 //! The screen of a terminal as a value: a run's output goes in, and what a person would see comes out. It answers what
 //! programs ask their terminal, so that they work whether or not somebody looks.
 
+pub(crate) mod past;
 mod rows;
 pub mod sequences;
 pub mod watched;

@@ -115,6 +115,7 @@ fn session_routes() -> Router<Door> {
         .route("/v1/sessions/{session_id}/runs/{run_id}/input", post(output::input))
         .route("/v1/sessions/{session_id}/runs/{run_id}/signal", post(output::signal))
         .route("/v1/sessions/{session_id}/runs/{run_id}/screen", get(screen::read))
+        .route("/v1/sessions/{session_id}/runs/{run_id}/screens", get(screen::list))
         .route("/v1/sessions/{session_id}/runs/{run_id}/resize", post(screen::resize))
         .route("/v1/sessions/{session_id}/services", get(services::list).post(services::start))
         .route("/v1/sessions/{session_id}/services/{service_id}", get(services::get))

@@ -21,7 +21,7 @@ pub use record::*;
 pub use resume::{resume, resumed};
 pub use run_list::{all_run_list, all_run_page, run_list, run_page};
 pub use sandbox::{named_sandbox, sandbox};
-pub use screen::{resized, screen, screen_query, terminal_size};
+pub use screen::{past_screen_query, past_screens, resized, screen, screen_query, terminal_size};
 pub use service::{grace, log_follow, log_page, log_query, service, service_list, service_wait, start_service};
 pub use session::{hold, released, session, session_id, take_hold};
 pub use workspace_file::*;

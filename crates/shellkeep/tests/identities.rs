@@ -71,11 +71,8 @@ const ROUTES: &[(&str, &str, &[Call])] = &[
         "/v1/sessions/{session_id}/runs/{run_id}/signal",
         &[("", "{\"signal\": \"INT\"}"), ("", "{\"signal\": \"X\"}")],
     ),
-    (
-        "get",
-        "/v1/sessions/{session_id}/runs/{run_id}/screen",
-        &[("", ""), ("?wait=quiet:1", ""), ("?wait=match:(", ""), ("?wait=x", "")],
-    ),
+    ("get", "/v1/sessions/{session_id}/runs/{run_id}/screen", &[("", ""), ("?wait=match:(", ""), ("?wait=x", "")]),
+    ("get", "/v1/sessions/{session_id}/runs/{run_id}/screens", &[("", ""), ("?limit=0", "")]),
     (
         "post",
         "/v1/sessions/{session_id}/runs/{run_id}/resize",

@@ -3,12 +3,13 @@
 use super::access::{Access, Permitted};
 use super::handle::Engine;
 use crate::cell::RunCell;
-use crate::ops::{BoxFuture, OpError, OutputPage, OutputQuery, RunError, Stream, Tail};
+use crate::ops::{BoxFuture, OpError, OutputPage, OutputQuery, PastScreenQuery, PastScreens, RunError, Stream, Tail};
 use crate::output::{self, OutputFile};
 use crate::page::{self, PageError, Searching};
 use crate::recover;
+use crate::screen::past;
 use crate::work::SEARCH_TIME;
-use shellkeep_record::Budget;
+use shellkeep_record::{Budget, Masker};
 use shellkeep_session::{Output, RunId, SessionId};
 use shellkeep_store::deleted;
 use std::io;
@@ -74,12 +75,45 @@ pub(super) async fn read(
         inner.work.short(access.scope().agent(), Some(SEARCH_TIME), search).await?
     };
     let node = if page.is_err() { inner.ctx.made_on(&id, run_id.seq()).await } else { None };
-    page.map_err(|error| {
-        error.told(|error| match error.kind() {
-            io::ErrorKind::NotFound => OpError::Run(RunError::OutputReclaimed { run_id: run_id.to_string(), node }),
-            _ => OpError::StoreUnavailable { reason: format!("cannot read the output file: {error}") },
-        })
-    })
+    page.map_err(|error| error.told(|error| unreadable(run_id, node, &error)))
+}
+
+/// Reads the screens that a run with a terminal had. One that has not ended has none yet.
+pub(super) async fn screens(
+    access: &Access,
+    id: &SessionId,
+    run_id: &RunId,
+    query: PastScreenQuery,
+) -> Result<PastScreens, OpError> {
+    let Permitted { inner, id } = access.over(id)?;
+    let Some(result) = inner.stored.run(&id, run_id).await?.result else {
+        return Ok(PastScreens { run_id: run_id.clone(), screens: Vec::new(), next: None });
+    };
+    let Some(terminal) = result.terminal else {
+        return Err(RunError::NoTerminal { run_id: run_id.to_string() }.into());
+    };
+    let directory = inner.ctx.data_dir.outputs(&id);
+    let path = OutputFile { directory, run_id: run_id.clone(), stream: Stream::Stdout }.path();
+    inner.ctx.kept_files.check_output(&id, &path, &result.stdout).await?;
+    let masker = if query.redact { Some(inner.ctx.secrets.masker(&id).await?) } else { None };
+    let (run, stdout) = (run_id.clone(), result.stdout);
+    let draw = move |budget: &Budget| {
+        let kept = output::as_it_is(&stdout, &path);
+        let read = |offset, limit| output::read_kept(&kept, &path, offset, limit);
+        past::screens(&run, &terminal, query, masker.as_ref().map(Masker::redactor), read, budget)
+    };
+    match inner.work.short(access.scope().agent(), None, draw).await? {
+        Ok(screens) => Ok(screens),
+        Err(error) => Err(unreadable(run_id, inner.ctx.made_on(&id, run_id.seq()).await, &error)),
+    }
+}
+
+/// The output is not there, or cannot be read. `node` may have it.
+fn unreadable(run_id: &RunId, node: Option<String>, error: &io::Error) -> OpError {
+    match error.kind() {
+        io::ErrorKind::NotFound => OpError::Run(RunError::OutputReclaimed { run_id: run_id.to_string(), node }),
+        _ => OpError::StoreUnavailable { reason: format!("cannot read the output file: {error}") },
+    }
 }
 
 impl RunOutput {

@@ -3,6 +3,7 @@
 use super::access::{Access, Permitted};
 use super::handle::Engine;
 use super::inner::Inner;
+use super::output;
 use super::past::Past;
 use super::run_lists::RunListOps;
 use super::take_over::HoldOps;
@@ -184,6 +185,16 @@ impl<'o> RunOps<'o> {
             };
             Ok(screen_view(&cell, screen.picture(), timed_out))
         })
+    }
+
+    /// The screens that a run with a terminal had.
+    pub fn past_screens<'a>(
+        &'a self,
+        id: &'a SessionId,
+        run_id: &'a RunId,
+        query: PastScreenQuery,
+    ) -> BoxFuture<'a, Result<PastScreens, OpError>> {
+        Box::pin(async move { output::screens(self.access, id, run_id, query).await })
     }
 
     /// Changes the size of a run's terminal.

@@ -41,6 +41,44 @@ pub enum ScreenWait {
     Match(String),
 }
 
+/// Default number of screens per page.
+pub const DEFAULT_SCREEN_PAGE: usize = 100;
+/// Maximum number of screens per page.
+pub const MAX_SCREEN_PAGE: usize = 1000;
+
+/// Read the screens that a run with a terminal had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastScreenQuery {
+    /// The moment of the first one, since the run started.
+    pub from: Duration,
+    /// Most screens to return.
+    pub limit: usize,
+    /// Whether secrets are masked.
+    pub redact: bool,
+}
+
+/// The screens that a run with a terminal had, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastScreens {
+    pub run_id: RunId,
+    pub screens: Vec<PastScreen>,
+    /// The moment of the screen after the last one here.
+    pub next: Option<Duration>,
+}
+
+/// A screen as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastScreen {
+    /// When it was drawn, since the run started.
+    pub at: Duration,
+    pub size: TerminalSize,
+    pub cursor: ScreenCursor,
+    /// Whether the program used the alternate screen, as full-screen programs do.
+    pub alternate: bool,
+    /// The rows that differ from those of the screen before it, with their places.
+    pub changed: Vec<(usize, ScreenRow)>,
+}
+
 /// What a screen shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScreenView {

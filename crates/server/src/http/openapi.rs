@@ -42,6 +42,7 @@ use utoipa::{Modify, OpenApi};
         super::take_over::hold,
         super::take_over::release,
         super::screen::read,
+        super::screen::list,
         super::screen::resize,
         super::sessions::end,
         super::services::start,

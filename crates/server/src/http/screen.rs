@@ -1,4 +1,4 @@
-//! `…/runs/{run_id}/screen` and `/resize`.
+//! `…/runs/{run_id}/screen`, `/screens` and `/resize`.
 
 use super::door::json;
 use super::responses::{Common, NoTerminal};
@@ -9,7 +9,9 @@ use crate::refusal::Refusal;
 use crate::translate;
 use axum::http::StatusCode;
 use axum::response::Response;
-use shellkeep_protocol::{ResizeRequest, ScreenParams, ScreenResponse, TerminalResized, TerminalSize};
+use shellkeep_protocol::{
+    PastScreenList, PastScreenParams, ResizeRequest, ScreenParams, ScreenResponse, TerminalResized, TerminalSize,
+};
 
 /// What the terminal of a run that was started with `tty: true` shows.
 ///
@@ -33,6 +35,29 @@ pub async fn read(
     let query = translate::screen_query(params.wait.as_deref(), params.timeout, params.version)?;
     let view = engine.runs().screen(&id, &run_id, query).await?;
     Ok(json(StatusCode::OK, &translate::screen(view, params.format.unwrap_or_default())))
+}
+
+/// The screens that a run with `tty: true` had, for a replay.
+///
+/// The first one is complete and shows the terminal as it was at `from_ms`. Each later one has the rows that changed. A run
+/// that has not ended has none yet.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session_id}/runs/{run_id}/screens", tag = "runs", operation_id = "list_screens",
+    params(
+        ("session_id" = String, Path, description = "The session"),
+        ("run_id" = String, Path, description = "The run"),
+        PastScreenParams
+    ),
+    responses((status = 200, description = "A page of screens", body = PastScreenList), NoTerminal, Common)
+)]
+pub async fn list(
+    Scoped(engine): Scoped,
+    RunPath(id, run_id): RunPath,
+    Params(params): Params<PastScreenParams>,
+) -> Result<Response, Refusal> {
+    let query = translate::past_screen_query(&params)?;
+    let screens = engine.runs().past_screens(&id, &run_id, query).await?;
+    Ok(json(StatusCode::OK, &translate::past_screens(screens)))
 }
 
 /// Changes the size of a run's terminal. The program gets SIGWINCH.

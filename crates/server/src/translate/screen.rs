@@ -3,7 +3,8 @@
 use crate::refusal::Refusal;
 use shellkeep_protocol::{self as wire, ScreenFormat};
 use shellkeep_runtime::{
-    MAX_WAIT, ScreenColour, ScreenQuery, ScreenRow, ScreenSpan, ScreenView, ScreenWait, SpanStyle, TerminalSize,
+    DEFAULT_SCREEN_PAGE, MAX_SCREEN_PAGE, MAX_WAIT, PastScreen, PastScreenQuery, PastScreens, ScreenColour,
+    ScreenCursor, ScreenQuery, ScreenRow, ScreenSpan, ScreenView, ScreenWait, SpanStyle, TerminalSize,
 };
 use shellkeep_session::RunId;
 use std::time::Duration;
@@ -64,6 +65,45 @@ fn other_wait(text: &str) -> Result<ScreenWait, Refusal> {
     })
 }
 
+/// A request for the screens that a run had.
+pub fn past_screen_query(params: &wire::PastScreenParams) -> Result<PastScreenQuery, Refusal> {
+    let limit = match params.limit.unwrap_or(DEFAULT_SCREEN_PAGE) {
+        limit @ 1..=MAX_SCREEN_PAGE => limit,
+        limit => return Err(Refusal::invalid(format!("limit: {limit} is not between 1 and {MAX_SCREEN_PAGE}"))),
+    };
+    let from = Duration::from_millis(params.from_ms.unwrap_or(0));
+    Ok(PastScreenQuery { from, limit, redact: super::is_on(params.redact) })
+}
+
+/// The screens that a run had, for the caller.
+pub fn past_screens(list: PastScreens) -> wire::PastScreenList {
+    wire::PastScreenList {
+        run_id: list.run_id.to_string(),
+        screens: list.screens.into_iter().map(past_screen).collect(),
+        next: list.next.map(milliseconds),
+    }
+}
+
+fn past_screen(screen: PastScreen) -> wire::PastScreen {
+    let row = |(row, spans): (usize, ScreenRow)| wire::PastScreenRow { row, cells: spans.iter().map(span).collect() };
+    wire::PastScreen {
+        at_ms: milliseconds(screen.at),
+        rows: screen.size.rows,
+        cols: screen.size.cols,
+        cursor: cursor(screen.cursor),
+        alternate: screen.alternate,
+        changed: screen.changed.into_iter().map(row).collect(),
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn cursor(ScreenCursor { row, col, visible }: ScreenCursor) -> wire::ScreenCursor {
+    wire::ScreenCursor { row, col, visible }
+}
+
 /// A screen, for the caller.
 pub fn screen(view: ScreenView, format: ScreenFormat) -> wire::ScreenResponse {
     let lines = match format {
@@ -75,7 +115,7 @@ pub fn screen(view: ScreenView, format: ScreenFormat) -> wire::ScreenResponse {
         run_id: view.run_id.to_string(),
         rows: view.size.rows,
         cols: view.size.cols,
-        cursor: wire::ScreenCursor { row: view.cursor.row, col: view.cursor.col, visible: view.cursor.visible },
+        cursor: cursor(view.cursor),
         alternate: view.alternate,
         lines,
         cells: (format == ScreenFormat::Cells).then(cells),

@@ -147,6 +147,70 @@ fn a_registered_secret_is_not_on_the_screen() {
     live.send("\r");
 }
 
+/// The rows of each screen of a run that has ended, put together from what changed.
+fn past(screens: &[Value]) -> Vec<Vec<String>> {
+    let mut rows: Vec<String> = Vec::new();
+    let text = |cells: &Value| -> String {
+        cells.as_array().unwrap().iter().map(|cell| cell["text"].as_str().unwrap()).collect()
+    };
+    let put = |screen: &Value| {
+        rows.resize(screen["rows"].as_u64().unwrap() as usize, String::new());
+        for changed in screen["changed"].as_array().unwrap() {
+            rows[changed["row"].as_u64().unwrap() as usize] = text(&changed["cells"]);
+        }
+        rows.clone()
+    };
+    screens.iter().map(put).collect()
+}
+
+#[test]
+fn a_program_that_has_ended_is_shown_as_it_was() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "export API_TOKEN=correct-horse-battery");
+    // What is drawn within 10 ms is one screen.
+    let draw = "echo before $API_TOKEN; printf '\\033[?1049h\\033[Hfull \\033[31mred\\033[0m'; read -r; sleep 0.05; \
+                printf '\\033[2;1Hsecond'; read -r; sleep 0.05; printf '\\033[?1049l'";
+    let live = Live::start(&daemon, draw, json!({"rows": 4, "cols": 40}));
+    live.screen("wait=match:red");
+    let list = |query: &str| daemon.get(&live.path(&format!("screens?{query}"))).json();
+    assert_eq!(list(""), json!({"run_id": live.run, "screens": [], "next": null}), "it has not ended");
+    live.send("\r");
+    live.screen("wait=match:second");
+    daemon.post(&live.path("resize"), &json!({"rows": 5, "cols": 50}));
+    live.screen("wait=match:second");
+    live.send("\r");
+    daemon.wait_run("s", &live.run, 30);
+    let all = list("");
+    let screens = all["screens"].as_array().unwrap();
+    let rows = past(screens);
+    let place = |first: &str, second: &str| rows.iter().position(|rows| rows[0] == first && rows[1] == second);
+    let (one, two) = (place("full red", "").unwrap(), place("full red", "second").unwrap());
+    assert!(one < two && screens[one]["alternate"] == json!(true), "{all:#}");
+    let cells = json!([{"text": "full "}, {"text": "red", "foreground": "1"}]);
+    let red = screens[..=one].iter().flat_map(|screen| screen["changed"].as_array().unwrap());
+    assert!(red.into_iter().any(|changed| changed["cells"] == cells), "{all:#}");
+    let (last, shown) = (screens.last().unwrap(), rows.last().unwrap());
+    assert_eq!((&last["alternate"], &last["rows"], &last["cols"]), (&json!(false), &json!(5), &json!(50)));
+    assert_eq!((shown[0].as_str(), shown[1].as_str()), ("before correct-horse-battery", ""), "{all:#}");
+    // Pages of one are the same screens; each begins with the whole screen.
+    let (mut from, mut times) = (Some(0), Vec::new());
+    while let Some(start) = from {
+        let page = list(&format!("limit=1&from_ms={start}"));
+        times.push(page["screens"][0]["at_ms"].clone());
+        assert_eq!(
+            page["screens"][0]["changed"].as_array().unwrap().len() as u64,
+            page["screens"][0]["rows"].as_u64().unwrap()
+        );
+        from = page["next"].as_u64();
+    }
+    let expected: Vec<Value> = screens.iter().map(|screen| screen["at_ms"].clone()).collect();
+    assert_eq!(times.last(), expected.last());
+    assert!(times.iter().all(|time| expected.contains(time)), "{times:?} {expected:?}");
+    let masked = list("redact=true").to_string();
+    assert!(masked.contains("before ***") && !masked.contains("horse"), "{masked}");
+}
+
 #[test]
 fn what_has_no_screen_says_so() {
     let daemon = Daemon::start();
@@ -168,6 +232,8 @@ fn what_has_no_screen_says_so() {
     daemon.post(&format!("{path}/input"), &json!({"eof": true}));
     daemon.wait_run("s", piped.run_id(), 30);
     assert_eq!(code(format!("{path}/screen"), None).1, "run_ended");
+    assert_eq!(code(format!("{path}/screens"), None).1, "no_terminal");
+    assert_eq!(code(format!("{path}/screens?limit=0"), None).1, "invalid_request");
     assert_eq!(code("/v1/sessions/s/runs/r999/screen".to_owned(), None).1, "run_not_found");
     let live = Live::start(&daemon, "read -r", json!(null));
     for query in ["wait=soon", "wait=quiet:x", "wait=match:(", "timeout=301", "format=html", "version=1", "rows=1"] {

@@ -1870,6 +1870,81 @@ _OutputResponse = TypeVar("_OutputResponse", bound=OutputResponse)
 
 
 @dataclass(frozen=True, slots=True)
+class PastScreen:
+    """A screen as it was."""
+
+    #: Whether the program used the alternate screen, as full-screen programs do.
+    alternate: bool
+    #: When it was drawn, in milliseconds since the run started.
+    at_ms: int
+    #: The rows that differ from those of the screen before it in the list.
+    changed: list[PastScreenRow]
+    cols: int
+    cursor: ScreenCursor
+    rows: int
+
+    @classmethod
+    def from_json(cls: type[_PastScreen], data: Mapping[str, Any]) -> _PastScreen:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            alternate=data["alternate"],
+            at_ms=data["at_ms"],
+            changed=[PastScreenRow.from_json(x) for x in data["changed"]],
+            cols=data["cols"],
+            cursor=ScreenCursor.from_json(data["cursor"]),
+            rows=data["rows"],
+        )
+
+
+_PastScreen = TypeVar("_PastScreen", bound=PastScreen)
+
+
+@dataclass(frozen=True, slots=True)
+class PastScreenList:
+    """The screens that a run with a terminal had, in order."""
+
+    #: The run.
+    run_id: str
+    #: The screens.
+    screens: list[PastScreen]
+    #: Pass this as `from_ms` for the next page.
+    next: int | None = None
+
+    @classmethod
+    def from_json(cls: type[_PastScreenList], data: Mapping[str, Any]) -> _PastScreenList:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            run_id=data["run_id"],
+            screens=[PastScreen.from_json(x) for x in data["screens"]],
+            next=data.get("next"),
+        )
+
+
+_PastScreenList = TypeVar("_PastScreenList", bound=PastScreenList)
+
+
+@dataclass(frozen=True, slots=True)
+class PastScreenRow:
+    """A row of a screen."""
+
+    #: Its pieces of text, each in one style.
+    cells: list[ScreenSpan]
+    #: Which one, counted from 0.
+    row: int
+
+    @classmethod
+    def from_json(cls: type[_PastScreenRow], data: Mapping[str, Any]) -> _PastScreenRow:
+        """Reads an answer; fields that a newer daemon added are left out."""
+        return cls(
+            cells=[ScreenSpan.from_json(x) for x in data["cells"]],
+            row=data["row"],
+        )
+
+
+_PastScreenRow = TypeVar("_PastScreenRow", bound=PastScreenRow)
+
+
+@dataclass(frozen=True, slots=True)
 class PostedEvents:
     """Where posted events are in the recording."""
 
