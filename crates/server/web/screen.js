@@ -6,16 +6,17 @@ const FLAGS = ['bold', 'faint', 'italic', 'underline', 'strikethrough', 'blink']
 const NAMES = { ArrowUp: 'Up', ArrowDown: 'Down', ArrowLeft: 'Left', ArrowRight: 'Right', Escape: 'Esc', ' ': ' ' };
 const NAMED = /^(Enter|Tab|Backspace|Delete|Insert|Home|End|PageUp|PageDown|F([1-9]|1[0-2]))$/;
 
-/** A colour of the daemon as CSS: an index of the palette of 256, or `#rrggbb`. Pure. */
-export function colour(given) {
+/** A colour of the daemon as CSS: an index of the palette of 256, or `#rrggbb`. The first 16 are others for text (`c`) than
+ * behind it (`b`), so that any of them can be read on any other. Pure. */
+export function colour(given, side) {
   if (/^#[0-9a-f]{6}$/.test(given)) return given;
   const index = Number(given);
   if (!Number.isInteger(index) || index < 0 || index > 255) return '';
-  if (index < 16) return `var(--c${index})`;
+  if (index < 16) return `var(--${side}${index})`;
   if (index >= 232) return grey(8 + (index - 232) * 10);
-  const side = (part) => (part ? 55 + part * 40 : 0);
+  const level = (part) => (part ? 55 + part * 40 : 0);
   const cube = index - 16;
-  return `rgb(${side(Math.floor(cube / 36))} ${side(Math.floor(cube / 6) % 6)} ${side(cube % 6)})`;
+  return `rgb(${level(Math.floor(cube / 36))} ${level(Math.floor(cube / 6) % 6)} ${level(cube % 6)})`;
 }
 
 const grey = (value) => `rgb(${value} ${value} ${value})`;
@@ -93,9 +94,11 @@ export class Screen {
 function piece(span) {
   const flags = FLAGS.filter((flag) => span[flag]).map((flag) => `t-${flag}`);
   const element = h('span', { class: [...flags, span.cursor ? 'cursor' : ''].join(' ').trim() || null }, span.text);
-  const [front, back] = span.inverse ? [span.background, span.foreground] : [span.foreground, span.background];
-  if (span.inverse) element.classList.add('t-inverse');
-  if (front !== undefined && colour(front)) element.style.color = colour(front);
-  if (back !== undefined && colour(back)) element.style.backgroundColor = colour(back);
+  if (span.inverse && span.foreground === undefined && span.background === undefined) element.classList.add('t-inverse');
+  else {
+    const [front, back] = span.inverse ? [span.background, span.foreground ?? '7'] : [span.foreground, span.background];
+    if (front !== undefined) element.style.color = colour(front, 'c');
+    if (back !== undefined) element.style.backgroundColor = colour(back, 'b');
+  }
   return element;
 }
