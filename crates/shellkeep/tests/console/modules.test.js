@@ -5,6 +5,7 @@ import test from 'node:test';
 import { lines } from './ansi.js';
 import { aligned, since } from './compare.js';
 import { changed, pairs, parse as parsePatch } from './diff.js';
+import { rowsOf } from './film.js';
 import { merged } from './fleet.js';
 import * as format from './format.js';
 import { Lineage, undone } from './lineage.js';
@@ -118,11 +119,19 @@ test('figures and times', () => {
 });
 
 test('a replay skips idle time', () => {
-  const at = (seconds) => new Date(seconds * 1000).toISOString();
-  assert.equal(pause(at(0), at(1), 1), 1000);
-  assert.equal(pause(at(0), at(1), 4), 250);
-  assert.equal(pause(at(0), at(3600), 1), 2000);
-  assert.equal(pause(at(5), at(0), 1), 50);
+  assert.equal(pause(0, 1000, 1), 1000);
+  assert.equal(pause(0, 1000, 4), 250);
+  assert.equal(pause(0, 3_600_000, 1), 2000);
+  assert.equal(pause(5000, 0, 1), 50);
+  assert.equal(pause(0, 20, 1, 0.01), 20);
+});
+
+test('a screen is the one before it with the changed rows put in', () => {
+  const row = (text) => [{ text }];
+  const first = rowsOf([], { rows: 3, changed: [{ row: 0, cells: row('a') }, { row: 1, cells: [] }, { row: 2, cells: row('c') }] });
+  assert.deepEqual(first, [row('a'), [], row('c')]);
+  assert.deepEqual(rowsOf(first, { rows: 4, changed: [{ row: 1, cells: row('b') }] }), [row('a'), row('b'), row('c'), []]);
+  assert.deepEqual(rowsOf(first, { rows: 1, changed: [] }), [row('a')]);
 });
 
 test('the first command that differs', () => {

@@ -111,6 +111,11 @@ fn a_person_drives_the_terminal() {
 }
 
 #[test]
+fn a_replay_shows_the_screens_of_a_program() {
+    browse(&mut daemon(), "replay.mjs");
+}
+
+#[test]
 fn what_happens_is_shown_as_it_happens() {
     browse(&mut daemon(), "changes.mjs");
 }
