@@ -175,23 +175,8 @@ export function inspector(id, { tab: tabChanged }) {
     const toggle = button(split ? 'Unified' : 'Side by side', () => { split = !split; draw(); }, { class: 'small' });
     return [
       h('p', null, counted(diff.files.length, 'file'), ' ', toggle, ' ', link(address({ page: 'files', id, params: { to: String(row.run_id ?? row.seq) } }), 'All files at this moment')),
-      diff.files.map((file) => fileEntry(file, diff)),
+      diff.files.map((file) => fileEntry(file, path`/v1/sessions/${id}/diff` + query({ from: diff.from?.checkpoint_id, to: diff.to?.checkpoint_id, path: file.path, redact: true }), split)),
     ];
-  }
-
-  function fileEntry(file, { from, to }) {
-    const place = h('div');
-    const entry = h('details.file', { ontoggle: async () => {
-      if (!entry.open || place.childNodes.length) return;
-      try {
-        const url = path`/v1/sessions/${id}/diff` + query({ from: from?.checkpoint_id, to: to?.checkpoint_id, path: file.path, redact: true });
-        const { patch } = await get(url);
-        fill(place, patch ? render(patch, split) : h('p.quiet', null, 'No text to compare.'));
-      } catch (error) {
-        fill(place, problem(error));
-      }
-    } }, h('summary', null, changeMark(file), ' ', plain(file.path), ' ', counts(file)), place);
-    return entry;
   }
 
   async function raw() {
@@ -230,6 +215,21 @@ function verdict(found) {
 
 function json(value) {
   return h('pre.output', { tabindex: '0', 'aria-label': 'JSON' }, visible(JSON.stringify(value, null, 2)));
+}
+
+/** A file that differs. Its patch is read when it is opened. */
+export function fileEntry(file, url, split) {
+  const place = h('div');
+  const entry = h('details.file', { ontoggle: async () => {
+    if (!entry.open || place.childNodes.length) return;
+    try {
+      const { patch, truncated } = await get(url);
+      fill(place, patch ? render(patch, split) : h('p.quiet.pad', null, 'No text to compare.'), truncated ? h('p.notice', null, 'The patch is long; its end is not shown.') : null);
+    } catch (error) {
+      fill(place, problem(error));
+    }
+  } }, h('summary', null, changeMark(file), ' ', plain(file.path), ' ', counts(file)), place);
+  return entry;
 }
 
 /** `+`, `~`, `−`, `→` with its meaning for those who do not see the colour. */

@@ -272,6 +272,7 @@ export function open(main, state) {
       h('span.quiet', null, `shell ${session.generation}`), h('span.quiet', null, `#${count(session.seq)}`),
       session.agent ? h('span.tag', null, session.agent) : null,
       origin ? link(address({ page: 'session', id: origin.session_id, seq: origin.seq }), `fork of ${origin.session_id}@${origin.seq}`) : null,
+      origin ? link(address({ page: 'compare', id: origin.session_id, other: id }), 'Compare') : null,
       h('code.cwd', { title: 'Working directory' }, session.cwd),
       h('span.grow'), tabs(id, 'session'), actions());
   }

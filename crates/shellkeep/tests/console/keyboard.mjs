@@ -62,7 +62,7 @@ await press('D');
 assert.equal(await theme(), 'light');
 
 // Whatever can be clicked can be reached with Tab, and shows that it has the focus.
-for (const [state, selector] of [['#/', '.rows .row:not([hidden])'], ['#/s/demo@5', '.inspector .body > *'], ['#/s/demo/files', '.patch .line'], ['#/s/demo/services', '.log pre.output'], ['#/s/demo/terminal', '.terminal .tools button'], ['#/node', '.cards']]) {
+for (const [state, selector] of [['#/', '.rows .row:not([hidden])'], ['#/s/demo@5', '.inspector .body > *'], ['#/s/demo/files', '.patch .line'], ['#/s/demo/services', '.log pre.output'], ['#/s/demo/terminal', '.terminal .tools button'], ['#/s/demo/replay?at=9', 'article'], ['#/compare/demo/try-1', 'details.file'], ['#/node', '.cards']]) {
   await tab.show(state, selector);
   const missed = await page.evaluate(() => {
     const controls = [...document.querySelectorAll('a[href], button, input, select, summary')];

@@ -20,7 +20,10 @@ const PAGES = [
   ['terminal', '#/s/demo/terminal', '.terminal .tools button'],
   ['terminal-running', '#/s/edit/terminal', '.screen > div'],
   ['replay', '#/s/demo/replay?at=9', 'article'],
-  ['compare', '#/compare/demo/try-1', 'table tr.differs'],
+  ['replay-screen', '#/s/drawn/replay?at=99', '.film .screen > div'],
+  ['compare', '#/compare/demo/try-1?path=src/app.py', '.patch .line'],
+  ['compare-split', '#/compare/demo/try-1?path=src/app.py&view=split', '.patch .line.split'],
+  ['compare-same', '#/compare/demo/demo', 'table'],
   ['node', '#/node', '.cards'],
   ['missing', '#/s/no-such-session', '.problem'],
 ];
@@ -31,6 +34,9 @@ const COLOURS = ['light', 'dark'];
 await api('POST', '/v1/sessions', { session_id: 'edit', agent: 'builder' });
 const draws = `printf '\\033[1mdisk\\033[0m  \\033[42;30m%40s\\033[0m 41 %%\\n\\033[31mfailed\\033[0m 2  \\033[32mpassed\\033[0m 40  \\033[7m q quits \\033[0m ' ''; read -r`;
 await api('POST', '/v1/sessions/edit/run', { command: draws, tty: true, blocking: false, timeout: 3600 });
+await api('POST', '/v1/sessions', { session_id: 'drawn', agent: 'builder' });
+const wholeScreen = `printf '\\033[?1049h\\033[H\\033[30;42m  PID USER      CPU%%  Command%30s\\033[0m\\n 4031 ann       \\033[32m12.0\\033[0m  python3 app.py\\n 4032 ann       \\033[31m98.4\\033[0m  cc -O2 -c parse.c\\n\\n\\033[7mF9\\033[0m stop \\033[30;46mF10\\033[0m quit' ''; sleep 0.1; printf '\\033[?1049l'`;
+await api('POST', '/v1/sessions/drawn/run', { command: wholeScreen, tty: true, tty_size: { rows: 14, cols: 80 } });
 
 const tab = await Tab.open();
 const { page } = tab;
