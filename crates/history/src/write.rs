@@ -3,7 +3,7 @@
 
 use crate::database::{self, Database, DatabaseError, Dialect, Value, marks, transaction};
 use crate::rows::{Incoming, Rows, RunRow, SessionRow};
-use shellkeep_session::{Event, Record, Timestamp};
+use shellkeep_session::{Event, EventName, Record, Timestamp};
 use shellkeep_store::{FeedEntry, Mark};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -146,6 +146,14 @@ type Key = (String, i64);
 
 /// The epoch and the time of a record. Of two records with one key the one of the higher rank stays.
 type Rank = (i64, i64);
+
+/// A record among those with the same key.
+#[derive(Debug, Clone, Copy)]
+struct Ranked {
+    rank: Rank,
+    /// Whether it stands for a record, and those before it, that its node did not have. It has the rank of that record.
+    stands_in: bool,
+}
 
 /// What the table of sessions has of one.
 #[derive(Debug, Clone, Copy)]
@@ -407,8 +415,8 @@ impl Writer<'_> {
         for row in records {
             let Some((key, ours)) = ranked(&row) else { continue };
             match found.get(&key) {
-                Some(theirs) if *theirs == ours => {}
-                Some(theirs) if *theirs > ours => {
+                Some(theirs) if theirs.rank == ours.rank && (ours.stands_in || !theirs.stands_in) => {}
+                Some(theirs) if theirs.rank > ours.rank => {
                     changed.insert(key.0);
                     self.insert("sk_superseded", RECORD_COLUMNS, vec![row])?;
                 }
@@ -424,13 +432,14 @@ impl Writer<'_> {
     }
 
     /// Epoch and time of the records that are there with the numbers of these.
-    fn ranks(&mut self, records: &[Vec<Value>]) -> Result<HashMap<Key, Rank>, DatabaseError> {
+    fn ranks(&mut self, records: &[Vec<Value>]) -> Result<HashMap<Key, Ranked>, DatabaseError> {
         let mut ranges: BTreeMap<String, (i64, i64)> = BTreeMap::new();
         for ((name, seq), _) in records.iter().filter_map(|row| ranked(row)) {
             let (first, last) = ranges.entry(name).or_insert((seq, seq));
             (*first, *last) = (seq.min(*first), seq.max(*last));
         }
-        let sql = "SELECT session_id, seq, epoch, at FROM sk_records WHERE session_id = ? AND seq BETWEEN ? AND ?";
+        let sql =
+            "SELECT session_id, seq, epoch, at, type FROM sk_records WHERE session_id = ? AND seq BETWEEN ? AND ?";
         let mut ranks = HashMap::new();
         for (name, (first, last)) in ranges {
             let values = [Value::text(name), Value::Int(first), Value::Int(last)];
@@ -471,8 +480,9 @@ fn earlier(name: &str, created_at: i64) -> String {
     format!("{name}~{created_at}")
 }
 
-/// Key and rank of a row that begins with session, number, epoch and time.
-fn ranked(row: &[Value]) -> Option<(Key, Rank)> {
-    let [name, Value::Int(seq), Value::Int(epoch), Value::Time(at), ..] = row else { return None };
-    Some(((name.as_str()?.to_owned(), *seq), (*epoch, *at)))
+/// Key and rank of a row that begins with session, number, epoch, time and type.
+fn ranked(row: &[Value]) -> Option<(Key, Ranked)> {
+    let [name, Value::Int(seq), Value::Int(epoch), Value::Time(at), kind, ..] = row else { return None };
+    let stands_in = kind.as_str() == Some(EventName::RecordsLost.stored());
+    Some(((name.as_str()?.to_owned(), *seq), Ranked { rank: (*epoch, *at), stands_in }))
 }
