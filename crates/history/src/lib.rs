@@ -9,7 +9,7 @@
 //! - [`retention`]: how long history is kept.
 //! - `proof`: recordings with their signatures.
 //! - [`questions`]: what people ask most.
-//! - [`read`]: reads sessions back.
+//! - [`read`]: reads sessions back, what is `proven` and what is `unproven`.
 //! - `scrub`: masks a secret in rows.
 //! - [`database`]: a connection; `postgres` and `mysql` are the kinds, `open` picks one by its [`url`].
 
@@ -23,6 +23,7 @@ pub mod outbox;
 mod place_file;
 mod postgres;
 mod proof;
+mod proven;
 pub mod questions;
 pub mod read;
 pub mod retention;
@@ -30,6 +31,7 @@ mod rows;
 pub mod schema;
 mod scrub;
 pub mod sink;
+mod unproven;
 pub mod url;
 pub mod write;
 

@@ -2,17 +2,14 @@
 
 use crate::database::{Database, DatabaseError, Dialect, Value, marks};
 use crate::open::open;
+pub use crate::proven::WrittenCopy;
+use crate::proven::write_proven;
 use crate::schema;
-use serde_json::json;
-use shellkeep_record::from_record::unproven_line;
-use shellkeep_record::{ExportLine, Hash, Head, Line, Proof, SignedHead};
-use shellkeep_session::{Author, Event, EventName, Message, Record, RunId, SessionId, StoredRun};
+use crate::unproven::{record, write_unproven};
+use shellkeep_session::{Event, EventName, Message, Record, RunId, SessionId, StoredRun};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
-
-/// Rows that are read at once.
-const PAGE: i64 = 200;
 
 /// A session as history knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,17 +20,6 @@ pub struct KnownSession {
     pub seq: u64,
     /// How far its recording is copied: changes when there is more of it.
     pub signed: u64,
-}
-
-/// A copy of a session's recording.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WrittenCopy {
-    /// The last event that is proven; 0 if none is.
-    pub proven: u64,
-    /// The last event.
-    pub last: u64,
-    /// The signature that covers what is proven.
-    pub signed: Option<SignedHead>,
 }
 
 /// Reads sessions back from a database. It keeps a connection for the next question.
@@ -148,21 +134,15 @@ impl Reader {
     ) -> Result<WrittenCopy, DatabaseError> {
         self.ask(|database| {
             let mut out = make().map_err(DatabaseError::failed)?;
-            let mut copy = proven(database, id, &mut *out)?;
+            let mut copy = write_proven(database, id, with_unproven, &mut *out)?;
             copy.last = copy.proven;
             if with_unproven {
-                copy.last = unproven(database, id, copy.proven, &mut *out)?;
+                copy.last = write_unproven(database, id, copy.proven, None, &mut *out)?;
             }
             out.flush().map_err(DatabaseError::failed)?;
             Ok(copy)
         })
     }
-}
-
-/// The record of a row: `line` and `exact`. None if it was too large for the table.
-fn record(row: &[Value]) -> Option<Record> {
-    let json = row.get(1).and_then(Value::as_bytes).or_else(|| row.first().and_then(Value::as_bytes))?;
-    serde_json::from_slice(json).ok()
 }
 
 fn started(record: Record) -> Option<StoredRun> {
@@ -207,130 +187,4 @@ fn with_ends(
         }
     }
     Ok(runs)
-}
-
-/// Writes the lines that are proven, with their signature in the first. They are of the node where the session began.
-fn proven(database: &mut dyn Database, id: &SessionId, out: &mut dyn Write) -> Result<WrittenCopy, DatabaseError> {
-    let sql = "SELECT h.source, h.head FROM sk_heads h JOIN sk_lines l ON l.session_id = h.session_id AND l.source = h.source \
-               AND l.seq = 1 WHERE h.session_id = ? ORDER BY h.seq DESC";
-    let rows = database.query(sql, &[Value::text(id.as_str())])?.rows;
-    let head = |row: &Vec<Value>| {
-        Some((row.first()?.clone(), serde_json::from_str::<SignedHead>(row.get(1)?.as_str()?).ok()?))
-    };
-    for (source, signed) in rows.iter().filter_map(head) {
-        let mut lines = Lines { key: [Value::text(id.as_str()), source], after: 0, through: signed.seq };
-        let mut page = lines.next(database)?;
-        if page.first().is_none_or(|line| line.event_type != EventName::SessionCreated.shown()) {
-            continue;
-        }
-        let last = Head { seq: signed.seq, hash: signed.hash };
-        let mut first = Some((last, signed.clone()));
-        while !page.is_empty() {
-            for line in &page {
-                let mut line = ExportLine::new(line, None, None);
-                if let Some((head, signed)) = first.take() {
-                    line = line.with_head(head, Some(signed));
-                }
-                write(line.line(), out)?;
-            }
-            page = lines.next(database)?;
-        }
-        return Ok(WrittenCopy { proven: signed.seq, last: signed.seq, signed: Some(signed) });
-    }
-    Ok(WrittenCopy::default())
-}
-
-/// The copied lines of one recording, a page at a time.
-struct Lines {
-    key: [Value; 2],
-    after: u64,
-    through: u64,
-}
-
-impl Lines {
-    fn next(&mut self, database: &mut dyn Database) -> Result<Vec<Line>, DatabaseError> {
-        let sql = format!(
-            "SELECT line, seq FROM sk_lines WHERE session_id = ? AND source = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT {PAGE}"
-        );
-        let [id, source] = self.key.clone();
-        let rows = database.query(&sql, &[id, source, Value::count(self.after), Value::count(self.through)])?.rows;
-        let bytes = |row: &Vec<Value>| row.first().and_then(Value::as_bytes).unwrap_or_default().to_vec();
-        let lines = rows.iter().map(|row| Line::parse(bytes(row).trim_ascii_end()));
-        let lines: Vec<Line> = lines.collect::<Result<_, _>>().map_err(DatabaseError::failed)?;
-        // The number of the row: a line that somebody changed may have any.
-        if let Some(last) = rows.last().and_then(|row| row.get(1)?.as_int()) {
-            self.after = last.cast_unsigned();
-        }
-        Ok(lines)
-    }
-}
-
-/// Writes the lines of records after a number; the number of the last.
-fn unproven(
-    database: &mut dyn Database,
-    id: &SessionId,
-    after: u64,
-    out: &mut dyn Write,
-) -> Result<u64, DatabaseError> {
-    let sql = format!(
-        "SELECT line, exact, seq, at, type FROM sk_records WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT {PAGE}"
-    );
-    let (mut last, mut begun, mut is_first) = (after, HashMap::new(), after == 0);
-    loop {
-        let rows = database.query(&sql, &[Value::text(id.as_str()), Value::count(last)])?.rows;
-        if rows.is_empty() {
-            return Ok(last);
-        }
-        for row in &rows {
-            let mut line = match record(row) {
-                Some(record) => {
-                    let line = unproven_line(&record, run_of(&record).and_then(|run_id| begun.get(run_id)));
-                    if let Event::RunStarted { run_id, .. } = &record.event {
-                        begun.insert(run_id.clone(), record.clone());
-                    }
-                    line
-                }
-                None => left_out(row).ok_or_else(|| DatabaseError::failed("a row of sk_records cannot be read"))?,
-            };
-            if is_first {
-                is_first = false;
-                line.proof.head = Some(Head { seq: last_seq(database, id)?, hash: Hash::NONE });
-            }
-            last = row.get(2).and_then(Value::as_int).unwrap_or(i64::MAX).cast_unsigned();
-            write(&line, out)?;
-        }
-    }
-}
-
-fn last_seq(database: &mut dyn Database, id: &SessionId) -> Result<u64, DatabaseError> {
-    let sql = "SELECT MAX(seq) FROM sk_records WHERE session_id = ?";
-    let rows = database.query(sql, &[Value::text(id.as_str())])?.rows;
-    Ok(rows.first().and_then(|row| row.first()?.as_int()).unwrap_or(0).cast_unsigned())
-}
-
-/// The run that a record ends.
-fn run_of(record: &Record) -> Option<&RunId> {
-    match &record.event {
-        Event::RunFinished { run_id, .. } => Some(run_id),
-        _ => None,
-    }
-}
-
-/// The line of a record that was too large for the table.
-fn left_out(row: &[Value]) -> Option<Line> {
-    let data: serde_json::Value = serde_json::from_str(row.first()?.as_str()?).ok()?;
-    Some(Line {
-        seq: row.get(2)?.as_int()?.cast_unsigned(),
-        event_type: row.get(4)?.as_str()?.to_owned(),
-        timestamp: row.get(3)?.as_time()?,
-        author: Author::runtime(None),
-        data: json!({"left_out_bytes": data.get("left_out_bytes")}),
-        proof: Proof::default(),
-    })
-}
-
-fn write(line: &Line, out: &mut dyn Write) -> Result<(), DatabaseError> {
-    let mut bytes = Vec::new();
-    line.write_to(&mut bytes).map_err(DatabaseError::failed)?;
-    out.write_all(&bytes).map_err(DatabaseError::failed)
 }

@@ -210,10 +210,13 @@ pub struct Verdict {
     /// Numbers without an event, because it could not be written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holes: Vec<Hole>,
-    /// The signature that covers the most of it. Compare `key` with a copy kept elsewhere to know who signed it.
+    /// The signature that covers its end. Compare `key` with a copy kept elsewhere to know who signed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<Signed>,
-    /// Whether that signature was made by a known key.
+    /// Signatures of other nodes for earlier events, if the session was on several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_signed: Vec<Signed>,
+    /// Whether all these signatures were made by known keys.
     #[serde(default)]
     pub key_is_known: bool,
     /// Attached files that match their recorded hashes: long outputs, agent states, the configuration.
@@ -245,11 +248,8 @@ impl From<shellkeep_record::Verdict> for Verdict {
             head: verdict.head.map(|head| Head { seq: head.seq, hash: head.hash.to_string() }),
             masked_fields: verdict.masked_fields,
             holes: verdict.holes.into_iter().map(hole).collect(),
-            signed: verdict.signed.map(|signed| Signed {
-                key: signed.key.to_string(),
-                seq: signed.seq,
-                at: signed.at.to_string(),
-            }),
+            signed: verdict.signed.map(Signed::from),
+            also_signed: verdict.also_signed.into_iter().map(Signed::from).collect(),
             key_is_known: verdict.key_is_known,
             files: verdict.files,
             files_reclaimed: verdict.files_reclaimed,
@@ -268,6 +268,12 @@ pub struct Signed {
     pub seq: u64,
     /// When it was made.
     pub at: String,
+}
+
+impl From<shellkeep_record::SignedHead> for Signed {
+    fn from(head: shellkeep_record::SignedHead) -> Self {
+        Self { key: head.key.to_string(), seq: head.seq, at: head.at.to_string() }
+    }
 }
 
 /// The end of a recording.

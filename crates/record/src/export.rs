@@ -28,8 +28,12 @@ pub fn jsonl(recording: &Recording, options: &Options<'_>, mut out: impl Write) 
     let mut first = true;
     for line in recording.lines(0)? {
         let line = line?;
-        if line.seq > head.seq {
+        if line.seq > head.seq && !recording.is_export() {
             break;
+        }
+        // A copy from history may have events that nothing proves, between and after those that are proven.
+        if line.proof.hash == Hash::NONE && head.hash != Hash::NONE {
+            continue;
         }
         let mut copy = ExportLine::new(&line, options.masker, options.key);
         if std::mem::take(&mut first) {

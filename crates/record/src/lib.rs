@@ -55,7 +55,7 @@ pub use checkpoints::Checkpoints;
 pub use hash::Hash;
 pub use heads::SignedHead;
 pub use kv::kv_told;
-pub use line::{Head, Hole, Line, Peek, Proof};
+pub use line::{After, Head, Hole, Line, Peek, Proof};
 pub use mask::{ExportLine, Masker};
 pub use pattern::{Pattern, PatternError};
 pub use read::{Filter, Page, ReadError, Recording, Search};

@@ -52,12 +52,23 @@ pub struct Proof {
     /// The salts of the fields that are shown, by path, in a copy of a line in which others are masked.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub salts: BTreeMap<String, Hash>,
-    /// In the first line of a copy: where the recording ended when it was copied.
+    /// In the first line of a copy, and of each later part: where the recording ended when it was copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
-    /// In the first line of a copy: the signature of the daemon that wrote the recording.
+    /// In the same lines: the signature of the daemon that wrote the recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed: Option<SignedHead>,
+    /// In the first line of a later part of a copy, which another daemon wrote and signed: the event before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Box<After>>,
+}
+
+/// What joins two parts of a copy: the last event of the one, as the daemon recorded it that wrote the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct After {
+    /// Hash of the line before it.
+    pub before: Hash,
+    pub line: Line,
 }
 
 /// The end of a recording: who knows it sees whether something was cut off.

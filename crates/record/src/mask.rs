@@ -8,7 +8,7 @@ mod gather;
 use crate::chain::{self, SessionKey};
 use crate::hash::Hash;
 use crate::heads::SignedHead;
-use crate::line::{Head, Line, Proof};
+use crate::line::{After, Head, Line, Proof};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 pub use gather::{secret_values, secret_values_from};
@@ -76,7 +76,9 @@ impl Masker {
         let of_line = key.map(|key| key.salt(line.seq)).or(line.proof.salt);
         let old = &line.proof;
         let (files, head, signed) = (old.files.clone(), old.head.clone(), old.signed.clone());
-        let mut proof = Proof { hash: old.hash, files, head, signed, ..Proof::default() };
+        let masked = |after: &After| Box::new(After { before: after.before, line: self.mask_line(&after.line, None) });
+        let after = old.after.as_deref().map(masked);
+        let mut proof = Proof { hash: old.hash, files, head, signed, after, ..Proof::default() };
         let mut each = |leaf: &Leaf<'_>| {
             if let Some(commitment) = old.masked.get(leaf.old_path) {
                 proof.masked.insert(leaf.new_path.to_owned(), *commitment);
@@ -250,7 +252,6 @@ impl ExportLine {
             Some(masker) => masker.mask_line(line, key),
             None => line.clone(),
         };
-        (copy.proof.head, copy.proof.signed) = (None, None);
         if let Some(key) = key {
             let salt = key.salt(line.seq);
             (copy.proof.salt, copy.proof.salts) = salts(&copy, &salt);
@@ -261,6 +262,12 @@ impl ExportLine {
     /// The same with the end of the recording and its signature; for the first line of a copy.
     pub fn with_head(mut self, head: Head, signed: Option<SignedHead>) -> Self {
         (self.0.proof.head, self.0.proof.signed) = (Some(head), signed);
+        self
+    }
+
+    /// The same with the event before it; for the first line of a later part.
+    pub fn joined_by(mut self, after: After) -> Self {
+        self.0.proof.after = Some(Box::new(after));
         self
     }
 

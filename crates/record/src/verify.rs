@@ -7,11 +7,12 @@ mod verdict;
 
 use crate::chain::{self, ChainHasher, SessionKey};
 use crate::hash::Hash;
-use crate::line::{Head, Line};
+use crate::line::{After, Head, Line, Proof, RECORDS_LOST};
 use crate::mask::shows_mask;
 use crate::read::{RawLine, ReadError, Recording};
 use files::Beside;
 use serde_json::Value;
+use shellkeep_session::Timestamp;
 use signatures::Seals;
 use std::collections::BTreeMap;
 use verdict::name;
@@ -105,7 +106,9 @@ struct Check<'a> {
     written: Vec<u8>,
     before: Hash,
     next: u64,
-    /// Where an export says that it ends.
+    /// Type and time of the line before.
+    last: Option<(String, Timestamp)>,
+    /// Where an export, or this part of it, says that it ends.
     promised: Option<Head>,
     /// File and line that are being looked at.
     place: (usize, u64),
@@ -125,6 +128,7 @@ impl<'a> Check<'a> {
             written: Vec::new(),
             before: Hash::NONE,
             next: 1,
+            last: None,
             promised: None,
             place: (0, 0),
             tombstones: BTreeMap::new(),
@@ -142,7 +146,8 @@ impl<'a> Check<'a> {
             return Err(wrong(line.seq, "it differs from the recorded bytes"));
         }
         self.number(&line)?;
-        self.proof(&line)?;
+        self.head(&line)?;
+        self.salts(&line)?;
         let hash = self.hasher.hash(&self.before, &line, self.key);
         let hash = hash.map_err(|error| wrong(line.seq, error.to_string()))?;
         if hash != line.proof.hash {
@@ -162,6 +167,7 @@ impl<'a> Check<'a> {
         verdict.masked_fields += line.proof.masked.len() as u64;
         verdict.holes.extend(line.hole());
         verdict.head = Some(Head { seq: line.seq, hash });
+        self.last = Some((line.event_type, line.timestamp));
         Ok(())
     }
 
@@ -178,18 +184,45 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Only the first line of an export, and of each later part of it, says where that ends.
+    fn head(&mut self, line: &Line) -> Result<(), Wrong> {
+        let Proof { head, signed, after, .. } = &line.proof;
+        if self.export && self.verdict.lines == 0 && after.is_none() {
+            let named = head.clone().ok_or_else(|| wrong(line.seq, "the first line of an export must name its end"))?;
+            self.promised = Some(named);
+            return Ok(());
+        }
+        match (head, after) {
+            (None, None) if signed.is_none() => Ok(()),
+            (Some(_), Some(after)) if self.promised.is_some() && self.promised == self.verdict.head => {
+                self.promised.clone_from(head);
+                self.join(line, after)
+            }
+            _ => Err(wrong(line.seq, "it has a head, which belongs in the first line of an export")),
+        }
+    }
+
+    /// A part that another daemon signed follows if that daemon recorded the same event before it.
+    fn join(&mut self, line: &Line, after: &After) -> Result<(), Wrong> {
+        let Line { proof, timestamp, event_type, .. } = &after.line;
+        // A daemon that takes over a long session gets its state in place of its events, with the time of the last.
+        let is_same = |(of_type, at): &(String, Timestamp)| {
+            at == timestamp && (of_type == event_type || event_type == RECORDS_LOST)
+        };
+        if after.line.seq + 1 != self.next || !self.last.as_ref().is_some_and(is_same) {
+            return Err(wrong(line.seq, "it does not follow the event before it"));
+        }
+        self.salts(&after.line)?;
+        if self.hasher.hash(&after.before, &after.line, None).ok() != Some(proof.hash) {
+            return Err(wrong(line.seq, "the event that joins it to the part before does not match its hash"));
+        }
+        self.before = proof.hash;
+        self.seals.part(self.place.1, line).map_err(|reason| wrong(line.seq, reason))
+    }
+
     /// What proves the line must be neither more nor less than what is needed.
-    fn proof(&mut self, line: &Line) -> Result<(), Wrong> {
+    fn salts(&mut self, line: &Line) -> Result<(), Wrong> {
         let proof = &line.proof;
-        let first = self.verdict.lines == 0;
-        if (proof.head.is_some() || proof.signed.is_some()) && !(self.export && first) {
-            return Err(wrong(line.seq, "it has a head, which belongs in the first line of an export"));
-        }
-        if self.export && first {
-            let head =
-                proof.head.clone().ok_or_else(|| wrong(line.seq, "the first line of an export must name its end"))?;
-            self.promised = Some(head);
-        }
         if !self.export && (proof.salt.is_some() || !proof.salts.is_empty()) {
             return Err(wrong(line.seq, "it has salts, which belong in exports"));
         }

@@ -4,7 +4,7 @@
 use crate::ops::OpError;
 use crate::sync::lock;
 use crate::work::Work;
-use shellkeep_record::PublicKey;
+use shellkeep_record::{Bad, PublicKey};
 use shellkeep_session::{Message, RunId, SessionId, StoredRun};
 use std::collections::HashMap;
 use std::fmt;
@@ -31,7 +31,7 @@ pub struct PastSession {
 }
 
 /// Which events are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PastPart {
     /// Those that are signed.
     Proven,
@@ -40,14 +40,18 @@ pub enum PastPart {
 }
 
 /// What a copy has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PastEvents {
     /// The last event that is signed; 0 if none is.
     pub proven: u64,
     /// The last event.
     pub last: u64,
-    /// Who signed them.
-    pub key: Option<PublicKey>,
+    /// Who signed them: one key for each node that recorded a part of them.
+    pub keys: Vec<PublicKey>,
+    /// Events before the last signed one that are not signed, the first and the last.
+    pub unproven: Option<(u64, u64)>,
+    /// Something that cannot be read.
+    pub bad: Option<Bad>,
 }
 
 /// Reads sessions from history. The methods block, and say in a sentence why they failed.
@@ -92,7 +96,7 @@ pub(crate) struct ReadBack {
     past: Arc<dyn PastSessions>,
     work: Arc<Work>,
     directory: PathBuf,
-    copies: Mutex<HashMap<(SessionId, PastPart), KeptCopy>>,
+    copies: Mutex<HashMap<SessionId, KeptCopy>>,
     count: AtomicU64,
 }
 
@@ -117,27 +121,31 @@ impl ReadBack {
     }
 
     /// A copy of a session's recording, made anew if there is more of it.
-    pub(crate) async fn copy(&self, session: &PastSession, of: PastPart) -> Result<Arc<PastCopy>, OpError> {
-        let key = (session.session_id.clone(), of);
-        if let Some(kept) = lock(&self.copies).get(&key).filter(|kept| kept.session == *session) {
+    pub(crate) async fn copy(&self, session: &PastSession) -> Result<Arc<PastCopy>, OpError> {
+        let id = session.session_id.clone();
+        if let Some(kept) = lock(&self.copies).get(&id).filter(|kept| kept.session == *session) {
             return Ok(Arc::clone(&kept.copy));
         }
+        let copy = Arc::new(self.new_copy(session, PastPart::All).await?);
+        let mut copies = lock(&self.copies);
+        if copies.len() >= MOST_COPIES {
+            copies.clear();
+        }
+        copies.insert(id, KeptCopy { session: session.clone(), copy: Arc::clone(&copy) });
+        Ok(copy)
+    }
+
+    /// A copy of what is there now.
+    pub(crate) async fn new_copy(&self, session: &PastSession, of: PastPart) -> Result<PastCopy, OpError> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let (directory, path) = (self.directory.clone(), self.directory.join(format!("{number}.jsonl")));
         let id = session.session_id.clone();
         let copying = move |past: &dyn PastSessions| {
             fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-            let events = PastEvents { proven: 0, last: 0, key: None };
-            let mut copy = PastCopy { path, events };
+            let mut copy = PastCopy { path, events: PastEvents::default() };
             copy.events = past.copy(&id, of, &copy.path)?;
             Ok(copy)
         };
-        let copy = Arc::new(self.ask(session.agent.as_deref(), copying).await?);
-        let mut copies = lock(&self.copies);
-        if copies.len() >= MOST_COPIES {
-            copies.clear();
-        }
-        copies.insert(key, KeptCopy { session: session.clone(), copy: Arc::clone(&copy) });
-        Ok(copy)
+        self.ask(session.agent.as_deref(), copying).await
     }
 }

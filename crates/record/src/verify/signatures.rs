@@ -21,8 +21,11 @@ pub(super) struct Seals {
     /// Those whose lines have not come yet.
     heads: VecDeque<SignedHead>,
     last: Option<SignedHead>,
+    /// Those of earlier parts of a copy.
+    also: Vec<SignedHead>,
     /// How many there are.
     count: u64,
+    session_id: Option<String>,
     keys: Vec<PublicKey>,
     through: Option<u64>,
     remarks: Vec<String>,
@@ -34,19 +37,19 @@ impl Seals {
     /// Reads the heads and checks them among themselves.
     pub(super) fn load(recording: &Recording, checks: Option<SignatureChecks<'_>>) -> Result<Self, Bad> {
         let Some(checks) = checks else { return Ok(Self::default()) };
-        let keys = checks.keys.to_vec();
-        let mut seals = Self { on: true, keys, through: checks.through, ..Self::default() };
+        let (session_id, keys) = (checks.session_id.map(ToString::to_string), checks.keys.to_vec());
+        let mut seals = Self { on: true, session_id, keys, through: checks.through, ..Self::default() };
         if recording.is_export() {
             seals.file = recording.files().first().map(|path| name(path)).unwrap_or_default();
             let first = recording.first().ok().flatten();
             let Some(signed) = first.and_then(|line| line.proof.signed) else {
                 return Err(seals.bad(1, NO_SIGNATURE));
             };
-            seals.take(1, signed, &checks)?;
+            seals.take(1, signed)?;
         } else {
             seals.file = heads::NAME.to_owned();
             let directory = recording.files().first().and_then(|path| path.parent()).unwrap_or(Path::new("."));
-            seals.read(&directory.join(heads::NAME), &checks)?;
+            seals.read(&directory.join(heads::NAME))?;
         }
         seals.last = seals.heads.back().cloned();
         seals.count = seals.heads.len() as u64;
@@ -54,7 +57,7 @@ impl Seals {
         Ok(seals)
     }
 
-    fn read(&mut self, path: &Path, checks: &SignatureChecks<'_>) -> Result<(), Bad> {
+    fn read(&mut self, path: &Path) -> Result<(), Bad> {
         let bytes = std::fs::read(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => self.bad(0, NO_SIGNATURE),
             _ => self.bad(0, &format!("it cannot be read: {error}")),
@@ -71,16 +74,16 @@ impl Seals {
             if head.before != before {
                 return Err(self.bad(number, "it does not follow the previous head: one was removed or inserted"));
             }
-            self.take(number, head, checks)?;
+            self.take(number, head)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, number: u64, head: SignedHead, checks: &SignatureChecks<'_>) -> Result<(), Bad> {
+    fn take(&mut self, number: u64, head: SignedHead) -> Result<(), Bad> {
         if !head.is_signed() {
             return Err(self.bad(number, "its signature is invalid: the signed data was changed"));
         }
-        if let Some(session_id) = checks.session_id.filter(|id| id.as_str() != head.session_id) {
+        if let Some(session_id) = self.session_id.as_ref().filter(|id| **id != head.session_id) {
             let reason = format!("it was signed for session {}, not for {session_id}", head.session_id);
             return Err(self.bad(number, &reason));
         }
@@ -109,6 +112,20 @@ impl Seals {
             Some(Note::Found { .. }) | None => {}
         }
         self.heads.push_back(head);
+        Ok(())
+    }
+
+    /// Another part of a copy begins with this line.
+    pub(super) fn part(&mut self, line_number: u64, line: &Line) -> Result<(), String> {
+        if !self.on {
+            return Ok(());
+        }
+        if self.last.as_ref().is_none_or(|last| last.seq + 1 != line.seq) {
+            return Err("the events before it are not all signed".to_owned());
+        }
+        let signed = line.proof.signed.clone().ok_or(NO_SIGNATURE)?;
+        self.take(line_number, signed.clone()).map_err(|bad| bad.reason)?;
+        self.also.extend(self.last.replace(signed));
         Ok(())
     }
 
@@ -166,6 +183,7 @@ impl Seals {
         }
         verdict.key_is_known = !self.keys.is_empty();
         verdict.signed = self.last.take();
+        verdict.also_signed = std::mem::take(&mut self.also);
         verdict.remarks = std::mem::take(&mut self.remarks);
         Ok(())
     }

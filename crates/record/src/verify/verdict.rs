@@ -19,10 +19,13 @@ pub struct Verdict {
     pub masked_fields: u64,
     /// Numbers without a line, as lines report them.
     pub holes: Vec<Hole>,
-    /// The signature that covers the most of it.
+    /// The signature that covers its end.
     #[serde(default)]
     pub signed: Option<SignedHead>,
-    /// Whether that signature was made by a key that the caller named.
+    /// Signatures of other daemons, for earlier parts of a copy.
+    #[serde(default)]
+    pub also_signed: Vec<SignedHead>,
+    /// Whether all these signatures were made by keys that the caller named.
     #[serde(default)]
     pub key_is_known: bool,
     /// What signatures tell of: lines that were there before there were signatures, or that a loss of power took.

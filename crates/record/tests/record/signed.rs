@@ -5,8 +5,11 @@ use shellkeep_record::export::{Options, jsonl};
 use shellkeep_record::heads;
 use shellkeep_record::unsigned::sign_old;
 use shellkeep_record::{
-    Checks, Hash, Line, PublicKey, Recorder, RecorderOptions, Recording, SignatureChecks, Signer, Verdict, chain, check,
+    After, Checks, ExportLine, Hash, Head, Key, Line, Masker, PublicKey, Recorder, RecorderOptions, Recording,
+    SignatureChecks, Signer, Verdict, chain, check,
 };
+use shellkeep_redact::{Config, Redactor};
+use shellkeep_session::{Event, SessionState};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -163,4 +166,86 @@ fn a_forged_export_is_found() {
     fs::write(&file, &bytes).unwrap();
     assert!(reason(&export).contains("is signed by"));
     assert!(checked(&export, &[]).is_intact() && !checked(&export, &[]).key_is_known);
+}
+
+/// The lines of a recording as an export has them, signed.
+fn exported(house: &House, key: &Key, seed: u8, records: &[shellkeep_session::Record]) -> Vec<Line> {
+    let options = RecorderOptions { signer: Some(signer(seed)), ..RecorderOptions::default() };
+    let mut recorder = Recorder::open(house.directory.path().to_owned(), key.clone(), options).unwrap();
+    take(&mut recorder, records);
+    let signed = recorder.sign(None).0.pop().unwrap();
+    let key = key.of(&id("a"));
+    let mut lines: Vec<Line> =
+        house.lines().iter().map(|line| ExportLine::new(line, None, Some(&key)).into_line()).collect();
+    let head = Head { seq: signed.seq, hash: signed.hash };
+    (lines[0].proof.head, lines[0].proof.signed) = (Some(head), Some(signed));
+    lines
+}
+
+/// A session that moved: two nodes recorded it, each with its own keys, and the second began with a state in place of the
+/// first events. A copy has what the first signed, and from there on what the second signed.
+#[test]
+fn a_copy_of_what_two_nodes_recorded_is_proven_by_both() {
+    let (first, second) = (House::new(), House::new());
+    let mut lines = exported(&first, &key(), 1, &story(30));
+    let state = SessionState { seq: 20, ..SessionState::create(&created()).unwrap() };
+    let stands = Event::RecordsLost { from: 1, reason: "moved".to_owned(), state: Box::new(state) };
+    let records = [&[record(20, stands)], &story(40)[20..]].concat();
+    let mut rest = exported(&second, &Key([9; 32]), 2, &records);
+    let (head, signed) = (rest[0].proof.head.take(), rest[0].proof.signed.take());
+    let mut rest = rest.split_off(9);
+    let (before, joint) = (rest.remove(0), rest.remove(0));
+    let after = After { before: before.proof.hash, line: joint };
+    (rest[0].proof.head, rest[0].proof.signed, rest[0].proof.after) = (head, signed, Some(Box::new(after)));
+    lines.extend(rest);
+    assert_eq!(lines.iter().map(|line| line.seq).collect::<Vec<_>>(), (1..=40).collect::<Vec<_>>());
+
+    let file = first.directory.path().join("a.jsonl");
+    let keys = [signer(1).public_key(), signer(2).public_key()];
+    let found = |lines: &[Line], keys: &[PublicKey]| {
+        fs::write(&file, written(lines)).unwrap();
+        checked(&Recording::open_export(&file).unwrap(), keys)
+    };
+    let verdict = found(&lines, &keys);
+    assert!(verdict.is_intact() && verdict.key_is_known && verdict.lines == 40, "{verdict:?}");
+    assert_eq!((verdict.also_signed[0].seq, verdict.signed.unwrap().seq), (30, 40));
+    assert!(found(&lines, &[]).is_intact() && !found(&lines, &[]).key_is_known);
+    assert_eq!(found(&lines, &keys[1..]).bad.unwrap().line_number, 1);
+    assert_eq!(found(&lines, &keys[..1]).bad.unwrap().seq, Some(31));
+
+    // A masked copy of it proves the rest.
+    let masker = Masker::new(Redactor::new(&Config::default()).unwrap().with_secrets([SECRET]).unwrap());
+    let mut bytes = Vec::new();
+    found(&lines, &keys);
+    let options = Options { masker: Some(&masker), ..Options::new("a") };
+    jsonl(&Recording::open_export(&file).unwrap(), &options, &mut bytes).unwrap();
+    fs::write(&file, &bytes).unwrap();
+    assert!(!String::from_utf8(bytes).unwrap().contains(SECRET));
+    let verdict = checked(&Recording::open_export(&file).unwrap(), &keys);
+    assert!(verdict.is_intact() && verdict.masked_fields > 5, "{verdict:?}");
+
+    type Change = fn(&mut Vec<Line>);
+    let changes: [(Change, u64, &str); 9] = [
+        (|lines| lines[9].data["x"] = 1.into(), 10, "its hash does not match"),
+        (|lines| drop(lines.remove(29)), 30, "missing"),
+        (|lines| lines[30].proof.after = None, 31, "it has a head"),
+        (|lines| lines[30].proof.signed = None, 31, "no signature"),
+        (|lines| lines[30].proof.after.as_mut().unwrap().line.timestamp = at(29), 31, "does not follow"),
+        (|lines| lines[30].proof.after.as_mut().unwrap().line.seq = 29, 31, "does not follow"),
+        (|lines| lines[30].proof.after.as_mut().unwrap().before = Hash::NONE, 31, "does not match its hash"),
+        (|lines| lines[32].proof.after = lines[30].proof.after.clone(), 33, "it has a head"),
+        (|lines| drop(lines.pop()), 40, "should end with line 40"),
+    ];
+    for (change, seq, reason) in changes {
+        let mut forged = lines.clone();
+        change(&mut forged);
+        let bad = found(&forged, &keys).bad.unwrap();
+        assert!(bad.seq == Some(seq) && bad.reason.contains(reason), "{bad:?}, not {seq}: {reason}");
+    }
+    // The first events of another session of this name do not fit.
+    let mut other = story(30);
+    other[29].at = at(1000);
+    let other = exported(&House::new(), &key(), 1, &other);
+    let forged = [other, lines[30..].to_vec()].concat();
+    assert!(found(&forged, &keys).bad.unwrap().reason.contains("does not follow"));
 }

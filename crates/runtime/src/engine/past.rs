@@ -6,7 +6,7 @@ use super::records::{ExportStream, full, summaries};
 use super::run_summary::{has_failed, summary};
 use crate::cell;
 use crate::ops::*;
-use crate::past_sessions::{PastCopy, PastPart, PastSession, ReadBack};
+use crate::past_sessions::{PastCopy, PastEvents, PastPart, PastSession, ReadBack};
 use crate::recordings::unreadable;
 use crate::work::SEARCH_TIME;
 use shellkeep_record::mask::secret_values;
@@ -16,6 +16,16 @@ use std::sync::Arc;
 
 /// What a verdict says about a recording from history.
 const FROM_HISTORY: &str = "this node does not have the session; its recording was read from history";
+
+/// Why events between others have no proof.
+const ELSEWHERE: &str = "another node had the session meanwhile";
+
+/// Why the last events have no proof.
+const NOT_COPIED: &str =
+    "their node had not signed and copied them, they came through a broker, or the proof was removed";
+
+/// Where a session's signed events are in the database.
+const SIGNED_EVENTS: &str = "sk_lines";
 
 /// A session that only history has, and that the caller may read.
 pub(super) struct Past<'a> {
@@ -47,7 +57,7 @@ impl<'a> Past<'a> {
         &self,
         read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, OpError> {
-        let copy = self.back.copy(&self.session, PastPart::All).await?;
+        let copy = self.back.copy(&self.session).await?;
         let reading = move |budget: &Budget| read(&Recording::open_export(&copy.path)?.within(budget.clone()));
         let agent = self.session.agent.as_deref();
         let done = self.inner.work.short(agent, Some(SEARCH_TIME), reading).await?;
@@ -90,28 +100,19 @@ impl<'a> Past<'a> {
 
     pub(super) async fn export(&self, format: ExportFormat, redact: bool) -> Result<ExportStream, OpError> {
         let masker = if redact { Some(self.masker().await?) } else { None };
-        let copy = self.back.copy(&self.session, PastPart::All).await?;
+        let copy = self.back.copy(&self.session).await?;
         ExportStream::of_copy(self.inner, &self.session, copy, format, masker).await
     }
 
     /// Checks what is signed. Who signed it is known only if it was this node: the database could name any key.
     pub(super) async fn verify(&self) -> Result<Verdict, OpError> {
-        let copy = self.back.copy(&self.session, PastPart::Proven).await?;
-        let (own, id) = (self.inner.ctx.store.public_key(), self.id().clone());
-        let checked = Arc::clone(&copy);
-        let check = move |budget: &Budget| verdict(&checked, &id, own, budget);
+        let copy = self.back.new_copy(&self.session, PastPart::Proven).await?;
+        let (own, id, last) = (self.inner.ctx.store.public_key(), self.id().clone(), self.session.seq);
+        let check =
+            move |budget: &Budget| verdict(&copy, &id, own, budget).map(|verdict| with_gaps(verdict, &copy, last));
         let agent = self.session.agent.as_deref();
         let mut verdict = self.inner.work.long(agent, check).await?.map_err(|error| unreadable(self.id(), error))?;
         verdict.remarks.insert(0, FROM_HISTORY.to_owned());
-        let last = self.session.seq;
-        if verdict.bad.is_none() && copy.events.proven < last {
-            let from = copy.events.proven + 1;
-            let reason = format!(
-                "events {from} to {last} are in the database without a proof: their node was lost before it had signed \
-                 and copied them"
-            );
-            verdict.bad = Some(Bad { file: "history".to_owned(), line_number: 0, seq: Some(from), reason });
-        }
         Ok(verdict)
     }
 
@@ -163,8 +164,33 @@ fn verdict(
         return Ok(Verdict::default());
     }
     let recording = Recording::open_export(&copy.path)?.within(budget.clone());
-    let keys: Vec<_> = copy.events.key.filter(|key| *key == own).into_iter().collect();
+    let is_own = copy.events.keys.iter().all(|key| *key == own);
+    let keys = if is_own { vec![own] } else { Vec::new() };
     let signatures = SignatureChecks { session_id: Some(id), keys: &keys, through: None };
     let checks = Checks { signatures: Some(signatures), ..Checks::default() };
     shellkeep_record::check(&recording, &checks)
+}
+
+/// The same with what the copy lacks, if that is the first that is wrong. `last` is the session's last event.
+fn with_gaps(mut verdict: Verdict, copy: &PastCopy, last: u64) -> Verdict {
+    let PastEvents { proven, unproven, bad, .. } = &copy.events;
+    let gap = |from: u64, through: u64, why: &str| Bad {
+        file: SIGNED_EVENTS.to_owned(),
+        line_number: 0,
+        seq: Some(from),
+        reason: format!("events {from} to {through} are in the database without a proof: {why}"),
+    };
+    let gaps = [
+        bad.clone(),
+        unproven.map(|(from, through)| gap(from, through, ELSEWHERE)),
+        (*proven < last).then(|| gap(proven + 1, last, NOT_COPIED)),
+    ];
+    let first = gaps.into_iter().flatten().min_by_key(|gap| gap.seq);
+    match (first, &mut verdict.bad) {
+        (Some(gap), found) if found.as_ref().is_none_or(|found| found.seq >= gap.seq) => *found = Some(gap),
+        // The copy is a file, but what was read are rows.
+        (_, Some(found)) => (found.file, found.line_number) = (SIGNED_EVENTS.to_owned(), 0),
+        (_, None) => {}
+    }
+    verdict
 }

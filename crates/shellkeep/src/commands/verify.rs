@@ -126,9 +126,10 @@ fn signed_by(mut verdict: wire::Verdict, keys: &[PublicKey]) -> wire::Verdict {
     if keys.is_empty() {
         return verdict;
     }
-    let is_named = |key: &str| keys.iter().any(|named| named.to_string() == key);
-    verdict.key_is_known = verdict.signed.as_ref().is_some_and(|signed| is_named(&signed.key));
-    if let Some(signed) = verdict.signed.as_ref().filter(|signed| !is_named(&signed.key)) {
+    let is_named = |signed: &&wire::Signed| keys.iter().any(|named| named.to_string() == signed.key);
+    let mut signatures = verdict.also_signed.iter().chain(&verdict.signed);
+    verdict.key_is_known = verdict.signed.is_some() && signatures.clone().all(|signed| is_named(&signed));
+    if let Some(signed) = signatures.find(|signed| !is_named(signed)) {
         let reason = format!("it is signed by {}, which is not the expected key", signed.key);
         verdict.intact = false;
         verdict.bad = Some(wire::Bad { file: "heads.jsonl".to_owned(), line: 0, seq: None, reason });
@@ -193,14 +194,20 @@ fn tell(verdict: &wire::Verdict) {
     if let Some(head) = &verdict.head {
         terminal::line(format!("last: event {}, hash {}", head.seq, head.hash));
     }
-    if let Some(signed) = &verdict.signed {
-        let known = if verdict.key_is_known {
-            ""
-        } else {
-            "\nThat key is not known here: this only shows that the recording fits the key it carries. If it is the right \
-             one, pass it with --key."
-        };
-        terminal::line(format!("signed by {}, up to event {}, on {}{known}", signed.key, signed.seq, signed.at));
+    for signed in verdict.also_signed.iter().chain(&verdict.signed) {
+        terminal::line(format!("signed by {}, up to event {}, on {}", signed.key, signed.seq, signed.at));
+    }
+    if verdict.signed.is_some() && !verdict.key_is_known {
+        terminal::line(match verdict.also_signed.is_empty() {
+            true => {
+                "That key is not known here: this only shows that the recording fits the key it carries. If it is the right \
+                 one, pass it with --key."
+            }
+            false => {
+                "Not all of these keys are known here: this only shows that the recording fits the keys it carries. If they \
+                 are the right ones, pass each with --key."
+            }
+        });
     }
 }
 

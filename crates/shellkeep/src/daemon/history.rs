@@ -97,7 +97,8 @@ impl PastSessions for ReadBack {
         let path = to.to_owned();
         let make = move || Ok(Box::new(BufWriter::new(File::create(&path)?)) as Box<dyn std::io::Write>);
         let copy = self.0.copy(id, part == PastPart::All, make).map_err(sentence)?;
-        Ok(PastEvents { proven: copy.proven, last: copy.last, key: copy.signed.map(|signed| signed.key) })
+        let keys = copy.signed.iter().map(|signed| signed.key).collect();
+        Ok(PastEvents { proven: copy.proven, last: copy.last, keys, unproven: copy.unproven, bad: copy.bad })
     }
 }
 

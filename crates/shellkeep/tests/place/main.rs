@@ -23,6 +23,7 @@ mod rabbit;
 mod read_back;
 mod redis;
 mod retention;
+mod several_nodes;
 mod shared_stores;
 #[path = "../support/mod.rs"]
 mod support;

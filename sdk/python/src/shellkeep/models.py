@@ -3145,6 +3145,8 @@ class Verdict:
     intact: bool
     #: Fields that were masked after they were recorded.
     masked_fields: int
+    #: Signatures of other nodes for earlier events, if the session was on several.
+    also_signed: list[Signed] = field(default_factory=list)
     bad: Bad | None = None
     #: Attached files that match their recorded hashes.
     files: int | None = None
@@ -3153,7 +3155,7 @@ class Verdict:
     head: Head | None = None
     #: Numbers without an event, because it could not be written.
     holes: list[Hole] = field(default_factory=list)
-    #: Whether that signature was made by a known key.
+    #: Whether all these signatures were made by known keys.
     key_is_known: bool | None = None
     #: Remarks, as sentences.
     remarks: list[str] = field(default_factory=list)
@@ -3166,6 +3168,7 @@ class Verdict:
             events=data["events"],
             intact=data["intact"],
             masked_fields=data["masked_fields"],
+            also_signed=[Signed.from_json(x) for x in (data.get("also_signed") or [])],
             bad=None if (y := data.get("bad")) is None else Bad.from_json(y),
             files=data.get("files"),
             files_reclaimed=data.get("files_reclaimed"),

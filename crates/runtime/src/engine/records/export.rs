@@ -81,7 +81,7 @@ impl ExportStream {
             recording: opened.within(budget.clone()),
             masker,
             key: None,
-            public_keys: copy.events.key.filter(|key| *key == own).into_iter().collect(),
+            public_keys: if copy.events.keys.iter().all(|key| *key == own) { vec![own] } else { Vec::new() },
             repository: None,
             faults: Arc::clone(inner.files.checkpoints.faults()),
             copy: Some(copy),
