@@ -263,3 +263,52 @@ fn tables_of_the_first_version_are_migrated_and_read() {
         }
     }
 }
+
+/// Takes the tables back to what an earlier version made of them.
+fn take_back(server: &Server, version: i64) {
+    let mut database = server.connect();
+    let tables = ["TABLE sk_lines", "TABLE sk_heads"];
+    let views = ["failed_commands", "commands", "messages", "tool_calls", "llm_calls", "idle_sessions"];
+    let views = views.iter().filter(|_| version < 2).map(|name| format!("VIEW sk_v_{name}"));
+    for newer in tables.map(str::to_owned).into_iter().chain(views) {
+        database.run(&format!("DROP {newer}")).unwrap_or_else(|error| panic!("{newer}: {error}"));
+    }
+    let versions = "DELETE FROM sk_schema WHERE version > ?";
+    database.execute(versions, &[shellkeep_history::Value::Int(version)]).expect("a version");
+}
+
+/// Sessions that a daemon wrote to tables of an earlier version are proven once their node has migrated them.
+#[test]
+fn rows_of_each_earlier_version_are_proven_after_the_migration() {
+    for kind in KINDS {
+        let Some(server) = Server::start(kind) else { return };
+        let mut first = node(&server, "n1");
+        first.create_with(json!({"session_id": "s", "agent": "ann"}));
+        let message = json!({"role": "user", "content": "hello\u{0}🦀"});
+        for version in [2, 1] {
+            first.sh("s", "printf 'a\\377\\0b'; false");
+            assert_eq!(first.post("/v1/sessions/s/messages", &message).status, 201);
+            caught_up(&server, &first, "s");
+            first.stop();
+            take_back(&server, version);
+            first.restart();
+            proven(&server, &first, "s");
+            assert_eq!(server.text("SELECT MAX(version) FROM sk_schema"), schema::VERSION.to_string());
+            assert_eq!(
+                texts(&server, "SELECT COUNT(*) FROM sk_v_commands WHERE agent = 'ann'"),
+                [if version == 2 { "1" } else { "2" }]
+            );
+        }
+        let before = readable(&first, "s");
+        let verdict = first.post("/v1/sessions/s/verify", &json!({})).json();
+        first.kill();
+        drop(first);
+
+        let second = node(&server, "n2");
+        for ((target, was), (_, is)) in before.iter().zip(readable(&second, "s")) {
+            assert!(is_from_history(&is) && was.text() == is.text(), "{target}: {}, was {}", is.text(), was.text());
+        }
+        let found = second.post("/v1/sessions/s/verify", &json!({})).json();
+        assert_eq!((&found["intact"], &found["signed"]), (&json!(true), &verdict["signed"]), "{found}");
+    }
+}
