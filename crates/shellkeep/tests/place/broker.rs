@@ -254,6 +254,13 @@ fn a_message_that_cannot_be_read_is_set_aside_and_a_newer_one_is_left() {
     assert_eq!(rabbit.messages("q.rejected"), [b"hello"]);
     daemon.sh("s", "echo behind it");
     caught_up(&server, &daemon, "s");
+    // Only records go through a broker. Whoever reads them back learns that nothing proves them.
+    let reader = crate::read_back::node(&server, "n2");
+    let runs = reader.get("/v1/sessions/s/runs").json();
+    assert_eq!(runs["runs"][0]["command"], "echo behind it", "{runs}");
+    let verdict = reader.post("/v1/sessions/s/verify", &json!({})).json();
+    assert_eq!((&verdict["intact"], &verdict["bad"]["seq"]), (&json!(false), &json!(1)), "{verdict}");
+    assert!(verdict["bad"]["reason"].as_str().is_some_and(|reason| reason.contains("through a broker")), "{verdict}");
     let scrubbed = daemon.post("/v1/sessions/s/scrub", &json!({"secret": "behind it"})).json();
     assert_eq!(scrubbed["not_reached"], json!(["broker_messages", "consumer_database"]), "{scrubbed}");
     caught_up(&server, &daemon, "s");
