@@ -159,7 +159,7 @@ impl Proven<'_> {
     ) -> Result<(), DatabaseError> {
         let Some(Hole { from, through, .. }) = hole.filter(|hole| hole.declared) else { return Ok(()) };
         if self.with_unproven {
-            write_unproven(database, self.id, from - 1, Some(through), out)?;
+            write_unproven(database, self.id, from.saturating_sub(1), Some(through), out)?;
         } else if self.copy.unproven.is_none() {
             let sql = "SELECT COUNT(*) FROM sk_records WHERE session_id = ? AND seq >= ? AND seq <= ?";
             let key = [Value::text(self.id.as_str()), Value::count(from), Value::count(through)];

@@ -209,7 +209,7 @@ impl<'a> Check<'a> {
         let is_same = |(of_type, at): &(String, Timestamp)| {
             at == timestamp && (of_type == event_type || event_type == RECORDS_LOST)
         };
-        if after.line.seq + 1 != self.next || !self.last.as_ref().is_some_and(is_same) {
+        if after.line.seq.checked_add(1) != Some(self.next) || !self.last.as_ref().is_some_and(is_same) {
             return Err(wrong(line.seq, "it does not follow the event before it"));
         }
         self.salts(&after.line)?;

@@ -120,7 +120,7 @@ impl Seals {
         if !self.on {
             return Ok(());
         }
-        if self.last.as_ref().is_none_or(|last| last.seq + 1 != line.seq) {
+        if self.last.as_ref().is_none_or(|last| last.seq.checked_add(1) != Some(line.seq)) {
             return Err("the events before it are not all signed".to_owned());
         }
         let signed = line.proof.signed.clone().ok_or(NO_SIGNATURE)?;
