@@ -222,7 +222,8 @@ mod tests {
             "notices": [{"code": "not_kept", "message": "set -e was not kept"}]});
         let lines = shown("tool_call", data);
         let expected = [
-            "tool_call  2026-01-02 03:04:05  +0.0 s",
+            "tool_call",
+            "2026-01-02 03:04:05  +0.0 s",
             "",
             "$ make",
             "> test",
@@ -243,7 +244,7 @@ mod tests {
         let lines =
             shown("llm_call", json!({"prompt": "two\nlines", "response": "ok", "token_usage": {"in": 1}, "x": null}));
         let expected = ["prompt  ", "  two", "  lines", "response  ok", "token_usage  ", "  in  1"];
-        assert_eq!(lines[2..], expected);
+        assert_eq!(lines[3..], expected);
         assert!(shown("x_evil", json!({"a\u{1b}[2J": "\u{1b}]0;t\u{7}b"})).iter().all(|line| !line.contains('\u{1b}')));
     }
 }
