@@ -8,7 +8,6 @@ use crate::identities::Scope;
 use crate::ops::{BoxFuture, OpError};
 use crate::shares::{Lent, Share};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Runs sessions. Cheap to clone; all clones are the same engine, each with the rights of its scope.
 #[derive(Clone)]
@@ -81,15 +80,6 @@ impl Engine {
             }
             close_pool(inner).await;
             let _ = inner.ctx.store.flush_backend().await;
-        })
-    }
-
-    /// Waits until the recordings have everything and are signed, for `most` at most. After [`Engine::shutdown`].
-    pub fn seal_recordings(&self, most: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let Ok(inner) = self.access.as_host() else { return };
-            // What cannot be written now is written by the next daemon.
-            let _ = tokio::time::timeout(most, inner.ctx.store.flush()).await;
         })
     }
 

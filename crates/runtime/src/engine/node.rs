@@ -189,6 +189,15 @@ impl NodeOps<'_> {
         })
     }
 
+    /// Waits until the recordings have everything and are signed, for `most` at most. After [`Engine::shutdown`].
+    pub fn sign_recordings(&self, most: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let Ok(inner) = self.access.as_host() else { return };
+            // What cannot be written now is written by the next daemon.
+            let _ = tokio::time::timeout(most, inner.ctx.store.flush()).await;
+        })
+    }
+
     /// Logs an operation on the daemon itself in the audit trail. Host only.
     pub fn command(&self, operation: &'static str) -> Result<(), OpError> {
         self.access.as_host()?;

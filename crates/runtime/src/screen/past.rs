@@ -77,15 +77,15 @@ mod tests {
     use crate::ops::row_text;
     use shellkeep_session::TerminalLog;
 
-    const OUTPUT: &[u8] = b"shell\r\n\x1b[?1049h\x1b[Hone\x1b[2;1Htwo\x1b[?1049l";
+    const OUTPUT: &[u8] = b"qv7-kpx\r\n\x1b[?1049h\x1b[Hone\x1b[2;1Htwo\x1b[?1049l";
 
     /// A shell, a program that draws twice and is resized, and the shell again.
     fn terminal() -> TerminalEvents {
         let at = Duration::from_millis;
         let mut log = TerminalLog::new(3, 10);
-        log.output(at(100), 7);
-        log.output(at(1000), 21);
-        log.output(at(2000), 30);
+        log.output(at(100), 9);
+        log.output(at(1000), 23);
+        log.output(at(2000), 32);
         log.resize(at(3000), 4, 20);
         log.output(at(4000), OUTPUT.len() as u64);
         log.events()
@@ -115,11 +115,11 @@ mod tests {
         let all = drawn(0, 100, None);
         let expected = [
             (0, false, 3, vec![row(0, ""), row(1, ""), row(2, "")]),
-            (100, false, 3, vec![row(0, "shell")]),
+            (100, false, 3, vec![row(0, "qv7-kpx")]),
             (1000, true, 3, vec![row(0, "one")]),
             (2000, true, 3, vec![row(1, "two")]),
             (3000, true, 4, vec![row(3, "")]),
-            (4000, false, 4, vec![row(0, "shell"), row(1, "")]),
+            (4000, false, 4, vec![row(0, "qv7-kpx"), row(1, "")]),
         ];
         assert_eq!(all.screens.iter().map(told).collect::<Vec<_>>(), expected);
         assert_eq!(all.next, None);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn secrets_are_masked() {
-        let redactor = Redactor::new(&Default::default()).unwrap().with_secrets(["shell"]).unwrap();
+        let redactor = Redactor::new(&Default::default()).unwrap().with_secrets(["qv7-kpx"]).unwrap();
         let shown = drawn(0, 2, Some(&redactor));
         assert_eq!(told(&shown.screens[1]).3, [row(0, "***")]);
     }

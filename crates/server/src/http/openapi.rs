@@ -151,7 +151,7 @@ mod tests {
     fn the_document_names_every_route_and_every_schema_it_uses() {
         let document = document();
         let text = document.to_string();
-        assert_eq!(document["paths"].as_object().unwrap().len(), 70);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 71);
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");

@@ -109,7 +109,7 @@ fn sentence(error: DatabaseError) -> String {
 /// Writes what is left. With its proof: a node that was stopped in order must not look like one that was lost.
 pub(super) async fn close(outbox: Option<Outbox>, engine: &Engine) {
     if let Some(outbox) = outbox {
-        engine.seal_recordings(LAST_SIGNATURES).await;
+        engine.node().sign_recordings(LAST_SIGNATURES).await;
         // A panic of the thread is in the log.
         let _ = tokio::task::spawn_blocking(move || outbox.close()).await;
     }
