@@ -163,6 +163,8 @@ export function open(main, state) {
   function choose(index) {
     rows.select(index);
     rows.centre(index);
+    // Asked for now, and not when the rows are drawn at the next frame.
+    source.want(Math.floor(rows.first), Math.ceil(rows.fit()));
   }
 
   function chosen(index) {
