@@ -150,6 +150,11 @@ fn a_mistyped_name_is_asked_about_on_a_terminal_only() {
     screen.send("n\n");
     assert_eq!(screen.end(), Some(255));
     assert!(screen.text().contains("use `-s demo`") && !exists("dmeo"), "{}", screen.text());
+    // A hint is broken between words, and not inside of its command.
+    let mut narrow = Terminal::with(&daemon, &["sessions", "show", "dmeo"], (24, 60), &[]);
+    assert_eq!(narrow.end(), Some(1));
+    let hint = "shellkeep: there is no session 'dmeo'; did you mean 'demo'?\n`shellkeep sessions ls";
+    assert!(narrow.text().contains(hint), "{}", narrow.text());
     let mut screen = Terminal::with(&daemon, &["run", "-s", "dmeo", "--create", "true"], (24, 100), &[]);
     assert_eq!(screen.end(), Some(0));
     assert!(exists("dmeo"));
