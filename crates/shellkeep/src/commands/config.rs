@@ -8,6 +8,7 @@ use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use crate::token;
 use clap::{Args, ValueHint};
 use shellkeep_protocol::{SettingInForce, SettingsInForce};
+use shellkeep_terminal::words;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -60,12 +61,13 @@ pub fn execute(args: ConfigArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A value; for a person, sizes in units and paths with `~`.
+/// A value; for a person, sizes in units, if they are exact, and paths with `~`.
 fn value(name: &str, value: &str) -> Cell {
     let is_size = name.split(['.', '_']).any(|word| word == "bytes");
-    match value.parse() {
+    match value.parse::<u64>() {
         _ if value.is_empty() => Cell::short("", "-"),
-        Ok(bytes) if is_size => Cell::size(bytes),
+        Ok(bytes) if is_size && bytes % 1024 == 0 => Cell::size(bytes),
+        Ok(bytes) if is_size => Cell::short(value, format!("{} B", words::count(bytes))),
         _ => terminal::path(value),
     }
 }
