@@ -13,8 +13,8 @@ pub struct Refused {
     meant: Option<String>,
 }
 
-/// Ends of paths that a new session could answer too. To verify, export or remove one, it must be there.
-const FOR_NEW: [&str; 5] = ["run", "runs", "services", "messages", "resume"];
+/// Ends of paths that a new session could answer too. To list its runs, verify, export or remove one, it must be there.
+const FOR_NEW: [&str; 3] = ["run", "messages", "resume"];
 
 /// What was asked for: the flags that lead to the daemon, with a space in front, and the session in the path.
 #[derive(Debug, Clone, Default)]
@@ -175,6 +175,8 @@ mod tests {
     #[test]
     fn a_name_that_may_have_been_meant_comes_first() {
         let mut refused = refused(Some("list_sessions"));
+        assert!(!refused.to_string().contains("sessions new"), "{refused}");
+        refused.asked = Asked::new(" --data /d", "/v1/sessions/demo/runs?limit=20");
         assert!(!refused.to_string().contains("sessions new"), "{refused}");
         refused.asked = Asked::new(" --data /d", "/v1/sessions/demo/run");
         assert!(refused.to_string().contains("`shellkeep sessions new demo --data /d`"), "{refused}");
