@@ -82,7 +82,8 @@ async fn ask(args: &ConfigArgs) -> Result<Option<SettingsInForce>, Failure> {
     };
     let status: shellkeep_protocol::DaemonStatus = client.get("/v1/daemon").await?;
     let mut settings: SettingsInForce = client.get("/v1/daemon/settings").await.map_err(|error: ClientError| {
-        Failure::client(format!("{error}; `shellkeep config --check` reads the configuration itself"))
+        let flags = daemon.as_flags();
+        Failure::client(format!("{error}; `shellkeep config --check{flags}` reads the configuration itself"))
     })?;
     let row = token_row(status.data.as_ref());
     settings.settings.insert("token".to_owned(), row);
