@@ -66,7 +66,7 @@ fn value(name: &str, value: &str) -> Cell {
     let is_size = name.split(['.', '_']).any(|word| word == "bytes");
     match value.parse::<u64>() {
         _ if value.is_empty() => Cell::short("", "-"),
-        Ok(bytes) if is_size && bytes % 1024 == 0 => Cell::size(bytes),
+        Ok(bytes) if is_size && bytes.is_multiple_of(1024) => Cell::size(bytes),
         Ok(bytes) if is_size => Cell::short(value, format!("{} B", words::count(bytes))),
         _ => terminal::path(value),
     }
