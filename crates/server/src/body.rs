@@ -220,8 +220,8 @@ fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Stri
 pub fn in_words(message: &str) -> String {
     message
         .replace("expected f64", "expected a number")
-        .replace("expected usize", "expected a whole number")
-        .replace("expected u64", "expected a whole number")
+        .replace("expected usize", "expected a whole number that is not negative")
+        .replace("expected u64", "expected a whole number that is not negative")
         .replace("unknown variant", "unknown value")
 }
 
@@ -235,6 +235,12 @@ mod tests {
             Ok(_) => panic!("{body} was taken"),
             Err(refusal) => refusal.problem().detail.clone(),
         }
+    }
+
+    #[test]
+    fn what_was_expected_is_told_in_words() {
+        let told = in_words("invalid value: integer `-1`, expected usize");
+        assert_eq!(told, "invalid value: integer `-1`, expected a whole number that is not negative");
     }
 
     #[test]

@@ -191,6 +191,9 @@ mod tests {
                 let name = argument.get_id().as_str();
                 assert!(["socket", "url", "data", "no_start"].contains(&name), "{}: {name}", command.get_name());
             }
+            for argument in command.get_positionals() {
+                assert_eq!(argument.get_help_heading(), None, "{}: {}", command.get_name(), argument.get_id());
+            }
             command.get_subcommands().for_each(check);
         }
         check(&Cli::command());

@@ -370,7 +370,8 @@ fn open_store(settings: &Settings, record: &RecordConfig, accept_loss: bool) -> 
         ..RecordOptions::default()
     };
     let url = local_store(&settings.store.value, &settings.data.value);
-    Store::open_with(&url, &settings.data.value, durability, options).map_err(Failure::start)
+    let data = &settings.data.value;
+    Store::open_with(&url, data, durability, options).map_err(|error| private::cannot_open(&error, data))
 }
 
 /// Reports if the data directory was moved or copied, and takes over the directories outside of a copy if the host says

@@ -8,6 +8,7 @@ use serde::Serialize;
 use shellkeep_process::machine::probe;
 use shellkeep_process::{Fence, FenceSpec, Gap, NoFence, NoRoom, RoomNetwork};
 use shellkeep_session::{Network, QuotaName};
+use shellkeep_terminal::words;
 use std::fs::read_to_string;
 use std::path::Path;
 
@@ -103,7 +104,7 @@ pub async fn checks(settings: &Settings) -> Vec<Check> {
 fn memory_limit(is_there: bool, settings: &Settings) -> Check {
     if is_there {
         let quota = settings.quota(QuotaName::MemoryBytesPerAgent);
-        return Check::ok("memory limit", format!("{} MiB per agent, at most 3/4 of the machine", quota >> 20));
+        return Check::ok("memory limit", format!("{} per agent, at most 3/4 of the machine", words::bytes(quota)));
     }
     Check::bad(
         "memory limit",
@@ -223,7 +224,7 @@ fn disk(data: &Path) -> Check {
         );
     }
     let free = statvfs(place).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
-    let found = format!("{}, {} MiB free", data.display(), free >> 20);
+    let found = format!("{}, {} free", data.display(), words::bytes(free));
     if free >= ENOUGH_DISK {
         return Check::ok("data directory", found);
     }

@@ -15,6 +15,7 @@ pub use shellkeep_terminal::words::{deceives, harmless};
 pub use shellkeep_terminal::{Cell, Colour, Column, Fields, Table};
 use std::future::Future;
 use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Below this width the terminal wraps a table better than we do.
@@ -40,10 +41,12 @@ pub fn line(text: impl AsRef<str>) {
 /// Prints a message of shellkeep itself on stderr, marked so that it differs from what commands print there.
 pub fn notice(message: &str) {
     let mut stderr = std::io::stderr().lock();
+    let text = format!("shellkeep: {message}");
+    let text = columns(&stderr).map_or_else(|| text.clone(), |width| words::wrapped(&text, width));
     let _ = if stderr.is_terminal() && wants_colours() {
-        writeln!(stderr, "\x1b[2;33mshellkeep: {message}\x1b[0m")
+        writeln!(stderr, "\x1b[2;33m{text}\x1b[0m")
     } else {
-        writeln!(stderr, "shellkeep: {message}")
+        writeln!(stderr, "{text}")
     };
 }
 
@@ -144,7 +147,11 @@ pub fn moment(at: &str) -> String {
 
 /// The width of the terminal, if it is known and not too narrow for a table.
 pub fn width() -> Option<usize> {
-    let columns = tcgetwinsize(std::io::stdout()).ok()?.ws_col;
+    columns(std::io::stdout())
+}
+
+fn columns(terminal: impl AsFd) -> Option<usize> {
+    let columns = tcgetwinsize(terminal).ok()?.ws_col;
     (columns >= NARROWEST).then_some(columns.into())
 }
 

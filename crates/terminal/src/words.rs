@@ -120,6 +120,35 @@ pub fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
+/// Text with line breaks between words, for a terminal of this width. What may be copied is left whole: a command between
+/// backticks, and an indented line.
+pub fn wrapped(text: &str, width: usize) -> String {
+    let line = |line: &str| if line.starts_with(' ') { line.to_owned() } else { wrapped_line(line, width) };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn wrapped_line(line: &str, limit: usize) -> String {
+    let mut in_command = false;
+    let parts = line.split(|c: char| {
+        in_command ^= c == '`';
+        c == ' ' && !in_command
+    });
+    let (mut out, mut used) = (String::new(), 0);
+    for (place, part) in parts.enumerate() {
+        let length = width(part);
+        if place > 0 && used + 1 + length > limit {
+            out.push('\n');
+            used = 0;
+        } else if place > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(part);
+        used += length;
+    }
+    out
+}
+
 /// Text of others on one line, without what could drive the terminal.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c == '\n' || c == '\t' { ' ' } else { c }).map(visible).collect()
@@ -258,6 +287,19 @@ mod tests {
         assert_eq!(log_line("\x1b(B\x1b=x\x1b"), "x");
         assert_eq!(log_line("\x1b[unfinished 12"), "nfinished 12");
         assert_eq!(log_line("\x1b]never ended"), "");
+    }
+
+    #[test]
+    fn lines_are_broken_between_words_and_not_in_commands() {
+        assert_eq!(wrapped("one two three", 80), "one two three");
+        assert_eq!(wrapped("one two three", 7), "one two\nthree");
+        assert_eq!(wrapped("one twothree four", 5), "one\ntwothree\nfour");
+        assert_eq!(wrapped("undo it with `shellkeep undo demo`, now", 24), "undo it with\n`shellkeep undo demo`,\nnow");
+        assert_eq!(
+            wrapped("add it:\n  a long command line\nand more text", 9),
+            "add it:\n  a long command line\nand more\ntext"
+        );
+        assert_eq!(wrapped("日本 語日", 5), "日本\n語日");
     }
 
     #[test]

@@ -89,11 +89,11 @@ async fn newest(seat: &Seat, limit: usize) -> Result<CheckpointList, OpError> {
 fn in_words(list: &CheckpointList) -> String {
     let current = list.current.as_deref();
     let lines = list.checkpoints.iter().map(|checkpoint| line(checkpoint, current));
-    let hint = list.checkpoints.iter().find(|checkpoint| checkpoint.kept).map(|checkpoint| {
+    // The newest one that the files do not match already.
+    let is_other = |checkpoint: &&Checkpoint| checkpoint.kept && current != Some(checkpoint.checkpoint_id.as_str());
+    let hint = list.checkpoints.iter().find(is_other).map(|checkpoint| {
         let id = checkpoint.run_id.as_ref().unwrap_or(&checkpoint.checkpoint_id);
-        format!(
-            "[diff(from=\"{id}\") shows what changed since {id}; rewind(to=\"{id}\") returns to the state after {id}]"
-        )
+        format!("[diff(from=\"{id}\") shows what changed since then, rewind(to=\"{id}\") returns to it]")
     });
     lines.chain(hint).collect::<Vec<_>>().join("\n")
 }

@@ -54,8 +54,7 @@ impl ServerHandler for Handler {
         {
             let session = &seat.session;
             instructions += &format!(
-                " Your session is '{session}'; a person can inspect it with `shellkeep run -s {session} \
-                 -- 'pwd'`."
+                " Your session is '{session}'; a person sees what you did in it with `shellkeep log {session}`."
             );
             // Of a session that does not exist yet, the first command's result says it.
             if let Some(words) = seat.saved_files().await {

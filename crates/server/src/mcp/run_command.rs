@@ -35,8 +35,8 @@ pub const WITH_TERMINAL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { call(handler, arguments(given)?, context).await }),
 };
 
-const NO_TERMINAL_TOOLS: &str = "tty: only with the terminal tools; ask the host to start the client with `shellkeep mcp \
-    --toolset terminal`, or to use /mcp?toolset=terminal";
+const NO_TERMINAL_TOOLS: &str = "tty: you have no tools for a terminal. Use flags that avoid prompts and editors, or \
+    blocking=false with send_input; if it needs a terminal, ask the host for the toolset `terminal`";
 
 /// Its name.
 const NAME: &str = "run_command";

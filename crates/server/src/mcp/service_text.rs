@@ -14,10 +14,11 @@ pub const LAST_WORDS: u64 = 2048;
 /// A service that was just started, stopped or requested.
 pub fn service(view: &ServiceView, log: Option<LogPage>) -> String {
     let mut text = line(view);
+    let is_cut = log.as_ref().is_none_or(|log| log.offset > log.first);
     if let Some(log) = log {
-        end_of_log(&mut text, log);
+        end_of_log(&mut text, log, is_cut);
     }
-    paragraph(&mut text, &next_steps(view));
+    paragraph(&mut text, &next_steps(view, is_cut));
     text
 }
 
@@ -25,11 +26,10 @@ pub fn service(view: &ServiceView, log: Option<LogPage>) -> String {
 pub fn list(own: &[ServiceView], elsewhere: &[ServiceView]) -> String {
     let mut text = String::new();
     for view in own {
-        paragraph(&mut text, &format!("{}: `{}`", line(view), plan::shorten(&view.command.to_text())));
+        paragraph(&mut text, &format!("{}{}", line(view), command(view)));
     }
     for view in elsewhere {
-        let command = plan::shorten(&view.command.to_text());
-        paragraph(&mut text, &format!("{} in session {}: `{command}`", line(view), view.session_id));
+        paragraph(&mut text, &format!("{} in session {}{}", line(view), view.session_id, command(view)));
     }
     if text.is_empty() {
         return "There are no services. Start one with start_service(command=\"…\").".to_owned();
@@ -40,17 +40,22 @@ pub fn list(own: &[ServiceView], elsewhere: &[ServiceView]) -> String {
     text
 }
 
+/// A service's command, unless it is its name.
+fn command(view: &ServiceView) -> String {
+    let command = plan::shorten(&view.command.to_text());
+    if command == view.name { String::new() } else { format!(": `{command}`") }
+}
+
 /// A service in a line.
 pub fn line(view: &ServiceView) -> String {
     translate::service(view.clone()).sentence()
 }
 
-fn end_of_log(text: &mut String, log: LogPage) {
+fn end_of_log(text: &mut String, log: LogPage, cut: bool) {
     if log.total == 0 {
         paragraph(text, "[it printed nothing]");
         return;
     }
-    let cut = log.offset > log.first;
     let words = plain(&encode(log.bytes).0);
     // The first line of a tail is rarely complete.
     let words = match words.split_once('\n') {
@@ -61,7 +66,8 @@ fn end_of_log(text: &mut String, log: LogPage) {
     paragraph(text, words);
 }
 
-fn next_steps(view: &ServiceView) -> String {
+/// What to do next. There is more to read of a service that ended only if its log was cut.
+fn next_steps(view: &ServiceView, is_cut: bool) -> String {
     let id = &view.service_id;
     match view.status {
         ServiceStatus::Starting => {
@@ -70,10 +76,10 @@ fn next_steps(view: &ServiceView) -> String {
         ServiceStatus::Running => {
             format!("[read its log with read_output(id=\"{id}\"), stop it with stop_service(service_id=\"{id}\")]")
         }
-        ServiceStatus::Exited | ServiceStatus::Failed => {
-            format!("[it has ended; read its whole log with read_output(id=\"{id}\", offset=0)]")
+        ServiceStatus::Exited | ServiceStatus::Failed if is_cut => {
+            format!("[read its whole log with read_output(id=\"{id}\", offset=0)]")
         }
-        ServiceStatus::Stopped => String::new(),
+        ServiceStatus::Exited | ServiceStatus::Failed | ServiceStatus::Stopped => String::new(),
     }
 }
 
@@ -140,10 +146,11 @@ pub mod tests {
         assert_eq!(
             service(&failed, Some(log("rest of a line\nEADDRINUSE\n", 100))),
             "s12 (web) failed: it ended before it was ready\n[the end of its log]\nEADDRINUSE\n\
-             [it has ended; read its whole log with read_output(id=\"s12\", offset=0)]"
+             [read its whole log with read_output(id=\"s12\", offset=0)]"
         );
-        assert!(service(&failed, Some(log("whole\nlog", 0))).contains("[its log]\nwhole\nlog\n["));
-        assert!(service(&failed, Some(log("", 0))).contains("[it printed nothing]"));
+        assert!(service(&failed, Some(log("whole\nlog", 0))).ends_with("[its log]\nwhole\nlog"));
+        assert!(service(&failed, Some(log("", 0))).ends_with("[it printed nothing]"));
+        assert!(service(&failed, None).contains("read_output"));
         // One long line is shown rather than nothing.
         assert!(service(&failed, Some(log("a long line\n", 100))).contains("a long line"));
     }
@@ -156,5 +163,8 @@ pub mod tests {
         assert_eq!(lines[0], "s12 (web) is running, pid 4242: `npm run dev`");
         assert!(lines[1].ends_with("http://127.0.0.1:5173 in session other: `npm run dev`"), "{text}");
         assert!(lines[2].contains("add session"), "{text}");
+        let unnamed = ServiceView { name: "npm run dev".to_owned(), ports: Vec::new(), ..view() };
+        let text = list(&[unnamed], &[]);
+        assert!(text.starts_with("s12 (npm run dev) is running, pid 4242\n["), "its command is not said twice: {text}");
     }
 }

@@ -13,8 +13,13 @@ pub struct Refused {
     meant: Option<String>,
 }
 
-/// Ends of paths that a new session could answer too. To verify, export or remove one, it must be there.
-const FOR_NEW: [&str; 5] = ["run", "runs", "services", "messages", "resume"];
+/// Ends of paths that a new session could answer too. To list its runs, verify, export or remove one, it must be there.
+const FOR_NEW: [&str; 3] = ["run", "messages", "resume"];
+
+/// Without a valid token. The daemon's words are for those who send headers.
+const NO_TOKEN: &str = "the token in SHELLKEEP_TOKEN is wrong or was revoked, or there is none. Set it to one from `shellkeep \
+    tokens new`, or to the host's, which is in the file `token` of the daemon's data directory; on the daemon's machine \
+    none is needed";
 
 /// What was asked for: the flags that lead to the daemon, with a space in front, and the session in the path.
 #[derive(Debug, Clone, Default)]
@@ -135,6 +140,9 @@ impl fmt::Display for Refused {
     /// What went wrong and what to do next. A hint that has no command keeps the daemon's own words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let problem = &self.problem;
+        if problem.code == "unauthorized" {
+            return write!(f, "{NO_TOKEN} ({})", problem.code);
+        }
         let hint = problem.hint.as_deref().and_then(Hint::parse).and_then(|hint| self.command(hint));
         match (&problem.fact, hint) {
             (Some(fact), Some(command)) => write!(f, "{fact}; {command} ({})", problem.code),
@@ -176,10 +184,20 @@ mod tests {
     fn a_name_that_may_have_been_meant_comes_first() {
         let mut refused = refused(Some("list_sessions"));
         assert!(!refused.to_string().contains("sessions new"), "{refused}");
+        refused.asked = Asked::new(" --data /d", "/v1/sessions/demo/runs?limit=20");
+        assert!(!refused.to_string().contains("sessions new"), "{refused}");
         refused.asked = Asked::new(" --data /d", "/v1/sessions/demo/run");
         assert!(refused.to_string().contains("`shellkeep sessions new demo --data /d`"), "{refused}");
         refused.meant = Some("demos".to_owned());
         assert!(refused.to_string().contains("; did you mean 'demos'?"), "{refused}");
+    }
+
+    #[test]
+    fn a_wrong_token_is_told_in_the_words_of_the_command_line() {
+        let problem = Problem::new(401, "Unauthorized", "unauthorized", "send `Authorization: Bearer TOKEN`");
+        let told = Asked::new("", "/v1/sessions").refused(problem, None).to_string();
+        assert!(told.contains("SHELLKEEP_TOKEN") && !told.contains("Bearer"), "{told}");
+        assert!(told.ends_with(" (unauthorized)"), "{told}");
     }
 
     #[test]

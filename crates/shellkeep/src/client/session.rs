@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 /// How many letters may be wrong, swapped, missing or extra, by the number of letters: short names are similar to each
 /// other without being typos.
 const MOST_WRONG: [usize; 5] = [0, 0, 0, 1, 2];
+/// Letters of a name, or of a word in it, from which on a wrong letter is more likely a typo than another name.
+const LONG: usize = 4;
 /// How many names are compared.
 const COMPARED: usize = 1000;
 
@@ -216,11 +218,24 @@ fn closest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a
 }
 
 /// Whether one letter is wrong, missing or extra, or two are swapped, in a name that is otherwise the other. Names that
-/// differ in their last letter, such as `test-a` and `test-b`, differ on purpose.
+/// differ in their last letter, such as `test-a` and `test-b`, differ on purpose, and so do names that differ in a short
+/// word, such as `job-a-1` and `job-b-1`.
 fn is_mistyped(session: &str, close: &str) -> bool {
     let common = session.chars().zip(close.chars()).take_while(|(one, other)| one == other).count();
     let longest = session.chars().count().max(close.chars().count());
-    longest >= MOST_WRONG.len() - 1 && common + 1 < longest && strsim::osa_distance(session, close) == 1
+    let is_typed = longest >= LONG && common + 1 < longest && !differ_in_short_word(session, close);
+    is_typed && strsim::osa_distance(session, close) == 1
+}
+
+fn differ_in_short_word(one: &str, other: &str) -> bool {
+    let (one, other) = (words(one), words(other));
+    let is_short = |(one, other): (&&str, &&str)| one != other && one.len().max(other.len()) < LONG;
+    one.len() == other.len() && one.iter().zip(&other).any(is_short)
+}
+
+/// The letters of a name, without what separates them: digits, dashes, dots.
+fn words(name: &str) -> Vec<&str> {
+    name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -229,10 +244,20 @@ mod tests {
 
     #[test]
     fn a_script_is_refused_only_what_is_most_likely_mistyped() {
-        for (session, close) in [("dmeo", "demo"), ("deno", "demo"), ("emo", "demo"), ("build--1", "build-1")] {
+        for (session, close) in
+            [("dmeo", "demo"), ("deno", "demo"), ("emo", "demo"), ("build--1", "build-1"), ("biuld-1", "build-1")]
+        {
             assert!(is_mistyped(session, close), "{session}");
         }
-        for (session, close) in [("demos", "demo"), ("test-a", "test-b"), ("anm", "ann"), ("blue", "clues")] {
+        for (session, close) in [
+            ("demos", "demo"),
+            ("test-a", "test-b"),
+            ("anm", "ann"),
+            ("blue", "clues"),
+            ("job-a-1", "job-b-1"),
+            ("cat1", "bat1"),
+            ("run-ann-7", "run-anm-7"),
+        ] {
             assert!(!is_mistyped(session, close), "{session}");
         }
     }

@@ -78,7 +78,10 @@ pub fn execute(args: AttachArgs) -> Result<ExitCode, Failure> {
 async fn attach(args: AttachArgs) -> Result<u8, Failure> {
     SessionId::parse(&args.session).map_err(|error| Failure::client(format!("SESSION: {error}")))?;
     if !terminal::can_ask() || !terminal::is_terminal() {
-        return Err(Failure::client("attach needs a terminal; without one use `shellkeep run`"));
+        let (session, flags) = (&args.session, args.daemon.as_flags());
+        return Err(Failure::client(format!(
+            "attach needs a terminal; without one use `shellkeep run -s {session}{flags} -- COMMAND`"
+        )));
     }
     let modes = Modes::keep().map_err(Failure::client)?;
     let mut client = Client::open(&args.daemon).await?;

@@ -8,6 +8,7 @@ use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use crate::token;
 use clap::{Args, ValueHint};
 use shellkeep_protocol::{SettingInForce, SettingsInForce};
+use shellkeep_terminal::words;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -60,12 +61,13 @@ pub fn execute(args: ConfigArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A value; for a person, sizes in units and paths with `~`.
+/// A value; for a person, sizes in units, if they are exact, and paths with `~`.
 fn value(name: &str, value: &str) -> Cell {
     let is_size = name.split(['.', '_']).any(|word| word == "bytes");
-    match value.parse() {
+    match value.parse::<u64>() {
         _ if value.is_empty() => Cell::short("", "-"),
-        Ok(bytes) if is_size => Cell::size(bytes),
+        Ok(bytes) if is_size && bytes.is_multiple_of(1024) => Cell::size(bytes),
+        Ok(bytes) if is_size => Cell::short(value, format!("{} B", words::count(bytes))),
         _ => terminal::path(value),
     }
 }
@@ -80,7 +82,8 @@ async fn ask(args: &ConfigArgs) -> Result<Option<SettingsInForce>, Failure> {
     };
     let status: shellkeep_protocol::DaemonStatus = client.get("/v1/daemon").await?;
     let mut settings: SettingsInForce = client.get("/v1/daemon/settings").await.map_err(|error: ClientError| {
-        Failure::client(format!("{error}; `shellkeep config --check` reads the configuration itself"))
+        let flags = daemon.as_flags();
+        Failure::client(format!("{error}; `shellkeep config --check{flags}` reads the configuration itself"))
     })?;
     let row = token_row(status.data.as_ref());
     settings.settings.insert("token".to_owned(), row);

@@ -200,7 +200,8 @@ async fn patch(client: &mut Client, fork: &str, json: bool) -> Result<ExitCode, 
     let session: Session = client.get(of_session(fork, "")?.trim_end_matches('/')).await?;
     if session.forked_from.is_none() {
         return Err(Failure::client(format!(
-            "session '{fork}' is not a fork; compare its own moments with `shellkeep diff`"
+            "session '{fork}' is not a fork; compare its own moments with `shellkeep diff {fork}{}`",
+            client.flags()
         )));
     }
     // The first of its checkpoints is what it started with; if it started without files, its first record is used.

@@ -5,6 +5,7 @@ use crate::client;
 use crate::failure::Failure;
 use crate::terminal;
 use clap::Args;
+use serde_json::json;
 use shellkeep_record::PublicKey;
 use shellkeep_store::PUBLIC_KEY;
 use std::path::Path;
@@ -23,6 +24,9 @@ Examples:
 Exit codes: 0 printed, 1 there is no key yet: start the daemon once."
 )]
 pub struct KeyArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     daemon: DaemonArgs,
 }
@@ -34,7 +38,10 @@ pub fn execute(args: KeyArgs) -> Result<ExitCode, Failure> {
         let message = format!("there is no key in {}; it is created when the daemon first starts", place.display());
         return Err(Failure::client(message));
     };
-    terminal::line(key.to_string());
+    match args.json {
+        true => terminal::json(&json!({"key": key.to_string()}))?,
+        false => terminal::line(key.to_string()),
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -27,15 +27,17 @@ use target::Target;
 On a terminal it opens a player: → or space goes forward, ← back, g to a number, t to the next event of a type, /
 searches, s shows or hides secrets (hidden at first), o opens the output, ? shows all keys, q quits.
 
-With --exec it runs the recorded commands again, in a new session with an empty workspace, and compares exit codes, output and
-files. Paths of the workspace, times and durations are normalised first; --exact compares them too.
+With --exec it runs the recorded commands again, in a new session with the files that the recorded one started with, and
+compares exit codes, output and files. A recording in a file has no files: pass them with --from. Paths of the workspace,
+times and durations are normalised first; --exact compares them too.
 
 Examples:
   shellkeep replay demo
   shellkeep replay --fast demo
   shellkeep replay --speed 4 --idle-limit 1s ./demo.jsonl
   shellkeep replay --json demo | jq 'select(.event_type == \"tool_call\").data.exit_code'
-  shellkeep replay --exec --from ./project build
+  shellkeep replay --exec build
+  shellkeep replay --exec --from ./project ./build.jsonl
 
 Exit codes: 0 done, 1 not done (no such session, not a recording), 2 wrong usage, 128+n ended by signal n.
 With --exec: 0 everything was the same, 1 something differed, 2 it could not be run."
@@ -62,7 +64,7 @@ pub struct ReplayArgs {
     /// Run the recorded commands again and compare
     #[arg(long)]
     exec: bool,
-    /// With --exec: start with a copy of these files
+    /// With --exec: start with a copy of these files [default: those that the session started with]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "exec")]
     from: Option<PathBuf>,
     /// With --exec: compare byte for byte, including times and paths

@@ -42,6 +42,9 @@ pub struct RestoreArgs {
 }
 
 pub fn execute(args: RestoreArgs) -> Result<ExitCode, Failure> {
+    if !args.src.is_dir() {
+        return Err(Failure::start(format!("there is no backup in {}: it is not a directory", args.src.display())));
+    }
     let settings = client::settings(&args.daemon)?;
     let data = &settings.data.value;
     if fs::read_dir(data).is_ok_and(|mut entries| entries.next().is_some()) {

@@ -86,11 +86,11 @@ pub struct RunArgs {
     /// Print the result as JSON at the end
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    new: NewSession,
     /// The command; several words are joined by spaces. Options of `run` come before it
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
+    #[command(flatten)]
+    new: NewSession,
     #[command(flatten)]
     daemon: DaemonArgs,
 }

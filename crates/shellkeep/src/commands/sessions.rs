@@ -174,7 +174,7 @@ async fn list(client: &mut Client, agent: Option<&str>, table: TableArgs, json: 
     if json {
         return terminal::json(&SessionList { sessions, next: None });
     }
-    show::table(sessions, table);
+    show::table(sessions, table, client.flags());
     Ok(())
 }
 

@@ -107,7 +107,7 @@ async fn act(args: TokensArgs) -> Result<ExitCode, Failure> {
             let request = CreateTokenRequest { role: Some(role.into()), agent, name, may_restart };
             show_new(&client.post("/v1/tokens", &request).await?, args.json)?;
         }
-        Action::Ls => list(client.get("/v1/tokens").await?, args.table, args.json)?,
+        Action::Ls => list(client.get("/v1/tokens").await?, args.table, args.json, client.flags())?,
         Action::Revoke { ids } => return revoke(&mut client, &ids).await,
     }
     Ok(ExitCode::SUCCESS)
@@ -132,7 +132,7 @@ fn show_new(issued: &IssuedToken, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(list: TokenList, table: TableArgs, json: bool) -> Result<(), Failure> {
+fn list(list: TokenList, table: TableArgs, json: bool, flags: &str) -> Result<(), Failure> {
     if json {
         return terminal::json(&list);
     }
@@ -162,11 +162,8 @@ fn list(list: TokenList, table: TableArgs, json: bool) -> Result<(), Failure> {
             token.revoked_at.map_or_else(Cell::dash, |at| Cell::time(&at)),
         ]
     });
-    terminal::show(
-        &Table::new(columns, rows.collect()),
-        table,
-        "no tokens; `shellkeep tokens new --agent NAME` creates one",
-    );
+    let when_empty = format!("no tokens; `shellkeep tokens new --agent NAME{flags}` creates one");
+    terminal::show(&Table::new(columns, rows.collect()), table, &when_empty);
     Ok(())
 }
 

@@ -1,16 +1,24 @@
 //! `shellkeep undo` and `shellkeep redo`: undoes and redoes a session's changes, one at a time.
 
-use super::files::of_session;
+use super::files::{of_session, shown_path};
 use super::rewind::tell;
 use crate::cli::DaemonArgs;
-use crate::client::{self, Client};
+use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::Args;
-use shellkeep_protocol::{Place, RewindRequest, RewindResponse, RunDetail, UndoneKind};
+use shellkeep_protocol::{
+    CheckpointCause, CheckpointDetail, CheckpointList, Place, RewindRequest, RewindResponse, RunDetail, UndoneKind,
+};
 use shellkeep_session::RewindStep;
 use shellkeep_session::plan::shorten;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
+
+/// How many checkpoints are searched for changes from outside, the newest first.
+const SEARCHED: usize = 20;
+/// How many files from outside are named.
+const NAMED: usize = 5;
 
 /// Arguments of `undo`.
 #[derive(Debug, Args)]
@@ -18,7 +26,8 @@ use std::process::ExitCode;
     after_help = "Undoes the last change: a command that changed files or the shell, a file written with `shellkeep files`, changes of
 the keyed store (those in a row at once), a rewind or a merge. Files, shell, keyed store and the agent's saved state become
 what they were before it. Undo again for the change before that; `shellkeep redo` reverts an undo.
-Nothing is lost: what is replaced is saved in a checkpoint first. Files that are not in checkpoints are left alone.
+Files that you or others changed in the workspace since are taken back too, and named. Nothing is lost: what is replaced
+is saved in a checkpoint first. Files that are not in checkpoints are left alone.
 
 Examples:
   shellkeep undo demo
@@ -99,10 +108,59 @@ async fn step(args: StepArgs, step: RewindStep) -> Result<ExitCode, Failure> {
         let verb = if dry_run { "would undo" } else { "undid" };
         terminal::line(format!("{verb} {what}"));
     }
-    let back = match step {
-        RewindStep::Undo => format!("redo with: shellkeep redo {session}{}", client.flags()),
-        RewindStep::Redo => format!("undo with: shellkeep undo {session}{}", client.flags()),
+    let (verb, opposite) = match step {
+        RewindStep::Undo => ("redo", format!("shellkeep redo {session}{}", client.flags())),
+        RewindStep::Redo => ("undo", format!("shellkeep undo {session}{}", client.flags())),
     };
-    tell(&rewound, &session, &back);
+    tell(&rewound, &session, &format!("{verb} with: {opposite}"));
+    // Only a hint: without it, the files above are still the ones that changed.
+    let outside =
+        if dry_run { Vec::new() } else { from_outside(&mut client, &session, &rewound).await.unwrap_or_default() };
+    if let Some(named) = in_words(&outside) {
+        terminal::notice(&format!(
+            "this also took back what no command of the session had changed: {named}; `{opposite}` restores it"
+        ));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files that were taken back and that something else had changed: you in an editor, a service. Such changes have
+/// checkpoints of their own.
+async fn from_outside(client: &mut Client, session: &str, rewound: &RewindResponse) -> Result<Vec<String>, Failure> {
+    let list: CheckpointList = client.get(&of_session(session, &format!("checkpoints?after={}", rewound.to))?).await?;
+    let is_outside = |cause: CheckpointCause| matches!(cause, CheckpointCause::Outside | CheckpointCause::Rewind);
+    let mut changed = BTreeSet::new();
+    for checkpoint in list.checkpoints.iter().rev().take(SEARCHED) {
+        if is_outside(checkpoint.cause) && checkpoint.kept {
+            let path = of_session(session, &format!("checkpoints/{}", escaped(&checkpoint.checkpoint_id)))?;
+            let detail: CheckpointDetail = client.get(&path).await?;
+            changed.extend(detail.files.into_iter().map(|file| file.path));
+        }
+    }
+    let taken_back = rewound.files.iter().filter(|file| changed.contains(&file.path));
+    Ok(taken_back.map(|file| shown_path(&file.path)).collect())
+}
+
+/// The first of the files, and how many more there are.
+fn in_words(files: &[String]) -> Option<String> {
+    let named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = files.len().saturating_sub(NAMED);
+    match (files.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(named),
+        (false, more) => Some(format!("{named} and {more} more")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_files_are_named() {
+        let files: Vec<String> = (1..=7).map(|number| format!("f{number}")).collect();
+        assert_eq!(in_words(&[]), None);
+        assert_eq!(in_words(&files[..2]).as_deref(), Some("f1, f2"));
+        assert_eq!(in_words(&files).as_deref(), Some("f1, f2, f3, f4, f5 and 2 more"));
+    }
 }

@@ -2,6 +2,7 @@
 //! earlier version.
 
 use crate::failure::Failure;
+use shellkeep_store::OpenError;
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
@@ -35,6 +36,20 @@ pub fn make_data(path: &Path) -> Result<(), Failure> {
         close_below(&entry.path());
     }
     Ok(())
+}
+
+/// Why the store cannot be opened; if another daemon uses the data directory, with the command that stops it.
+pub fn cannot_open(error: &OpenError, data: &Path) -> Failure {
+    match error {
+        OpenError::Locked { path, pid } if path.starts_with(data) => {
+            let (who, data) = (pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default(), data.display());
+            Failure::start(format!(
+                "another daemon{who} uses {data}; stop it with `shellkeep stop --data {data}`, or choose another directory \
+                 with --data"
+            ))
+        }
+        error => Failure::start(error),
+    }
 }
 
 /// Makes a store elsewhere private, with SQLite's files next to it.

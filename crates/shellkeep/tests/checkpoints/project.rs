@@ -74,12 +74,17 @@ fn the_first_change_in_an_empty_project_is_undone() {
     run(&daemon, &app, &["-s", "demo", "mkdir src; echo v1 > src/main.py; echo a > README"]);
     run(&daemon, &app, &["-s", "demo", "echo v2 > src/main.py"]);
     daemon.checkpoints("demo");
-    let undo = |session: &str| text(&program(&daemon, &["undo", session]));
-    undo("demo");
+    let undone = program(&daemon, &["undo", "demo"]);
+    assert!(
+        text(&undone).contains("~ src/main.py") && said(&undone).is_empty(),
+        "only what a command changed: {undone:?}"
+    );
     assert_eq!(fs::read_to_string(app.join("src/main.py")).unwrap(), "v1\n");
     fs::write(app.join("by-hand"), "kept").unwrap();
-    let said = undo("demo");
-    assert!(said.contains("files: 3 changed"), "{said}");
+    let undone = program(&daemon, &["undo", "demo"]);
+    assert!(text(&undone).contains("files: 3 changed"), "{undone:?}");
+    let by_hand = "what no command of the session had changed: by-hand; `shellkeep redo demo";
+    assert!(said(&undone).contains(by_hand), "{undone:?}");
     assert!(!app.join("src").exists() && !app.join("README").exists() && !app.join("by-hand").exists());
     assert_eq!(fs::read_to_string(app.join(".git/config")).unwrap(), "theirs");
     text(&program(&daemon, &["redo", "demo"]));
@@ -150,6 +155,11 @@ fn a_mistyped_name_is_asked_about_on_a_terminal_only() {
     screen.send("n\n");
     assert_eq!(screen.end(), Some(255));
     assert!(screen.text().contains("use `-s demo`") && !exists("dmeo"), "{}", screen.text());
+    // A hint is broken between words, and not inside of its command.
+    let mut narrow = Terminal::with(&daemon, &["sessions", "show", "dmeo"], (24, 60), &[]);
+    assert_eq!(narrow.end(), Some(1));
+    let hint = "shellkeep: there is no session 'dmeo'; did you mean 'demo'?\n`shellkeep sessions ls";
+    assert!(narrow.text().contains(hint), "{}", narrow.text());
     let mut screen = Terminal::with(&daemon, &["run", "-s", "dmeo", "--create", "true"], (24, 100), &[]);
     assert_eq!(screen.end(), Some(0));
     assert!(exists("dmeo"));

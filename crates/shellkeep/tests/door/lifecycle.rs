@@ -261,6 +261,18 @@ fn the_first_thing_to_try_leads_to_this_daemon() {
 }
 
 #[test]
+fn a_second_daemon_says_how_to_stop_the_first() {
+    let daemon = Daemon::start();
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    serve.env_clear().envs(bash::environment()).args(["serve", "--no-listen", "--data"]).arg(daemon.data());
+    let refused = serve.output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let hint = format!("stop it with `shellkeep stop --data {}`", daemon.data().display());
+    let told = err(&refused);
+    assert!(told.contains(&format!("(pid {})", daemon.pid())) && told.contains(&hint), "{told}");
+}
+
+#[test]
 fn the_log_is_json_in_files_that_do_not_grow() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log.json");

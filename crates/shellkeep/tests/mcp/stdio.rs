@@ -267,7 +267,7 @@ fn a_model_sees_what_it_changed_and_undoes_it() {
     assert_eq!((first.text(), &first.data()["stdout"]), ("red\n", &json!("red\n")));
     let shown = client.call("read_output", json!({"id": first.run_id()}));
     assert_eq!(shown.data()["text"], "red\n", "some clients show a model the data");
-    client.run("mkdir sub; touch sub/keep; cd sub");
+    let middle = client.run("mkdir sub; touch sub/keep; cd sub").run_id();
     let second = client.run("echo two > ../a; echo x > b").run_id();
     let list = client.call("list_checkpoints", json!({}));
     let lines: Vec<&str> = list.text().lines().collect();
@@ -275,7 +275,9 @@ fn a_model_sees_what_it_changed_and_undoes_it() {
         lines[0].starts_with(&second) && lines[0].ends_with("1 added, 1 changed <- the files are here"),
         "{lines:?}"
     );
-    assert!(lines.last().unwrap().starts_with(&format!("[diff(from=\"{second}\")")), "an id that exists: {lines:?}");
+    let hint =
+        format!("[diff(from=\"{middle}\") shows what changed since then, rewind(to=\"{middle}\") returns to it]");
+    assert_eq!(*lines.last().unwrap(), hint, "an id that exists, and where the files are not already");
     let unknown = client.call("diff", json!({"path": "no/such/file"}));
     assert!(unknown.text().contains("Nothing differs at 'no/such/file'. If you"), "{}", unknown.text());
     let patch = client.call("diff", json!({}));

@@ -125,5 +125,5 @@ fn what_has_no_terminal_says_how_to_get_one() {
     // The default tools have no terminals, and say who has.
     let mut plain = Client::start(&daemon, daemon.directory(), &["-s", "s"]);
     let refused = plain.call("run_command", json!({"command": "vi", "tty": true}));
-    assert!(refused.is_error() && refused.text().contains("--toolset terminal"), "{}", refused.text());
+    assert!(refused.is_error() && refused.text().contains("the toolset `terminal`"), "{}", refused.text());
 }

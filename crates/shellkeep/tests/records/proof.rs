@@ -252,6 +252,8 @@ fn a_forged_export_does_not_verify() {
         program(&["key", "--data", data.to_str().unwrap()], daemon.directory()).stdout,
         format!("{key}\n").into_bytes()
     );
+    let as_json = program(&["key", "--json", "--data", data.to_str().unwrap()], daemon.directory());
+    assert_eq!(serde_json::from_slice::<Value>(&as_json.stdout).unwrap(), json!({"key": key}));
     assert_eq!(program(&[&elsewhere[..], &["--key", &key]].concat(), daemon.directory()).status.code(), Some(0));
     let other = PublicKey([1; 32]).to_string();
     assert_eq!(program(&[&elsewhere[..], &["--key", &other]].concat(), daemon.directory()).status.code(), Some(1));

@@ -90,11 +90,41 @@ fn a_build_in_c_comes_out_the_same_until_a_source_is_changed() {
         "{words}"
     );
 
-    // Without its files the first step fails, and it says why.
+    // It starts with the files that the session started with.
     let (code, told) = exec(&daemon, &["build-project-c"]);
+    assert_eq!((code, &told["identical"]), (Some(0), &json!(true)), "{told:#}");
+    // Without its files, as from an export, the first step fails, and it says why.
+    let file = daemon.directory().join("build.jsonl").display().to_string();
+    assert!(program(&daemon, &["export", "build-project-c", "-o", &file]).status.success());
+    let (code, told) = exec(&daemon, &[&file]);
     let first = &told["first_difference"];
     assert_eq!((code, &first["step"], &first["what"]), (Some(1), &json!(1), &json!("exit_code")), "{told:#}");
     assert!(first["got"].as_str().unwrap().starts_with("1 ("), "{first}");
+}
+
+#[test]
+fn a_session_in_a_project_starts_again_with_its_files() {
+    let daemon = Daemon::start();
+    let root = project(&daemon, "project", ADD_C);
+    fs::write(root.join(".gitignore"), "*.log\n").unwrap();
+    fs::write(root.join("old.log"), "ignored\n").unwrap();
+    daemon.create_with(json!({"session_id": "in-a-project", "config": {"workspace": root}}));
+    daemon.sh("in-a-project", "cd src; cat add.c ../old.log > copy.c; rm main.c; pwd; ls");
+    let (code, told) = exec(&daemon, &["in-a-project"]);
+    assert_eq!((code, &told["identical"], &told["left_out"]), (Some(0), &json!(true), &json!({})), "{told:#}");
+    assert_eq!((&told["compared"], &told["files"]), (&json!(1), &json!(5)), "{told:#}");
+
+    let fork = daemon.post("/v1/sessions/in-a-project/fork", &json!({"session_id": "its-fork"}));
+    assert_eq!(fork.status, 201, "{}", fork.text());
+    daemon.sh("its-fork", "cat copy.c; pwd; touch new");
+    let (code, told) = exec(&daemon, &["its-fork"]);
+    assert_eq!((code, &told["identical"], &told["left_out"]), (Some(0), &json!(true), &json!({})), "{told:#}");
+    assert_eq!(sessions(&daemon), ["in-a-project", "its-fork"]);
+
+    // What something else changes afterwards is a difference.
+    fs::write(root.join("src/copy.c"), "changed\n").unwrap();
+    let (code, told) = exec(&daemon, &["in-a-project"]);
+    assert_eq!((code, &told["first_difference"]["path"]), (Some(1), &json!("src/copy.c")), "{told:#}");
 }
 
 #[test]
@@ -213,11 +243,15 @@ fn who_stops_it_finds_nothing_left() {
     daemon.create("waits-for-a-file");
     fs::create_dir_all(daemon.cwd("waits-for-a-file")).unwrap();
     fs::write(daemon.cwd("waits-for-a-file").join("marker"), "").unwrap();
-    // In the workspace of the replay there is no such file, so it waits there.
     daemon.sh("waits-for-a-file", "[ -e marker ] || sleep 1000");
+    // In the workspace of the replay there is no such file, so it waits there.
+    let empty = daemon.directory().join("empty");
+    fs::create_dir(&empty).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
     command
-        .args(["replay", "--exec", "waits-for-a-file", "--no-start", "--socket"])
+        .args(["replay", "--exec", "waits-for-a-file", "--from"])
+        .arg(&empty)
+        .args(["--no-start", "--socket"])
         .arg(daemon.directory().join("s.sock"));
     command.arg("--data").arg(daemon.data()).env_clear().envs(bash::environment()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();

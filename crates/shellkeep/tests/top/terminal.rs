@@ -79,9 +79,12 @@ impl Terminal {
         self.screen.screen()
     }
 
-    /// Waits until a text is to be seen.
+    /// Waits until a text is to be seen, on one line or broken between words.
     pub fn wait_for(&mut self, text: &str) {
-        self.wait_until(text, |screen| screen.contents().contains(text));
+        self.wait_until(text, |screen| {
+            let shown = screen.contents();
+            shown.contains(text) || shown.replace('\n', " ").contains(text)
+        });
     }
 
     /// Waits until the screen is as it should be.

@@ -60,9 +60,9 @@ impl Watcher<'_> {
                     }
                 }
                 News::Released { holder } => {
-                    let session = self.session;
+                    let (session, flags) = (self.session, self.client.flags());
                     terminal::notice(&format!(
-                        "{} has left; take over with `shellkeep attach {session}`",
+                        "{} has left; take over with `shellkeep attach {session}{flags}`",
                         terminal::harmless(&holder)
                     ));
                     return Ok(0);

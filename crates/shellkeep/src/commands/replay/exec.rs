@@ -25,10 +25,10 @@ use shellkeep_record::Line;
 use shellkeep_record::export::ansi;
 use shellkeep_record::player::Player;
 use shellkeep_terminal::Signals;
-use stage::{Snapshot, Stage};
+use stage::{Snapshot, Stage, Start};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use steps::{Plan, ReplayAction};
+use steps::{FORKED_FILES, Plan, ReplayAction};
 use typed::Typed;
 
 /// A command may take this many times its recorded duration.
@@ -44,7 +44,7 @@ const SIGNALLED: u8 = 128;
 pub struct Wish {
     /// What is replayed.
     pub target: Target,
-    /// Files to begin with.
+    /// Files to begin with, instead of those that the session began with.
     pub from: Option<PathBuf>,
     /// Whether to compare without normalising.
     pub exact: bool,
@@ -68,8 +68,13 @@ async fn replay(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
     let snapshot = Snapshot::read(&wish.target, &mut events, &mut client).await?;
     let recorded = stage::recorded_name(&wish.target, &snapshot, &events);
     let mut player = Player::open(events, false).map_err(Failure::client)?;
-    let plan = steps::plan(&mut player).map_err(Failure::client)?;
-    let stage = Stage::set(&snapshot, &recorded, wish.from.as_deref(), &mut client).await?;
+    let mut plan = steps::plan(&mut player).map_err(Failure::client)?;
+    let start = Start::find(&wish.target, wish.from.clone(), plan.first(), &mut client).await;
+    let setting = Stage::set(&snapshot, &recorded, &start, &mut client);
+    let stage = terminal::patiently("copying the files", setting).await?;
+    if stage.has_saved_files {
+        plan.left_out.remove(FORKED_FILES);
+    }
     let even = if wish.exact {
         Even::exact()
     } else {

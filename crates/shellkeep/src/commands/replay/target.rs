@@ -18,7 +18,11 @@ impl Target {
     /// with the name of a session changes nothing.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         if text.contains('/') || text.ends_with(".jsonl") {
-            return Ok(Self::Path(PathBuf::from(text)));
+            let path = PathBuf::from(text);
+            return match path.exists() {
+                true => Ok(Self::Path(path)),
+                false => Err(Failure::client(format!("there is no file or directory {text}"))),
+            };
         }
         let wrong = |error| Failure::client(format!("{error}; for a file or a directory write ./{text}"));
         SessionId::parse(text).map(Self::Session).map_err(wrong)
@@ -31,9 +35,13 @@ mod tests {
 
     #[test]
     fn a_path_looks_like_one() {
-        let path = |text: &str| Target::Path(PathBuf::from(text));
-        assert_eq!(Target::parse("./demo").unwrap(), path("./demo"));
-        assert_eq!(Target::parse("demo.jsonl").unwrap(), path("demo.jsonl"));
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("demo.jsonl");
+        let text = file.to_str().unwrap();
+        assert_eq!(Target::parse(text).unwrap_err().to_string(), format!("there is no file or directory {text}"));
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(Target::parse(text).unwrap(), Target::Path(file.clone()));
+        assert!(Target::parse("./no-demo").is_err() && Target::parse("no-demo.jsonl").is_err());
         assert_eq!(Target::parse("demo").unwrap(), Target::Session(SessionId::parse("demo").unwrap()));
         assert!(Target::parse("de mo").is_err());
     }

@@ -51,11 +51,11 @@ pub struct StartArgs {
     /// Seconds to wait until it is ready, or to see whether it ends at once [default: 30 with --ready-…, else 1]
     #[arg(long, value_name = "S")]
     wait: Option<f64>,
-    #[command(flatten)]
-    new: NewSession,
     /// The command; several words are joined by spaces. Options of `start` come before it
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
+    #[command(flatten)]
+    new: NewSession,
 }
 
 /// The readiness condition.

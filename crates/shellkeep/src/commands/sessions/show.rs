@@ -11,7 +11,7 @@ use shellkeep_terminal::words;
 use std::collections::BTreeMap;
 
 /// Sessions, one per row.
-pub fn table(sessions: Vec<Session>, args: TableArgs) {
+pub fn table(sessions: Vec<Session>, args: TableArgs, flags: &str) {
     let columns = [
         Column::id("session"),
         Column::text("agent").if_any(),
@@ -35,7 +35,8 @@ pub fn table(sessions: Vec<Session>, args: TableArgs) {
             session.held.as_ref().map_or_else(Cell::dash, held),
         ]
     });
-    terminal::show(&Table::new(columns, rows.collect()), args, "no sessions; `shellkeep run -s NAME` creates one");
+    let when_empty = format!("no sessions; `shellkeep run -s NAME{flags} -- COMMAND` creates one");
+    terminal::show(&Table::new(columns, rows.collect()), args, &when_empty);
 }
 
 /// Who holds a session, and until when.

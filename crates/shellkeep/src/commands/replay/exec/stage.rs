@@ -1,4 +1,5 @@
-//! The session in which a recording is replayed: new, empty, and created like the recorded one.
+//! The session in which a recording is replayed: new, created like the recorded one, with the files that it started
+//! with.
 
 use super::even::replaced;
 use crate::client::{Client, escaped};
@@ -7,7 +8,9 @@ use crate::commands::replay::target::Target;
 use crate::failure::Failure;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use shellkeep_protocol::{CreateSessionRequest, Session};
+use shellkeep_protocol::{
+    Checkpoint, CheckpointCause, CheckpointList, CreateSessionRequest, ForkRequest, ForkResponse, Place, Session,
+};
 use shellkeep_record::player::{EventSource as _, Wanted};
 use shellkeep_session::{ByteString, SessionId, ShellState};
 use std::collections::BTreeMap;
@@ -111,31 +114,74 @@ impl Snapshot {
     }
 }
 
+/// The files that a replay starts with.
+pub enum Start {
+    /// A copy of this directory.
+    Directory(PathBuf),
+    /// Those that a session started with, as this checkpoint has them.
+    Saved { session: String, checkpoint: String },
+    /// None: nothing was there, or nothing was saved.
+    Nothing,
+}
+
+impl Start {
+    /// The files that were there before the record `first`, if they were saved: `from` if it is given.
+    pub async fn find(target: &Target, from: Option<PathBuf>, first: u64, client: &mut Client) -> Self {
+        if let Some(from) = from {
+            return Self::Directory(from);
+        }
+        let Target::Session(session) = target else { return Self::Nothing };
+        // A session without checkpoints is replayed as it always was, from an empty directory.
+        let list = client.get::<CheckpointList>(&format!("/v1/sessions/{session}/checkpoints?limit=1")).await;
+        let saved = list.ok().and_then(|list| list.checkpoints.into_iter().next());
+        match saved.filter(|saved| is_beginning(saved, first)) {
+            Some(saved) => Self::Saved { session: session.to_string(), checkpoint: saved.checkpoint_id },
+            None => Self::Nothing,
+        }
+    }
+}
+
+/// Whether a checkpoint has the files as they were before the record `first`, and there were some.
+fn is_beginning(checkpoint: &Checkpoint, first: u64) -> bool {
+    let has_files = match checkpoint.cause {
+        CheckpointCause::Base => checkpoint.added > 0,
+        // It is compared with the checkpoint that was forked, so its numbers say nothing.
+        CheckpointCause::Fork => true,
+        _ => false,
+    };
+    has_files && checkpoint.kept && !checkpoint.overtaken && checkpoint.covers < first
+}
+
 pub struct Stage {
     pub session: String,
     /// The directory of the recorded session.
     pub old_root: String,
     /// The directory of the new one.
     pub new_root: String,
+    /// Whether it started with the saved files of the recorded session.
+    pub has_saved_files: bool,
 }
 
 impl Stage {
-    /// Creates the session and copies the files of `from` into its workspace.
-    pub async fn set(
-        snapshot: &Snapshot,
-        recorded: &str,
-        from: Option<&Path>,
-        client: &mut Client,
-    ) -> Result<Self, Failure> {
+    /// Creates the session with its files.
+    pub async fn set(snapshot: &Snapshot, recorded: &str, start: &Start, client: &mut Client) -> Result<Self, Failure> {
         let name = snapshot.new_name(recorded);
         let old_root = snapshot.root();
+        if let Start::Saved { session, checkpoint } = start
+            && let Some(session) = forked(client, session, checkpoint, &name).await
+        {
+            // A fork starts in the directory in which the session started.
+            let Session { session_id, workspace, .. } = session;
+            return Ok(Self { session: session_id, old_root, new_root: workspace, has_saved_files: true });
+        }
         // Workspaces of one daemon are siblings, so the path of the new one is known in advance.
         let workspace = snapshot.workspace.to_text().into_owned();
         let guess = Path::new(&workspace).parent().map(|parent| parent.join(&name).display().to_string());
         let request = snapshot.request(name, &old_root, guess.as_deref());
         let session: Session = client.post("/v1/sessions", &request).await?;
-        let stage = Self { session: session.session_id, old_root, new_root: session.workspace };
-        let prepared = stage.prepare(snapshot, from, client).await;
+        let Session { session_id, workspace, .. } = session;
+        let stage = Self { session: session_id, old_root, new_root: workspace, has_saved_files: false };
+        let prepared = stage.prepare(snapshot, start, client).await;
         match prepared {
             Ok(()) => Ok(stage),
             Err(failure) => {
@@ -145,9 +191,9 @@ impl Stage {
         }
     }
 
-    async fn prepare(&self, snapshot: &Snapshot, from: Option<&Path>, client: &mut Client) -> Result<(), Failure> {
+    async fn prepare(&self, snapshot: &Snapshot, start: &Start, client: &mut Client) -> Result<(), Failure> {
         let root = Path::new(&self.new_root);
-        if let Some(from) = from {
+        if let Start::Directory(from) = start {
             if !root.parent().is_some_and(Path::is_dir) {
                 return Err(Failure::client("--from: the daemon's workspaces are not on this machine"));
             }
@@ -175,6 +221,19 @@ impl Stage {
         }
         command.replace(&self.old_root, &self.new_root)
     }
+}
+
+/// A fork of the session at a checkpoint; `None` if it cannot be forked there, for example because it worked outside its
+/// workspace.
+async fn forked(client: &mut Client, session: &str, checkpoint: &str, name: &str) -> Option<Session> {
+    let request = ForkRequest {
+        at: Some(Place::from(checkpoint)),
+        session_id: Some(name.to_owned()),
+        user_id: None,
+        share_files: None,
+    };
+    let forked = client.post::<_, ForkResponse>(&format!("/v1/sessions/{session}/fork"), &request).await;
+    forked.ok().map(|forked| forked.session)
 }
 
 /// Copies a directory's contents: files with their permissions and times, links as links.

@@ -36,6 +36,9 @@ pub enum ReplayAction {
     },
 }
 
+/// The kind of what a fork started with, where only its recording is known.
+pub const FORKED_FILES: &str = "files that it was forked with: pass them with --from";
+
 /// What is not repeated, by kind.
 pub type LeftOut = BTreeMap<&'static str, u64>;
 
@@ -46,6 +49,16 @@ pub struct Plan {
     pub steps: Vec<ReplayAction>,
     /// What is not repeated.
     pub left_out: LeftOut,
+}
+
+impl Plan {
+    /// The record at which the first step starts.
+    pub fn first(&self) -> u64 {
+        self.steps.first().map_or(u64::MAX, |step| match step {
+            ReplayAction::Run { start, .. } | ReplayAction::Background { start, .. } => *start,
+            ReplayAction::Restart { seq } | ReplayAction::Rewind { seq, .. } => *seq,
+        })
+    }
 }
 
 /// A command that has started.
@@ -103,7 +116,7 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
                 places.push(Some(ReplayAction::Rewind { seq: line.seq, to }));
             }
             "session_created" if line.data.get("forked_from").is_some() => {
-                left_out.insert("files that it was forked with: pass them with --from", 1);
+                left_out.insert(FORKED_FILES, 1);
             }
             "run_input" => match begun.get(run_id).map(|begun| &mut places[begun.place]) {
                 Some(Some(ReplayAction::Run { typed, .. })) => typed.push(line.seq),

@@ -60,7 +60,6 @@ impl Opened {
 
     /// Its name, and the current position.
     pub fn title(&self) -> (String, String) {
-        let name = if is_run(&self.event) { stream_name(self.stream) } else { "event" };
         let place = match self.total {
             0 => "nothing".to_owned(),
             total => {
@@ -68,7 +67,8 @@ impl Opened {
                 format!("bytes {} to {} of {total}", self.offset + 1, last.min(total).max(self.offset + 1))
             }
         };
-        (format!("{name} of event {}", self.event.seq), place)
+        let of = if is_run(&self.event) { format!("{} of ", stream_name(self.stream)) } else { String::new() };
+        (format!("{of}event {}", self.event.seq), place)
     }
 
     /// The visible rows.
