@@ -7,6 +7,9 @@ use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointDetail, HistoryE
 use shellkeep_session::plan::first_line;
 use shellkeep_terminal::words;
 
+/// The tool of commands.
+const RUN_COMMAND: &str = "run_command";
+
 /// Checkpoints, one per row. `current` is the one that matches the files.
 pub fn table(checkpoints: Vec<Checkpoint>, current: Option<&str>) {
     let rows = checkpoints.into_iter().map(|checkpoint| {
@@ -15,7 +18,7 @@ pub fn table(checkpoints: Vec<Checkpoint>, current: Option<&str>) {
         let command = first_line(command, LONGEST_COMMAND);
         let (by, files, mut remark) = (by(&checkpoint), counts(&checkpoint), remark(&checkpoint));
         if here {
-            remark = format!("<- you are here {remark}").trim_end().to_owned();
+            remark = format!("<- here {remark}").trim_end().to_owned();
         }
         [
             checkpoint.seq.to_string().into(),
@@ -103,8 +106,10 @@ fn counts(checkpoint: &Checkpoint) -> Cell {
     Cell::short(written(true), written(false))
 }
 
+/// What it was taken for. A run's number is enough: its command is in the same row.
 fn by(checkpoint: &Checkpoint) -> String {
     match (checkpoint.cause, &checkpoint.tool_name, &checkpoint.run_id) {
+        (CheckpointCause::Tool, Some(tool), Some(run)) if tool == RUN_COMMAND => run.clone(),
         (CheckpointCause::Tool, Some(tool), Some(run)) => format!("{tool} {run}"),
         (CheckpointCause::Tool, Some(tool), None) => tool.clone(),
         (cause, ..) => cause.to_string(),
