@@ -4,7 +4,8 @@
 //!
 //! - [`outbox`]: the thread; [`sink`] is what it writes to, `place_file` how far a broker is.
 //! - [`consume`]: from a broker into a database; `broker` is its queue, `message` what is in it.
-//! - [`write`]: one part of the journal in one transaction; `rows` is what a record becomes in the tables.
+//! - [`write`]: one part of the journal in one transaction; `rows` is what a record becomes in the tables, `names` which
+//!   names their sessions have there.
 //! - [`schema`]: the tables, their versions and migrations.
 //! - [`retention`]: how long history is kept.
 //! - `proof`: recordings with their signatures.
@@ -18,6 +19,7 @@ pub mod consume;
 pub mod database;
 mod message;
 mod mysql;
+mod names;
 mod open;
 pub mod outbox;
 mod place_file;

@@ -156,12 +156,12 @@ impl Own<'_> {
             let is_end = bytes < BYTES_AT_ONCE;
             transaction(database, |database| {
                 let dialect = database.dialect();
-                database::insert(database, "sk_lines (session_id, source, seq, hash, line)", rows, or_leave(dialect))?;
+                database::insert(database, "sk_lines (session_id, source, seq, hash, line)", &rows, or_leave(dialect))?;
                 if is_end {
                     let text = serde_json::to_string(head).map_err(DatabaseError::failed)?;
                     let row = [&self.place()[..], &[Value::count(head.seq), Value::text(text)]].concat();
                     let update = upsert(dialect, "session_id, source", &["seq", "head"]);
-                    database::insert(database, "sk_heads (session_id, source, seq, head)", vec![row], &update)?;
+                    database::insert(database, "sk_heads (session_id, source, seq, head)", &[row], &update)?;
                 }
                 Ok(())
             })?;
