@@ -11,12 +11,13 @@
 //! - `proof`: recordings with their signatures.
 //! - [`questions`]: what people ask most.
 //! - [`read`]: reads sessions back, what is `proven` and what is `unproven`.
-//! - `scrub`: masks a secret in rows.
+//! - `mask`: masks secrets in records before they leave the node; `scrub` masks one in rows.
 //! - [`database`]: a connection; `postgres` and `mysql` are the kinds, `open` picks one by its [`url`].
 
 mod broker;
 pub mod consume;
 pub mod database;
+mod mask;
 mod message;
 mod mysql;
 mod names;

@@ -2,12 +2,14 @@
 //! and far from any answer. While that is away the journal keeps what it lacks.
 
 use crate::broker::Tasks;
+use crate::mask::mask;
 use crate::place_file::PlaceFile;
 use crate::proof::Copied;
 use crate::retention::{Passes, Removal, Removed, Retention};
 use crate::sink::{DatabaseSink, QueueSink, Sink, SinkError};
 use crate::url::{self, Kind};
 use crate::write::JournalSource;
+use shellkeep_record::Masker;
 use shellkeep_session::SessionId;
 use shellkeep_store::{Feed, FeedControl, FeedScrub, Woken};
 use std::collections::BTreeSet;
@@ -77,6 +79,8 @@ pub struct OutboxOptions {
     pub place_file: PathBuf,
     /// How long history is kept in a database.
     pub retention: Retention,
+    /// Masks records before they are written, if the host wants that.
+    pub masker: Option<Masker>,
     /// Takes what was removed.
     pub removed: tokio::sync::mpsc::Sender<Removed>,
 }
@@ -281,7 +285,10 @@ impl Worker {
     }
 
     fn write_what_is_there(&mut self, sink: &mut impl Sink, until: Option<Instant>) -> Result<(), SinkError> {
-        while let Some(batch) = self.feed.next_batch().map_err(SinkError::Journal)? {
+        while let Some(mut batch) = self.feed.next_batch().map_err(SinkError::Journal)? {
+            if let Some(masker) = &self.options.masker {
+                batch.entries.iter_mut().try_for_each(|entry| mask(&mut entry.record, masker))?;
+            }
             sink.write(&batch)?;
             self.unproven.extend(batch.entries.iter().map(|entry| entry.record.session_id.clone()));
             metrics::counter!("shellkeep_history_records_total").increment(batch.entries.len() as u64);

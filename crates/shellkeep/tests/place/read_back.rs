@@ -208,6 +208,24 @@ fn a_scrub_and_a_deletion_are_read_back() {
     }
 }
 
+/// The bug: with `record.redact_on_write`, the state of a shell was in the records of history as it is in the journal.
+#[test]
+fn what_is_masked_before_it_is_stored_is_masked_in_history() {
+    let Some(server) = Server::start(KINDS[0]) else { return };
+    let settings = Settings::default().env("SHELLKEEP_HISTORY", &server.url());
+    let settings = settings.env("SHELLKEEP_RECORD_REDACT_ON_WRITE", "true").env("SHELLKEEP_RECORD_SECRETS", SECRET);
+    let daemon = Daemon::with(settings);
+    daemon.create("s");
+    daemon.sh("s", &format!("export plain={SECRET} SOME_API_KEY=value-of-a-variable shown=kept; echo {SECRET}"));
+    daemon.sh("s", "echo ${#plain} $shown");
+    proven(&server, &daemon, "s");
+    let all = String::from_utf8_lossy(&everything(&server)).into_owned();
+    assert!(all.contains("SOME_API_KEY") && all.contains("kept"), "the records tell of the variables");
+    assert!(!all.contains(SECRET) && !all.contains("value-of-a-variable"), "{all}");
+    let runs = "SELECT exit_code FROM sk_runs WHERE status = 'exited' ORDER BY seq";
+    assert_eq!(texts(&server, runs), ["0", "0"]);
+}
+
 /// Tables of the first version, with what a program of that version wrote.
 #[test]
 fn tables_of_the_first_version_are_migrated_and_read() {
