@@ -2,8 +2,10 @@
 //! record once, together with the place up to which it has read; or it sends them to a broker, from which others write them
 //! to the database. The tables are described in `docs/history.md`.
 //!
-//! - [`outbox`]: the thread; [`sink`] is what it writes to, `place_file` how far a broker is.
-//! - [`consume`]: from a broker into a database; `broker` is its queue, `message` what is in it.
+//! - [`outbox`]: the thread; [`sink`] is what it writes to.
+//! - `queue_sink`: a broker; `place_file` and `sent` say how far it is.
+//! - [`consume`]: from a broker into a database; `broker` is its queue, `message` what is in it, and `received` writes what
+//!   came of recordings.
 //! - [`write`]: one part of the journal in one transaction; `rows` is what a record becomes in the tables, `names` which
 //!   names their sessions have there.
 //! - [`schema`]: the tables, their versions and migrations.
@@ -28,11 +30,14 @@ mod postgres;
 mod proof;
 mod proven;
 pub mod questions;
+mod queue_sink;
 pub mod read;
+mod received;
 pub mod retention;
 mod rows;
 pub mod schema;
 mod scrub;
+mod sent;
 pub mod sink;
 mod unproven;
 pub mod url;

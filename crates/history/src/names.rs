@@ -5,8 +5,8 @@ use crate::database::{Database, DatabaseError, Value, marks, padded};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Tables with rows of sessions.
-pub(crate) const TABLES: [&str; 7] =
-    ["sk_records", "sk_superseded", "sk_messages", "sk_runs", "sk_lines", "sk_heads", "sk_sessions"];
+pub(crate) const TABLES: [&str; 8] =
+    ["sk_records", "sk_superseded", "sk_messages", "sk_runs", "sk_lines", "sk_heads", "sk_copies", "sk_sessions"];
 
 /// Sessions that one statement asks about.
 pub(crate) const ASKED_AT_ONCE: usize = 512;

@@ -24,6 +24,9 @@ pub(super) fn feed(settings: &Settings) -> Option<FeedOptions> {
 /// Up to which place a broker has confirmed the journal.
 const PLACE_FILE: &str = "history-place.json";
 
+/// How far recordings were sent to a broker, in a file for each session.
+const SENT_FILES: &str = "history-sent";
+
 /// Reports of removals that wait for the audit trail: there is one per pass.
 const WAITING_REPORTS: usize = 4;
 
@@ -40,11 +43,11 @@ pub(super) struct Written {
 pub(super) fn start(settings: &Settings, record: &RecordConfig, store: &Store) -> Result<Option<Written>, Failure> {
     let Some(control) = FeedControl::of(store) else { return Ok(None) };
     let source = JournalSource { id: store.home().id().to_owned(), node: settings.node.value.clone() };
-    let place_file = settings.data.value.join(PLACE_FILE);
+    let [place_file, sent_files] = [PLACE_FILE, SENT_FILES].map(|name| settings.data.value.join(name));
     let (report, removed) = mpsc::channel(WAITING_REPORTS);
     let (url, retention) = (settings.history.value.clone(), settings.history_limits.retention());
     let masker = record.writing_redactor().map_err(Failure::start)?.map(Masker::new);
-    let options = OutboxOptions { url, source, place_file, retention, masker, removed: report };
+    let options = OutboxOptions { url, source, place_file, sent_files, retention, masker, removed: report };
     let outbox = Outbox::start(control, options).map_err(Failure::start)?;
     Ok(Some(Written { outbox, removed }))
 }
