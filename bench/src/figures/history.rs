@@ -108,7 +108,7 @@ fn bare(database: &mut dyn Database, batches: Vec<[Rows; TABLES.len()]>) -> Fall
     for batch in batches {
         transaction(database, |database| {
             for ((table, columns), rows) in TABLES.iter().zip(batch) {
-                insert(database, &format!("bare_{table} ({columns})"), rows, "")?;
+                insert(database, &format!("bare_{table} ({columns})"), &rows, "")?;
             }
             Ok(())
         })?;

@@ -3,10 +3,10 @@
 
 use crate::broker::{Broker, BrokerError, Deliveries, Entered, Tasks};
 use crate::database::{Database, DatabaseError};
-use crate::message::{Message, MessageError};
+use crate::message::{Delivered, Message, MessageError};
 use crate::retention::{Passes, Removal, Removed, Retention};
 use crate::url::{self, BrokerAddress, Kind};
-use crate::{open, schema, write};
+use crate::{open, received, schema, write};
 use std::io;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -29,7 +29,7 @@ pub enum Report {
     },
     /// A message was committed and acknowledged.
     Written {
-        /// Its records.
+        /// Its records; none if it had parts of recordings.
         records: usize,
     },
     /// A message could not be read and was moved to another queue.
@@ -131,6 +131,19 @@ fn connect<'a>(
     Ok((database, Broker::open(within, address)?.consume()?))
 }
 
+/// Writes a message; how many records it had.
+fn write_message(database: &mut dyn Database, message: &Message) -> Result<usize, DatabaseError> {
+    match &message.content {
+        Delivered::Records(items) => {
+            let incoming = items.incoming();
+            let records = incoming.len();
+            write::write_delivered(database, &message.source, incoming)?;
+            Ok(records)
+        }
+        Delivered::Proofs(parts) => received::write_parts(database, &message.source, parts).map(|()| 0),
+    }
+}
+
 struct Consumer<R> {
     stop: watch::Receiver<bool>,
     report: R,
@@ -163,9 +176,7 @@ impl<R: FnMut(Report)> Consumer<R> {
             };
             match Message::decode(&delivery.body) {
                 Ok(message) => {
-                    let incoming = message.incoming();
-                    let records = incoming.len();
-                    write::write_delivered(database, &message.source, incoming)?;
+                    let records = write_message(database, &message)?;
                     deliveries.done(&delivery)?;
                     (self.report)(Report::Written { records });
                     self.pause = PAUSES.0;

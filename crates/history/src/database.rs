@@ -140,6 +140,9 @@ pub trait Database: Send {
     /// Runs one statement; how many rows it changed.
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, DatabaseError>;
 
+    /// The same with the values of several rows, one row after another.
+    fn execute_rows(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError>;
+
     /// Asks for rows.
     fn query(&mut self, sql: &str, values: &[Value]) -> Result<Found, DatabaseError>;
 
@@ -166,8 +169,9 @@ pub fn transaction<T>(
     }
 }
 
-/// How many rows one statement inserts. A few sizes, so that prepared statements are used again.
-const ROWS_AT_ONCE: [usize; 3] = [128, 16, 1];
+/// How many rows one statement inserts. A few sizes, so that prepared statements are used again, and few statements for
+/// any number of rows.
+const ROWS_AT_ONCE: [usize; 8] = [128, 64, 32, 16, 8, 4, 2, 1];
 
 /// How many bytes one statement has, if it is for more than one row: a server accepts no packet of any length.
 const BYTES_AT_ONCE: usize = 512 * 1024;
@@ -181,25 +185,65 @@ fn bytes(row: &[Value]) -> usize {
 pub fn insert(
     database: &mut dyn Database,
     into: &str,
-    rows: Vec<Vec<Value>>,
+    rows: &[Vec<Value>],
     on_conflict: &str,
 ) -> Result<u64, DatabaseError> {
-    let (mut changed, mut left) = (0, rows.into_iter());
-    while !left.as_slice().is_empty() {
-        let waiting = left.as_slice();
-        let fits = |size: &usize| {
-            waiting.get(..*size).is_some_and(|rows| rows.iter().map(|row| bytes(row)).sum::<usize>() <= BYTES_AT_ONCE)
-        };
-        let count = ROWS_AT_ONCE.into_iter().find(fits).unwrap_or(1);
-        let rows: Vec<Vec<Value>> = left.by_ref().take(count).collect();
-        let row = format!("({})", vec!["?"; rows[0].len()].join(", "));
-        let sql = format!("INSERT INTO {into} VALUES {} {on_conflict}", vec![row; count].join(", "));
-        changed += database.execute(&sql, &rows.concat())?;
+    let mut changed = 0;
+    for rows in parts(rows) {
+        let row = format!("({})", marks(rows[0].len()));
+        let sql = format!("INSERT INTO {into} VALUES {} {on_conflict}", vec![row; rows.len()].join(", "));
+        changed += database.execute_rows(&sql, rows)?;
     }
     Ok(changed)
+}
+
+/// Parts of some rows, each for one statement. None of them is empty.
+fn parts(mut rows: &[Vec<Value>]) -> impl Iterator<Item = &[Vec<Value>]> {
+    std::iter::from_fn(move || {
+        let fits = |size: &usize| {
+            rows.get(..*size).is_some_and(|rows| rows.iter().map(|row| bytes(row)).sum::<usize>() <= BYTES_AT_ONCE)
+        };
+        let count = ROWS_AT_ONCE.into_iter().find(fits).unwrap_or(1);
+        let (now, later) = rows.split_at_checked(count)?;
+        rows = later;
+        Some(now)
+    })
 }
 
 /// `?, ?, ?` for a list of values.
 pub fn marks(count: usize) -> String {
     vec!["?"; count].join(", ")
+}
+
+/// Repeats the last of some values until there are as many as in few other lists: prepared statements are used again.
+pub(crate) fn padded(mut values: Vec<Value>) -> Vec<Value> {
+    if let Some(last) = values.last().cloned() {
+        values.resize(values.len().next_power_of_two(), last);
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_inserted_by_few_statements_that_are_not_too_long() {
+        let rows = |count: usize, bytes: usize| vec![vec![Value::Int(1), Value::Text("x".repeat(bytes))]; count];
+        let sizes = |rows: &[Vec<Value>]| parts(rows).map(<[_]>::len).collect::<Vec<usize>>();
+        assert!(sizes(&[]).is_empty());
+        assert_eq!(sizes(&rows(1000, 1)), [128, 128, 128, 128, 128, 128, 128, 64, 32, 8]);
+        assert_eq!(sizes(&rows(10, 1)), [8, 2]);
+        assert_eq!(sizes(&rows(5, BYTES_AT_ONCE / 2)), [2, 2, 1]);
+        assert_eq!(sizes(&rows(2, BYTES_AT_ONCE + 1)), [1, 1], "one row may be of any length");
+    }
+
+    #[test]
+    fn lists_have_few_lengths() {
+        let of = |count: i64| padded((0..count).map(Value::Int).collect());
+        assert!(of(0).is_empty());
+        assert_eq!(of(1), [Value::Int(0)]);
+        assert_eq!(of(3), [0, 1, 2, 2].map(Value::Int));
+        assert_eq!(of(500).len(), 512);
+    }
 }

@@ -1,24 +1,59 @@
-//! What goes through a broker: records of one journal, one JSON document per line after a line that says where they come
-//! from. Pure: records in, bytes out, and back.
+//! What goes through a broker, one JSON document per line after a line that says what they are and where they come from:
+//! records of one journal, or parts of signed recordings. Pure: records in, bytes out, and back.
+//!
+//! Each kind of message has its own version, the one in which its form last changed. So a program reads what older ones
+//! wrote, and whoever meets a message of a later version knows that it cannot read it, and leaves it to others.
 
 use crate::rows::{Content, Incoming};
 use crate::write::JournalSource;
 use serde::{Deserialize, Serialize};
+use shellkeep_record::{Hash, SignedHead};
 use shellkeep_session::{Record, SessionId, Timestamp};
 use shellkeep_store::FeedEntry;
 use std::borrow::Cow;
 
-/// The version of the format.
-const VERSION: u32 = 1;
+/// The latest version that this program reads.
+const VERSION: u32 = Kind::Proofs.version();
 
 /// Records of one message: enough to share the cost of a confirmation and of a transaction.
 const MOST_RECORDS: usize = 500;
 
-/// A message with more than one record is not longer than this.
-const USUAL_BYTES: usize = 512 * 1024;
+/// A message with more than one record, or more than one part of a recording, is not longer than this.
+pub(crate) const USUAL_BYTES: usize = 512 * 1024;
 
-/// The longest record: RabbitMQ 4 accepts messages of 16 MiB unless it is configured otherwise.
+/// The longest record, and the longest part of a recording: RabbitMQ 4 accepts messages of 16 MiB unless it is configured
+/// otherwise.
 const MOST_BYTES: usize = 15 * 1024 * 1024;
+
+/// What a message carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    /// Messages of the first version do not say it.
+    #[default]
+    Records,
+    Proofs,
+}
+
+impl Kind {
+    /// The version in which its form last changed.
+    const fn version(self) -> u32 {
+        match self {
+            Self::Records => 1,
+            Self::Proofs => 2,
+        }
+    }
+
+    fn is_records(&self) -> bool {
+        *self == Self::Records
+    }
+}
+
+/// What the first line of every version has.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,9 +61,25 @@ struct Head<'a> {
     version: u32,
     source: Cow<'a, str>,
     node: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Kind::is_records")]
+    kind: Kind,
 }
 
-/// Every other line.
+impl<'a> Head<'a> {
+    fn new(kind: Kind, source: &'a JournalSource) -> Self {
+        let JournalSource { id, node } = source;
+        Self { version: kind.version(), source: id.as_str().into(), node: node.as_str().into(), kind }
+    }
+
+    /// Its line.
+    fn line(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        Ok(line)
+    }
+}
+
+/// Every other line of a message with records.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Item<'a> {
     epoch: u64,
@@ -50,12 +101,97 @@ enum Carried<'a> {
     },
 }
 
+/// A part of a recording that its node has signed, and every other line of a message with proofs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ProofPart {
+    pub session_id: SessionId,
+    /// When the session was created, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+    /// When its node began to send the recording from its first line on, in microseconds. What was begun later replaces
+    /// what was begun before.
+    pub begun: i64,
+    /// When the last event happened that the node has sent of the session.
+    pub at: Timestamp,
+    pub lines: Vec<ProofLine>,
+    /// The signature that covers them, in the last part before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<SignedHead>,
+}
+
+/// A line of a recording, as an export has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProofLine {
+    pub seq: u64,
+    pub hash: Hash,
+    pub line: String,
+}
+
+/// Puts parts of recordings into messages.
+pub(crate) struct ProofMessages {
+    head: Vec<u8>,
+    full: Vec<Vec<u8>>,
+    /// The message that may get more; empty if there is none.
+    last: Vec<u8>,
+    bytes: usize,
+}
+
+impl ProofMessages {
+    /// None yet.
+    pub(crate) fn new(source: &JournalSource) -> Result<Self, serde_json::Error> {
+        let head = Head::new(Kind::Proofs, source).line()?;
+        Ok(Self { head, full: Vec::new(), last: Vec::new(), bytes: 0 })
+    }
+
+    /// Adds a part; whether a broker accepts it.
+    pub(crate) fn add(&mut self, part: &ProofPart) -> Result<bool, serde_json::Error> {
+        let line = serde_json::to_vec(part)?;
+        if line.len() > MOST_BYTES {
+            return Ok(false);
+        }
+        if !self.last.is_empty() && self.last.len() + line.len() > USUAL_BYTES {
+            self.full.push(std::mem::take(&mut self.last));
+        }
+        if self.last.is_empty() {
+            self.last.clone_from(&self.head);
+        }
+        self.last.extend_from_slice(&line);
+        self.last.push(b'\n');
+        self.bytes += line.len();
+        Ok(true)
+    }
+
+    /// How long all of them are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// All of them, which are gone from here.
+    pub(crate) fn take(&mut self) -> Vec<Vec<u8>> {
+        self.bytes = 0;
+        let mut messages = std::mem::take(&mut self.full);
+        messages.extend(Some(std::mem::take(&mut self.last)).filter(|last| !last.is_empty()));
+        messages
+    }
+}
+
 /// A message that was read.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub source: JournalSource,
-    items: Vec<Item<'static>>,
+    pub content: Delivered,
 }
+
+/// What was in a message.
+#[derive(Debug)]
+pub(crate) enum Delivered {
+    Records(Items),
+    Proofs(Vec<ProofPart>),
+}
+
+/// Records that were read.
+#[derive(Debug)]
+pub(crate) struct Items(Vec<Item<'static>>);
 
 /// Why a message cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -73,9 +209,7 @@ pub enum MessageError {
 
 /// Messages with all of some records, in order.
 pub(crate) fn encode(source: &JournalSource, entries: &[FeedEntry]) -> Result<Vec<Vec<u8>>, serde_json::Error> {
-    let head = Head { version: VERSION, source: source.id.as_str().into(), node: source.node.as_str().into() };
-    let mut head = serde_json::to_vec(&head)?;
-    head.push(b'\n');
+    let head = Head::new(Kind::Records, source).line()?;
     let (mut messages, mut message, mut count) = (Vec::new(), head.clone(), 0);
     for entry in entries {
         let mut line = serde_json::to_vec(&item(entry))?;
@@ -112,16 +246,27 @@ impl Message {
     /// Reads one.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
         let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let head: Head = serde_json::from_slice(lines.next().unwrap_or_default())?;
-        if head.version > VERSION {
-            return Err(MessageError::Newer { found: head.version });
+        let first = lines.next().unwrap_or_default();
+        let Versioned { version } = serde_json::from_slice(first)?;
+        if version > VERSION {
+            return Err(MessageError::Newer { found: version });
         }
+        let head: Head = serde_json::from_slice(first)?;
         let source = JournalSource { id: head.source.into_owned(), node: head.node.into_owned() };
-        let items = lines.map(serde_json::from_slice).collect::<Result<_, _>>()?;
-        Ok(Self { source, items })
+        let content = match head.kind {
+            Kind::Records => Delivered::Records(Items(read(lines)?)),
+            Kind::Proofs => Delivered::Proofs(read(lines)?),
+        };
+        Ok(Self { source, content })
     }
+}
 
-    /// Its records.
+fn read<'a, T: for<'de> Deserialize<'de>>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Vec<T>, serde_json::Error> {
+    lines.map(serde_json::from_slice).collect()
+}
+
+impl Items {
+    /// The records on their way into the tables.
     pub(crate) fn incoming(&self) -> Vec<Incoming<'_>> {
         let incoming = |item| {
             let Item { epoch, created_at, content }: &Item = item;
@@ -137,7 +282,7 @@ impl Message {
                 },
             }
         };
-        self.items.iter().map(incoming).collect()
+        self.0.iter().map(incoming).collect()
     }
 }
 
@@ -168,12 +313,16 @@ mod tests {
         assert!(messages.len() >= 3 && messages.iter().all(|message| message.len() < MOST_BYTES));
         let read: Vec<Message> = messages.iter().map(|bytes| Message::decode(bytes).expect("ours")).collect();
         assert!(read.iter().all(|message| message.source == source()));
-        let items: Vec<&Item> = read.iter().flat_map(|message| &message.items).collect();
+        let items = |message: Message| match message.content {
+            Delivered::Records(Items(items)) => items,
+            Delivered::Proofs(parts) => panic!("{parts:?}"),
+        };
+        let items: Vec<Item> = read.into_iter().flat_map(items).collect();
         assert_eq!(items.len(), entries.len());
         for (read, entry) in items.iter().zip(&entries) {
             match &read.content {
                 Carried::LeftOut { seq, bytes, .. } => assert!(*seq == 602 && *bytes > MOST_BYTES as u64),
-                _ => assert_eq!(**read, item(entry)),
+                _ => assert_eq!(*read, item(entry)),
             }
         }
         assert!(encode(&source(), &[]).expect("JSON").is_empty());
@@ -181,10 +330,72 @@ mod tests {
 
     #[test]
     fn what_is_newer_or_something_else_is_refused() {
-        let newer = br#"{"version": 2, "source": "j", "node": "n"}"#;
-        assert!(matches!(Message::decode(newer), Err(MessageError::Newer { found: 2 })));
-        for other in [&b""[..], b"hello", b"{}", b"{\"version\": 1, \"source\": \"j\", \"node\": \"n\"}\n{\"x\": 1}"] {
+        // Whatever a later version has, it has a version.
+        for newer in [&br#"{"version": 3, "source": "j", "node": "n"}"#[..], br#"{"version": 3, "kind": "x"}"#] {
+            assert!(matches!(Message::decode(newer), Err(MessageError::Newer { found: 3 })), "{newer:?}");
+        }
+        let unknown = br#"{"version": 2, "source": "j", "node": "n", "kind": "x"}"#;
+        for other in
+            [&b""[..], b"hello", b"{}", unknown, b"{\"version\": 1, \"source\": \"j\", \"node\": \"n\"}\n{\"x\": 1}"]
+        {
             assert!(matches!(Message::decode(other), Err(MessageError::Unreadable(_))), "{other:?}");
+        }
+    }
+
+    fn part(session: &str, lines: &[(u64, String)]) -> ProofPart {
+        let line = |(seq, line): &(u64, String)| ProofLine { seq: *seq, hash: Hash::NONE, line: line.clone() };
+        ProofPart {
+            session_id: SessionId::parse(session).expect("a name"),
+            created_at: None,
+            begun: 7,
+            at: Timestamp::UNIX_EPOCH,
+            lines: lines.iter().map(line).collect(),
+            signed: None,
+        }
+    }
+
+    #[test]
+    fn parts_of_recordings_share_messages_that_a_broker_accepts() {
+        let long = "x".repeat(USUAL_BYTES - 1000);
+        let parts = [
+            part("a", &[(1, "{\"a\": \"\u{0}\"}\n".to_owned()), (2, "b\n".to_owned())]),
+            part("b", &[(1, long.clone())]),
+            part("c", &[(1, long)]),
+        ];
+        let mut messages = ProofMessages::new(&source()).expect("JSON");
+        assert!(messages.take().is_empty());
+        for part in &parts {
+            assert!(messages.add(part).expect("JSON"));
+        }
+        assert!(!messages.add(&part("d", &[(1, "x".repeat(MOST_BYTES))])).expect("JSON"), "no broker accepts it");
+        assert!(messages.bytes() > USUAL_BYTES);
+        let taken = messages.take();
+        assert_eq!((taken.len(), messages.bytes(), messages.take().len()), (2, 0, 0));
+        let read = |bytes: &Vec<u8>| match Message::decode(bytes).expect("ours").content {
+            Delivered::Proofs(parts) => parts,
+            Delivered::Records(items) => panic!("{items:?}"),
+        };
+        assert_eq!(taken.iter().flat_map(read).collect::<Vec<_>>(), parts);
+    }
+
+    /// Programs before this kind read the first line so, and left a message with a version that is higher than theirs.
+    #[test]
+    fn programs_before_this_kind_know_that_it_is_newer() {
+        #[derive(Deserialize)]
+        struct First<'a> {
+            version: u32,
+            source: Cow<'a, str>,
+            node: Cow<'a, str>,
+        }
+        let mut messages = ProofMessages::new(&source()).expect("JSON");
+        assert!(messages.add(&part("a", &[])).expect("JSON"));
+        let [proofs]: [Vec<u8>; 1] = messages.take().try_into().expect("one message");
+        let [records]: [Vec<u8>; 1] =
+            encode(&source(), &[entry(1, "a")]).expect("JSON").try_into().expect("one message");
+        for (message, expected) in [(proofs, 2), (records, 1)] {
+            let line = message.split(|byte| *byte == b'\n').next().expect("a line");
+            let First { version, source, node } = serde_json::from_slice(line).expect("the line of the first version");
+            assert_eq!((version, &*source, &*node), (expected, "j", "n"));
         }
     }
 }

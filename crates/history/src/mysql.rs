@@ -14,8 +14,8 @@ use std::time::Duration;
 const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// Prepared statements that are kept: there are three sizes of each insert, and few other statements.
-const MOST_STATEMENTS: usize = 100;
+/// Prepared statements that are kept: there are eight sizes of each insert, and few other statements.
+const MOST_STATEMENTS: usize = 200;
 
 /// A packet has more in it than one value.
 const PACKET_MARGIN: usize = 64 * 1024;
@@ -64,6 +64,12 @@ impl Database for Mysql {
 
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, DatabaseError> {
         self.connection.exec_drop(sql, parameters(values)).map_err(DatabaseError::failed)?;
+        Ok(self.connection.affected_rows())
+    }
+
+    fn execute_rows(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
+        let values = Params::Positional(rows.iter().flatten().map(written).collect());
+        self.connection.exec_drop(sql, values).map_err(DatabaseError::failed)?;
         Ok(self.connection.affected_rows())
     }
 

@@ -2,12 +2,14 @@
 //! and far from any answer. While that is away the journal keeps what it lacks.
 
 use crate::broker::Tasks;
-use crate::place_file::PlaceFile;
+use crate::mask::mask;
 use crate::proof::Copied;
+use crate::queue_sink::{Progress, QueueSink};
 use crate::retention::{Passes, Removal, Removed, Retention};
-use crate::sink::{DatabaseSink, QueueSink, Sink, SinkError};
+use crate::sink::{DatabaseSink, Sink, SinkError};
 use crate::url::{self, Kind};
 use crate::write::JournalSource;
+use shellkeep_record::Masker;
 use shellkeep_session::SessionId;
 use shellkeep_store::{Feed, FeedControl, FeedScrub, Woken};
 use std::collections::BTreeSet;
@@ -75,8 +77,12 @@ pub struct OutboxOptions {
     pub source: JournalSource,
     /// A file for the place up to which a broker has confirmed the journal.
     pub place_file: PathBuf,
+    /// A directory for files that say how far recordings were sent to a broker.
+    pub sent_files: PathBuf,
     /// How long history is kept in a database.
     pub retention: Retention,
+    /// Masks records before they are written, if the host wants that.
+    pub masker: Option<Masker>,
     /// Takes what was removed.
     pub removed: tokio::sync::mpsc::Sender<Removed>,
 }
@@ -158,13 +164,13 @@ struct Worker {
 
 impl Worker {
     fn run(mut self, target: Target) {
-        let OutboxOptions { url, source, place_file, .. } = self.options.clone();
+        let OutboxOptions { url, source, place_file, sent_files, .. } = self.options.clone();
         let name = target.name();
         match &target {
             Target::Database => self.run_with(name, || DatabaseSink::open(&url, &source)),
             Target::Broker(tasks) => {
-                let (within, place) = (tasks.enter(), PlaceFile::new(place_file, &url));
-                self.run_with(name, || QueueSink::open(&within, &url, &source, &place));
+                let (within, progress) = (tasks.enter(), Progress::new(place_file, sent_files, &url));
+                self.run_with(name, || QueueSink::open(&within, &url, &source, &progress));
             }
         }
     }
@@ -251,16 +257,15 @@ impl Worker {
         let (next, later): (Vec<_>, Vec<_>) = self.unproven.iter().cloned().partition(is_next);
         for session_id in next.into_iter().chain(later) {
             if Instant::now() > until {
-                return Ok(());
+                break;
             }
             self.copied_last = Some(session_id.clone());
             let (directory, key) = self.feed.recording(&session_id);
-            // A directory that is not there is gone with its session.
-            if !directory.exists() || sink.copy(&session_id, &directory, &key)? == Copied::All {
+            if sink.copy(&session_id, &directory, &key)? == Copied::All {
                 self.unproven.remove(&session_id);
             }
         }
-        Ok(())
+        sink.end_copies()
     }
 
     /// Removes some of what is too old; whether there is more.
@@ -281,7 +286,10 @@ impl Worker {
     }
 
     fn write_what_is_there(&mut self, sink: &mut impl Sink, until: Option<Instant>) -> Result<(), SinkError> {
-        while let Some(batch) = self.feed.next_batch().map_err(SinkError::Journal)? {
+        while let Some(mut batch) = self.feed.next_batch().map_err(SinkError::Journal)? {
+            if let Some(masker) = &self.options.masker {
+                batch.entries.iter_mut().try_for_each(|entry| mask(&mut entry.record, masker))?;
+            }
             sink.write(&batch)?;
             self.unproven.extend(batch.entries.iter().map(|entry| entry.record.session_id.clone()));
             metrics::counter!("shellkeep_history_records_total").increment(batch.entries.len() as u64);

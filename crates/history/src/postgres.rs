@@ -15,8 +15,8 @@ use std::time::Duration;
 const CONNECT: Duration = Duration::from_secs(5);
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
-/// Prepared statements that are kept: there are three sizes of each insert, and few other statements.
-const MOST_STATEMENTS: usize = 100;
+/// Prepared statements that are kept: there are eight sizes of each insert, and few other statements.
+const MOST_STATEMENTS: usize = 200;
 
 /// The longest value: the limit of `jsonb`.
 const MOST_BYTES: usize = 255 * 1024 * 1024;
@@ -69,12 +69,17 @@ impl Database for Postgres {
 
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, DatabaseError> {
         let statement = self.prepared(sql, !values.is_empty())?;
-        self.client.execute(&statement, &parameters(values)).map_err(failed)
+        self.client.execute(&statement, &parameters(values.iter())).map_err(failed)
+    }
+
+    fn execute_rows(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
+        let statement = self.prepared(sql, true)?;
+        self.client.execute(&statement, &parameters(rows.iter().flatten())).map_err(failed)
     }
 
     fn query(&mut self, sql: &str, values: &[Value]) -> Result<Found, DatabaseError> {
         let statement = self.prepared(sql, !values.is_empty())?;
-        let found = self.client.query(&statement, &parameters(values)).map_err(failed)?;
+        let found = self.client.query(&statement, &parameters(values.iter())).map_err(failed)?;
         let columns = statement.columns().iter().map(|column| column.name().to_owned()).collect();
         let row = |row: &postgres::Row| (0..row.len()).map(|column| row.try_get(column).map_err(failed)).collect();
         Ok(Found { columns, rows: found.iter().map(row).collect::<Result<_, _>>()? })
@@ -85,8 +90,8 @@ impl Database for Postgres {
     }
 }
 
-fn parameters(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
-    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+fn parameters<'a>(values: impl Iterator<Item = &'a Value>) -> Vec<&'a (dyn ToSql + Sync)> {
+    values.map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
 /// `$1, $2` for `?, ?`.
@@ -113,9 +118,11 @@ fn said(error: &postgres::Error) -> String {
 }
 
 impl ToSql for Value {
-    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match self {
             Self::Null => return Ok(IsNull::Yes),
+            Self::Int(number) if *ty == Type::INT8 => out.extend_from_slice(&number.to_be_bytes()),
+            Self::Time(at) if *ty == Type::TIMESTAMPTZ => out.extend_from_slice(&(at - TO_2000).to_be_bytes()),
             Self::Int(number) => out.extend_from_slice(number.to_string().as_bytes()),
             Self::Float(number) => out.extend_from_slice(number.to_string().as_bytes()),
             Self::Text(text) => out.extend_from_slice(text.as_bytes()),
@@ -133,10 +140,13 @@ impl ToSql for Value {
         self.to_sql(ty, out)
     }
 
-    /// As text, which every type reads; bytes as they are.
-    fn encode_format(&self, _: &Type) -> Format {
+    /// Bytes as they are, and numbers and times of which there are many as the server has them; all else as text, which
+    /// every type reads.
+    fn encode_format(&self, ty: &Type) -> Format {
         match self {
             Self::Bytes(_) => Format::Binary,
+            Self::Int(_) if *ty == Type::INT8 => Format::Binary,
+            Self::Time(_) if *ty == Type::TIMESTAMPTZ => Format::Binary,
             _ => Format::Text,
         }
     }
@@ -215,6 +225,21 @@ mod tests {
             assert_eq!(numeric(&raw(parts)).as_deref(), Some(text));
         }
         assert_eq!(numeric(&raw(&[2, 1, 0, 0, 12])), None);
+    }
+
+    #[test]
+    fn what_is_written_as_the_server_has_it_is_read_back() {
+        let at = Value::time("2026-11-17T01:02:03.000004Z".parse().expect("a time"));
+        for (value, ty) in [(Value::Int(-7), Type::INT8), (at, Type::TIMESTAMPTZ)] {
+            let mut out = BytesMut::new();
+            assert!(matches!(value.to_sql(&ty, &mut out), Ok(IsNull::No)));
+            assert!(matches!(value.encode_format(&ty), Format::Binary));
+            assert_eq!(Value::from_sql(&ty, &out).expect("a value"), value);
+        }
+        // Another type than that of the value reads text.
+        let mut out = BytesMut::new();
+        assert!(matches!(Value::Int(7).to_sql(&Type::INT4, &mut out), Ok(IsNull::No)));
+        assert!(&out[..] == b"7" && matches!(Value::Int(7).encode_format(&Type::INT4), Format::Text));
     }
 
     #[test]

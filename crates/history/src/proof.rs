@@ -11,8 +11,11 @@ use shellkeep_session::SessionId;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Bytes of lines that one transaction writes.
-const BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
+/// Bytes of lines that one transaction writes, or that a broker confirms at once.
+pub(crate) const BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
+
+/// The table of copied lines, with its columns.
+pub(crate) const LINE_COLUMNS: &str = "sk_lines (session_id, source, seq, hash, line)";
 
 /// A recording on this node.
 pub(crate) struct Own<'a> {
@@ -97,7 +100,7 @@ impl Own<'_> {
 
     /// The recording with its last signature and the line that it names. None if it cannot be read: it may be gone with its
     /// session, or just be written.
-    fn signed(&self) -> Option<(Recording, SignedHead, Line)> {
+    pub(crate) fn signed(&self) -> Option<(Recording, SignedHead, Line)> {
         let head = heads::last(self.directory, self.session_id).ok()??;
         let recording = Recording::open(self.directory).ok()?;
         let line = recording.before(head.seq + 1).ok()?.filter(|line| line.proof.hash == head.hash)?;
@@ -121,7 +124,7 @@ impl Own<'_> {
         if line.is_some_and(|line| row.get(1).and_then(Value::as_str) == Some(&line.proof.hash.to_string())) {
             return Ok(seq);
         }
-        forget(database, self.session_id, self.source)?;
+        forget(database, self.session_id.as_str(), self.source)?;
         Ok(0)
     }
 
@@ -143,7 +146,7 @@ impl Own<'_> {
                 if line.seq <= after {
                     continue;
                 }
-                let row = self.row(&line)?;
+                let row = self.row(&line).map_err(DatabaseError::failed)?;
                 if row.len() > most {
                     tracing::warn!(session = %self.session_id, seq = line.seq, "an event is too large for the history \
                         database, which has no proof of this session from here on");
@@ -156,12 +159,9 @@ impl Own<'_> {
             let is_end = bytes < BYTES_AT_ONCE;
             transaction(database, |database| {
                 let dialect = database.dialect();
-                database::insert(database, "sk_lines (session_id, source, seq, hash, line)", rows, or_leave(dialect))?;
+                database::insert(database, LINE_COLUMNS, &rows, or_leave(dialect))?;
                 if is_end {
-                    let text = serde_json::to_string(head).map_err(DatabaseError::failed)?;
-                    let row = [&self.place()[..], &[Value::count(head.seq), Value::text(text)]].concat();
-                    let update = upsert(dialect, "session_id, source", &["seq", "head"]);
-                    database::insert(database, "sk_heads (session_id, source, seq, head)", vec![row], &update)?;
+                    write_head(database, self.session_id.as_str(), self.source, head)?;
                 }
                 Ok(())
             })?;
@@ -172,16 +172,30 @@ impl Own<'_> {
     }
 
     /// A line as an export has it.
-    fn row(&self, line: &Line) -> Result<Vec<u8>, DatabaseError> {
+    pub(crate) fn row(&self, line: &Line) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = Vec::new();
-        ExportLine::new(line, None, Some(self.key)).write_to(&mut bytes).map_err(DatabaseError::failed)?;
+        ExportLine::new(line, None, Some(self.key)).write_to(&mut bytes)?;
         Ok(bytes)
     }
 }
 
+/// Writes the last signature of a recording, in place of an earlier one.
+pub(crate) fn write_head(
+    database: &mut dyn Database,
+    session: &str,
+    source: &str,
+    head: &SignedHead,
+) -> Result<(), DatabaseError> {
+    let text = serde_json::to_string(head).map_err(DatabaseError::failed)?;
+    let row = vec![Value::text(session), Value::text(source), Value::count(head.seq), Value::text(text)];
+    let update = upsert(database.dialect(), "session_id, source", &["seq", "head"]);
+    database::insert(database, "sk_heads (session_id, source, seq, head)", &[row], &update)?;
+    Ok(())
+}
+
 /// Deletes the copy of a recording.
-pub(crate) fn forget(database: &mut dyn Database, session_id: &SessionId, source: &str) -> Result<(), DatabaseError> {
-    let place = [Value::text(session_id.as_str()), Value::text(source)];
+pub(crate) fn forget(database: &mut dyn Database, session: &str, source: &str) -> Result<(), DatabaseError> {
+    let place = [Value::text(session), Value::text(source)];
     for table in ["sk_heads", "sk_lines"] {
         database.execute(&format!("DELETE FROM {table} WHERE session_id = ? AND source = ?"), &place)?;
     }

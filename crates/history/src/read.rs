@@ -65,8 +65,10 @@ impl Reader {
     pub fn find(&self, ids: &[SessionId], agent: Option<&str>) -> Result<Option<KnownSession>, DatabaseError> {
         let limit = if agent.is_some() { "AND s.agent = ? AND s.deleted_at IS NULL" } else { "" };
         let sql = format!(
-            "SELECT s.session_id, s.agent, s.seq, (SELECT COALESCE(MAX(h.seq), 0) FROM sk_heads h WHERE h.session_id = \
-             s.session_id) FROM sk_sessions s WHERE s.session_id IN ({}) {limit}",
+            "SELECT s.session_id, s.agent, s.seq, \
+             (SELECT COALESCE(MAX(h.seq), 0) FROM sk_heads h WHERE h.session_id = s.session_id), \
+             (SELECT COALESCE(SUM(c.line_count), 0) FROM sk_copies c WHERE c.session_id = s.session_id) \
+             FROM sk_sessions s WHERE s.session_id IN ({}) {limit}",
             marks(ids.len())
         );
         let values: Vec<Value> = ids.iter().map(SessionId::as_str).chain(agent).map(Value::text).collect();
@@ -77,7 +79,8 @@ impl Reader {
                 session_id: SessionId::parse(row.first()?.as_str()?).ok()?,
                 agent: row.get(1)?.as_str().map(str::to_owned),
                 seq: number(row.get(2)?),
-                signed: number(row.get(3)?),
+                // A signature may come before lines that it covers.
+                signed: number(row.get(3)?).saturating_add(number(row.get(4)?)),
             })
         });
         Ok(known.min_by_key(|known| ids.iter().position(|id| *id == known.session_id)))

@@ -1,7 +1,7 @@
 //! How long history is kept, and removing what is older: a few rows at a time, between batches of new ones.
 
 use crate::database::{Database, DatabaseError, Value, transaction};
-use crate::write::TABLES;
+use crate::names::TABLES;
 use shellkeep_session::Timestamp;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -78,8 +78,29 @@ pub(crate) struct StartRow {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EndRow {
-    result: Box<RunResult>,
+    status: RunStatus,
+    exit_code: Option<i32>,
+    signal: Option<String>,
+    duration_us: u64,
+    stdout_bytes: u64,
+    stderr_bytes: u64,
     at: Timestamp,
+}
+
+impl EndRow {
+    /// Without the outputs, which may be long.
+    fn new(result: &RunResult, at: Timestamp) -> Self {
+        let RunResult { status, exit_code, duration_us, stdout, stderr, .. } = result;
+        Self {
+            status: *status,
+            exit_code: *exit_code,
+            signal: result.signal.clone(),
+            duration_us: *duration_us,
+            stdout_bytes: stdout.total,
+            stderr_bytes: stderr.total,
+            at,
+        }
+    }
 }
 
 /// What records say about their session.
@@ -128,7 +149,7 @@ impl Rows {
             Some(Event::RunFinished { run_id, result, .. }) => {
                 let run = self.runs.entry((name.clone(), run_id.to_string()));
                 let run = run.or_insert(RunRow { seq: *seq, epoch: *epoch, start: None, end: None });
-                run.end = Some(EndRow { result: result.clone(), at: *at });
+                run.end = Some(EndRow::new(result, *at));
             }
             _ => {}
         }
@@ -168,14 +189,13 @@ impl RunRow {
     /// Its row, in the order of [`crate::write::RUN_COLUMNS`].
     pub(crate) fn row(&self, session_id: &str, run_id: &str) -> Vec<Value> {
         let (start, end) = (self.start.as_ref(), self.end.as_ref());
-        let result = end.map(|end| &*end.result);
         let started = start.map(|start| start.at).or_else(|| {
-            let micros = end.map(|end| end.at.as_microsecond() - end.result.duration_us.cast_signed())?;
+            let micros = end.map(|end| end.at.as_microsecond() - end.duration_us.cast_signed())?;
             Timestamp::from_microsecond(micros).ok()
         });
-        let status = result.map_or(RunStatus::Running, |result| result.status).as_str();
+        let status = end.map_or(RunStatus::Running, |end| end.status).as_str();
         let time = |at: Option<Timestamp>| at.map_or(Value::Null, Value::time);
-        let count = |of: fn(&RunResult) -> u64| result.map_or(Value::Null, |result| Value::count(of(result)));
+        let count = |of: fn(&EndRow) -> u64| end.map_or(Value::Null, |end| Value::count(of(end)));
         vec![
             Value::text(session_id),
             Value::text(run_id),
@@ -188,11 +208,11 @@ impl RunRow {
             time(started),
             time(end.map(|end| end.at)),
             Value::text(status),
-            result.and_then(|result| result.exit_code).map_or(Value::Null, |code| Value::Int(code.into())),
-            Value::maybe_text(result.and_then(|result| result.signal.as_deref())),
-            count(|result| result.duration_us),
-            count(|result| result.stdout.total),
-            count(|result| result.stderr.total),
+            end.and_then(|end| end.exit_code).map_or(Value::Null, |code| Value::Int(code.into())),
+            Value::maybe_text(end.and_then(|end| end.signal.as_deref())),
+            count(|end| end.duration_us),
+            count(|end| end.stdout_bytes),
+            count(|end| end.stderr_bytes),
         ]
     }
 }

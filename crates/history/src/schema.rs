@@ -4,10 +4,11 @@ use crate::database::{Database, DatabaseError, Dialect, Found, Value};
 
 /// What makes each version from the one before, for both kinds of databases. Each step may be repeated: MySQL commits
 /// after every statement, so a crash may leave half of one.
-const STEPS: [(&str, &str); 3] = [
+const STEPS: [(&str, &str); 4] = [
     (include_str!("../schema/postgres/1.sql"), include_str!("../schema/mysql/1.sql")),
     (include_str!("../schema/postgres/2.sql"), include_str!("../schema/mysql/2.sql")),
     (include_str!("../schema/postgres/3.sql"), include_str!("../schema/mysql/3.sql")),
+    (include_str!("../schema/postgres/4.sql"), include_str!("../schema/mysql/4.sql")),
 ];
 
 /// The version that this program writes.

@@ -25,7 +25,7 @@ pub(crate) fn scrub(
         }
         scrubbing.messages(database)?;
         scrubbing.runs(database)?;
-        proof::forget(database, session_id, source)?;
+        proof::forget(database, session_id.as_str(), source)?;
         scrubbing.recordings(database)
     })
 }

@@ -1,13 +1,11 @@
-//! Where the outbox writes: a database, or the queue of a broker.
+//! Where the outbox writes: a database, or the queue of a broker, which is in `queue_sink`.
 
-use crate::broker::{Broker, BrokerError, Entered};
+use crate::broker::BrokerError;
 use crate::database::{Database, DatabaseError};
-use crate::place_file::PlaceFile;
 use crate::proof::{self, Copied, CopyError, Own};
 use crate::retention::{Pass, Removed};
-use crate::url::BrokerAddress;
 use crate::write::{self, JournalSource};
-use crate::{message, open, schema, scrub};
+use crate::{open, schema, scrub};
 use shellkeep_record::SessionKey;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{OutOfReach, SessionId};
@@ -52,8 +50,11 @@ pub(crate) trait Sink {
     /// Sessions of this node whose recordings it lacks, or the last part of them.
     fn unproven(&mut self) -> Result<BTreeSet<SessionId>, SinkError>;
 
-    /// Copies what is signed of a recording, and not copied yet.
+    /// Copies what is signed of a recording, and not copied yet. It is there for good after [`Sink::end_copies`].
     fn copy(&mut self, session_id: &SessionId, directory: &Path, key: &SessionKey) -> Result<Copied, SinkError>;
+
+    /// Ends a series of copies.
+    fn end_copies(&mut self) -> Result<(), SinkError>;
 }
 
 /// A database.
@@ -103,6 +104,10 @@ impl Sink for DatabaseSink {
     }
 
     fn copy(&mut self, session_id: &SessionId, directory: &Path, key: &SessionKey) -> Result<Copied, SinkError> {
+        if !directory.exists() {
+            // It is gone with its session.
+            return Ok(Copied::All);
+        }
         let own = Own { session_id, source: &self.source.id, directory, key };
         match own.copy(&mut *self.database) {
             Ok(copied) => Ok(copied),
@@ -113,64 +118,9 @@ impl Sink for DatabaseSink {
             }
         }
     }
-}
 
-/// The queue of a broker. It does not know what it was given, so the place after that is in a file.
-pub(crate) struct QueueSink<'a> {
-    broker: Broker<'a>,
-    source: JournalSource,
-    place: &'a PlaceFile,
-}
-
-impl<'a> QueueSink<'a> {
-    /// Connects, and makes the queue if it is not there.
-    pub(crate) fn open(
-        within: &'a Entered<'a>,
-        url: &str,
-        source: &JournalSource,
-        place: &'a PlaceFile,
-    ) -> Result<Self, SinkError> {
-        let broker = Broker::open(within, &BrokerAddress::parse(url)?)?;
-        Ok(Self { broker, source: source.clone(), place })
-    }
-}
-
-impl Sink for QueueSink<'_> {
-    fn place(&mut self) -> Result<Option<Mark>, SinkError> {
-        Ok(self.place.read())
-    }
-
-    fn go_back(&mut self, to: Mark) -> Result<(), SinkError> {
-        self.place.write(to);
+    /// Each copy is a transaction.
+    fn end_copies(&mut self) -> Result<(), SinkError> {
         Ok(())
-    }
-
-    fn write(&mut self, batch: &FeedBatch) -> Result<(), SinkError> {
-        self.broker.publish(message::encode(&self.source, &batch.entries)?)?;
-        self.place.write(batch.to);
-        Ok(())
-    }
-
-    fn check(&mut self) -> Result<(), SinkError> {
-        Ok(self.broker.check()?)
-    }
-
-    /// The consumers remove what is old: they have the database.
-    fn remove(&mut self, _: &mut Pass) -> Result<Option<Removed>, SinkError> {
-        Ok(Some(Removed::default()))
-    }
-
-    /// Neither messages in the queue nor the database behind it can be reached from here.
-    fn scrub(&mut self, _: &SessionId, _: &Redactor) -> Result<Vec<OutOfReach>, SinkError> {
-        Ok(vec![OutOfReach::BrokerMessages, OutOfReach::ConsumerDatabase])
-    }
-
-    fn unproven(&mut self) -> Result<BTreeSet<SessionId>, SinkError> {
-        Ok(BTreeSet::new())
-    }
-
-    /// Only records go through a broker.
-    fn copy(&mut self, _: &SessionId, _: &Path, _: &SessionKey) -> Result<Copied, SinkError> {
-        Ok(Copied::All)
     }
 }

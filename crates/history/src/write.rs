@@ -1,7 +1,8 @@
 //! Writes a part of the journal in one transaction, together with the place up to which it was read. So a batch is there
 //! once or not at all, and whoever asks after a crash learns where to go on.
 
-use crate::database::{self, Database, DatabaseError, Dialect, Value, marks, transaction};
+use crate::database::{self, Database, DatabaseError, Dialect, Value, marks, padded, transaction};
+use crate::names::{self, ASKED_AT_ONCE, KnownSessions};
 use crate::rows::{Incoming, Rows, RunRow, SessionRow};
 use shellkeep_session::{Event, EventName, Record, Timestamp};
 use shellkeep_store::{FeedEntry, Mark};
@@ -10,13 +11,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub(crate) const RECORD_COLUMNS: &str = "session_id, seq, epoch, at, type, line, exact";
 pub(crate) const RUN_COLUMNS: &str = "session_id, run_id, seq, epoch, request_id, command, command_text, by_token, \
     started_at, finished_at, status, exit_code, `signal`, duration_us, stdout_bytes, stderr_bytes";
-
-/// Tables with rows of sessions.
-pub(crate) const TABLES: [&str; 7] =
-    ["sk_records", "sk_superseded", "sk_messages", "sk_runs", "sk_lines", "sk_heads", "sk_sessions"];
-
-/// Sessions that one statement asks about.
-const ASKED_AT_ONCE: usize = 500;
 
 /// Where the records come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,19 +46,25 @@ pub fn write(
     })
 }
 
-/// Writes records that came through a broker: perhaps not for the first time, and perhaps in another order. Those of one
-/// source are written by one writer at a time.
+/// Writes records that came through a broker: perhaps not for the first time, and perhaps in another order.
 pub(crate) fn write_delivered(
     database: &mut dyn Database,
     source: &JournalSource,
     entries: Vec<Incoming>,
 ) -> Result<(), DatabaseError> {
     transaction(database, |database| {
-        if read_place(database, &source.id, "FOR UPDATE")?.is_none() {
-            write_place(database, source, Mark::default())?;
-        }
+        wait_for_turn(database, source)?;
         Writer { database, source }.write(entries)
     })
+}
+
+/// What came through a broker from one source is written by one writer at a time: waits until the transactions of others
+/// are over.
+pub(crate) fn wait_for_turn(database: &mut dyn Database, source: &JournalSource) -> Result<(), DatabaseError> {
+    if read_place(database, &source.id, "FOR UPDATE")?.is_none() {
+        write_place(database, source, Mark::default())?;
+    }
+    Ok(())
 }
 
 /// Goes back to an earlier place: what follows it is written again, where it is not there.
@@ -89,7 +89,7 @@ fn write_place(database: &mut dyn Database, source: &JournalSource, to: Mark) ->
         Value::time(Timestamp::now()),
     ];
     let update = upsert(database.dialect(), "source", &["node", "segment", "position", "updated_at"]);
-    database::insert(database, "sk_sources (source, node, segment, position, updated_at)", vec![row], &update)?;
+    database::insert(database, "sk_sources (source, node, segment, position, updated_at)", &[row], &update)?;
     Ok(())
 }
 
@@ -155,14 +155,6 @@ struct Ranked {
     stands_in: bool,
 }
 
-/// What the table of sessions has of one.
-#[derive(Debug, Clone, Copy)]
-struct KnownSession {
-    /// In microseconds.
-    created_at: Option<i64>,
-    epoch: i64,
-}
-
 /// Writes records within a transaction.
 struct Writer<'a> {
     database: &'a mut dyn Database,
@@ -174,41 +166,37 @@ impl Writer<'_> {
         if entries.is_empty() {
             return Ok(());
         }
-        let mut known = self.known_sessions(&entries)?;
-        self.tell_sessions_apart(&mut entries, &mut known)?;
-        let outdated = self.outdated(&entries, &known)?;
+        let mut known = names::known(self.database, entries.iter().map(|entry| entry.name.as_str()))?;
+        let sessions = entries.iter().map(|entry| (entry.name.as_str(), created_at(entry)));
+        let latest = names::tell_apart(self.database, sessions, &mut known)?;
+        for entry in &mut entries {
+            if let Some(name) = latest.earlier(&entry.name, created_at(entry)) {
+                entry.name = name;
+            }
+        }
+        let lost = self.take_outdated(&mut entries, &known)?;
         let most = self.database.most_bytes();
-        let (mut rows, mut lost) = (Rows::default(), Rows::default());
-        for entry in &entries {
-            let rows = if outdated.contains(&key(entry)) { &mut lost } else { &mut rows };
-            rows.add(entry, most).map_err(DatabaseError::failed)?;
-        }
-        entries.retain(|entry| !outdated.contains(&key(entry)));
-        self.insert("sk_superseded", RECORD_COLUMNS, lost.records)?;
-        let count = rows.records.len() as u64;
-        let records = std::mem::take(&mut rows.records);
-        let inserted = self.insert("sk_records", RECORD_COLUMNS, records.clone())?;
+        let lost = rows(&lost, most)?;
+        self.insert("sk_superseded", RECORD_COLUMNS, &lost.records)?;
+        let rows = rows(&entries, most)?;
+        let inserted = self.insert("sk_records", RECORD_COLUMNS, &rows.records)?;
         let mut changed = self.set_later_aside(&entries)?;
-        if inserted < count {
-            changed.extend(self.decide(records)?);
+        if inserted < rows.records.len() as u64 {
+            changed.extend(self.decide(&rows.records)?);
         }
-        self.insert_derived(rows)?;
+        self.insert_derived(&rows)?;
         changed.into_iter().try_for_each(|name| self.derive_again(&name))
     }
 
-    fn insert(&mut self, table: &str, of: &str, rows: Vec<Vec<Value>>) -> Result<u64, DatabaseError> {
+    fn insert(&mut self, table: &str, of: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
         let dialect = self.database.dialect();
         database::insert(self.database, &format!("{table} ({})", columns(dialect, of)), rows, or_leave(dialect))
     }
 
-    fn insert_derived(&mut self, mut rows: Rows) -> Result<(), DatabaseError> {
-        self.insert(
-            "sk_messages",
-            "session_id, seq_id, seq, epoch, role, content, at",
-            std::mem::take(&mut rows.messages),
-        )?;
-        self.upsert_runs(&rows)?;
-        self.upsert_sessions(&rows)
+    fn insert_derived(&mut self, rows: &Rows) -> Result<(), DatabaseError> {
+        self.insert("sk_messages", "session_id, seq_id, seq, epoch, role, content, at", &rows.messages)?;
+        self.upsert_runs(rows)?;
+        self.upsert_sessions(rows)
     }
 
     /// Start and end of a run may come one by one, in any order, and again.
@@ -227,8 +215,8 @@ impl Writer<'_> {
         for (kind, update) in kinds {
             let is_of_kind = |run: &RunRow| (run.start.is_some(), run.end.is_some()) == kind;
             let runs = rows.runs.iter().filter(|(_, run)| is_of_kind(run));
-            let runs = runs.map(|((name, run_id), run)| run.row(name, run_id)).collect();
-            database::insert(self.database, &into, runs, &update)?;
+            let runs: Vec<Vec<Value>> = runs.map(|((name, run_id), run)| run.row(name, run_id)).collect();
+            database::insert(self.database, &into, &runs, &update)?;
         }
         Ok(())
     }
@@ -272,11 +260,10 @@ impl Writer<'_> {
         ];
         let into = "sk_sessions (session_id, agent, created_at, last_active_at, seq, node, epoch)";
         let update = on_conflict(dialect, "session_id", &set.join(", "));
-        database::insert(self.database, into, rows.sessions.iter().map(row).collect(), &update)?;
+        let sessions: Vec<Vec<Value>> = rows.sessions.iter().map(row).collect();
+        database::insert(self.database, into, &sessions, &update)?;
+        self.update_ended(rows)?;
         for (id, row) in &rows.sessions {
-            if let Some(ends) = row.ends {
-                self.update_ended(id, ends)?;
-            }
             if let Some((at, by)) = &row.deleted {
                 // A former owner sets its copy aside as a deleted session; the session itself goes on.
                 let epoch = Value::count(row.epoch);
@@ -288,88 +275,33 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Says when a session ended, by its last record that ends it or makes it active again: records may come in any order.
-    /// Without one that ends it among those just written, only a session that has ended can change.
-    fn update_ended(&mut self, name: &str, ends: bool) -> Result<(), DatabaseError> {
-        let sql = format!(
-            "UPDATE sk_sessions SET ended_at = (SELECT CASE WHEN type = 'session_ended' THEN at END FROM sk_records \
-             WHERE sk_records.session_id = ? AND type IN ('session_ended', 'run_started', 'service_started', \
-             'message_added') ORDER BY seq DESC LIMIT 1) WHERE session_id = ?{}",
-            if ends { "" } else { " AND ended_at IS NOT NULL" }
-        );
-        self.database.execute(&sql, &[Value::text(name), Value::text(name)]).map(drop)
-    }
-
-    /// What is known of the sessions of some records.
-    fn known_sessions(&mut self, entries: &[Incoming]) -> Result<HashMap<String, KnownSession>, DatabaseError> {
-        let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        let mut known = HashMap::new();
-        for names in names.into_iter().collect::<Vec<_>>().chunks(ASKED_AT_ONCE) {
+    /// Says when sessions ended, by the last record of each that ends it or makes it active again: records may come in any
+    /// order. Without one that ends it among those just written, only a session that has ended can change. The rows of
+    /// these sessions were just written, so no other writer changes them meanwhile.
+    fn update_ended(&mut self, rows: &Rows) -> Result<(), DatabaseError> {
+        let of_kind = |ends: bool| rows.sessions.iter().filter(move |(_, row)| row.ends == Some(ends));
+        let mut names: Vec<Value> = of_kind(true).map(|(name, _)| Value::text(name)).collect();
+        let active: Vec<Value> = of_kind(false).map(|(name, _)| Value::text(name)).collect();
+        for active in active.chunks(ASKED_AT_ONCE) {
+            let active = padded(active.to_vec());
             let sql = format!(
-                "SELECT session_id, created_at, epoch FROM sk_sessions WHERE session_id IN ({})",
-                marks(names.len())
+                "SELECT session_id FROM sk_sessions WHERE session_id IN ({}) AND ended_at IS NOT NULL",
+                marks(active.len())
             );
-            let values: Vec<Value> = names.iter().map(Value::text).collect();
-            for row in self.database.query(&sql, &values)?.rows {
-                let created_at = match row.get(1) {
-                    Some(Value::Time(at)) => Some(*at),
-                    _ => None,
-                };
-                let epoch = row.get(2).and_then(Value::as_int).unwrap_or(0);
-                let name = row.first().and_then(Value::as_str).unwrap_or_default().to_owned();
-                known.insert(name, KnownSession { created_at, epoch });
-            }
+            names.extend(self.database.query(&sql, &active)?.rows.into_iter().flatten());
         }
-        Ok(known)
+        let sql = "UPDATE sk_sessions SET ended_at = (SELECT CASE WHEN type = 'session_ended' THEN at END FROM sk_records \
+                   WHERE sk_records.session_id = ? AND type IN ('session_ended', 'run_started', 'service_started', \
+                   'message_added') ORDER BY seq DESC LIMIT 1) WHERE session_id = ?";
+        names.into_iter().try_for_each(|name| self.database.execute(sql, &[name.clone(), name]).map(drop))
     }
 
-    /// A session's name may be used again once it is deleted. The latest session has the name in the tables; the rows of
-    /// earlier ones have the name with the time of their creation, in whatever order they come.
-    fn tell_sessions_apart(
+    /// Takes out the records of an owner that another had replaced before it wrote them.
+    fn take_outdated<'e>(
         &mut self,
-        entries: &mut [Incoming],
-        known: &mut HashMap<String, KnownSession>,
-    ) -> Result<(), DatabaseError> {
-        let mut latest: BTreeMap<String, i64> = BTreeMap::new();
-        for entry in entries.iter() {
-            if let Some(created_at) = entry.created_at.map(Timestamp::as_microsecond) {
-                let latest = latest.entry(entry.name.clone()).or_insert(created_at);
-                *latest = created_at.max(*latest);
-            }
-        }
-        for (name, latest) in &mut latest {
-            match known.get(name).and_then(|known| known.created_at) {
-                Some(before) if before < *latest => {
-                    self.rename(name, &earlier(name, before))?;
-                    known.remove(name);
-                }
-                Some(current) => *latest = current,
-                None => {}
-            }
-        }
-        for entry in entries {
-            let created_at = entry.created_at.map(Timestamp::as_microsecond);
-            if let Some(created_at) = created_at.filter(|at| latest.get(&entry.name).is_some_and(|latest| at < latest))
-            {
-                entry.name = earlier(&entry.name, created_at);
-            }
-        }
-        Ok(())
-    }
-
-    fn rename(&mut self, from: &str, to: &str) -> Result<(), DatabaseError> {
-        TABLES.into_iter().try_for_each(|table| {
-            let sql = format!("UPDATE {table} SET session_id = ? WHERE session_id = ?");
-            self.database.execute(&sql, &[Value::text(to), Value::text(from)]).map(drop)
-        })
-    }
-
-    /// Records of an owner that another had replaced before it wrote them.
-    fn outdated(
-        &mut self,
-        entries: &[Incoming],
-        known: &HashMap<String, KnownSession>,
-    ) -> Result<HashSet<(String, u64)>, DatabaseError> {
+        entries: &mut Vec<Incoming<'e>>,
+        known: &KnownSessions,
+    ) -> Result<Vec<Incoming<'e>>, DatabaseError> {
         let mut outdated = HashSet::new();
         let is_behind =
             |entry: &&Incoming| known.get(&entry.name).is_some_and(|known| known.epoch > entry.epoch.cast_signed());
@@ -378,10 +310,16 @@ impl Writer<'_> {
                 "SELECT 1 FROM sk_records WHERE session_id = ? AND type = 'owned' AND epoch > ? AND seq <= ? LIMIT 1";
             let values = [Value::text(&entry.name), Value::count(entry.epoch), Value::count(entry.seq)];
             if !self.database.query(sql, &values)?.rows.is_empty() {
-                outdated.insert(key(entry));
+                outdated.insert((entry.name.clone(), entry.seq));
             }
         }
-        Ok(outdated)
+        if outdated.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all = std::mem::take(entries).into_iter();
+        let (lost, kept) = all.partition(|entry| outdated.contains(&(entry.name.clone(), entry.seq)));
+        *entries = kept;
+        Ok(lost)
     }
 
     /// A new owner continues after a record of its choice: what an earlier owner wrote beyond it is set aside. Returns the
@@ -409,20 +347,20 @@ impl Writer<'_> {
 
     /// Some records' numbers are taken. The one of the higher epoch stays, or else the later one; the other is set aside.
     /// Returns the sessions for which that was so.
-    fn decide(&mut self, records: Vec<Vec<Value>>) -> Result<BTreeSet<String>, DatabaseError> {
-        let mut found = self.ranks(&records)?;
+    fn decide(&mut self, records: &[Vec<Value>]) -> Result<BTreeSet<String>, DatabaseError> {
+        let mut found = self.ranks(records)?;
         let mut changed = BTreeSet::new();
         for row in records {
-            let Some((key, ours)) = ranked(&row) else { continue };
+            let Some((key, ours)) = ranked(row) else { continue };
             match found.get(&key) {
                 Some(theirs) if theirs.rank == ours.rank && (ours.stands_in || !theirs.stands_in) => {}
                 Some(theirs) if theirs.rank > ours.rank => {
                     changed.insert(key.0);
-                    self.insert("sk_superseded", RECORD_COLUMNS, vec![row])?;
+                    self.insert("sk_superseded", RECORD_COLUMNS, std::slice::from_ref(row))?;
                 }
                 _ => {
                     self.set_aside("session_id = ? AND seq = ?", &row[..2])?;
-                    self.insert("sk_records", RECORD_COLUMNS, vec![row])?;
+                    self.insert("sk_records", RECORD_COLUMNS, std::slice::from_ref(row))?;
                     changed.insert(key.0.clone());
                     found.insert(key, ours);
                 }
@@ -464,20 +402,23 @@ impl Writer<'_> {
             }
         }
         let last = rows.sessions.get(session_id).map_or(0, |row| row.seq);
-        self.insert_derived(rows)?;
+        self.insert_derived(&rows)?;
         let values = [Value::count(last), Value::text(session_id)];
         self.database.execute("UPDATE sk_sessions SET seq = ? WHERE session_id = ?", &values)?;
         Ok(())
     }
 }
 
-fn key(incoming: &Incoming) -> (String, u64) {
-    (incoming.name.clone(), incoming.seq)
+/// When the session of a record was created, in microseconds.
+fn created_at(incoming: &Incoming) -> Option<i64> {
+    incoming.created_at.map(Timestamp::as_microsecond)
 }
 
-/// The name of a session in the tables after its name was used again.
-fn earlier(name: &str, created_at: i64) -> String {
-    format!("{name}~{created_at}")
+/// What some records become in the tables.
+fn rows(entries: &[Incoming], most: usize) -> Result<Rows, DatabaseError> {
+    let mut rows = Rows::default();
+    entries.iter().try_for_each(|entry| rows.add(entry, most)).map_err(DatabaseError::failed)?;
+    Ok(rows)
 }
 
 /// Key and rank of a row that begins with session, number, epoch, time and type.

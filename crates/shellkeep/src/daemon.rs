@@ -129,7 +129,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let record = settings.record.config()?;
     let store = open_store(&settings, &record, accept_loss)?;
     tell_place(&store, take_workspaces)?;
-    let history = history::start(&settings, &store)?;
+    let history = history::start(&settings, &record, &store)?;
     let doors = Doors::open(&settings).await?;
     let token = token::find(sources.variables.get("SHELLKEEP_TOKEN").cloned(), &settings.data.value)?;
     let mut signals = Signals::listen()?;

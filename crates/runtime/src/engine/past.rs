@@ -22,7 +22,7 @@ const ELSEWHERE: &str = "another node had the session meanwhile";
 
 /// Why the last events have no proof.
 const NOT_COPIED: &str =
-    "their node had not signed and copied them, they came through a broker, or the proof was removed";
+    "their node had not signed and copied them, the proof is not through the broker yet, or it was removed";
 
 /// Where a session's signed events are in the database.
 const SIGNED_EVENTS: &str = "sk_lines";

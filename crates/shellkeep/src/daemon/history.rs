@@ -3,7 +3,8 @@
 use crate::config::Settings;
 use crate::failure::Failure;
 use shellkeep_history::{DatabaseError, JournalSource, Outbox, OutboxOptions, Reader, Removed, url};
-use shellkeep_runtime::{Engine, PastEvents, PastPart, PastSession, PastSessions};
+use shellkeep_record::Masker;
+use shellkeep_runtime::{Engine, PastEvents, PastPart, PastSession, PastSessions, RecordConfig};
 use shellkeep_session::{Message, RunId, SessionId, StoredRun};
 use shellkeep_store::{FeedControl, FeedOptions, Store};
 use std::fs::File;
@@ -23,6 +24,9 @@ pub(super) fn feed(settings: &Settings) -> Option<FeedOptions> {
 /// Up to which place a broker has confirmed the journal.
 const PLACE_FILE: &str = "history-place.json";
 
+/// How far recordings were sent to a broker, in a file for each session.
+const SENT_FILES: &str = "history-sent";
+
 /// Reports of removals that wait for the audit trail: there is one per pass.
 const WAITING_REPORTS: usize = 4;
 
@@ -36,13 +40,14 @@ pub(super) struct Written {
 }
 
 /// Starts to write history, if there is a database or a broker for it.
-pub(super) fn start(settings: &Settings, store: &Store) -> Result<Option<Written>, Failure> {
+pub(super) fn start(settings: &Settings, record: &RecordConfig, store: &Store) -> Result<Option<Written>, Failure> {
     let Some(control) = FeedControl::of(store) else { return Ok(None) };
     let source = JournalSource { id: store.home().id().to_owned(), node: settings.node.value.clone() };
-    let place_file = settings.data.value.join(PLACE_FILE);
+    let [place_file, sent_files] = [PLACE_FILE, SENT_FILES].map(|name| settings.data.value.join(name));
     let (report, removed) = mpsc::channel(WAITING_REPORTS);
     let (url, retention) = (settings.history.value.clone(), settings.history_limits.retention());
-    let options = OutboxOptions { url, source, place_file, retention, removed: report };
+    let masker = record.writing_redactor().map_err(Failure::start)?.map(Masker::new);
+    let options = OutboxOptions { url, source, place_file, sent_files, retention, masker, removed: report };
     let outbox = Outbox::start(control, options).map_err(Failure::start)?;
     Ok(Some(Written { outbox, removed }))
 }

@@ -5,6 +5,7 @@ mod agent_limits;
 mod all_nodes;
 mod backup;
 mod broker;
+mod broker_proofs;
 mod cut_off;
 mod databases;
 mod deploy;

@@ -116,13 +116,27 @@ impl Rabbit {
 
     /// What is in a queue, oldest first. It stays there.
     pub fn messages(&self, queue: &str) -> Vec<Vec<u8>> {
+        self.read(queue, false)
+    }
+
+    /// What is in a queue, oldest first. It is gone from there.
+    pub fn take(&self, queue: &str) -> Vec<Vec<u8>> {
+        self.read(queue, true)
+    }
+
+    fn read(&self, queue: &str, takes: bool) -> Vec<Vec<u8>> {
         let found = runtime().block_on(async {
             // What is not acknowledged goes back when the connection ends.
-            let (_connection, channel, _confirms) = open(self.port()).await?;
+            let (connection, channel, _confirms) = open(self.port()).await?;
             let mut found = Vec::new();
-            while let Some((_, _, body)) = channel.basic_get(BasicGetArguments::new(queue)).await.ok()? {
+            while let Some((got, _, body)) = channel.basic_get(BasicGetArguments::new(queue)).await.ok()? {
+                if takes {
+                    channel.basic_ack(BasicAckArguments::new(got.delivery_tag(), false)).await.ok()?;
+                }
                 found.push(body);
             }
+            // It has answered what was sent before, acknowledgements included.
+            connection.close().await.ok()?;
             Some(found)
         });
         found.expect("there is such a queue")

@@ -1,12 +1,16 @@
 //! How long history is kept: by age, by agent, and after a session was deleted. Rows are made older instead of waited for.
 
+use crate::broker::Consumer;
 use crate::databases::{Kind, Server};
 use crate::history::{caught_up, texts};
+use crate::rabbit::Rabbit;
+use crate::read_back::proven;
 use crate::support::agent::Agent;
 use crate::support::{Daemon, Request, Settings};
 use serde_json::json;
 use shellkeep_poll::until;
 use std::fs;
+use std::process::Stdio;
 
 fn names(server: &Server) -> Vec<String> {
     texts(server, "SELECT session_id FROM sk_sessions ORDER BY session_id")
@@ -78,5 +82,37 @@ fn history_is_kept_as_long_as_the_host_says() {
             audit["audit"].as_array().is_some_and(|entries| entries.iter().any(removed)).then_some(())
         });
         assert_eq!(daemon.get("/readyz").json()["status"], "ready");
+    }
+}
+
+/// Where history goes through a broker, the consumers remove what is old, with what proves it.
+#[test]
+fn a_consumer_keeps_history_as_long_as_the_host_says() {
+    let (Some(rabbit), Some(server)) = (Rabbit::start(), Server::start(Kind::Postgres)) else { return };
+    let url = rabbit.url("q");
+    let daemon = Daemon::with(Settings::default().env("SHELLKEEP_HISTORY", &url));
+    let consumer = Consumer::start(&url, &server.url());
+    for (session, agent) in [("old", "bob"), ("builds", "ci"), ("stays", "law"), ("young", "bob")] {
+        daemon.create_with(json!({"session_id": session, "agent": agent}));
+        daemon.sh(session, "echo hello");
+        proven(&server, &daemon, session);
+    }
+    drop(consumer);
+    let mut database = server.connect();
+    for (session, days) in [("old", 40), ("builds", 8), ("stays", 400), ("young", 8)] {
+        for (table, column) in [("sk_records", "at"), ("sk_sessions", "created_at"), ("sk_sessions", "last_active_at")]
+        {
+            let sql = format!(
+                "UPDATE {table} SET {column} = {column} - INTERVAL '{days} days' WHERE session_id = '{session}'"
+            );
+            database.run(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    }
+    let keep = [("SHELLKEEP_HISTORY_KEEP", "30d"), ("SHELLKEEP_HISTORY_KEEP_AGENTS", "ci=7d,law=never")];
+    let _consumer = Consumer::with(&url, &server.url(), &keep, Stdio::null());
+    until("what is old is removed", || (names(&server) == ["stays", "young"]).then_some(()));
+    for table in ["sk_records", "sk_runs", "sk_lines", "sk_heads", "sk_copies"] {
+        let left = texts(&server, &format!("SELECT DISTINCT session_id FROM {table} ORDER BY session_id"));
+        assert_eq!(left, ["stays", "young"], "{table}");
     }
 }
