@@ -29,7 +29,7 @@ const PLACES: [i32; 2] = [3, 4];
 /// The embedded file: only we, and those that inherit it, can read and run it.
 const EMBEDDED_MODE: u32 = 0o500;
 /// Descriptors are first moved above the places, so that putting one in place cannot overwrite another.
-const ABOVE_PLACES: i32 = 10;
+const ABOVE_PLACES: i32 = 11;
 
 /// The soft limit of open files before we raised our own; shells get this one.
 static DESCRIPTORS_BEFORE: OnceLock<u64> = OnceLock::new();

@@ -86,6 +86,7 @@ impl Fixture {
             directory: self.directory(name),
             log_bytes: LOG_BYTES,
             rescue: self.scratch.path().join(format!("{name}.rescue")),
+            masked: Vec::new(),
         }
     }
 
