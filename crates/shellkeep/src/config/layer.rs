@@ -7,8 +7,9 @@ use super::values::{ByAgent, Cages, Durability, LogFormat, OnStop, Span, WhenAlo
 use crate::failure::Failure;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
-use shellkeep_session::{AllowedHost, Network, QuotaName, Sandbox};
+use shellkeep_session::{AllowedHost, Network, QuotaName, Sandbox, SecretSource};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// One layer of settings. The fields have the same names in the file, and with `SHELLKEEP_` in the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
@@ -152,6 +153,10 @@ pub struct Layer {
     /// Directories and files that confined sessions may read and write in addition to their own, separated by commas
     #[arg(long, value_name = "PATHS", value_delimiter = ',', value_hint = ValueHint::AnyPath)]
     pub sandbox_write: Option<Vec<PathBuf>>,
+    /// Secrets that sessions can be given, separated by commas: NAME=FILE for sessions that are created with it,
+    /// AGENT/NAME=FILE for all sessions of an agent; the file has the value
+    #[arg(long, value_name = "SECRETS", value_delimiter = ',')]
+    pub secrets: Option<Vec<SecretSource>>,
     /// Variables that new sessions get in addition to PATH, HOME, LANG and the like: NAME or PREFIX_*, separated by
     /// commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -263,9 +268,10 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         sandbox: parsed(env, "SHELLKEEP_SANDBOX")?,
         sandbox_agents: parsed(env, "SHELLKEEP_SANDBOX_AGENTS")?,
         sandbox_network: parsed(env, "SHELLKEEP_SANDBOX_NETWORK")?,
-        sandbox_hosts: hosts(env, "SHELLKEEP_SANDBOX_HOSTS")?,
+        sandbox_hosts: listed(env, "SHELLKEEP_SANDBOX_HOSTS")?,
         sandbox_read: paths(env, "SHELLKEEP_SANDBOX_READ"),
         sandbox_write: paths(env, "SHELLKEEP_SANDBOX_WRITE"),
+        secrets: listed(env, "SHELLKEEP_SECRETS")?,
         env_pass: env("SHELLKEEP_ENV_PASS").map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()),
         bash: env("SHELLKEEP_BASH").map(PathBuf::from),
         agent_may_restart: parsed(env, "SHELLKEEP_AGENT_MAY_RESTART")?,
@@ -284,9 +290,9 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
     .absolute(None))
 }
 
-/// Hosts that are separated by commas.
-fn hosts(env: Environment, name: &str) -> Result<Option<Vec<AllowedHost>>, Failure> {
-    let read = |text: String| text.split(',').map(|host| host.parse()).collect::<Result<Vec<AllowedHost>, String>>();
+/// What is separated by commas.
+fn listed<T: FromStr<Err = String>>(env: Environment, name: &str) -> Result<Option<Vec<T>>, Failure> {
+    let read = |text: String| text.split(',').map(|part| part.parse()).collect::<Result<Vec<T>, String>>();
     env(name).map(read).transpose().map_err(|reason| Failure::start(format!("{name}: {reason}")))
 }
 
@@ -332,7 +338,8 @@ impl Layer {
             &mut self.record.signing_key,
         ];
         let lists = [&mut self.sandbox_read, &mut self.sandbox_write].into_iter().flatten().flatten();
-        for path in paths.into_iter().flatten().chain(lists) {
+        let secrets = self.secrets.iter_mut().flatten().map(|source| &mut source.file);
+        for path in paths.into_iter().flatten().chain(lists).chain(secrets) {
             let joined = base.map_or_else(|| path.clone(), |base| base.join(&*path));
             *path = std::path::absolute(&joined).unwrap_or(joined);
         }
