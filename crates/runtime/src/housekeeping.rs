@@ -3,7 +3,7 @@
 use crate::actor::{Message, Slot};
 use crate::adaptive::Senses;
 use crate::context::SessionContext;
-use crate::disk::{self, Candidate, DiskUse, Reclaim};
+use crate::disk::{self, Candidate, DiskUse, Reclaim, SessionUsage};
 use crate::node_limits::NodeLimits;
 use crate::ops::NewEvent;
 use crate::services;
@@ -190,7 +190,8 @@ impl Housekeeping {
                 None => self.ctx.disk.not_ended(&id),
                 Some(_) if self.ctx.registry.is_awake(&id) || !state.is_at_rest() => {}
                 Some(ended_at) => {
-                    let directories = directories_of(&self.ctx, &id);
+                    let mut directories = own_directories(&self.ctx, &id);
+                    directories.extend(kept_directories(&self.ctx, &id));
                     let measuring = tokio::task::spawn_blocking(move || disk::measure(&directories));
                     ended.push(Candidate { id, ended_at, bytes: measuring.await.unwrap_or_default().bytes });
                 }
@@ -230,7 +231,8 @@ impl Housekeeping {
 
 /// Measures the disk usage of a session. Returns whether it is over its quota and still growing.
 fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
-    let used = ctx.disk.measured(id, disk::measure(&directories_of(ctx, id)));
+    let (own, kept) = (disk::measure(&own_directories(ctx, id)), disk::measure(&kept_directories(ctx, id)));
+    let used = ctx.disk.measured(id, SessionUsage { own, kept });
     if let Some(slot) = ctx.registry.slot(id) {
         slot.measured_at.store(ctx.lifetime.now_ms(), Ordering::Relaxed);
         slot.over_disk.store(used != DiskUse::Within, Ordering::Relaxed);
@@ -238,11 +240,14 @@ fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
     used == DiskUse::OverAndGrowing
 }
 
-/// The directories that belong to a session.
-fn directories_of(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
-    let workspace = ctx.workspaces.of(id).as_path().to_owned();
+/// The directories that a session's commands write to.
+fn own_directories(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
+    vec![ctx.workspaces.of(id).as_path().to_owned(), ctx.data_dir.homes().join(id.as_str())]
+}
+
+/// The directories with what is kept of a session.
+fn kept_directories(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
     let outputs = ctx.data_dir.outputs(id).to_path_buf();
     let values = keyed::directory(ctx.data_dir.root(), id.as_str());
-    let home = ctx.data_dir.homes().join(id.as_str());
-    vec![workspace, outputs, values, home, ctx.data_dir.services(id), ctx.checkpoints.home(id)]
+    vec![outputs, values, ctx.data_dir.services(id), ctx.checkpoints.home(id)]
 }

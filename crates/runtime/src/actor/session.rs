@@ -344,7 +344,7 @@ impl Session {
             timeout: running.cell.timeout,
             met_limits: running.limits_met().processes.then(limits),
             out_of_memory: running.limits_met().memory.then(|| memory_limit(&self.ctx.quotas)),
-            over_disk: self.slot.over_disk.load(Ordering::Relaxed).then(|| self.disk_notice()).flatten(),
+            over_disk: self.slot.over_disk.load(Ordering::Relaxed).then(|| self.ctx.disk.notice(self.id())).flatten(),
             left_running: if is_shell_gone { notices::processes(&running.pooled.shell) } else { Vec::new() },
             storage: self.journal.storage_notices(),
         };
@@ -357,11 +357,6 @@ impl Session {
             return None;
         }
         self.refusals.notice(&running.cell, || self.ctx.sandboxes.view(self.journal.state()))
-    }
-
-    /// What to say if the session uses more of the disk than it may.
-    fn disk_notice(&self) -> Option<Notice> {
-        self.ctx.disk.over_quota(self.id()).map(|(quota, limit, used)| notices::over_disk(quota, limit, used))
     }
 
     /// Records what the command left running, so that the notice is correct even after a crash.
