@@ -57,10 +57,10 @@ impl Housekeeping {
         self.every(DISK_EVERY, |house| async move { house.measure_disk().await });
         self.every(RECLAIM_EVERY, |house| async move { house.reclaim().await });
         self.every(THIN_EVERY, |house| async move { house.files.thin_some().await });
-        if !factory.has_limit() {
-            let factory = Arc::clone(factory);
-            tokio::spawn(async move { factory.guard().await });
-        }
+        // Each ends at once where the kernel holds the limit.
+        let (processes, memory) = (Arc::clone(factory), Arc::clone(factory));
+        tokio::spawn(async move { processes.guard().await });
+        tokio::spawn(async move { memory.guard_memory().await });
     }
 
     fn every<F>(self: &Arc<Self>, period: Duration, work: impl Fn(Arc<Self>) -> F + Send + 'static)

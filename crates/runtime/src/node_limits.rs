@@ -134,6 +134,7 @@ pub(crate) fn process_limits(quotas: &NodeQuotas) -> Limits {
         per_party: quotas.get(QuotaName::ProcessesPerAgent),
         node: quotas.get(QuotaName::Processes),
         memory_per_party: memory_limit(quotas),
+        open_files: quotas.get(QuotaName::OpenFiles),
     }
 }
 

@@ -411,6 +411,18 @@ async fn who_takes_too_much_disk_is_told_and_can_make_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_opens_too_many_files_is_told_once() {
+    let node = Node::start(|config| config.quotas.set(QuotaName::OpenFiles, 100)).await;
+    let id = node.session("s").await;
+    let many = "python3 -c \"files = [open('/dev/null') for _ in range(200)]\"";
+    let failed = node.sh(&id, many).await;
+    assert_eq!(codes(&failed), [NoticeCode::OpenFilesLimit], "{failed:?}");
+    assert!(failed.notices[0].message.contains("may have 100 open (open_files)"), "{:?}", failed.notices);
+    assert!(codes(&node.sh(&id, many).await).is_empty());
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_writes_on_beyond_the_disk_quota_is_ended() {
     let node = Node::start(|config| config.quotas.set(QuotaName::DiskBytesPerSession, 8 << 20)).await;
     let id = node.session("s").await;

@@ -35,11 +35,13 @@ pub enum QuotaName {
     SessionsPerAgent,
     /// Files and directories of a session.
     FilesPerSession,
+    /// Files that one process of a session may have open.
+    OpenFiles,
 }
 
 impl QuotaName {
     /// How many there are.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 15;
 
     /// All of them, in the order they are shown.
     pub const ALL: [Self; Self::COUNT] = [
@@ -57,6 +59,7 @@ impl QuotaName {
         Self::MemoryBytesPerAgent,
         Self::SessionsPerAgent,
         Self::FilesPerSession,
+        Self::OpenFiles,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -75,6 +78,7 @@ impl QuotaName {
             Self::MemoryBytesPerAgent => "memory_bytes_per_agent",
             Self::SessionsPerAgent => "sessions_per_agent",
             Self::FilesPerSession => "files_per_session",
+            Self::OpenFiles => "open_files",
         }
     }
 
@@ -93,6 +97,8 @@ impl QuotaName {
             Self::MemoryBytesPerAgent => (16 << 20, 1 << 50),
             Self::SessionsPerAgent => (0, 100_000_000),
             Self::FilesPerSession => (1, 1_000_000_000),
+            // The driver has some of its own.
+            Self::OpenFiles => (64, 1 << 30),
             Self::OutputBytesPerRun
             | Self::OutputBytesPerSession
             | Self::DiskBytesPerSession
@@ -155,6 +161,7 @@ impl Default for Quotas {
             (QuotaName::MemoryBytesPerAgent, 64 << 30),
             (QuotaName::SessionsPerAgent, 10_000),
             (QuotaName::FilesPerSession, 1_000_000),
+            (QuotaName::OpenFiles, 65_536),
         ] {
             quotas.set(name, limit);
         }

@@ -110,7 +110,7 @@ fn memory_limit(is_there: bool, settings: &Settings) -> Check {
         "memory limit",
         Status::Warning,
         "no usable memory controller",
-        "one agent's commands can use up the memory of this machine",
+        "an agent that uses too much memory is detected by polling, and its largest process is killed with a delay",
         "delegate the memory controller (systemd: Delegate=memory), or run in a container with --memory",
     )
 }

@@ -210,6 +210,7 @@ impl CageFactory {
             party,
             keepers,
             limit,
+            open_files: Some(self.limits().open_files),
             roots: Mutex::new(roots),
             owner: OnceLock::new(),
             leader: Mutex::default(),

@@ -54,6 +54,8 @@ pub(super) struct Held {
     pub(super) keepers: Option<PathBuf>,
     /// How many it might hold when it was made, where the kernel limits it.
     pub(super) limit: Option<u64>,
+    /// How many files a process that is put into it may have open.
+    pub(super) open_files: Option<u64>,
     pub(super) roots: Mutex<Roots>,
     /// Whom its processes work for, as its user names them; see [`super::Belongs`].
     pub(super) owner: OnceLock<Arc<str>>,

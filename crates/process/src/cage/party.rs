@@ -9,6 +9,7 @@ use crate::sync::lock;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// What our groups weigh in a hierarchy of version 1: as much as possible, because each process beside them that is in no
@@ -26,6 +27,8 @@ pub struct Limits {
     pub node: u64,
     /// Bytes of memory in all cages of a party, where a controller limits them.
     pub memory_per_party: u64,
+    /// Files that one process in a cage may have open.
+    pub open_files: u64,
 }
 
 /// Where one controller is.
@@ -75,6 +78,8 @@ struct PartyGroups {
 pub(super) struct Party {
     name: String,
     groups: PartyGroups,
+    /// How many of its processes were killed for its memory where no controller limits that.
+    killed: AtomicU64,
     live: Arc<Mutex<Live>>,
 }
 
@@ -122,7 +127,8 @@ impl Parties {
             return party;
         }
         let groups = groups(&mut live);
-        let party = Arc::new(Party { name: name.to_owned(), groups, live: Arc::clone(&self.live) });
+        let party =
+            Arc::new(Party { name: name.to_owned(), groups, killed: AtomicU64::new(0), live: Arc::clone(&self.live) });
         live.parties.insert(name.to_owned(), Arc::downgrade(&party));
         party
     }
@@ -249,6 +255,12 @@ impl Party {
 
     /// How many of its processes were killed because it used too much memory.
     pub(super) fn memory_kills(&self) -> u64 {
-        self.groups.memory.as_ref().or(self.groups.unified.as_ref()).map_or(0, Group::memory_kills)
+        let by_kernel = self.groups.memory.as_ref().or(self.groups.unified.as_ref()).map_or(0, Group::memory_kills);
+        by_kernel + self.killed.load(Ordering::Relaxed)
+    }
+
+    /// One of its processes is about to be killed because it uses too much memory.
+    pub(super) fn killed_for_memory(&self) {
+        self.killed.fetch_add(1, Ordering::Relaxed);
     }
 }

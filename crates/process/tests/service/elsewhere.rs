@@ -47,7 +47,7 @@ pub async fn play_daemon() {
     let factory = CageFactory::detect(
         &instance,
         mode,
-        Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30 },
+        Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30, open_files: 4096 },
     );
     let rescue = Path::new(&directory).join("rescue");
     let spec = ServiceSpec {

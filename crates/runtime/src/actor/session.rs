@@ -351,12 +351,12 @@ impl Session {
         conclude(before, ended)
     }
 
-    /// What to say if a command failed and its sandbox may be why.
+    /// What to say if a command failed and its sandbox or the limit of open files may be why.
     fn refused(&mut self, running: &Running, exit_code: i32) -> Option<Notice> {
-        if exit_code == 0 || running.pooled.sandbox.is_none() {
-            return None;
-        }
-        self.refusals.notice(&running.cell, || self.ctx.sandboxes.view(self.journal.state()))
+        let (ctx, is_confined) = (&self.ctx, !running.pooled.sandbox.is_none());
+        let view = || is_confined.then(|| ctx.sandboxes.view(self.journal.state()));
+        let open_files = ctx.quotas.get(QuotaName::OpenFiles);
+        (exit_code != 0).then(|| self.refusals.notice(&running.cell, open_files, view)).flatten()
     }
 
     /// Records what the command left running, so that the notice is correct even after a crash.

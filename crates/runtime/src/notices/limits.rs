@@ -27,6 +27,17 @@ pub fn out_of_memory(limit: u64) -> Notice {
     )
 }
 
+/// A process of the command had as many files open as it may.
+pub fn too_many_open_files(limit: u64) -> Notice {
+    notice(
+        NoticeCode::OpenFilesLimit,
+        format!(
+            "The limit of open files may be why this failed: a process may have {limit} open (open_files), and fewer while \
+             `ulimit -S -n` says so. Raise that with `ulimit -S -n NUMBER`, or open fewer at a time."
+        ),
+    )
+}
+
 /// The session is over its disk quota: what its commands wrote, and what is kept of it, are more than the limit together.
 pub fn over_disk(quota: QuotaName, limit: u64, own: u64, kept: u64) -> Notice {
     let [used, own_part, kept_part, most] = [own + kept, own, kept, limit].map(|amount| match quota.is_bytes() {

@@ -111,6 +111,9 @@ pub struct Layer {
     /// Maximum number of files and directories of a session [default: 1000000]
     #[arg(long, value_name = "N")]
     pub files_per_session: Option<u64>,
+    /// Maximum number of files that one process of a session has open [default: 65536]
+    #[arg(long, value_name = "N")]
+    pub open_files: Option<u64>,
     /// Stop a service after this long without output, connections or work, as in 2h; `never` [default: 2h]
     #[arg(long, value_name = "TIME")]
     pub idle_services: Option<Span>,
@@ -221,6 +224,7 @@ impl Layer {
             QuotaName::MemoryBytesPerAgent => self.memory_bytes_per_agent,
             QuotaName::SessionsPerAgent => self.sessions_per_agent,
             QuotaName::FilesPerSession => self.files_per_session,
+            QuotaName::OpenFiles => self.open_files,
         }
     }
 }
@@ -258,6 +262,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         memory_bytes_per_agent: parsed(env, "SHELLKEEP_MEMORY_BYTES_PER_AGENT")?,
         sessions_per_agent: parsed(env, "SHELLKEEP_SESSIONS_PER_AGENT")?,
         files_per_session: parsed(env, "SHELLKEEP_FILES_PER_SESSION")?,
+        open_files: parsed(env, "SHELLKEEP_OPEN_FILES")?,
         idle_services: parsed(env, "SHELLKEEP_IDLE_SERVICES")?,
         services_on_stop: parsed(env, "SHELLKEEP_SERVICES_ON_STOP")?,
         queue_length: parsed(env, "SHELLKEEP_QUEUE_LENGTH")?,
