@@ -23,7 +23,14 @@ const NEW_FILES: u64 = 1000;
 pub(crate) struct Disk {
     ended: EndedSessions,
     quotas: Arc<NodeQuotas>,
-    used: Mutex<HashMap<SessionId, SessionUsage>>,
+    used: Mutex<HashMap<SessionId, Measured>>,
+}
+
+/// A session that was measured, and whose it is.
+#[derive(Debug, Clone, Default)]
+struct Measured {
+    agent: Option<Arc<str>>,
+    usage: SessionUsage,
 }
 
 /// What a session takes of the disk.
@@ -33,6 +40,12 @@ pub(crate) struct SessionUsage {
     pub(crate) own: Usage,
     /// What is kept of it: outputs, logs, keyed values, checkpoints.
     pub(crate) kept: Usage,
+}
+
+impl std::iter::Sum for SessionUsage {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self { own: sum.own + one.own, kept: sum.kept + one.kept })
+    }
 }
 
 /// A quota that a session is over.
@@ -60,39 +73,42 @@ impl Disk {
         Self { ended: EndedSessions::of(data_dir.root()), quotas, used: Mutex::default() }
     }
 
-    fn used(&self) -> MutexGuard<'_, HashMap<SessionId, SessionUsage>> {
+    fn used(&self) -> MutexGuard<'_, HashMap<SessionId, Measured>> {
         lock(&self.used)
     }
 
-    /// A session uses this much.
-    pub(crate) fn measured(&self, id: &SessionId, usage: SessionUsage) -> DiskUse {
-        let before = self.used().insert(id.clone(), usage).unwrap_or_default();
+    /// A session of this agent, or of none, uses this much.
+    pub(crate) fn measured(&self, id: &SessionId, agent: Option<Arc<str>>, usage: SessionUsage) -> DiskUse {
+        let before = self.used().insert(id.clone(), Measured { agent, usage }).unwrap_or_default().usage;
         // What we keep may grow because a command deletes files: its checkpoint is new.
         let grows =
             |now: Usage, before: Usage| now.bytes > before.bytes + GROWTH || now.files > before.files + NEW_FILES;
-        match self.quota_met(usage) {
+        match self.over_quota(id) {
             Some(_) if grows(usage.own, before.own) => DiskUse::OverAndGrowing,
             Some(_) => DiskUse::Over,
             None => DiskUse::Within,
         }
     }
 
-    fn quota_met(&self, SessionUsage { own, kept }: SessionUsage) -> Option<OverDisk> {
-        let used = [
-            (QuotaName::DiskBytesPerSession, own.bytes, kept.bytes),
-            (QuotaName::FilesPerSession, own.files, kept.files),
-        ];
+    /// The quota that a session is over: its own, or that of its agent. Of an agent's sessions those count that were used
+    /// since the daemon started; nothing has changed in the others.
+    pub(crate) fn over_quota(&self, id: &SessionId) -> Option<OverDisk> {
+        let used = self.used();
+        let Measured { agent, usage } = used.get(id)?;
+        let of_session = [QuotaName::DiskBytesPerSession, QuotaName::FilesPerSession];
+        let of_agent = [QuotaName::DiskBytesPerAgent, QuotaName::FilesPerAgent];
+        let all = || used.values().filter(|other| other.agent == *agent).map(|other| other.usage);
+        self.met(of_session, *usage).or_else(|| agent.as_ref().and_then(|_| self.met(of_agent, all().sum())))
+    }
+
+    /// Which of two quotas, of bytes and of files, is less than what is used.
+    fn met(&self, [bytes, files]: [QuotaName; 2], SessionUsage { own, kept }: SessionUsage) -> Option<OverDisk> {
+        let used = [(bytes, own.bytes, kept.bytes), (files, own.files, kept.files)];
         let over = |(quota, own, kept): (QuotaName, u64, u64)| {
             let limit = self.quotas.get(quota);
             (own + kept > limit).then_some(OverDisk { quota, limit, own, kept })
         };
         used.into_iter().find_map(over)
-    }
-
-    /// The quota that a session is over.
-    pub(crate) fn over_quota(&self, id: &SessionId) -> Option<OverDisk> {
-        let used = self.used().get(id).copied();
-        used.and_then(|used| self.quota_met(used))
     }
 
     /// What to say if a session uses more than it may.

@@ -232,7 +232,7 @@ impl Housekeeping {
 /// Measures the disk usage of a session. Returns whether it is over its quota and still growing.
 fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
     let (own, kept) = (disk::measure(&own_directories(ctx, id)), disk::measure(&kept_directories(ctx, id)));
-    let used = ctx.disk.measured(id, SessionUsage { own, kept });
+    let used = ctx.disk.measured(id, ctx.names.agent_of(id), SessionUsage { own, kept });
     if let Some(slot) = ctx.registry.slot(id) {
         slot.measured_at.store(ctx.lifetime.now_ms(), Ordering::Relaxed);
         slot.over_disk.store(used != DiskUse::Within, Ordering::Relaxed);

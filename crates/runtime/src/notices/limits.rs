@@ -45,6 +45,10 @@ pub fn over_disk(quota: QuotaName, limit: u64, own: u64, kept: u64) -> Notice {
         false => amount.to_string(),
     });
     let what = if quota.is_bytes() { "of disk space" } else { "files" };
+    let (who, its) = match quota {
+        QuotaName::DiskBytesPerAgent | QuotaName::FilesPerAgent => ("All sessions of this agent together use", "their"),
+        _ => ("This session uses", "its"),
+    };
     let advice = if own > kept || own > limit {
         "Delete what you do not need (`du -sh *` shows where it is)."
     } else {
@@ -54,7 +58,7 @@ pub fn over_disk(quota: QuotaName, limit: u64, own: u64, kept: u64) -> Notice {
     notice(
         NoticeCode::DiskQuota,
         format!(
-            "This session uses {used} {what}; its limit is {most} ({quota}). {own_part} of it in its own directories, \
+            "{who} {used} {what}; {its} limit is {most} ({quota}). {own_part} of it in {its} own directories, \
              {kept_part} for checkpoints, outputs and logs. Commands that write more are killed, and no service can be \
              started. {advice}"
         ),
@@ -77,5 +81,7 @@ mod tests {
         assert!(checkpoints.contains("prune checkpoints") && !checkpoints.contains("du -sh"), "{checkpoints}");
         let bytes = over_disk(QuotaName::DiskBytesPerSession, 10 << 20, 12 << 20, 0).message;
         assert!(bytes.contains("uses 12 MiB of disk space; its limit is 10 MiB"), "{bytes}");
+        let of_agent = over_disk(QuotaName::FilesPerAgent, 500, 490, 20).message;
+        assert!(of_agent.contains("sessions of this agent together use 510 files; their limit is 500"), "{of_agent}");
     }
 }

@@ -114,6 +114,12 @@ pub struct Layer {
     /// Maximum number of files that one process of a session has open [default: 65536]
     #[arg(long, value_name = "N")]
     pub open_files: Option<u64>,
+    /// Bytes of the files of all sessions of one agent [default: 107374182400]
+    #[arg(long, value_name = "BYTES")]
+    pub disk_bytes_per_agent: Option<u64>,
+    /// Maximum number of files and directories of all sessions of one agent [default: 10000000]
+    #[arg(long, value_name = "N")]
+    pub files_per_agent: Option<u64>,
     /// Stop a service after this long without output, connections or work, as in 2h; `never` [default: 2h]
     #[arg(long, value_name = "TIME")]
     pub idle_services: Option<Span>,
@@ -225,6 +231,8 @@ impl Layer {
             QuotaName::SessionsPerAgent => self.sessions_per_agent,
             QuotaName::FilesPerSession => self.files_per_session,
             QuotaName::OpenFiles => self.open_files,
+            QuotaName::DiskBytesPerAgent => self.disk_bytes_per_agent,
+            QuotaName::FilesPerAgent => self.files_per_agent,
         }
     }
 }
@@ -263,6 +271,8 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         sessions_per_agent: parsed(env, "SHELLKEEP_SESSIONS_PER_AGENT")?,
         files_per_session: parsed(env, "SHELLKEEP_FILES_PER_SESSION")?,
         open_files: parsed(env, "SHELLKEEP_OPEN_FILES")?,
+        disk_bytes_per_agent: parsed(env, "SHELLKEEP_DISK_BYTES_PER_AGENT")?,
+        files_per_agent: parsed(env, "SHELLKEEP_FILES_PER_AGENT")?,
         idle_services: parsed(env, "SHELLKEEP_IDLE_SERVICES")?,
         services_on_stop: parsed(env, "SHELLKEEP_SERVICES_ON_STOP")?,
         queue_length: parsed(env, "SHELLKEEP_QUEUE_LENGTH")?,
