@@ -8,6 +8,7 @@ mod guard;
 mod held;
 mod layout;
 mod memory;
+mod own_share;
 mod party;
 mod sweep;
 mod whose;

@@ -51,6 +51,8 @@ pub(super) struct Held {
     pub(super) pids: Option<Group>,
     /// After the groups in it: they are removed first.
     pub(super) party: Option<Arc<Party>>,
+    /// Where processes of no party belong, if they would begin elsewhere.
+    pub(super) outside: Option<Group>,
     pub(super) keepers: Option<PathBuf>,
     /// How many it might hold when it was made, where the kernel limits it.
     pub(super) limit: Option<u64>,
@@ -82,7 +84,7 @@ impl Held {
     /// All groups that its processes are in, the one of the unified hierarchy first.
     pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
         let joined = self.party.iter().flat_map(|party| party.joined());
-        [&self.unified, &self.pids].into_iter().flatten().chain(joined)
+        [&self.unified, &self.pids].into_iter().flatten().chain(joined).chain(&self.outside)
     }
 
     pub(super) fn party_name(&self) -> Option<&str> {

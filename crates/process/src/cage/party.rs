@@ -4,6 +4,7 @@
 //! group of its own for them; where they have hierarchies of their own (version 1), its processes join the party's.
 
 use super::layout::{WORK, of_party};
+use super::own_share::{MOST_SHARES, OwnShare};
 use crate::cgroup::{self, Group, Mounts};
 use crate::sync::lock;
 use std::collections::HashMap;
@@ -11,10 +12,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-
-/// What our groups weigh in a hierarchy of version 1: as much as possible, because each process beside them that is in no
-/// group weighs as much as a whole group.
-const MOST_SHARES: &str = "262144";
 
 /// How much cages may use. Processes are counted as the kernel counts them: each thread is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +46,8 @@ pub(super) struct Parties {
     pids: Option<PathBuf>,
     memory: Controller,
     cpu: Controller,
+    /// Our own part of the processors, where those have a hierarchy of version 1.
+    own: Option<OwnShare>,
     live: Arc<Mutex<Live>>,
 }
 
@@ -86,14 +85,17 @@ pub(super) struct Party {
 impl Parties {
     /// Parties whose cages are below these groups of the instance. Changes nothing.
     pub(super) fn new(mounts: &Mounts, instance: &str, unified: Option<&Path>, pids: Option<&Path>) -> Self {
-        let find = |name: &str, own: Option<&PathBuf>| match (unified.and_then(Path::parent), own) {
+        let find = |name: &str, base: Option<PathBuf>| match (unified.and_then(Path::parent), base) {
             (Some(parent), _) if cgroup::offers(parent, name) => Controller::Unified,
-            (Some(_), Some(own)) if cgroup::may_make_groups(own) => Controller::Apart(own.join(instance)),
+            (Some(_), Some(base)) => Controller::Apart(base),
             _ => Controller::Missing,
         };
+        let memory = mounts.memory_v1.as_ref().filter(|own| cgroup::may_make_groups(own));
+        let own = mounts.cpu_v1.as_ref().map(|now| OwnShare::new(now, instance)).filter(OwnShare::can_make_groups);
         Self {
-            memory: find("memory", mounts.memory_v1.as_ref()),
-            cpu: find("cpu", mounts.cpu_v1.as_ref()),
+            memory: find("memory", memory.map(|own| own.join(instance))),
+            cpu: find("cpu", own.as_ref().and_then(OwnShare::base).map(Path::to_owned)),
+            own,
             unified: unified.map(Path::to_owned),
             pids: pids.map(Path::to_owned),
             live: Arc::default(),
@@ -104,7 +106,7 @@ impl Parties {
     pub(super) fn without_controllers(unified: Option<&Path>) -> Self {
         let unified = unified.map(Path::to_owned);
         let (memory, cpu) = (Controller::Missing, Controller::Missing);
-        Self { unified, pids: None, memory, cpu, live: Arc::default() }
+        Self { unified, pids: None, memory, cpu, own: None, live: Arc::default() }
     }
 
     pub(super) fn limits_memory(&self) -> bool {
@@ -147,6 +149,16 @@ impl Parties {
         parties.iter().for_each(|party| self.limit(&party.groups, limits));
     }
 
+    /// The group for processes of no party, if they would begin in this process's own.
+    pub(super) fn outside(&self) -> Option<Group> {
+        self.own.as_ref()?.outside()
+    }
+
+    /// Gives up this process's own part of the processors.
+    pub(super) fn leave(&self) {
+        self.own.iter().for_each(OwnShare::leave);
+    }
+
     /// This instance's groups in hierarchies that only parties need.
     pub(super) fn apart(&self) -> impl Iterator<Item = &Path> {
         [&self.memory, &self.cpu].into_iter().filter_map(|controller| match controller {
@@ -187,6 +199,7 @@ impl Parties {
                 // Where it cannot be set, the host has decided.
                 let _ = Group::at(group).set("cpu.shares", MOST_SHARES);
             }
+            self.own.iter().for_each(OwnShare::enter);
         }
         let unified = self.unified.as_deref().and_then(make);
         let pids = if self.pids == self.unified { None } else { self.pids.as_deref().and_then(make) };

@@ -286,3 +286,30 @@ async fn open_files_are_limited() {
     end_of(&mut service).await;
     assert_eq!(fixture.log("service-a").read(0, 100).unwrap().1, b"200\n200\n");
 }
+
+/// The work of one party that had all processors crowded out the daemon, and with it everyone else.
+#[tokio::test]
+async fn where_groups_have_shares_the_daemon_has_its_own() {
+    let fixture = Fixture::new(CageMode::Auto);
+    let shares_of = |pid: &str| {
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+        let of_cpu = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+        of_cpu
+            .into_iter()
+            .find(|(names, _)| names.split(',').any(|name| name == "cpu"))
+            .map(|(_, path)| path.to_owned())
+    };
+    let before = shares_of("self");
+    let Some(before) = before.filter(|_| fixture.factory.has_memory_limit()) else { return skip("cpu shares") };
+    let shell = |party: Option<&'static str>, name: &'static str| {
+        let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join(name) };
+        LiveShell::start(spec, fixture.factory.cage_of(party, name))
+    };
+    let _of_party = shell(Some("ann"), "a").await.unwrap();
+    let own = shares_of("self").unwrap();
+    assert!(own.ends_with(&format!("{}/daemon", fixture.instance)), "{own}");
+    let of_nobody = shell(None, "b").await.unwrap();
+    assert_eq!(shares_of(&of_nobody.pid().to_string()), Some(before.clone()));
+    fixture.factory.remove(&Default::default());
+    assert_eq!(shares_of("self"), Some(before));
+}
