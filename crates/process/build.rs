@@ -20,7 +20,7 @@ const DRIVER: [&str; 12] = [
     "room/fence.c",
     "room/room.c",
 ];
-const KEEPER: [&str; 3] = ["keeper/keeper.c", "keeper/log.c", "room/room.c"];
+const KEEPER: [&str; 4] = ["keeper/keeper.c", "keeper/log.c", "keeper/mask.c", "room/room.c"];
 const ROOM: [&str; 3] = ["room/main.c", "room/fence.c", "room/room.c"];
 
 /// What every compiler that we know takes: a stack that notices when it is overwritten, checked copies, and tables of

@@ -5,11 +5,13 @@
  * another may come; neither is needed for any of this.
  *
  * Arguments: directory, bytes of log, bash, soft limit of open files or -, the group's cgroup.kill or -, the service's
- * umask in octal or -, and how many descriptors describe its room: none, or a plan and the namespaces to join. */
+ * umask in octal or -, how many descriptors describe its room (none, or a plan and the namespaces to join), and how many
+ * after them have texts that the log must not contain (none or one). */
 
 #define _GNU_SOURCE
 #include "../room/room.h"
 #include "log.h"
+#include "mask.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -306,7 +308,7 @@ static void drain(void) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 8)
+    if (count != 9)
         return 2;
     uint64_t log_bytes = strtoull(arguments[2], NULL, 10);
     bash_path = arguments[3];
@@ -314,8 +316,9 @@ int main(int count, char **arguments) {
     kill_file = arguments[5];
     file_mask = arguments[6];
     room_descriptors = atoi(arguments[7]);
-    syscall(SYS_close_range, ROOM_PLACE + room_descriptors, ~0U, 0);
-    for (int fd = STATUS; fd < ROOM_PLACE + room_descriptors; fd++)
+    int masked = ROOM_PLACE + room_descriptors, is_masked = atoi(arguments[8]);
+    syscall(SYS_close_range, masked + is_masked, ~0U, 0);
+    for (int fd = STATUS; fd < masked + is_masked; fd++)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     prctl(PR_SET_NAME, "shellkeep-keep");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -327,10 +330,12 @@ int main(int count, char **arguments) {
     sigaddset(&heard, SIGUSR1);
     signals = signalfd(-1, &heard, SFD_NONBLOCK | SFD_CLOEXEC);
     directory = open(arguments[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (signals < 0 || directory < 0) {
+    if (signals < 0 || directory < 0 || (is_masked && !mask_load(masked))) {
         STARTED nothing = {.why = errno};
         return write(STATUS, &nothing, sizeof nothing) < 0 ? 3 : 1;
     }
+    if (is_masked)
+        close(masked);
     fcntl(OUTPUT, F_SETFL, O_NONBLOCK);
     log_begin(directory, log_bytes);
     prepare_word();
@@ -338,6 +343,7 @@ int main(int count, char **arguments) {
         return 1;
     keep();
     drain();
+    log_end();
     leave_word();
     return 0;
 }

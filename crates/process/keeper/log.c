@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "log.h"
+#include "mask.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +22,7 @@ enum { LEAST_PART = 4096 };
 /* How long we do not try again after a write failed. */
 enum { RETRY_MS = 100 };
 /* What is copied at once where bytes must go through our own memory. */
-enum { COPY_BYTES = 64 << 10 };
+enum { COPY_BYTES = MOST_PIECE };
 enum { NAME_BYTES = 32, OFFSET_DIGITS = 20 };
 
 typedef struct {
@@ -159,19 +160,34 @@ static void count_written(size_t length) {
     written += length;
 }
 
-/* By way of our own memory: to drop it, or to write it where the file system cannot take pages from a pipe. */
+static void put(const unsigned char *bytes, size_t length, int is_kept) {
+    ssize_t done = is_kept && length ? write(file, bytes, length) : 0;
+    size_t kept_now = done > 0 ? (size_t)done : 0;
+    if (kept_now)
+        count_written(kept_now);
+    if (is_kept && kept_now < length)
+        give_up_segment();
+    written += length - kept_now;
+}
+
+/* By way of our own memory: to drop it, to mask it, or to write it where the file system cannot take pages from a pipe. */
 static ssize_t copy(int pipe, size_t most, int is_kept) {
-    static unsigned char bytes[COPY_BYTES];
+    static unsigned char bytes[COPY_BYTES], shown[COPY_BYTES + LONGEST_MASKED];
     ssize_t length = read(pipe, bytes, most < sizeof bytes ? most : sizeof bytes);
     if (length <= 0)
         return length;
-    ssize_t done = is_kept ? write(file, bytes, (size_t)length) : 0;
-    if (done > 0)
-        count_written((size_t)done);
-    if (is_kept && done < length)
-        give_up_segment();
-    written += (uint64_t)(length - (done > 0 ? done : 0));
+    if (mask_is_on())
+        put(shown, mask_piece(bytes, (size_t)length, shown, 0), is_kept);
+    else
+        put(bytes, (size_t)length, is_kept);
     return length;
+}
+
+void log_end(void) {
+    static unsigned char shown[LONGEST_MASKED];
+    size_t length = mask_piece(NULL, 0, shown, 1);
+    if (length)
+        put(shown, length, has_segment());
 }
 
 ssize_t log_take(int pipe) {
@@ -185,7 +201,7 @@ ssize_t log_take(int pipe) {
     if (most > room)
         most = (size_t)room;
     make_room(most);
-    if (must_copy)
+    if (must_copy || mask_is_on())
         return copy(pipe, most, 1);
     ssize_t moved = splice(pipe, NULL, file, NULL, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (moved > 0)

@@ -18,4 +18,7 @@ void log_begin(int directory, uint64_t limit);
  * nothing. */
 ssize_t log_take(int pipe);
 
+/* Writes what was held back. There is no more output. */
+void log_end(void);
+
 #endif

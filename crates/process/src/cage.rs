@@ -7,6 +7,8 @@ mod factory;
 mod guard;
 mod held;
 mod layout;
+mod memory;
+mod own_share;
 mod party;
 mod sweep;
 mod whose;
@@ -20,7 +22,7 @@ pub use whose::Belongs;
 use crate::cgroup::Group;
 use crate::handle;
 use crate::proc::{self, ProcessStamp, Stat};
-use crate::spawn::{Born, Entrance};
+use crate::spawn::{self, Born, Entrance};
 use crate::sync::lock;
 use held::Held;
 use rustix::process::Signal;
@@ -95,12 +97,14 @@ impl Cage {
         if !born.is_inside {
             return self.enclose(born.pid);
         }
+        self.limit_open_files(born.pid)?;
         self.held.lead(Stat::read_any(born.pid).map(|stat| stat.stamp()));
         Ok(())
     }
 
     /// Puts the shell in, before it runs anything.
     pub fn enclose(&mut self, pid: u32) -> io::Result<()> {
+        self.limit_open_files(pid)?;
         self.held.lead(Stat::read_any(pid).map(|stat| stat.stamp()));
         for group in self.held.groups() {
             match group.add(pid) {
@@ -114,6 +118,11 @@ impl Cage {
             }
         }
         Ok(())
+    }
+
+    /// What it starts inherits the limit and cannot raise it, unless it is root and not confined.
+    fn limit_open_files(&self, pid: u32) -> io::Result<()> {
+        self.held.open_files.map_or(Ok(()), |most| spawn::limit_open_files(pid, most))
     }
 
     /// Puts in the first process of a room. It is not listed, and not signalled except to end everyone.

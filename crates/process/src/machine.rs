@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 /// Enough for one bash.
-const PROBED: Limits = Limits { per_cage: 16, per_party: 16, node: 16, memory_per_party: 1 << 30 };
+const PROBED: Limits = Limits { per_cage: 16, per_party: 16, node: 16, memory_per_party: 1 << 30, open_files: 4096 };
 
 /// What was found.
 #[derive(Debug, Clone)]
@@ -26,8 +26,17 @@ pub struct Machine {
 
 /// The bytes of memory of this machine, if the kernel says.
 pub fn memory_bytes() -> Option<u64> {
+    memory_figure(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
+/// How much of it is in use and could not be had by dropping caches.
+pub(crate) fn memory_in_use() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kibibytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"))?;
+    memory_figure(&text, "MemTotal:")?.checked_sub(memory_figure(&text, "MemAvailable:")?)
+}
+
+fn memory_figure(text: &str, name: &str) -> Option<u64> {
+    let kibibytes = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB"))?;
     kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 

@@ -134,6 +134,14 @@ pub fn resident(pid: u32) -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
+/// The bytes of memory that a process has and does not share as files or shared memory; `None` if it is gone.
+pub(crate) fn own_memory(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let mut pages = text.split(' ').skip(1).map(str::parse::<u64>);
+    let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
+    Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
+}
+
 /// Which boot this is; the same numbers mean other processes after the next one.
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()

@@ -11,6 +11,7 @@ use crate::sync::lock;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -29,7 +30,7 @@ const PLACES: [i32; 2] = [3, 4];
 /// The embedded file: only we, and those that inherit it, can read and run it.
 const EMBEDDED_MODE: u32 = 0o500;
 /// Descriptors are first moved above the places, so that putting one in place cannot overwrite another.
-const ABOVE_PLACES: i32 = 10;
+const ABOVE_PLACES: i32 = 11;
 
 /// The soft limit of open files before we raised our own; shells get this one.
 static DESCRIPTORS_BEFORE: OnceLock<u64> = OnceLock::new();
@@ -94,6 +95,19 @@ pub(crate) fn embedded(slot: &'static OnceLock<OwnedFd>, name: &str, bytes: &[u8
 /// The soft limit of open files that others should have, if ours is not theirs.
 pub(crate) fn descriptor_limit() -> Option<u64> {
     DESCRIPTORS_BEFORE.get().copied()
+}
+
+/// Limits the open files of a child that has run nothing yet. One that has ended already needs none.
+pub(crate) fn limit_open_files(pid: u32, most: u64) -> io::Result<()> {
+    // Without a number it would be our own limit.
+    let Some(pid) = crate::handle::number(pid) else { return Ok(()) };
+    let own = getrlimit(Resource::Nofile);
+    let least = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
+    let limit = Rlimit { current: least(descriptor_limit().or(own.current)), maximum: least(own.maximum) };
+    match prlimit(Some(pid), Resource::Nofile, limit) {
+        Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A process that was started.

@@ -23,7 +23,7 @@ impl Place {
         let factory = CageFactory::detect(
             &format!("shellkeep-test{name}"),
             mode,
-            Limits { per_cage: 64, per_party: 1000, node: 1000, memory_per_party: 8 << 30 },
+            Limits { per_cage: 64, per_party: 1000, node: 1000, memory_per_party: 8 << 30, open_files: 4096 },
         );
         Self { factory, scratch }
     }

@@ -35,6 +35,9 @@ pub struct CreateSessionRequest {
     /// How far its processes are confined; at least as far as the host configured it, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxName>,
+    /// Names of the node's secrets that its commands get as variables, besides those of its agent. Host only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Vec<String>>,
 }
 
 /// A session.
@@ -72,6 +75,9 @@ pub struct Session {
     /// How far its processes are confined; absent if it was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxName>,
+    /// The names of the secrets that it was created with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Who holds it, if somebody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
@@ -131,6 +137,7 @@ impl Session {
                 .forked_from
                 .map(|origin| ForkedFrom { session_id: origin.session_id.into(), seq: origin.seq }),
             sandbox: None,
+            secrets: meta.secrets,
             held: None,
             deleted: None,
         }

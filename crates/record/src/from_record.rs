@@ -223,6 +223,9 @@ fn created(meta: &SessionMeta, shell: &ShellState) -> Fields {
     if !meta.sandbox.is_none() {
         fields = fields.value("sandbox", &meta.sandbox);
     }
+    if !meta.secrets.is_empty() {
+        fields = fields.value("secrets", &meta.secrets);
+    }
     fields.bytes("workspace", &meta.workspace).bytes("cwd", &shell.cwd).value("shell", shell)
 }
 

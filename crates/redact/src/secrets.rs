@@ -91,6 +91,15 @@ pub fn is_maskable(value: &[u8]) -> bool {
     pieces(value).next().is_some()
 }
 
+/// Every text that is looked for to find these values: what they are, line by line, and their encoded forms. For those who
+/// look themselves; a text has at least six bytes, and a long value is cut into several.
+pub fn forms_of<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Vec<Vec<u8>> {
+    let mut forms: Vec<Vec<u8>> = values.into_iter().flat_map(|value| needles_of(value.as_ref())).collect();
+    forms.sort();
+    forms.dedup();
+    forms
+}
+
 /// The parts of a value that are looked for: its lines, without what a mask could be mistaken for.
 fn pieces(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = value.split(|byte| matches!(byte, b'\n' | b'\r')).map(<[u8]>::trim_ascii);
@@ -136,12 +145,7 @@ pub(crate) struct Secrets {
 impl Secrets {
     /// Makes ready to look for the values; nothing if none of them can be masked.
     pub(crate) fn new<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Result<Option<Self>, ConfigError> {
-        let mut needles: Vec<Vec<u8>> = Vec::new();
-        for value in values {
-            needles.extend(needles_of(value.as_ref()));
-        }
-        needles.sort();
-        needles.dedup();
+        let needles = forms_of(values);
         if needles.is_empty() {
             return Ok(None);
         }

@@ -20,6 +20,7 @@ use crate::quotas::NodeQuotas;
 use crate::registry::Registry;
 use crate::remover::Remover;
 use crate::sandboxes::Sandboxes;
+use crate::secret_sources::SecretSources;
 use crate::secrets::Secrets;
 use crate::services::{Services, Supervision};
 use crate::shells::Shells;
@@ -65,6 +66,8 @@ pub struct SessionContext {
     pub(crate) masking: Arc<Masking>,
     /// Secrets found in recordings.
     pub(crate) secrets: Arc<Secrets>,
+    /// The secrets that sessions are given.
+    pub(crate) secret_sources: Arc<SecretSources>,
     /// How many records of each kind were written.
     pub(crate) counts: Counts,
     /// The runs that have not ended.

@@ -2,9 +2,10 @@
 //! reclaimed. A measurement walks a tree, so only sessions that were used since the last one are measured.
 
 use crate::data_dir::DataDir;
+use crate::notices;
 use crate::quotas::NodeQuotas;
 use crate::sync::lock;
-use shellkeep_session::{QuotaName, SessionId, Timestamp};
+use shellkeep_session::{Notice, QuotaName, SessionId, Timestamp};
 use shellkeep_store::EndedSessions;
 use shellkeep_workspace::{Usage, usage};
 use std::collections::HashMap;
@@ -22,7 +23,40 @@ const NEW_FILES: u64 = 1000;
 pub(crate) struct Disk {
     ended: EndedSessions,
     quotas: Arc<NodeQuotas>,
-    used: Mutex<HashMap<SessionId, Usage>>,
+    used: Mutex<HashMap<SessionId, Measured>>,
+}
+
+/// A session that was measured, and whose it is.
+#[derive(Debug, Clone, Default)]
+struct Measured {
+    agent: Option<Arc<str>>,
+    usage: SessionUsage,
+}
+
+/// What a session takes of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct SessionUsage {
+    /// What its commands write: workspace and home.
+    pub(crate) own: Usage,
+    /// What is kept of it: outputs, logs, keyed values, checkpoints.
+    pub(crate) kept: Usage,
+}
+
+impl std::iter::Sum for SessionUsage {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self { own: sum.own + one.own, kept: sum.kept + one.kept })
+    }
+}
+
+/// A quota that a session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OverDisk {
+    pub(crate) quota: QuotaName,
+    pub(crate) limit: u64,
+    /// What its commands wrote.
+    pub(crate) own: u64,
+    /// What is kept of it.
+    pub(crate) kept: u64,
 }
 
 /// A session's use of the disk, compared with its quota.
@@ -39,35 +73,47 @@ impl Disk {
         Self { ended: EndedSessions::of(data_dir.root()), quotas, used: Mutex::default() }
     }
 
-    fn used(&self) -> MutexGuard<'_, HashMap<SessionId, Usage>> {
+    fn used(&self) -> MutexGuard<'_, HashMap<SessionId, Measured>> {
         lock(&self.used)
     }
 
-    /// A session uses this much.
-    pub(crate) fn measured(&self, id: &SessionId, usage: Usage) -> DiskUse {
-        let before = self.used().insert(id.clone(), usage).unwrap_or_default();
-        match self.quota_met(usage) {
-            Some(_) if usage.bytes > before.bytes + GROWTH || usage.files > before.files + NEW_FILES => {
-                DiskUse::OverAndGrowing
-            }
+    /// A session of this agent, or of none, uses this much.
+    pub(crate) fn measured(&self, id: &SessionId, agent: Option<Arc<str>>, usage: SessionUsage) -> DiskUse {
+        let before = self.used().insert(id.clone(), Measured { agent, usage }).unwrap_or_default().usage;
+        // What we keep may grow because a command deletes files: its checkpoint is new.
+        let grows =
+            |now: Usage, before: Usage| now.bytes > before.bytes + GROWTH || now.files > before.files + NEW_FILES;
+        match self.over_quota(id) {
+            Some(_) if grows(usage.own, before.own) => DiskUse::OverAndGrowing,
             Some(_) => DiskUse::Over,
             None => DiskUse::Within,
         }
     }
 
-    fn quota_met(&self, usage: Usage) -> Option<(QuotaName, u64, u64)> {
-        let used = [(QuotaName::DiskBytesPerSession, usage.bytes), (QuotaName::FilesPerSession, usage.files)];
-        let over = |(name, used): (QuotaName, u64)| {
-            let limit = self.quotas.get(name);
-            (used > limit).then_some((name, limit, used))
+    /// The quota that a session is over: its own, or that of its agent. Of an agent's sessions those count that were used
+    /// since the daemon started; nothing has changed in the others.
+    pub(crate) fn over_quota(&self, id: &SessionId) -> Option<OverDisk> {
+        let used = self.used();
+        let Measured { agent, usage } = used.get(id)?;
+        let of_session = [QuotaName::DiskBytesPerSession, QuotaName::FilesPerSession];
+        let of_agent = [QuotaName::DiskBytesPerAgent, QuotaName::FilesPerAgent];
+        let all = || used.values().filter(|other| other.agent == *agent).map(|other| other.usage);
+        self.met(of_session, *usage).or_else(|| agent.as_ref().and_then(|_| self.met(of_agent, all().sum())))
+    }
+
+    /// Which of two quotas, of bytes and of files, is less than what is used.
+    fn met(&self, [bytes, files]: [QuotaName; 2], SessionUsage { own, kept }: SessionUsage) -> Option<OverDisk> {
+        let used = [(bytes, own.bytes, kept.bytes), (files, own.files, kept.files)];
+        let over = |(quota, own, kept): (QuotaName, u64, u64)| {
+            let limit = self.quotas.get(quota);
+            (own + kept > limit).then_some(OverDisk { quota, limit, own, kept })
         };
         used.into_iter().find_map(over)
     }
 
-    /// The quota that a session is over, with its limit and what the session uses.
-    pub(crate) fn over_quota(&self, id: &SessionId) -> Option<(QuotaName, u64, u64)> {
-        let used = self.used().get(id).copied();
-        used.and_then(|used| self.quota_met(used))
+    /// What to say if a session uses more than it may.
+    pub(crate) fn notice(&self, id: &SessionId) -> Option<Notice> {
+        self.over_quota(id).map(|OverDisk { quota, limit, own, kept }| notices::over_disk(quota, limit, own, kept))
     }
 
     /// A session is gone.

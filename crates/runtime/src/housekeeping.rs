@@ -3,7 +3,7 @@
 use crate::actor::{Message, Slot};
 use crate::adaptive::Senses;
 use crate::context::SessionContext;
-use crate::disk::{self, Candidate, DiskUse, Reclaim};
+use crate::disk::{self, Candidate, DiskUse, Reclaim, SessionUsage};
 use crate::node_limits::NodeLimits;
 use crate::ops::NewEvent;
 use crate::services;
@@ -57,10 +57,10 @@ impl Housekeeping {
         self.every(DISK_EVERY, |house| async move { house.measure_disk().await });
         self.every(RECLAIM_EVERY, |house| async move { house.reclaim().await });
         self.every(THIN_EVERY, |house| async move { house.files.thin_some().await });
-        if !factory.has_limit() {
-            let factory = Arc::clone(factory);
-            tokio::spawn(async move { factory.guard().await });
-        }
+        // Each ends at once where the kernel holds the limit.
+        let (processes, memory) = (Arc::clone(factory), Arc::clone(factory));
+        tokio::spawn(async move { processes.guard().await });
+        tokio::spawn(async move { memory.guard_memory().await });
     }
 
     fn every<F>(self: &Arc<Self>, period: Duration, work: impl Fn(Arc<Self>) -> F + Send + 'static)
@@ -190,7 +190,8 @@ impl Housekeeping {
                 None => self.ctx.disk.not_ended(&id),
                 Some(_) if self.ctx.registry.is_awake(&id) || !state.is_at_rest() => {}
                 Some(ended_at) => {
-                    let directories = directories_of(&self.ctx, &id);
+                    let mut directories = own_directories(&self.ctx, &id);
+                    directories.extend(kept_directories(&self.ctx, &id));
                     let measuring = tokio::task::spawn_blocking(move || disk::measure(&directories));
                     ended.push(Candidate { id, ended_at, bytes: measuring.await.unwrap_or_default().bytes });
                 }
@@ -230,7 +231,8 @@ impl Housekeeping {
 
 /// Measures the disk usage of a session. Returns whether it is over its quota and still growing.
 fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
-    let used = ctx.disk.measured(id, disk::measure(&directories_of(ctx, id)));
+    let (own, kept) = (disk::measure(&own_directories(ctx, id)), disk::measure(&kept_directories(ctx, id)));
+    let used = ctx.disk.measured(id, ctx.names.agent_of(id), SessionUsage { own, kept });
     if let Some(slot) = ctx.registry.slot(id) {
         slot.measured_at.store(ctx.lifetime.now_ms(), Ordering::Relaxed);
         slot.over_disk.store(used != DiskUse::Within, Ordering::Relaxed);
@@ -238,11 +240,14 @@ fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
     used == DiskUse::OverAndGrowing
 }
 
-/// The directories that belong to a session.
-fn directories_of(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
-    let workspace = ctx.workspaces.of(id).as_path().to_owned();
+/// The directories that a session's commands write to.
+fn own_directories(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
+    vec![ctx.workspaces.of(id).as_path().to_owned(), ctx.data_dir.homes().join(id.as_str())]
+}
+
+/// The directories with what is kept of a session.
+fn kept_directories(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
     let outputs = ctx.data_dir.outputs(id).to_path_buf();
     let values = keyed::directory(ctx.data_dir.root(), id.as_str());
-    let home = ctx.data_dir.homes().join(id.as_str());
-    vec![workspace, outputs, values, home, ctx.data_dir.services(id), ctx.checkpoints.home(id)]
+    vec![outputs, values, ctx.data_dir.services(id), ctx.checkpoints.home(id)]
 }

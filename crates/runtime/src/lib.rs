@@ -25,6 +25,7 @@
 //! - [`output`], [`late`]: what a run wrote, before and after it was answered.
 //! - [`translate`]: between the driver's facts and the session's state.
 //! - [`masking`]: masking secrets before anything is stored.
+//! - [`given_secrets`], `secret_sources`: the secrets that sessions are given, and where those come from.
 //! - [`notices`]: the sentences a model reads when something was lost or limited.
 //! - [`recover`]: what an earlier daemon left behind.
 //! - [`past_sessions`]: sessions that only history has.
@@ -52,6 +53,7 @@ mod disk;
 pub mod engine;
 mod file_views;
 mod forks;
+pub mod given_secrets;
 pub mod hang_up;
 mod history;
 mod housekeeping;
@@ -80,6 +82,7 @@ mod resume;
 pub mod running;
 mod sandboxes;
 pub mod screen;
+mod secret_sources;
 mod secrets;
 mod services;
 mod session_files;

@@ -1,11 +1,16 @@
-//! Masking before anything is stored or returned (`record.redact_on_write`). A session's mask knows the rules, the host's
-//! registered secrets and the values of the session's own variables whose names look secret; it is built again only when
-//! one of those is new. The shell's state itself is not masked: a restored shell needs it.
+//! Masking before anything is stored or returned, for one of two reasons. With `record.redact_on_write` a session's mask
+//! knows the rules, the host's registered secrets and the values of the session's own variables whose names look secret.
+//! The mask of a session that is given secrets knows their values, in any case, and those are masked in its state too
+//! ([`GivenSecrets::hide`]); otherwise the state is not masked, because a restored shell needs it. A mask is built again
+//! only when one of those is new.
 //!
-//! Where it is off, there is no mask, and nothing here is called.
+//! A session with neither has no mask, and nothing here is called.
 
+use crate::given_secrets::GivenSecrets;
 use crate::ops::{RunCommand, ServiceView};
 use serde_json::Value as Json;
+use shellkeep_process::Fact;
+use shellkeep_record::Masker;
 use shellkeep_redact::{Config, ConfigError, MASK, Redactor, is_maskable, looks_secret};
 use shellkeep_session::shell::{Value, Variable};
 use shellkeep_session::{ByteString, Event, Notice, RunResult, ShellDelta, ShellState};
@@ -47,6 +52,8 @@ pub struct Masking {
     rules: Redactor,
     /// Rules and registered secrets.
     redactor: Redactor,
+    /// Masks the values that it is given, and nothing else.
+    of_values: Redactor,
     secrets: Arc<[String]>,
     on_write: bool,
 }
@@ -56,7 +63,9 @@ impl Masking {
     pub fn new(config: &RecordConfig) -> Result<Self, ConfigError> {
         let rules = Redactor::new(&config.redaction)?;
         let redactor = rules.with_secrets(&config.secrets)?;
-        Ok(Self { rules, redactor, secrets: config.secrets.clone().into(), on_write: config.redact_on_write })
+        let of_values = shellkeep_record::scrub::redactor::<&[u8]>([])?;
+        let secrets = config.secrets.clone().into();
+        Ok(Self { rules, redactor, of_values, secrets, on_write: config.redact_on_write })
     }
 
     /// The rules and the registered secrets.
@@ -69,7 +78,7 @@ impl Masking {
         &self.secrets
     }
 
-    /// Whether things are masked when they are written.
+    /// Whether everything is masked when it is written, and not only the secrets that a session is given.
     pub fn is_on(&self) -> bool {
         self.on_write
     }
@@ -83,21 +92,25 @@ impl Masking {
         view
     }
 
-    /// The mask of a session, if things are masked when they are written.
-    pub fn of(&self, shell: &ShellState) -> Option<SessionMask> {
-        if !self.on_write {
+    /// The mask of a session with this shell and these secrets, if anything is masked when it is written.
+    pub fn of(&self, shell: &ShellState, given: GivenSecrets) -> Option<SessionMask> {
+        if !self.on_write && given.is_empty() {
             return None;
         }
-        let mut mask = SessionMask { masking: self.clone(), values: BTreeSet::new(), redactor: self.redactor.clone() };
-        if mask.take(secret_values(shell.variables.iter())) {
+        let (redactor, of_given) = (self.redactor.clone(), self.of_values.clone());
+        let mut mask = SessionMask { masking: self.clone(), given, of_given, values: BTreeSet::new(), redactor };
+        let has_own = self.on_write && mask.take(secret_values(shell.variables.iter()));
+        if has_own || !mask.given.is_empty() {
             mask.rebuild();
         }
         Some(mask)
     }
 
-    fn with(&self, values: &BTreeSet<Vec<u8>>) -> Redactor {
-        let all = self.secrets.iter().map(|secret| secret.as_bytes()).chain(values.iter().map(Vec::as_slice));
-        self.rules.with_secrets(all).unwrap_or_else(|error| {
+    /// What masks these values; with `record.redact_on_write` also what is masked in every session.
+    fn with<'a>(&'a self, values: impl Iterator<Item = &'a [u8]>) -> Redactor {
+        let everywhere = self.secrets.iter().filter(|_| self.on_write).map(|secret| secret.as_bytes());
+        let base = if self.on_write { &self.rules } else { &self.of_values };
+        base.with_secrets(everywhere.chain(values)).unwrap_or_else(|error| {
             tracing::error!(%error, "the session's own secrets are not masked; the rules and registered secrets are");
             self.redactor.clone()
         })
@@ -107,6 +120,10 @@ impl Masking {
 /// The mask of one session.
 pub struct SessionMask {
     masking: Masking,
+    /// The secrets that it is given.
+    given: GivenSecrets,
+    /// Masks those and nothing else.
+    of_given: Redactor,
     /// Values that the session's secret variables have, or had since its actor started.
     values: BTreeSet<Vec<u8>>,
     redactor: Redactor,
@@ -121,12 +138,33 @@ pub fn without_secrets(input: Vec<u8>, mask: Option<&SessionMask>) -> Vec<u8> {
 impl SessionMask {
     /// Checks what a command changed; returns whether there is a new secret.
     pub fn learn(&mut self, delta: &ShellDelta) -> bool {
+        if !self.masking.on_write {
+            return false;
+        }
         let set = delta.variables.iter().filter_map(|(name, variable)| Some((name, variable.as_ref()?)));
         let is_new = self.take(secret_values(set));
         if is_new {
             self.rebuild();
         }
         is_new
+    }
+
+    /// Masks these secrets from now on.
+    pub fn give(&mut self, given: GivenSecrets) {
+        if self.given != given {
+            self.given = given;
+            self.rebuild();
+        }
+    }
+
+    /// Keeps the secrets that the session is given out of what its shell reports.
+    pub fn hide(&self, facts: &mut Vec<Fact>) {
+        self.given.hide(facts, &self.of_given);
+    }
+
+    /// Whether a text holds a secret that the session is given.
+    pub fn holds_given(&self, text: &[u8]) -> bool {
+        !self.given.is_empty() && !self.of_given.find(text).is_empty()
     }
 
     /// The current redactor.
@@ -138,11 +176,21 @@ impl SessionMask {
     pub fn for_run(&self, command: &RunCommand) -> Redactor {
         let text = command.command.as_bytes();
         let in_text = self.redactor.find(text).into_iter().filter_map(|found| text.get(found.range));
-        let env = command.env.iter().filter(|(name, _)| looks_secret(name)).map(|(_, value)| value.as_bytes());
+        let env = command.env.iter().filter(|(name, _)| self.masks_name(name)).map(|(_, value)| value.as_bytes());
         let mut values = self.values.clone();
         let before = values.len();
         values.extend(in_text.chain(env).filter(|value| is_maskable(value)).map(<[u8]>::to_vec));
-        if values.len() == before { self.redactor.clone() } else { self.masking.with(&values) }
+        if values.len() == before { self.redactor.clone() } else { self.masking.with(self.all(&values)) }
+    }
+
+    /// Whether the value of a variable with this name is masked, whatever it is.
+    fn masks_name(&self, name: &str) -> bool {
+        self.masking.on_write && looks_secret(name)
+    }
+
+    /// These values and the secrets that it is given.
+    fn all<'a>(&'a self, values: &'a BTreeSet<Vec<u8>>) -> impl Iterator<Item = &'a [u8]> {
+        values.iter().map(Vec::as_slice).chain(self.given.values())
     }
 
     /// Masks bytes.
@@ -162,7 +210,7 @@ impl SessionMask {
     pub fn result(&self, result: &mut RunResult) {
         for (name, value) in &mut result.changes.env {
             if let Some(value) = value {
-                *value = if looks_secret(name) { mask() } else { self.redactor.redact_str(value) };
+                *value = if self.masks_name(name) { mask() } else { self.redactor.redact_str(value) };
             }
         }
         self.notices(&mut result.notices);
@@ -170,6 +218,29 @@ impl SessionMask {
 
     /// Masks what is about to be recorded.
     pub fn event(&self, event: &mut Event) {
+        if self.masking.on_write {
+            self.what_agents_say(event);
+        }
+        if !self.given.is_empty() {
+            self.everywhere(event);
+        }
+    }
+
+    /// Masks the secrets that the session is given, wherever they are in an event.
+    fn everywhere(&self, event: &mut Event) {
+        let masked = serde_json::to_value(&*event).and_then(|mut json| {
+            let has_some = Masker::of_values(self.of_given.clone()).mask_value(&mut json);
+            if has_some { serde_json::from_value(json).map(Some) } else { Ok(None) }
+        });
+        match masked {
+            Ok(None) => {}
+            Ok(Some(masked)) => *event = masked,
+            // Only a value that is also the name of a session or a run could do that.
+            Err(error) => tracing::error!(%error, "a secret of a session cannot be masked in one of its records"),
+        }
+    }
+
+    fn what_agents_say(&self, event: &mut Event) {
         match event {
             Event::ShellStopped { notices, .. } | Event::ServiceEnded { notices, .. } => self.notices(notices),
             Event::ProcessesLeft { processes } => {
@@ -196,7 +267,11 @@ impl SessionMask {
     }
 
     fn rebuild(&mut self) {
-        self.redactor = self.masking.with(&self.values);
+        self.redactor = self.masking.with(self.all(&self.values));
+        self.of_given = self.masking.of_values.with_secrets(self.given.values()).unwrap_or_else(|error| {
+            tracing::error!(%error, "the secrets that a session is given cannot be masked by themselves");
+            self.redactor.clone()
+        });
     }
 }
 
@@ -273,12 +348,13 @@ mod tests {
     #[test]
     fn a_session_without_the_setting_has_no_mask() {
         let masking = Masking::new(&RecordConfig::default()).unwrap();
-        assert!(masking.of(&shell("API_KEY", "quite-a-secret")).is_none());
+        assert!(masking.of(&shell("API_KEY", "quite-a-secret"), GivenSecrets::default()).is_none());
     }
 
     #[test]
     fn registered_secrets_and_secret_variables_are_masked_everywhere() {
-        let mut mask = masking(&["horse-battery"]).of(&shell("DB_PASSWORD", "correct-staple")).unwrap();
+        let mut mask =
+            masking(&["horse-battery"]).of(&shell("DB_PASSWORD", "correct-staple"), GivenSecrets::default()).unwrap();
         let text = "a horse-battery, a correct-staple, a later-value";
         assert_eq!(mask.redactor().redact_str(text), "a ***, a ***, a later-value");
         let mut delta = ShellDelta::default();
@@ -291,7 +367,7 @@ mod tests {
 
     #[test]
     fn the_last_word_is_masked_and_no_other_variable() {
-        let mask = masking(&["horse-battery"]).of(&ShellState::default()).unwrap();
+        let mask = masking(&["horse-battery"]).of(&ShellState::default(), GivenSecrets::default()).unwrap();
         let mut delta = ShellDelta::default();
         for name in ["_", "copy"] {
             delta.variables.insert(name.into(), Some(Variable::scalar("", "a horse-battery")));
@@ -303,12 +379,40 @@ mod tests {
 
     #[test]
     fn a_command_brings_its_own_secrets() {
-        let mask = masking(&[]).of(&ShellState::default()).unwrap();
+        let mask = masking(&[]).of(&ShellState::default(), GivenSecrets::default()).unwrap();
         let mut command = RunCommand::new("export API_KEY=first-value-of-it; echo $API_KEY");
         command.env.insert("DB_PASSWORD".to_owned(), "second-value-of-it".to_owned());
         let redactor = mask.for_run(&command);
         assert_eq!(redactor.redact_str("first-value-of-it second-value-of-it"), "*** ***");
         assert_eq!(mask.redactor().redact_str("first-value-of-it"), "first-value-of-it");
+    }
+
+    #[test]
+    fn secrets_that_a_session_is_given_are_masked_and_nothing_else_is() {
+        let masking = Masking::new(&RecordConfig::default()).unwrap();
+        let mut given = GivenSecrets::default();
+        given.add("TOKEN", Some(b"horse-battery".to_vec()), &BTreeSet::new());
+        let mut mask = masking.of(&shell("DB_PASSWORD", "correct-staple"), given.clone()).unwrap();
+        let text = "horse-battery correct-staple postgres://u:a-password@h/d";
+        let shown = "*** correct-staple postgres://u:a-password@h/d";
+        assert_eq!(mask.redactor().redact_str(text), shown);
+        let mut command = RunCommand::new("echo horse-battery");
+        command.env.insert("API_KEY".to_owned(), "of-this-call".to_owned());
+        assert_eq!(mask.for_run(&command).redact_str("horse-battery of-this-call"), "*** of-this-call");
+        let message = Box::new(shellkeep_session::Message {
+            seq_id: 1,
+            role: "user".to_owned(),
+            content: json!({"text": text, "password": "in the clear"}),
+            at: shellkeep_session::Timestamp::UNIX_EPOCH,
+        });
+        let mut event = Event::MessageAdded { message, author: shellkeep_session::Author::runtime(None) };
+        mask.event(&mut event);
+        let Event::MessageAdded { message, .. } = &event else { panic!("another event") };
+        assert_eq!(message.content, json!({"text": shown, "password": "in the clear"}));
+        given.add("TOKEN", Some(b"a-later-value".to_vec()), &BTreeSet::from([b"horse-battery".to_vec()]));
+        mask.give(given);
+        assert_eq!(mask.redactor().redact_str("horse-battery a-later-value"), "*** ***");
+        assert!(mask.holds_given(b"say a-later-value") && !mask.holds_given(b"say nothing"));
     }
 
     #[test]

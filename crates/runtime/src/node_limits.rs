@@ -2,6 +2,7 @@
 
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
+use crate::conclude::ProcessLimits;
 use crate::names::Names;
 use crate::ops::{LimitChangeView, OpError, QuotaChanges};
 use crate::pool::Pool;
@@ -133,6 +134,16 @@ pub(crate) fn process_limits(quotas: &NodeQuotas) -> Limits {
         per_party: quotas.get(QuotaName::ProcessesPerAgent),
         node: quotas.get(QuotaName::Processes),
         memory_per_party: memory_limit(quotas),
+        open_files: quotas.get(QuotaName::OpenFiles),
+    }
+}
+
+/// The limits that a command may have met: those of its session, of its agent if it has one, and of the node.
+pub(crate) fn process_limits_of(quotas: &NodeQuotas, has_agent: bool) -> ProcessLimits {
+    ProcessLimits {
+        session: quotas.get(QuotaName::SessionProcesses),
+        agent: has_agent.then(|| quotas.get(QuotaName::ProcessesPerAgent)),
+        node: quotas.get(QuotaName::Processes),
     }
 }
 

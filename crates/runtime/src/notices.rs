@@ -2,7 +2,7 @@
 
 mod limits;
 
-pub use limits::{out_of_memory, over_disk, too_many_processes};
+pub use limits::{out_of_memory, over_disk, too_many_open_files, too_many_processes};
 
 use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;

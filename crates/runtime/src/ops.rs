@@ -85,6 +85,8 @@ pub struct CreateSession {
     pub config: serde_json::Value,
     /// How far its processes are confined; at least as the host configured it.
     pub sandbox: Sandbox,
+    /// The names of the secrets that it is given, besides those of its agent.
+    pub secrets: Vec<String>,
 }
 
 /// The result of creating a session.

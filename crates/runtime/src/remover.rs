@@ -90,6 +90,7 @@ impl Remover {
             by: None,
             forked_from: None,
             sandbox: shellkeep_session::Sandbox::None,
+            secrets: Vec::new(),
         };
         // A number beyond all others, because the last one is unknown.
         let deletion = pending::deletion(&meta, u64::MAX, removal);

@@ -2,10 +2,12 @@
 //! session's secret variables have or had. Those are found by reading the whole recording once; the result is cached,
 //! because a recording is read page by page, and then only new lines are searched.
 
+use crate::given_secrets::GivenSecrets;
 use crate::masking::{Masking, secrets_of};
 use crate::ops::{OpError, RecordError};
 use crate::recordings::Recordings;
 use crate::registry::Registry;
+use crate::secret_sources::SecretSources;
 use crate::sync::lock;
 use shellkeep_record::Masker;
 use shellkeep_record::mask::secret_values_from;
@@ -19,25 +21,23 @@ const REMEMBERED: usize = 64;
 
 /// The secrets of sessions.
 pub(crate) struct Secrets {
-    masking: Arc<Masking>,
-    recordings: Arc<Recordings>,
-    registry: Arc<Registry>,
-    known: Mutex<HashMap<SessionId, Known>>,
+    pub(crate) masking: Arc<Masking>,
+    /// What sessions are given.
+    pub(crate) sources: Arc<SecretSources>,
+    pub(crate) recordings: Arc<Recordings>,
+    pub(crate) registry: Arc<Registry>,
+    /// What was found in recordings.
+    pub(crate) known: Mutex<HashMap<SessionId, Known>>,
 }
 
 /// The secret values of a session in its recording up to a record.
 #[derive(Clone, Default)]
-struct Known {
+pub(crate) struct Known {
     through: u64,
     values: BTreeSet<Vec<u8>>,
 }
 
 impl Secrets {
-    /// Secrets that `masking` and the sessions themselves name.
-    pub(crate) fn new(masking: Arc<Masking>, recordings: Arc<Recordings>, registry: Arc<Registry>) -> Self {
-        Self { masking, recordings, registry, known: Mutex::default() }
-    }
-
     fn known(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
         lock(&self.known)
     }
@@ -57,7 +57,7 @@ impl Secrets {
 
     /// What masks a session's recording for others.
     pub(crate) async fn masker(&self, id: &SessionId) -> Result<Masker, OpError> {
-        let (seq, shell) = self.seq_and_shell(id).await?;
+        let (seq, shell, given) = self.facts(id).await?;
         let mut known = self.known().get(id).cloned().unwrap_or_default();
         if known.through < seq {
             let from = known.through + 1;
@@ -68,6 +68,7 @@ impl Secrets {
         }
         known.values.extend(secrets_of(&shell));
         self.remember(id, known.clone());
+        known.values.extend(given.values().map(<[u8]>::to_vec));
         self.masker_of(id, known.values)
     }
 
@@ -86,20 +87,21 @@ impl Secrets {
         Ok(Masker::new(redactor))
     }
 
-    /// What masks a session's output before it is returned, if the host configured that.
+    /// What masks a session's output before it is returned, if something does.
     pub(crate) async fn mask_of(&self, id: &SessionId) -> Result<Option<Redactor>, OpError> {
-        if !self.masking.is_on() {
+        if !self.masking.is_on() && self.sources.is_empty() {
             return Ok(None);
         }
-        let (_, shell) = self.seq_and_shell(id).await?;
-        Ok(self.masking.of(&shell).map(|mask| mask.redactor().clone()))
+        let (_, shell, given) = self.facts(id).await?;
+        Ok(self.masking.of(&shell, given).map(|mask| mask.redactor().clone()))
     }
 
-    async fn seq_and_shell(&self, id: &SessionId) -> Result<(u64, ShellState), OpError> {
+    /// The number of a session's last record, its shell, and what it is given.
+    async fn facts(&self, id: &SessionId) -> Result<(u64, ShellState, GivenSecrets), OpError> {
         if let Some(deleted) = self.recordings.deleted(id) {
-            return Ok((deleted.seq, ShellState::default()));
+            return Ok((deleted.seq, ShellState::default(), GivenSecrets::default()));
         }
         let state = self.registry.snapshot(id).await?;
-        Ok((state.seq, state.shell))
+        Ok((state.seq, state.shell, self.sources.known(&state.meta)))
     }
 }

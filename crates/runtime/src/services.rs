@@ -16,7 +16,7 @@ use crate::adaptive::Adaptive;
 use crate::background::Background;
 use crate::cluster::Agents;
 use crate::cluster::agents::counted_as;
-use crate::disk::Disk;
+use crate::disk::{Disk, OverDisk};
 use crate::masking::Masking;
 use crate::ops::{QuotaMet, STOP_GRACE, ServiceView};
 use crate::quotas::NodeQuotas;
@@ -170,7 +170,8 @@ impl Services {
 
     fn reserve_here(&self, entry: Entry, counted: Option<CountedService>) -> Result<Reserved, QuotaHit> {
         let check = |quota, limit, used| if used >= limit { Err(QuotaHit::here(quota, limit, used)) } else { Ok(()) };
-        if let Some((quota, limit, used)) = self.disk.over_quota(&entry.session_id) {
+        if let Some(OverDisk { quota, limit, own, kept }) = self.disk.over_quota(&entry.session_id) {
+            let used = own + kept;
             return Err(QuotaHit::here(quota, limit, used));
         }
         check(QuotaName::Processes, self.quotas.get(QuotaName::Processes), self.factory.count())?;

@@ -64,8 +64,13 @@ impl Node {
     }
 
     async fn session(&self, name: &str) -> SessionId {
+        self.session_of(name, None).await
+    }
+
+    async fn session_of(&self, name: &str, agent: Option<&str>) -> SessionId {
         let id = SessionId::parse(name).unwrap();
-        let request = CreateSession { session_id: Some(id.clone()), ..CreateSession::default() };
+        let agent = agent.map(str::to_owned);
+        let request = CreateSession { session_id: Some(id.clone()), agent, ..CreateSession::default() };
         assert!(matches!(self.engine.create(request).await.unwrap(), Created::New(_)));
         id
     }
@@ -407,6 +412,41 @@ async fn who_takes_too_much_disk_is_told_and_can_make_room() {
     node.after(SECOND).await;
     assert!(codes(&node.sh(&id, "true").await).is_empty());
     node.service(&id, "echo up; exec sleep 1000").await;
+    node.stop().await;
+}
+
+/// Each session was within its own quota, and an agent had as many as it liked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sessions_of_an_agent_share_a_disk_quota() {
+    let node = Node::start(|config| config.quotas.set(QuotaName::DiskBytesPerAgent, 5 << 20)).await;
+    let (one, two) = (node.session_of("one", Some("ann")).await, node.session_of("two", Some("ann")).await);
+    let other = node.session("other").await;
+    for id in [&one, &two, &other] {
+        node.sh(id, "head -c 3M /dev/zero > big").await;
+    }
+    node.after(SECOND).await;
+    let told = node.sh(&one, "true").await;
+    assert_eq!(codes(&told), [NoticeCode::DiskQuota], "{:?}", told.notices);
+    assert!(told.notices[0].message.contains("(disk_bytes_per_agent)"), "{:?}", told.notices);
+    assert!(codes(&node.sh(&other, "true").await).is_empty());
+    node.sh(&two, "rm big").await;
+    node.after(SECOND).await;
+    // The first was not used since, so it is measured with its next command.
+    node.sh(&one, "true").await;
+    node.after(SECOND).await;
+    assert!(codes(&node.sh(&one, "true").await).is_empty());
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_opens_too_many_files_is_told_once() {
+    let node = Node::start(|config| config.quotas.set(QuotaName::OpenFiles, 100)).await;
+    let id = node.session("s").await;
+    let many = "python3 -c \"files = [open('/dev/null') for _ in range(200)]\"";
+    let failed = node.sh(&id, many).await;
+    assert_eq!(codes(&failed), [NoticeCode::OpenFilesLimit], "{failed:?}");
+    assert!(failed.notices[0].message.contains("may have 100 open (open_files)"), "{:?}", failed.notices);
+    assert!(codes(&node.sh(&id, many).await).is_empty());
     node.stop().await;
 }
 

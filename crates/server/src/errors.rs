@@ -59,6 +59,9 @@ fn with_session(refusal: Refusal, error: SessionError) -> Refusal {
             refusal.with("session_id", session_id).with("sandbox", sandbox.as_str())
         }
         SessionError::SandboxBusy { session_id } => refusal.with("session_id", session_id),
+        SessionError::SecretUnavailable { session_id, name, .. } => {
+            refusal.with("session_id", session_id).with("secret", name)
+        }
     }
 }
 
@@ -179,7 +182,8 @@ fn session_status(error: &SessionError) -> StatusCode {
         | SessionError::WorkspaceNotTaken { .. }
         | SessionError::SandboxUnavailable { .. }
         | SessionError::SandboxNotLooser { .. }
-        | SessionError::SandboxBusy { .. } => StatusCode::CONFLICT,
+        | SessionError::SandboxBusy { .. }
+        | SessionError::SecretUnavailable { .. } => StatusCode::CONFLICT,
         SessionError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

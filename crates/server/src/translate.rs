@@ -49,7 +49,7 @@ const MAX_PAGE: usize = 1000;
 
 /// A request to create a session.
 pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refusal> {
-    let wire::CreateSessionRequest { agent, session_id, user_id, cwd, env, config, sandbox } = request;
+    let wire::CreateSessionRequest { agent, session_id, user_id, cwd, env, config, sandbox, secrets } = request;
     if let Some(agent) = &agent {
         id::check(agent).map_err(|error| Refusal::bad_id("agent", &error))?;
     }
@@ -64,6 +64,7 @@ pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refu
         env: variables(env)?,
         config: serde_json::Value::Object(config.unwrap_or_default()),
         sandbox: named_sandbox(sandbox.unwrap_or_default()),
+        secrets: secrets.unwrap_or_default(),
     })
 }
 

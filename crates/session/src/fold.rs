@@ -289,6 +289,7 @@ mod tests {
             by: None,
             forked_from: None,
             sandbox: Sandbox::None,
+            secrets: Vec::new(),
         };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::default() };
         SessionState::create(&Record { session_id, seq: 1, at: Timestamp::UNIX_EPOCH, event }).unwrap()

@@ -7,6 +7,7 @@
 //! - [`size`]: how large a shell's state is, and what of a change does not fit.
 //! - [`run`]: a command, its result, its notices.
 //! - [`sandbox`], [`hosts`]: how far its processes are confined, and what they may connect to.
+//! - [`secret`]: which secrets it is given, by name.
 //! - [`service`]: a command that keeps running next to the session.
 //! - [`checkpoint`]: a workspace's files as they were.
 //! - [`quota`]: limits that the host sets.
@@ -45,6 +46,7 @@ pub mod resume;
 pub mod run;
 pub mod sandbox;
 pub mod scrub;
+pub mod secret;
 pub mod service;
 pub mod shell;
 pub mod size;
@@ -70,6 +72,7 @@ pub use resume::{ResumeMark, StoredResume};
 pub use run::{Call, Changes, FileSum, Notice, NoticeCode, Output, RunKey, RunResult, RunStatus, StoredRun};
 pub use sandbox::{Network, Sandbox};
 pub use scrub::OutOfReach;
+pub use secret::SecretSource;
 pub use service::{Ready, RestartPolicy, Service, ServiceEnd, ServiceSpec, ServiceStamps, ServiceStatus, Stamp};
 pub use shell::{ShellDelta, ShellState};
 pub use state::{ActiveRun, LeftProcess, SessionMeta, SessionState};

@@ -35,11 +35,17 @@ pub enum QuotaName {
     SessionsPerAgent,
     /// Files and directories of a session.
     FilesPerSession,
+    /// Files that one process of a session may have open.
+    OpenFiles,
+    /// Bytes of the files of all sessions of one agent.
+    DiskBytesPerAgent,
+    /// Files and directories of all sessions of one agent.
+    FilesPerAgent,
 }
 
 impl QuotaName {
     /// How many there are.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 17;
 
     /// All of them, in the order they are shown.
     pub const ALL: [Self; Self::COUNT] = [
@@ -57,6 +63,9 @@ impl QuotaName {
         Self::MemoryBytesPerAgent,
         Self::SessionsPerAgent,
         Self::FilesPerSession,
+        Self::OpenFiles,
+        Self::DiskBytesPerAgent,
+        Self::FilesPerAgent,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -75,6 +84,9 @@ impl QuotaName {
             Self::MemoryBytesPerAgent => "memory_bytes_per_agent",
             Self::SessionsPerAgent => "sessions_per_agent",
             Self::FilesPerSession => "files_per_session",
+            Self::OpenFiles => "open_files",
+            Self::DiskBytesPerAgent => "disk_bytes_per_agent",
+            Self::FilesPerAgent => "files_per_agent",
         }
     }
 
@@ -92,10 +104,13 @@ impl QuotaName {
             // A shell alone needs some.
             Self::MemoryBytesPerAgent => (16 << 20, 1 << 50),
             Self::SessionsPerAgent => (0, 100_000_000),
-            Self::FilesPerSession => (1, 1_000_000_000),
+            Self::FilesPerSession | Self::FilesPerAgent => (1, 1_000_000_000),
+            // The driver has some of its own.
+            Self::OpenFiles => (64, 1 << 30),
             Self::OutputBytesPerRun
             | Self::OutputBytesPerSession
             | Self::DiskBytesPerSession
+            | Self::DiskBytesPerAgent
             | Self::KvBytesPerSession => (0, 1 << 50),
             Self::ServiceLogBytes => (64 << 10, 1 << 40),
         }
@@ -108,6 +123,7 @@ impl QuotaName {
             Self::OutputBytesPerRun
                 | Self::OutputBytesPerSession
                 | Self::DiskBytesPerSession
+                | Self::DiskBytesPerAgent
                 | Self::ServiceLogBytes
                 | Self::KvBytesPerSession
                 | Self::MemoryBytesPerAgent
@@ -155,6 +171,9 @@ impl Default for Quotas {
             (QuotaName::MemoryBytesPerAgent, 64 << 30),
             (QuotaName::SessionsPerAgent, 10_000),
             (QuotaName::FilesPerSession, 1_000_000),
+            (QuotaName::OpenFiles, 65_536),
+            (QuotaName::DiskBytesPerAgent, 100 << 30),
+            (QuotaName::FilesPerAgent, 10_000_000),
         ] {
             quotas.set(name, limit);
         }

@@ -116,6 +116,8 @@ pub enum NoticeCode {
     ProcessLimit,
     /// Processes were killed because the agent's sessions used too much memory.
     MemoryLimit,
+    /// The command failed, and the limit of open files may be why.
+    OpenFilesLimit,
     /// The command failed, and the session's sandbox may be why.
     Refused,
     /// The command asked for a host that rooms may not connect to.

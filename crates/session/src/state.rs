@@ -30,6 +30,9 @@ pub struct SessionMeta {
     /// How far its processes were confined when it was created.
     #[serde(default, skip_serializing_if = "Sandbox::is_none")]
     pub sandbox: Sandbox,
+    /// The names of the secrets that the host gave it, besides those of its agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
 }
 
 /// A run that has started and not ended.

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use layers::{Layers, setting_of};
 use setting::show;
 use shellkeep_runtime::{AGENTS_DEFAULT, AdmissionConfig, Reclaim};
-use shellkeep_session::{AllowedHost, Network, QuotaName, Quotas, Sandbox};
+use shellkeep_session::{AllowedHost, Network, QuotaName, Quotas, Sandbox, SecretSource};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -113,6 +113,8 @@ pub struct Settings {
     pub sandbox_read: Setting<Vec<PathBuf>>,
     /// What confined sessions may write in addition to their own directories.
     pub sandbox_write: Setting<Vec<PathBuf>>,
+    /// The secrets that sessions can be given.
+    pub secrets: Setting<Vec<SecretSource>>,
     /// Variables that new sessions get in addition to the usual ones.
     pub env_pass: Setting<Vec<String>>,
     /// The bash to use.
@@ -226,6 +228,7 @@ impl Settings {
             sandbox_hosts: layers.or("SHELLKEEP_SANDBOX_HOSTS", |layer| layer.sandbox_hosts.clone(), Vec::new())?,
             sandbox_read: layers.or("SHELLKEEP_SANDBOX_READ", |layer| layer.sandbox_read.clone(), Vec::new())?,
             sandbox_write: layers.or("SHELLKEEP_SANDBOX_WRITE", |layer| layer.sandbox_write.clone(), Vec::new())?,
+            secrets: layers.or("SHELLKEEP_SECRETS", |layer| layer.secrets.clone(), Vec::new())?,
             env_pass: layers.or("SHELLKEEP_ENV_PASS", |layer| layer.env_pass.clone(), Vec::new())?,
             bash: layers.pick("SHELLKEEP_BASH", |layer| layer.bash.clone(), || Ok(default_bash(env)))?,
             agent_may_restart: layers.or("SHELLKEEP_AGENT_MAY_RESTART", |layer| layer.agent_may_restart, false)?,
@@ -250,7 +253,8 @@ impl Settings {
     pub fn secret_files(&self) -> Vec<PathBuf> {
         let files = [&self.cluster_secret_file.value, &self.record.secrets_file.value, &self.record.signing_key.value];
         let doors = [&self.socket.value, &self.data.value];
-        self.file.iter().chain(files.into_iter().flatten()).chain(doors).cloned().collect()
+        let given = self.secrets.value.iter().map(|source| &source.file);
+        self.file.iter().chain(files.into_iter().flatten()).chain(doors).chain(given).cloned().collect()
     }
 
     /// Every setting, for showing.
@@ -278,6 +282,9 @@ impl Settings {
             }),
             show("sandbox_read", &self.sandbox_read, |paths| shown_paths(paths)),
             show("sandbox_write", &self.sandbox_write, |paths| shown_paths(paths)),
+            show("secrets", &self.secrets, |sources| {
+                sources.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+            }),
             show("env_pass", &self.env_pass, |names| names.join(",")),
             show("bash", &self.bash, |path| shown_path(path)),
             show("agent_may_restart", &self.agent_may_restart, ToString::to_string),

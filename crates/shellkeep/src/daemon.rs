@@ -431,6 +431,7 @@ async fn start_engine(
             write: settings.sandbox_write.value.clone(),
             hidden: settings.secret_files(),
         },
+        secrets: settings.secrets.value.clone(),
         idle_services: settings.idle_services.value.0,
         services_on_stop: match settings.services_on_stop.value {
             config::OnStop::Keep => OnStop::Keep,

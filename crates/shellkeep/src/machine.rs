@@ -110,7 +110,7 @@ fn memory_limit(is_there: bool, settings: &Settings) -> Check {
         "memory limit",
         Status::Warning,
         "no usable memory controller",
-        "one agent's commands can use up the memory of this machine",
+        "an agent that uses too much memory is detected by polling, and its largest process is killed with a delay",
         "delegate the memory controller (systemd: Delegate=memory), or run in a container with --memory",
     )
 }
@@ -177,8 +177,9 @@ fn room(settings: &Settings) -> Check {
             "room",
             Status::Warning,
             format!("no room: {reason}"),
-            "a session cannot have its own processes, root directory and network; `--sandbox room` is rejected",
-            "allow user namespaces, and Linux 6.2 or newer with Landlock; or use `--sandbox fence`",
+            "a session cannot have its own processes, root directory and network; `--sandbox room`, and without \
+             `--sandbox-agents` sessions of agents with tokens, are rejected",
+            "allow user namespaces, and Linux 6.2 or newer with Landlock; or use `--sandbox-agents fence`",
         ),
     }
 }

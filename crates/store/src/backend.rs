@@ -274,6 +274,7 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
             by: None,
             forked_from: None,
             sandbox: Sandbox::None,
+            secrets: Vec::new(),
         },
         seq: 0,
         last_active_at: Timestamp::UNIX_EPOCH,

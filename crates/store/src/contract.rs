@@ -143,6 +143,7 @@ impl Teller {
             by: None,
             forked_from: None,
             sandbox: shellkeep_session::Sandbox::None,
+            secrets: Vec::new(),
         };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
         let record = Record { session_id: id(name), seq: 1, at: at(1), event };

@@ -132,6 +132,7 @@ mod tests {
             by: None,
             forked_from: None,
             sandbox: shellkeep_session::Sandbox::None,
+            secrets: Vec::new(),
         }
     }
 

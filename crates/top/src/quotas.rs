@@ -37,6 +37,9 @@ pub fn label(name: &str) -> String {
         Some(QuotaName::MemoryBytesPerAgent) => "memory/agent".to_owned(),
         Some(QuotaName::SessionsPerAgent) => "sessions/agent".to_owned(),
         Some(QuotaName::FilesPerSession) => "files/session".to_owned(),
+        Some(QuotaName::OpenFiles) => "open files/proc".to_owned(),
+        Some(QuotaName::DiskBytesPerAgent) => "disk/agent".to_owned(),
+        Some(QuotaName::FilesPerAgent) => "files/agent".to_owned(),
         _ => words::clean(name).replace('_', " "),
     }
 }

@@ -202,14 +202,17 @@ impl CageFactory {
         }
         let keepers = unified.is_some().then(|| unified_base.map(|base| base.join(KEEPERS))).flatten();
         let label = format!("{}/{name}", shared.instance);
+        let outside = if party.is_none() { shared.parties.outside() } else { None };
         let held = Arc::new(Held {
             name: name.to_owned(),
             label,
             unified,
             pids,
             party,
+            outside,
             keepers,
             limit,
+            open_files: Some(self.limits().open_files),
             roots: Mutex::new(roots),
             owner: OnceLock::new(),
             leader: Mutex::default(),

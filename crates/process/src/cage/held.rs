@@ -51,9 +51,13 @@ pub(super) struct Held {
     pub(super) pids: Option<Group>,
     /// After the groups in it: they are removed first.
     pub(super) party: Option<Arc<Party>>,
+    /// Where processes of no party belong, if they would begin elsewhere.
+    pub(super) outside: Option<Group>,
     pub(super) keepers: Option<PathBuf>,
     /// How many it might hold when it was made, where the kernel limits it.
     pub(super) limit: Option<u64>,
+    /// How many files a process that is put into it may have open.
+    pub(super) open_files: Option<u64>,
     pub(super) roots: Mutex<Roots>,
     /// Whom its processes work for, as its user names them; see [`super::Belongs`].
     pub(super) owner: OnceLock<Arc<str>>,
@@ -80,7 +84,7 @@ impl Held {
     /// All groups that its processes are in, the one of the unified hierarchy first.
     pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
         let joined = self.party.iter().flat_map(|party| party.joined());
-        [&self.unified, &self.pids].into_iter().flatten().chain(joined)
+        [&self.unified, &self.pids].into_iter().flatten().chain(joined).chain(&self.outside)
     }
 
     pub(super) fn party_name(&self) -> Option<&str> {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 pub(super) const WORK: &str = "work";
 /// The group in which the keepers of services are; they count towards no limit.
 pub(super) const KEEPERS: &str = "keepers";
+/// The group in which the daemon itself is, where it has one.
+pub(super) const DAEMON: &str = "daemon";
 /// How the group of a party is named; no cage is named like this.
 const PARTY: &str = "of-";
 

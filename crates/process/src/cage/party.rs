@@ -4,16 +4,14 @@
 //! group of its own for them; where they have hierarchies of their own (version 1), its processes join the party's.
 
 use super::layout::{WORK, of_party};
+use super::own_share::{MOST_SHARES, OwnShare};
 use crate::cgroup::{self, Group, Mounts};
 use crate::sync::lock;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-
-/// What our groups weigh in a hierarchy of version 1: as much as possible, because each process beside them that is in no
-/// group weighs as much as a whole group.
-const MOST_SHARES: &str = "262144";
 
 /// How much cages may use. Processes are counted as the kernel counts them: each thread is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +24,8 @@ pub struct Limits {
     pub node: u64,
     /// Bytes of memory in all cages of a party, where a controller limits them.
     pub memory_per_party: u64,
+    /// Files that one process in a cage may have open.
+    pub open_files: u64,
 }
 
 /// Where one controller is.
@@ -46,6 +46,8 @@ pub(super) struct Parties {
     pids: Option<PathBuf>,
     memory: Controller,
     cpu: Controller,
+    /// Our own part of the processors, where those have a hierarchy of version 1.
+    own: Option<OwnShare>,
     live: Arc<Mutex<Live>>,
 }
 
@@ -75,20 +77,25 @@ struct PartyGroups {
 pub(super) struct Party {
     name: String,
     groups: PartyGroups,
+    /// How many of its processes were killed for its memory where no controller limits that.
+    killed: AtomicU64,
     live: Arc<Mutex<Live>>,
 }
 
 impl Parties {
     /// Parties whose cages are below these groups of the instance. Changes nothing.
     pub(super) fn new(mounts: &Mounts, instance: &str, unified: Option<&Path>, pids: Option<&Path>) -> Self {
-        let find = |name: &str, own: Option<&PathBuf>| match (unified.and_then(Path::parent), own) {
+        let find = |name: &str, base: Option<PathBuf>| match (unified.and_then(Path::parent), base) {
             (Some(parent), _) if cgroup::offers(parent, name) => Controller::Unified,
-            (Some(_), Some(own)) if cgroup::may_make_groups(own) => Controller::Apart(own.join(instance)),
+            (Some(_), Some(base)) => Controller::Apart(base),
             _ => Controller::Missing,
         };
+        let memory = mounts.memory_v1.as_ref().filter(|own| cgroup::may_make_groups(own));
+        let own = mounts.cpu_v1.as_ref().map(|now| OwnShare::new(now, instance)).filter(OwnShare::can_make_groups);
         Self {
-            memory: find("memory", mounts.memory_v1.as_ref()),
-            cpu: find("cpu", mounts.cpu_v1.as_ref()),
+            memory: find("memory", memory.map(|own| own.join(instance))),
+            cpu: find("cpu", own.as_ref().and_then(OwnShare::base).map(Path::to_owned)),
+            own,
             unified: unified.map(Path::to_owned),
             pids: pids.map(Path::to_owned),
             live: Arc::default(),
@@ -99,7 +106,7 @@ impl Parties {
     pub(super) fn without_controllers(unified: Option<&Path>) -> Self {
         let unified = unified.map(Path::to_owned);
         let (memory, cpu) = (Controller::Missing, Controller::Missing);
-        Self { unified, pids: None, memory, cpu, live: Arc::default() }
+        Self { unified, pids: None, memory, cpu, own: None, live: Arc::default() }
     }
 
     pub(super) fn limits_memory(&self) -> bool {
@@ -122,7 +129,8 @@ impl Parties {
             return party;
         }
         let groups = groups(&mut live);
-        let party = Arc::new(Party { name: name.to_owned(), groups, live: Arc::clone(&self.live) });
+        let party =
+            Arc::new(Party { name: name.to_owned(), groups, killed: AtomicU64::new(0), live: Arc::clone(&self.live) });
         live.parties.insert(name.to_owned(), Arc::downgrade(&party));
         party
     }
@@ -139,6 +147,16 @@ impl Parties {
         // One that is dropped here for the last time needs the lock.
         drop(live);
         parties.iter().for_each(|party| self.limit(&party.groups, limits));
+    }
+
+    /// The group for processes of no party, if they would begin in this process's own.
+    pub(super) fn outside(&self) -> Option<Group> {
+        self.own.as_ref()?.outside()
+    }
+
+    /// Gives up this process's own part of the processors.
+    pub(super) fn leave(&self) {
+        self.own.iter().for_each(OwnShare::leave);
     }
 
     /// This instance's groups in hierarchies that only parties need.
@@ -181,6 +199,7 @@ impl Parties {
                 // Where it cannot be set, the host has decided.
                 let _ = Group::at(group).set("cpu.shares", MOST_SHARES);
             }
+            self.own.iter().for_each(OwnShare::enter);
         }
         let unified = self.unified.as_deref().and_then(make);
         let pids = if self.pids == self.unified { None } else { self.pids.as_deref().and_then(make) };
@@ -249,6 +268,12 @@ impl Party {
 
     /// How many of its processes were killed because it used too much memory.
     pub(super) fn memory_kills(&self) -> u64 {
-        self.groups.memory.as_ref().or(self.groups.unified.as_ref()).map_or(0, Group::memory_kills)
+        let by_kernel = self.groups.memory.as_ref().or(self.groups.unified.as_ref()).map_or(0, Group::memory_kills);
+        by_kernel + self.killed.load(Ordering::Relaxed)
+    }
+
+    /// One of its processes is about to be killed because it uses too much memory.
+    pub(super) fn killed_for_memory(&self) {
+        self.killed.fetch_add(1, Ordering::Relaxed);
     }
 }

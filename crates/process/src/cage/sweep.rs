@@ -25,6 +25,7 @@ impl CageFactory {
     /// Kills everything but what is in `keep`, and removes the instance's own groups if they are empty then.
     pub fn remove(&self, keep: &HashSet<String>) {
         self.sweep(keep);
+        self.shared.parties.leave();
         self.bases().iter().map(PathBuf::as_path).chain(self.shared.parties.apart()).for_each(layout::remove);
     }
 

@@ -3,6 +3,7 @@
 use super::spec::ServiceSpec;
 use crate::cage::Cage;
 use crate::confine::{ENTERED_BYTES, Room, entered_numbers};
+use crate::facts::Bytes;
 use crate::{own, spawn};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -16,9 +17,9 @@ use tokio::io::Interest;
 
 /// The keeper as it was built; see `build.rs`.
 const KEEPER: &[u8] = include_bytes!(env!("SHELLKEEP_KEEPER"));
-/// Where its descriptors must be: the driver's socket and object, the pipe for its answer, the service's output, and for a
-/// service in a room the plan and the namespaces. The same numbers as in `keeper.c`.
-const PLACES: [i32; 7] = [3, 4, 5, 6, 7, 8, 9];
+/// Where its descriptors must be: the driver's socket and object, the pipe for its answer, the service's output, for a
+/// service in a room the plan and the namespaces, and then what its log must not contain. The same numbers as in `keeper.c`.
+const PLACES: [i32; 8] = [3, 4, 5, 6, 7, 8, 9, 10];
 /// What it says in a place where it has nothing to say.
 const NOTHING: &str = "-";
 
@@ -42,6 +43,7 @@ pub(super) fn start(spec: &ServiceSpec, cage: &Cage, room: Option<&Room>) -> io:
     let text = |path: &Path| CString::new(path.as_os_str().as_bytes());
     let kill_file = cage.kill_file();
     let room_files = room.map(room_files).transpose()?.unwrap_or_default();
+    let masked = if spec.masked.is_empty() { None } else { Some(masked_file(&spec.masked)?) };
     let arguments = [
         c"shellkeep-keep".to_owned(),
         text(&spec.directory)?,
@@ -51,12 +53,14 @@ pub(super) fn start(spec: &ServiceSpec, cage: &Cage, room: Option<&Room>) -> io:
         text(kill_file.as_deref().unwrap_or(Path::new(NOTHING)))?,
         CString::new(own::callers_umask().map_or(NOTHING.to_owned(), |mask| format!("{mask:o}")))?,
         CString::new(room_files.len().to_string())?,
+        CString::new(u8::from(masked.is_some()).to_string())?,
     ];
     let arguments: Vec<_> = arguments.iter().map(CString::as_c_str).collect();
     let mark = CString::new(cage.keeper_mark())?;
     let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))?;
     let always = [theirs.as_fd(), spawn::driver()?, told.as_fd(), read.as_fd()];
-    let descriptors: Vec<_> = always.into_iter().chain(room_files.iter().map(AsFd::as_fd)).zip(PLACES).collect();
+    let others = room_files.iter().chain(&masked).map(AsFd::as_fd);
+    let descriptors: Vec<_> = always.into_iter().chain(others).zip(PLACES).collect();
     let pid = spawn::start(&path, &arguments, Some(&mark), &descriptors, None)?.pid;
     Ok(Started { pid, control, answer: Answer { pipe: answer, room: room.cloned() }, output })
 }
@@ -64,6 +68,17 @@ pub(super) fn start(spec: &ServiceSpec, cage: &Cage, room: Option<&Room>) -> io:
 /// What a room is entered with: its plan, then the namespaces to join.
 fn room_files(room: &Room) -> io::Result<Vec<OwnedFd>> {
     Ok([room.plan_file()?].into_iter().chain(room.descriptors()?).collect())
+}
+
+/// What the log must not contain, for nobody else to read: of each text its length, then the text.
+fn masked_file(texts: &[Bytes]) -> io::Result<OwnedFd> {
+    let mut bytes = Vec::new();
+    for text in texts {
+        let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+        bytes.extend_from_slice(&length.to_ne_bytes());
+        bytes.extend_from_slice(text);
+    }
+    spawn::in_memory(c"masked", &bytes)
 }
 
 fn program() -> io::Result<BorrowedFd<'static>> {

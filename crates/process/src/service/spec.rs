@@ -21,6 +21,8 @@ pub struct ServiceSpec {
     pub log_bytes: u64,
     /// Where the driver would leave a result when its socket is closed. Must not exist.
     pub rescue: PathBuf,
+    /// Texts of at least six bytes that its log must not contain.
+    pub masked: Vec<Bytes>,
 }
 
 /// What it runs.

@@ -270,7 +270,7 @@ mod tests {
         let factory = CageFactory::detect(
             &instance,
             CageMode::Auto,
-            Limits { per_cage: 50, per_party: 100, node: 100, memory_per_party: 8 << 30 },
+            Limits { per_cage: 50, per_party: 100, node: 100, memory_per_party: 8 << 30, open_files: 4096 },
         );
         let cage = factory.has_groups().then(|| factory.cage("born"));
         cage.map(|cage| (factory, cage)).or_else(|| {

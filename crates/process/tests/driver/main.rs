@@ -42,7 +42,7 @@ impl Fixture {
     fn with(bash: PathBuf, mode: CageMode, forking: Forking) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let name = scratch.path().file_name().unwrap().to_str().unwrap().to_owned();
-        let limits = Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30 };
+        let limits = Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30, open_files: 4096 };
         let factory = CageFactory::detect(&format!("shellkeep-test{name}"), mode, limits);
         let zygote = Zygote::new(bash, scratch.path().to_owned(), factory.clone(), forking);
         Self { factory, zygote, scratch, count: std::cell::Cell::new(0) }

@@ -47,10 +47,16 @@ pub async fn play_daemon() {
     let factory = CageFactory::detect(
         &instance,
         mode,
-        Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30 },
+        Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30, open_files: 4096 },
     );
     let rescue = Path::new(&directory).join("rescue");
-    let spec = ServiceSpec { bash: "/bin/bash".into(), directory: directory.into(), log_bytes: LOG_BYTES, rescue };
+    let spec = ServiceSpec {
+        bash: "/bin/bash".into(),
+        directory: directory.into(),
+        log_bytes: LOG_BYTES,
+        rescue,
+        masked: Vec::new(),
+    };
     if let Ok(most) = largest_file.parse() {
         setrlimit(Resource::Fsize, Rlimit { current: Some(most), maximum: Some(most) }).unwrap();
     }

@@ -60,7 +60,10 @@ pub fn no_names() -> HashSet<String> {
 
 impl Fixture {
     pub fn new(mode: CageMode) -> Self {
-        Self::with_limits(mode, Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30 })
+        Self::with_limits(
+            mode,
+            Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30, open_files: 4096 },
+        )
     }
 
     pub fn with_limits(mode: CageMode, limits: Limits) -> Self {
@@ -86,6 +89,7 @@ impl Fixture {
             directory: self.directory(name),
             log_bytes: LOG_BYTES,
             rescue: self.scratch.path().join(format!("{name}.rescue")),
+            masked: Vec::new(),
         }
     }
 

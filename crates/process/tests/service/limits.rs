@@ -13,13 +13,15 @@ in_each_mode! {
     one_that_starts_too_many_itself_is_ended_in_the_end: NoLimits, Marks;
     the_largest_pays_for_the_node: NoLimits, Marks;
     a_party_is_limited_and_another_is_not: Auto, NoLimits, Marks;
+    a_party_that_uses_too_much_memory_loses_processes: Auto, NoLimits, Marks;
 }
 
 const PER_CAGE: u64 = 60;
 const NODE: u64 = 200;
 /// How long a bomb may rage before the test gives up and clears it away.
 const BOMB: Duration = Duration::from_secs(30);
-const TIGHT: Limits = Limits { per_cage: PER_CAGE, per_party: NODE, node: NODE, memory_per_party: 8 << 30 };
+const TIGHT: Limits =
+    Limits { per_cage: PER_CAGE, per_party: NODE, node: NODE, memory_per_party: 8 << 30, open_files: 4096 };
 
 /// A bomb that the guard does not hold should end the test and not the machine: where the kernel can, it limits all of
 /// this process's children, well above what the guard allows, and ends them with the test.
@@ -112,7 +114,13 @@ async fn a_fork_bomb_is_held(fixture: Fixture) {
 async fn a_fork_bomb_in_a_shell_is_held(fixture: Fixture) {
     let (net, fixture) = (Net::spread(), fixture);
     let guard = guarded(&fixture);
-    fixture.factory.set_limits(Limits { per_cage: 500, per_party: 1000, node: 1000, memory_per_party: 8 << 30 });
+    fixture.factory.set_limits(Limits {
+        per_cage: 500,
+        per_party: 1000,
+        node: 1000,
+        memory_per_party: 8 << 30,
+        open_files: 4096,
+    });
     let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join("rescue") };
     let mut shell = LiveShell::start(spec, fixture.factory.cage("shell-1")).await.unwrap();
     shell.restore(&[]).await.unwrap();
@@ -140,7 +148,7 @@ async fn one_that_starts_too_many_itself_is_ended_in_the_end(fixture: Fixture) {
 
 async fn the_largest_pays_for_the_node(fixture: Fixture) {
     let (_net, fixture) = (Net::spread(), fixture);
-    let limits = Limits { per_cage: 60, per_party: 60, node: 60, memory_per_party: 8 << 30 };
+    let limits = Limits { per_cage: 60, per_party: 60, node: 60, memory_per_party: 8 << 30, open_files: 4096 };
     let guard = guarded(&fixture);
     fixture.factory.set_limits(limits);
     let (many, few) = (Sleeps::new(), Sleeps::new());
@@ -169,7 +177,7 @@ async fn the_largest_pays_for_the_node(fixture: Fixture) {
 async fn a_party_is_limited_and_another_is_not(fixture: Fixture) {
     const PARTY: u64 = 40;
     let (_net, fixture) = (Net::spread(), fixture);
-    let limits = Limits { per_cage: 60, per_party: PARTY, node: 1000, memory_per_party: 8 << 30 };
+    let limits = Limits { per_cage: 60, per_party: PARTY, node: 1000, memory_per_party: 8 << 30, open_files: 4096 };
     fixture.factory.set_limits(limits);
     let factory = fixture.factory.clone();
     let guard = tokio::spawn(async move { factory.guard().await });
@@ -194,21 +202,18 @@ async fn a_party_is_limited_and_another_is_not(fixture: Fixture) {
     guard.abort();
 }
 
-/// The memory of a party is limited where there is a controller; what was killed for it is counted for the party.
-#[tokio::test]
-async fn a_party_that_uses_too_much_memory_loses_processes() {
-    let limits = Limits { per_cage: 60, per_party: 60, node: 1000, memory_per_party: 64 << 20 };
-    let fixture = Fixture::with_limits(CageMode::Auto, limits);
-    if !fixture.factory.has_memory_limit() {
-        return skip("a memory controller");
-    }
+/// By the kernel where there is a controller, by polling elsewhere; what was killed for it is counted for the party.
+async fn a_party_that_uses_too_much_memory_loses_processes(fixture: Fixture) {
+    fixture.factory.set_limits(Limits { memory_per_party: 64 << 20, ..TIGHT });
+    let factory = fixture.factory.clone();
+    let guard = tokio::spawn(async move { factory.guard_memory().await });
     let shell = |party: &'static str, name: &'static str| {
         let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join(name) };
         LiveShell::start(spec, fixture.factory.cage_of(Some(party), name))
     };
     let (mut greedy, mut modest) = (shell("greedy", "a").await.unwrap(), shell("modest", "b").await.unwrap());
-    // It keeps everything until a line ends.
-    let eat = "head -c 512M /dev/zero | tail -c 1G | wc -c; echo ${PIPESTATUS[1]}";
+    // It keeps everything until a line ends, and goes on until it is killed.
+    let eat = "tail -c 1G < <(head -c 512M /dev/zero; sleep 60) | wc -c; echo ${PIPESTATUS[0]}";
     for (shell, expected) in [(&mut greedy, "137\n"), (&mut modest, "")] {
         shell.restore(&[]).await.unwrap();
         let command = if expected.is_empty() { "true" } else { eat };
@@ -217,6 +222,7 @@ async fn a_party_that_uses_too_much_memory_loses_processes() {
     let [first, second] = [(); 2].map(|()| greedy.limits_met());
     assert_eq!((first.memory, second.memory), (true, false));
     assert_eq!(modest.limits_met(), LimitsMet::default());
+    guard.abort();
 }
 
 /// Where the kernel holds the limits: per cage, for the node, and as they are changed.
@@ -224,7 +230,7 @@ async fn a_party_that_uses_too_much_memory_loses_processes() {
 async fn the_kernel_holds_limits_that_can_be_changed() {
     let fixture = Fixture::with_limits(
         CageMode::Auto,
-        Limits { per_cage: 20, per_party: 1000, node: 1000, memory_per_party: 8 << 30 },
+        Limits { per_cage: 20, per_party: 1000, node: 1000, memory_per_party: 8 << 30, open_files: 4096 },
     );
     if !fixture.factory.has_limit() {
         // The stories above are the ones for this machine.
@@ -240,12 +246,24 @@ async fn the_kernel_holds_limits_that_can_be_changed() {
 
     // A cage that is there when the limits are raised may hold more from then on.
     let mut service = fixture.start("service-b", &format!("read -t 0.2 <> <(:); {fill}")).await;
-    fixture.factory.set_limits(Limits { per_cage: 100, per_party: 1000, node: 1000, memory_per_party: 8 << 30 });
+    fixture.factory.set_limits(Limits {
+        per_cage: 100,
+        per_party: 1000,
+        node: 1000,
+        memory_per_party: 8 << 30,
+        open_files: 4096,
+    });
     sleeps.until(40).await;
     assert_eq!(service.limit_hits(), 0);
     assert!(fixture.factory.count() >= 41 && fixture.factory.count() < 60, "{}", fixture.factory.count());
     // The node's limit counts all cages together, but no keepers.
-    fixture.factory.set_limits(Limits { per_cage: 100, per_party: 50, node: 50, memory_per_party: 8 << 30 });
+    fixture.factory.set_limits(Limits {
+        per_cage: 100,
+        per_party: 50,
+        node: 50,
+        memory_per_party: 8 << 30,
+        open_files: 4096,
+    });
     let mut other = fixture.start("service-c", &fill).await;
     until("the node refused some", || other.limit_hits() > 0).await;
     assert!(fixture.factory.count() <= 50);
@@ -254,4 +272,44 @@ async fn the_kernel_holds_limits_that_can_be_changed() {
         end_of(service).await;
     }
     assert_eq!(fixture.factory.count(), 0);
+}
+
+/// Shells and services could open as many files as the daemon, which raises its own limit as far as it can.
+#[tokio::test]
+async fn open_files_are_limited() {
+    let fixture = Fixture::with_limits(CageMode::Auto, Limits { open_files: 200, ..TIGHT });
+    let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join("rescue") };
+    let mut shell = LiveShell::start(spec, fixture.factory.cage("shell-1")).await.unwrap();
+    shell.restore(&[]).await.unwrap();
+    assert_eq!(answer(&mut shell, "ulimit -H -n; bash -c 'ulimit -S -n'").await, b"200\n200\n");
+    let mut service = fixture.start("service-a", "ulimit -H -n; ulimit -S -n").await;
+    end_of(&mut service).await;
+    assert_eq!(fixture.log("service-a").read(0, 100).unwrap().1, b"200\n200\n");
+}
+
+/// The work of one party that had all processors crowded out the daemon, and with it everyone else.
+#[tokio::test]
+async fn where_groups_have_shares_the_daemon_has_its_own() {
+    let fixture = Fixture::new(CageMode::Auto);
+    let shares_of = |pid: &str| {
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+        let of_cpu = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+        of_cpu
+            .into_iter()
+            .find(|(names, _)| names.split(',').any(|name| name == "cpu"))
+            .map(|(_, path)| path.to_owned())
+    };
+    let before = shares_of("self");
+    let Some(before) = before.filter(|_| fixture.factory.has_memory_limit()) else { return skip("cpu shares") };
+    let shell = |party: Option<&'static str>, name: &'static str| {
+        let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join(name) };
+        LiveShell::start(spec, fixture.factory.cage_of(party, name))
+    };
+    let _of_party = shell(Some("ann"), "a").await.unwrap();
+    let own = shares_of("self").unwrap();
+    assert!(own.ends_with(&format!("{}/daemon", fixture.instance)), "{own}");
+    let of_nobody = shell(None, "b").await.unwrap();
+    assert_eq!(shares_of(&of_nobody.pid().to_string()), Some(before.clone()));
+    fixture.factory.remove(&Default::default());
+    assert_eq!(shares_of("self"), Some(before));
 }

@@ -68,6 +68,24 @@ async fn nothing_is_lost_that_fits() {
     assert!(is_flood(0, &bytes));
 }
 
+/// Whatever the pieces are in which the service writes it; and what only begins like it is not lost.
+#[tokio::test]
+async fn what_the_log_must_not_contain_is_masked() {
+    const SECRET: &str = "horse-battery";
+    let fixture = Fixture::new(CageMode::Auto);
+    let masked = vec![SECRET.into(), "horse-battery-staple".into()];
+    let spec = ServiceSpec { masked, ..fixture.spec("service-a") };
+    let command = format!(
+        "s={SECRET}; for ((i = 0; i < ${{#s}}; i++)); do printf %s \"${{s:i:1}}\"; sleep 0.01; done; echo; \
+         echo \"<$s$s> $s-stable\"; echo $s-staple; yes \"a $s\" | head -n 20000; printf 'the end: horse-batt'"
+    );
+    let mut service = fixture.start_with(spec, "service-a", &command).await;
+    assert_eq!(status_of(&mut service).await, ExitStatus::Exited(0));
+    let (_, bytes) = fixture.log("service-a").read(0, usize::MAX).unwrap();
+    let expected = format!("***\n<***> ***-stable\n***\n{}the end: horse-batt", "a ***\n".repeat(20_000));
+    assert!(bytes == expected.as_bytes(), "{}", String::from_utf8_lossy(&bytes[..bytes.len().min(300)]));
+}
+
 /// A service that is started again writes on where it stopped, and its earlier end is forgotten.
 #[tokio::test]
 async fn the_next_life_writes_on() {

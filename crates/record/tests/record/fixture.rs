@@ -101,6 +101,7 @@ pub fn created() -> Record {
         by: None,
         forked_from: None,
         sandbox: shellkeep_session::Sandbox::None,
+        secrets: Vec::new(),
     };
     record(1, Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) })
 }

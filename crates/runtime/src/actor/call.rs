@@ -1,5 +1,6 @@
 //! What a command is run with besides its text: for its record, and for the shell.
 
+use crate::given_secrets::GivenSecrets;
 use crate::ops::{RunCommand, TerminalSize};
 use shellkeep_process::{Stderr, Stdin};
 use shellkeep_redact::{MASK, Redactor, looks_secret};
@@ -11,8 +12,9 @@ const TERMINAL_KIND: &str = "xterm-256color";
 /// What a command reads is recorded up to this size; of more, only the length.
 const STDIN_BYTES: usize = 64 << 10;
 
-/// What the caller asked for, masked if there is a redactor; `None` for a command with nothing but its text.
-pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>) -> Option<Box<Call>> {
+/// What the caller asked for, masked if there is a redactor, and with `by_name` also the whole value of a name that looks
+/// secret; `None` for a command with nothing but its text.
+pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>, by_name: bool) -> Option<Box<Call>> {
     let RunCommand { cwd, env, stdin, terminal, merge_stderr, .. } = command;
     if cwd.is_none() && env.is_empty() && stdin.is_none() && terminal.is_none() && !merge_stderr {
         return None;
@@ -22,7 +24,7 @@ pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>) -> Option<
         None => bytes.clone(),
     };
     let value = |name: &str, value: &str| match redactor {
-        Some(_) if looks_secret(name) => String::from_utf8_lossy(MASK).into_owned(),
+        Some(_) if by_name && looks_secret(name) => String::from_utf8_lossy(MASK).into_owned(),
         Some(redactor) => redactor.redact_str(value),
         None => value.to_owned(),
     };
@@ -36,10 +38,13 @@ pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>) -> Option<
     }))
 }
 
-/// The variables for this call alone. A program needs to know the kind of its terminal.
-pub(super) fn variables(command: &RunCommand, shell: &ShellState) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let given = command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
-    let mut variables: Vec<_> = given.collect();
+/// The variables for this call alone: the secrets that the session is given, and what the caller gives, which comes first.
+/// A program needs to know the kind of its terminal.
+pub(super) fn variables(command: &RunCommand, shell: &ShellState, given: &GivenSecrets) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let secrets = given.variables().filter(|(name, _)| !command.env.contains_key(*name));
+    let secrets = secrets.map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec()));
+    let asked = command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
+    let mut variables: Vec<_> = secrets.chain(asked).collect();
     if command.terminal.is_some() && !command.env.contains_key("TERM") && !names_terminal(shell) {
         variables.push((b"TERM".to_vec(), TERMINAL_KIND.as_bytes().to_vec()));
     }

@@ -230,6 +230,7 @@ async fn begin_fork(
         by: order.by.clone(),
         forked_from: Some(origin),
         sandbox: session.journal.state().sandbox,
+        secrets: session.journal.state().meta.secrets.clone(),
     };
     let mut events = vec![Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) }];
     events.extend(

@@ -7,6 +7,7 @@ use crate::cluster;
 use crate::conclude::Conclusion;
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
+use crate::given_secrets::GivenSecrets;
 use crate::masking::SessionMask;
 use crate::notices;
 use crate::ops::OpError;
@@ -49,7 +50,7 @@ pub(super) struct Finished {
 pub(super) struct Journal {
     ctx: Arc<SessionContext>,
     state: SessionState,
-    /// Masks what is recorded, if the host configured that.
+    /// Masks what is recorded, if there is something to mask.
     mask: Option<SessionMask>,
     /// Records that are lost and not reported yet.
     lost: Option<Lost>,
@@ -66,7 +67,7 @@ pub(super) struct Journal {
 impl Journal {
     /// The journal of a session in this state.
     pub(super) fn new(ctx: Arc<SessionContext>, state: SessionState) -> Self {
-        let mask = ctx.masking.of(&state.shell);
+        let mask = ctx.masking.of(&state.shell, ctx.secret_sources.known(&state.meta));
         let state_bytes = size::of_shell(&state.shell);
         let kept = state.seq;
         Self { ctx, state, mask, lost: None, state_bytes, untold: Vec::new(), kept, is_moved: false }
@@ -92,9 +93,32 @@ impl Journal {
         self.state.meta.agent.as_deref()
     }
 
-    /// The mask for records, if the host configured one.
+    /// The mask for records, if there is something to mask.
     pub(super) fn mask(&self) -> Option<&SessionMask> {
         self.mask.as_ref()
+    }
+
+    /// The secrets that the session is given, as they are now. From here on they are masked.
+    pub(super) async fn give(&mut self) -> Result<GivenSecrets, OpError> {
+        let given = self.ctx.secret_sources.read(&self.state.meta).await?;
+        match &mut self.mask {
+            Some(mask) => mask.give(given.clone()),
+            None => self.mask = self.ctx.masking.of(&self.state.shell, given.clone()),
+        }
+        Ok(given)
+    }
+
+    /// An error if a text that is kept as it is holds a secret of the session.
+    pub(super) fn check_kept(&self, what: &str, text: &[u8]) -> Result<(), OpError> {
+        match &self.mask {
+            Some(mask) if mask.holds_given(text) => Err(OpError::Invalid {
+                detail: format!(
+                    "{what}: it contains a secret that this session is given, which is never stored; store the secret's \
+                     name instead"
+                ),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Number of the next record, for an event that contains its own number. Lost records are reported first, because that

@@ -101,6 +101,12 @@ struct Prepared {
 
 /// Changes keys: all of them or none. When this returns, the change survives a crash.
 async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result<KvChangedKeys, OpError> {
+    for op in &ops {
+        session.journal.check_kept("key", op.key.as_bytes())?;
+        if let KvPut::Bytes { bytes, .. } = &op.change {
+            session.journal.check_kept("value", bytes)?;
+        }
+    }
     // Lost records are reported first, because that takes a number.
     session.journal.next_seq();
     let version = session.journal.state().kv.version + 1;

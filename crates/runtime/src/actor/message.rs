@@ -2,6 +2,7 @@
 
 use crate::cell::RunCell;
 use crate::conclude::Ended;
+use crate::given_secrets::GivenSecrets;
 use crate::hang_up::HangUp;
 use crate::ops::*;
 use crate::pending::Removal;
@@ -392,6 +393,8 @@ pub struct ForkOrder {
 pub struct ServiceFacts {
     pub(crate) facts: Vec<Fact>,
     pub(crate) confined: Option<Confined>,
+    /// The secrets that it gets, and that its log must not contain.
+    pub(crate) given: GivenSecrets,
 }
 
 /// What a supervisor has learned.

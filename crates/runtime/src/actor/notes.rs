@@ -110,6 +110,7 @@ pub(super) async fn save_agent_state(
     save: SaveAgentState,
     author: Author,
 ) -> Result<AgentStateSaved, OpError> {
+    session.journal.check_kept("agent_state", &save.bytes)?;
     // Lost records are reported first, because that takes a number.
     session.journal.next_seq();
     let saved = offer_agent_state(session, save, author).await;

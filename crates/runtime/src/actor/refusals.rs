@@ -1,7 +1,9 @@
-//! Tells the reader of a result that a sandbox may be why the command failed, once for each reason while the session is
-//! awake. The kernel reports a refusal only to the process that met it, so what the command printed is all there is to go by.
+//! Tells the reader of a result that a sandbox or the limit of open files may be why the command failed, once for each
+//! reason while the session is awake. The kernel reports a refusal only to the process that met it, so what the command
+//! printed is all there is to go by.
 
 use crate::cell::RunCell;
+use crate::notices;
 use crate::ops::{SandboxView, Stream};
 use shellkeep_session::{Network, Notice, NoticeCode};
 
@@ -18,11 +20,15 @@ const NO_NETWORK: [&[u8]; 5] = [
     b"Name does not resolve",
 ];
 
+/// What the C library says of a process that has as many files open as it may.
+const TOO_MANY_OPEN: &[u8] = b"Too many open files";
+
 /// Why a command may have failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     File,
     Network,
+    OpenFiles,
 }
 
 /// What was said already.
@@ -32,15 +38,24 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// What to say of a command that failed in a sandbox, if its output suggests that it was refused something.
-    pub(super) fn notice(&mut self, cell: &RunCell, view: impl FnOnce() -> SandboxView) -> Option<Notice> {
+    /// What to say of a command that failed, if its output suggests that it was refused something: by its sandbox, if it
+    /// has one, or by the limit of open files.
+    pub(super) fn notice(
+        &mut self,
+        cell: &RunCell,
+        open_files: u64,
+        view: impl FnOnce() -> Option<SandboxView>,
+    ) -> Option<Notice> {
         let reason = [Stream::Stderr, Stream::Stdout].into_iter().find_map(|stream| reason(&end_of(cell, stream)))?;
         if self.said.contains(&reason) {
             return None;
         }
-        let message = message(reason, &view())?;
+        let notice = match reason {
+            Reason::OpenFiles => notices::too_many_open_files(open_files),
+            _ => Notice { code: NoticeCode::Refused, message: message(reason, &view()?)? },
+        };
         self.said.push(reason);
-        Some(Notice { code: NoticeCode::Refused, message })
+        Some(notice)
     }
 }
 
@@ -55,7 +70,9 @@ fn end_of(cell: &RunCell, stream: Stream) -> Vec<u8> {
 
 fn reason(output: &[u8]) -> Option<Reason> {
     let has = |words: &&[u8]| output.windows(words.len()).any(|found| found == *words);
-    if REFUSED_FILE.iter().any(has) {
+    if has(&TOO_MANY_OPEN) {
+        Some(Reason::OpenFiles)
+    } else if REFUSED_FILE.iter().any(has) {
         Some(Reason::File)
     } else if NO_NETWORK.iter().any(has) {
         Some(Reason::Network)
@@ -67,6 +84,7 @@ fn reason(output: &[u8]) -> Option<Reason> {
 fn message(reason: Reason, view: &SandboxView) -> Option<String> {
     let (sandbox, places) = (view.sandbox, view.places.as_ref()?);
     Some(match reason {
+        Reason::OpenFiles => return None,
         Reason::File => {
             let own: Vec<String> = places.write.iter().map(|path| path.display().to_string()).collect();
             format!(
@@ -102,6 +120,7 @@ mod tests {
             ("touch: cannot touch '/usr/x': Read-only file system", Some(Reason::File)),
             ("curl: (6) Could not resolve host: example.org", Some(Reason::Network)),
             ("bash: connect: Network is unreachable", Some(Reason::Network)),
+            ("bash: /dev/null: Too many open files", Some(Reason::OpenFiles)),
             ("error: test failed", None),
             ("", None),
         ] {

@@ -71,10 +71,13 @@ pub(super) async fn start_service(
 }
 
 /// What a service of this session is started with.
-pub(super) async fn facts(session: &Session) -> Result<ServiceFacts, OpError> {
+pub(super) async fn facts(session: &mut Session) -> Result<ServiceFacts, OpError> {
+    let given = session.journal.give().await?;
     let (ctx, state) = (&session.ctx, session.journal.state());
     let confined = confine(ctx, state).await?;
-    Ok(ServiceFacts { facts: translate::facts(&ctx.sandboxes.placed(state)), confined })
+    let mut facts = translate::facts(&ctx.sandboxes.placed(state));
+    given.fill_in(&mut facts);
+    Ok(ServiceFacts { facts, confined, given })
 }
 
 /// Goes on with services that ended with the node that the session came from, and are to start again: the state has them as

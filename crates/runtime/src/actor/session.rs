@@ -15,12 +15,13 @@ use crate::admission::Ticket;
 use crate::alarm::Alarm;
 use crate::cell::{self, NewCell, RunCell, RunControl, RunEnd};
 use crate::checkpoints::Wanted;
-use crate::conclude::{Before, Conclusion, Ended, ProcessLimits, conclude};
+use crate::conclude::{Before, Conclusion, Ended, conclude};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
+use crate::given_secrets::GivenSecrets;
 use crate::late::LateOutput;
 use crate::masking::{SessionMask, without_secrets};
-use crate::node_limits::memory_limit;
+use crate::node_limits::{memory_limit, process_limits_of};
 use crate::notices;
 use crate::ops::{DEFAULT_MAX_OUTPUT, HeldBy, OpError, RunCommand, RunError, SessionView};
 use crate::pending::{self, Removal};
@@ -148,7 +149,7 @@ impl Session {
 
     /// The session's shell, acquired if it has none. For a command without a directory of its own, one that is in the
     /// session's directory. `None` if no shell is available now.
-    async fn shell_for(&mut self, in_own_directory: bool) -> Result<Option<Acquired>, OpError> {
+    async fn shell_for(&mut self, in_own_directory: bool, given: &GivenSecrets) -> Result<Option<Acquired>, OpError> {
         let own = in_own_directory.then_some(&self.journal.shell().cwd);
         self.ctx.data_dir.check_taken(self.journal.state(), own)?;
         if in_own_directory && !is_in_place(self.phase.shell(), self.journal.state()).await? {
@@ -166,7 +167,7 @@ impl Session {
                 }
                 // No session may ask this one for its shell while this one asks: both would wait forever.
                 self.slot.pid.store(0, Ordering::Relaxed);
-                let Some(acquired) = acquire(&self.ctx, self.journal.state()).await? else { return Ok(None) };
+                let Some(acquired) = acquire(&self.ctx, self.journal.state(), given).await? else { return Ok(None) };
                 self.journal.record(Event::ShellStarted { generation: self.journal.state().generation + 1 });
                 self.files.watch(&self.journal);
                 acquired
@@ -191,7 +192,8 @@ impl Session {
             None => None,
         };
         check_owned(&self.journal)?;
-        let Some(mut acquired) = self.shell_for(cwd.is_none()).await? else { return Ok(None) };
+        let given = self.journal.give().await?;
+        let Some(mut acquired) = self.shell_for(cwd.is_none(), &given).await? else { return Ok(None) };
         // Before the start is recorded: a command whose pipes cannot be created has not run.
         let prepare = || acquired.pooled.shell.prepare(stdin_of(command), stderr_of(command));
         let ends = match self.ctx.shells.pipes(self.journal.id(), prepare).await {
@@ -211,7 +213,7 @@ impl Session {
         crash::point(Point::StartRecorded, command.command.as_bytes());
         let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
         let cell = Arc::new(cell);
-        let env = variables(command, self.journal.shell());
+        let env = variables(command, self.journal.shell(), &given);
         let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env };
         let input = match acquired.pooled.shell.begin(spec, ends).await {
             Ok(input) => input,
@@ -253,7 +255,7 @@ impl Session {
             run_id: run_id.clone(),
             request_id: command.request_id.clone(),
             command: text.clone(),
-            call: call(command, redactor),
+            call: call(command, redactor, self.ctx.masking.is_on()),
             by: command.by.clone(),
             files_unkept: self.files.is_behind(),
         });
@@ -330,12 +332,11 @@ impl Session {
     }
 
     /// What the end of a run means.
-    fn conclude(&self, running: &Running, ended: Ended, notices: Vec<Notice>) -> Conclusion {
-        let limits = || ProcessLimits {
-            session: self.ctx.quotas.get(QuotaName::SessionProcesses),
-            agent: self.journal.state().meta.agent.is_some().then(|| self.ctx.quotas.get(QuotaName::ProcessesPerAgent)),
-            node: self.ctx.quotas.get(QuotaName::Processes),
-        };
+    fn conclude(&self, running: &Running, mut ended: Ended, notices: Vec<Notice>) -> Conclusion {
+        if let (Ended::Reported(report), Some(mask)) = (&mut ended, self.journal.mask()) {
+            mask.hide(&mut report.facts);
+        }
+        let limits = || process_limits_of(&self.ctx.quotas, self.journal.agent().is_some());
         let is_shell_gone = !ended.shell_is_alive() && !matches!(ended, Ended::KilledWithSession);
         let before = Before {
             notices,
@@ -343,24 +344,19 @@ impl Session {
             timeout: running.cell.timeout,
             met_limits: running.limits_met().processes.then(limits),
             out_of_memory: running.limits_met().memory.then(|| memory_limit(&self.ctx.quotas)),
-            over_disk: self.slot.over_disk.load(Ordering::Relaxed).then(|| self.disk_notice()).flatten(),
+            over_disk: self.slot.over_disk.load(Ordering::Relaxed).then(|| self.ctx.disk.notice(self.id())).flatten(),
             left_running: if is_shell_gone { notices::processes(&running.pooled.shell) } else { Vec::new() },
             storage: self.journal.storage_notices(),
         };
         conclude(before, ended)
     }
 
-    /// What to say if a command failed and its sandbox may be why.
+    /// What to say if a command failed and its sandbox or the limit of open files may be why.
     fn refused(&mut self, running: &Running, exit_code: i32) -> Option<Notice> {
-        if exit_code == 0 || running.pooled.sandbox.is_none() {
-            return None;
-        }
-        self.refusals.notice(&running.cell, || self.ctx.sandboxes.view(self.journal.state()))
-    }
-
-    /// What to say if the session uses more of the disk than it may.
-    fn disk_notice(&self) -> Option<Notice> {
-        self.ctx.disk.over_quota(self.id()).map(|(quota, limit, used)| notices::over_disk(quota, limit, used))
+        let (ctx, is_confined) = (&self.ctx, !running.pooled.sandbox.is_none());
+        let view = || is_confined.then(|| ctx.sandboxes.view(self.journal.state()));
+        let open_files = ctx.quotas.get(QuotaName::OpenFiles);
+        (exit_code != 0).then(|| self.refusals.notice(&running.cell, open_files, view)).flatten()
     }
 
     /// Records what the command left running, so that the notice is correct even after a crash.

@@ -2,6 +2,7 @@
 
 use crate::checkpoints;
 use crate::context::SessionContext;
+use crate::given_secrets::GivenSecrets;
 use crate::ops::{OpError, RunError, SessionError};
 use crate::pool::PooledShell;
 use crate::sandboxes::Confined;
@@ -35,7 +36,11 @@ pub(super) struct Found {
 
 /// Takes a shell and restores the session's state into it: the only way to become live, for new, restored and woken
 /// sessions alike. `None` if no shell is available now.
-pub(super) async fn acquire(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<Option<Acquired>, OpError> {
+pub(super) async fn acquire(
+    ctx: &Arc<SessionContext>,
+    state: &SessionState,
+    given: &GivenSecrets,
+) -> Result<Option<Acquired>, OpError> {
     let confined = confine(ctx, state).await?;
     let agent = state.meta.agent.as_deref();
     let Some(mut pooled) = ctx.shells.take(&state.meta.session_id, agent).await? else {
@@ -46,7 +51,8 @@ pub(super) async fn acquire(ctx: &Arc<SessionContext>, state: &SessionState) -> 
         confinement.put_on(&mut pooled.shell, &rescue).await.map_err(unavailable)?;
         pooled.sandbox = sandbox;
     }
-    let facts = translate::facts(&ctx.sandboxes.placed(state));
+    let mut facts = translate::facts(&ctx.sandboxes.placed(state));
+    given.fill_in(&mut facts);
     let problems = pooled.shell.restore(&facts).await.map_err(unavailable)?;
     let found = Found {
         cwd_missing: problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone()),

@@ -9,7 +9,7 @@ use crate::ops::CheckpointConfig;
 use crate::past_sessions::PastSessions;
 use crate::sandboxes::SandboxConfig;
 use shellkeep_process::{CageMode, Forking};
-use shellkeep_session::Quotas;
+use shellkeep_session::{Quotas, SecretSource};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub struct EngineConfig {
     pub idle_services: Option<Duration>,
     /// How sessions are confined.
     pub sandbox: SandboxConfig,
+    /// The secrets that sessions can be given.
+    pub secrets: Vec<SecretSource>,
     /// What happens to services when the daemon stops.
     pub services_on_stop: OnStop,
     /// When the files of ended sessions are reclaimed.
@@ -86,6 +88,7 @@ impl EngineConfig {
             env_pass: Vec::new(),
             cages: CageMode::Auto,
             sandbox: SandboxConfig::default(),
+            secrets: Vec::new(),
             idle_services: Some(Duration::from_secs(2 * 60 * 60)),
             services_on_stop: OnStop::Keep,
             reclaim: Reclaim::default(),

@@ -26,6 +26,10 @@ impl Engine {
                             workspace";
                     return Err(OpError::NotAllowed { detail: detail.to_owned() });
                 }
+                if !request.secrets.is_empty() {
+                    let detail = "permission denied: only the host gives secrets to a session";
+                    return Err(OpError::NotAllowed { detail: detail.to_owned() });
+                }
             }
             let id = name_for(&self.access, request.session_id.as_ref())?;
             if inner.ctx.names.contains(&id) {
@@ -161,6 +165,11 @@ async fn first_state(
     validate::create(&request).await?;
     let sandbox = inner.ctx.sandboxes.least_of(request.agent.as_deref()).max(request.sandbox);
     inner.ctx.sandboxes.check(sandbox)?;
+    let is_missing = |name: &&String| !inner.ctx.secret_sources.can_give(name, request.agent.as_deref());
+    if let Some(name) = request.secrets.iter().find(is_missing) {
+        let detail = format!("secrets: '{name}' is not in the daemon's settings; add it to `secrets` there");
+        return Err(OpError::Invalid { detail });
+    }
     let workspace = validate::workspace(&request.config, inner.ctx.data_dir.root()).await?;
     let workspace = workspace.unwrap_or_else(|| inner.ctx.workspaces.of(id));
     let cwd = request.cwd.unwrap_or_else(|| workspace.clone());
@@ -174,6 +183,7 @@ async fn first_state(
         by: by.map(str::to_owned),
         forked_from: None,
         sandbox,
+        secrets: request.secrets,
     };
     Ok((meta, shell))
 }

@@ -76,6 +76,7 @@ pub(super) fn view(deleted: DeletedSession) -> SessionView {
             by: None,
             forked_from: None,
             sandbox: shellkeep_session::Sandbox::None,
+            secrets: Vec::new(),
         },
         last_active_at: deleted.deleted_at,
         cwd: ByteString::default(),

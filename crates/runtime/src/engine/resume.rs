@@ -158,7 +158,7 @@ async fn begin_resume(
     let stream = ResumeStream::live(access, &id, &work, watch);
     let start = Start {
         access: access.clone(),
-        redactor: inner.ctx.masking.of(&state.shell).map(|mask| mask.redactor().clone()),
+        redactor: inner.ctx.secrets.mask_of(&id).await?,
         log,
         id: id.clone(),
         program,

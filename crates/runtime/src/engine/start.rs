@@ -38,6 +38,7 @@ use crate::recover;
 use crate::registry::{Registry, Spawn};
 use crate::remover::Remover;
 use crate::sandboxes::Sandboxes;
+use crate::secret_sources::SecretSources;
 use crate::secrets::Secrets;
 use crate::services::{Begin, Entry, Services, Supervision, cage_name};
 use crate::session_files::SessionFiles;
@@ -123,6 +124,7 @@ impl Engine {
             settler.finish_deletions(&unfinished).await;
             let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
             let masking = Masking::new(&config.record)?;
+            let secret_sources = Arc::new(SecretSources::new(std::mem::take(&mut config.secrets)));
             let audit = AuditTrail::open(&config.data_dir).map_err(StartError::Audit)?;
             let names = Arc::new(Names::new(known));
             let (news, moved) = mpsc::unbounded_channel();
@@ -147,6 +149,7 @@ impl Engine {
                 factory,
                 names,
                 masking: Arc::new(masking),
+                secret_sources,
                 boot_id: boot_id.into(),
                 sandboxes,
                 environment,
@@ -185,6 +188,7 @@ struct Parts {
     factory: Arc<CageFactory>,
     names: Arc<Names>,
     masking: Arc<Masking>,
+    secret_sources: Arc<SecretSources>,
     boot_id: Arc<str>,
     sandboxes: Arc<Sandboxes>,
     environment: Vec<(Vec<u8>, Vec<u8>)>,
@@ -301,8 +305,14 @@ impl Parts {
             boot_id: Arc::clone(&self.boot_id),
         };
         let thinning = Arc::new(Thinning::default());
-        let secrets = Secrets::new(Arc::clone(masking), Arc::clone(&recordings), Arc::clone(&registry));
-        let secrets = Arc::new(secrets);
+        let sources = &self.secret_sources;
+        let secrets = Arc::new(Secrets {
+            masking: Arc::clone(masking),
+            sources: Arc::clone(sources),
+            recordings: Arc::clone(&recordings),
+            registry: Arc::clone(&registry),
+            known: Mutex::default(),
+        });
         let remover = Remover {
             store: store.clone(),
             data_dir: Arc::clone(&data_dir),
@@ -331,6 +341,7 @@ impl Parts {
             supervision: Arc::new(supervision),
             masking: Arc::clone(masking),
             secrets,
+            secret_sources: Arc::clone(sources),
             counts: Counts::new(),
             runs,
             history: Arc::new(History::new(store.clone(), Arc::clone(&recordings), Arc::clone(&config.senses))),
@@ -363,11 +374,11 @@ async fn sandboxes(
             let reason = format!("the sandbox '{sandbox}' of agents with tokens is not available here: {reason}");
             return Err(refused("--sandbox-agents")(reason));
         }
-        (Some(reason), None) => tracing::warn!(
-            %sandbox,
-            reason,
-            "agents with tokens cannot run commands; `--sandbox-agents none` runs them without a sandbox"
-        ),
+        (Some(reason), None) => {
+            let instead = sandboxes.next_best(sandbox);
+            let message = format!("agents with tokens cannot run commands, unless `--sandbox-agents {instead}` is set");
+            tracing::warn!(%sandbox, reason, "{message}");
+        }
     }
     for support in sandboxes.support() {
         if let Some(reason) = support.unavailable {

@@ -27,18 +27,61 @@ pub fn out_of_memory(limit: u64) -> Notice {
     )
 }
 
-/// The session is over its disk quota.
-pub fn over_disk(quota: QuotaName, limit: u64, used: u64) -> Notice {
-    let amounts = if quota.is_bytes() {
-        format!("{} MiB of disk space; its limit is {} MiB", used >> 20, limit >> 20)
+/// A process of the command had as many files open as it may.
+pub fn too_many_open_files(limit: u64) -> Notice {
+    notice(
+        NoticeCode::OpenFilesLimit,
+        format!(
+            "The limit of open files may be why this failed: a process may have {limit} open (open_files), and fewer while \
+             `ulimit -S -n` says so. Raise that with `ulimit -S -n NUMBER`, or open fewer at a time."
+        ),
+    )
+}
+
+/// The session is over its disk quota: what its commands wrote, and what is kept of it, are more than the limit together.
+pub fn over_disk(quota: QuotaName, limit: u64, own: u64, kept: u64) -> Notice {
+    let [used, own_part, kept_part, most] = [own + kept, own, kept, limit].map(|amount| match quota.is_bytes() {
+        true => format!("{} MiB", amount >> 20),
+        false => amount.to_string(),
+    });
+    let what = if quota.is_bytes() { "of disk space" } else { "files" };
+    let (who, its) = match quota {
+        QuotaName::DiskBytesPerAgent | QuotaName::FilesPerAgent => ("All sessions of this agent together use", "their"),
+        _ => ("This session uses", "its"),
+    };
+    let advice = if own > kept || own > limit {
+        "Delete what you do not need (`du -sh *` shows where it is)."
     } else {
-        format!("{used} files; its limit is {limit}")
+        "Deleting files alone does not help: most is kept by the daemon. Ask its operator to prune checkpoints or to \
+         raise the limit."
     };
     notice(
         NoticeCode::DiskQuota,
         format!(
-            "This session uses {amounts} ({quota}). Commands that write more are killed, and no service can be started. \
-             Delete what you do not need (`du -sh *` shows where it is)."
+            "{who} {used} {what}; {its} limit is {most} ({quota}). {own_part} of it in {its} own directories, \
+             {kept_part} for checkpoints, outputs and logs. Commands that write more are killed, and no service can be \
+             started. {advice}"
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An agent was told to delete its files where nearly all of them were our checkpoints.
+    #[test]
+    fn the_advice_is_for_what_uses_most() {
+        let told = |own, kept| over_disk(QuotaName::FilesPerSession, 500, own, kept).message;
+        let files = told(490, 20);
+        assert!(files.contains("uses 510 files; its limit is 500 (files_per_session)"), "{files}");
+        assert!(files.contains("490 of it in its own directories, 20 for checkpoints"), "{files}");
+        assert!(files.contains("Delete what you do not need"), "{files}");
+        let checkpoints = told(3, 498);
+        assert!(checkpoints.contains("prune checkpoints") && !checkpoints.contains("du -sh"), "{checkpoints}");
+        let bytes = over_disk(QuotaName::DiskBytesPerSession, 10 << 20, 12 << 20, 0).message;
+        assert!(bytes.contains("uses 12 MiB of disk space; its limit is 10 MiB"), "{bytes}");
+        let of_agent = over_disk(QuotaName::FilesPerAgent, 500, 490, 20).message;
+        assert!(of_agent.contains("sessions of this agent together use 510 files; their limit is 500"), "{of_agent}");
+    }
 }

@@ -142,7 +142,7 @@ impl Supervisor {
         };
         let service = self.seen.facts();
         let asked = self.with.registry.ask(&self.seen.session_id, Message::ServiceFacts).await;
-        let ServiceFacts { facts, confined } = asked.map_err(failed)?;
+        let ServiceFacts { facts, confined, given } = asked.map_err(failed)?;
         let (confinement, rescue) = match confined {
             Some(Confined { confinement, rescue, .. }) => (Some(confinement), rescue),
             None => (None, self.with.data_dir.scratch()),
@@ -150,8 +150,9 @@ impl Supervisor {
         let unavailable = |reason: String| failed(OpError::Service(ServiceError::NotStarted { reason }));
         std::fs::create_dir_all(&self.seen.directory).map_err(|error| unavailable(error.to_string()))?;
         let spec = &service.spec;
-        let env: Vec<_> =
-            spec.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect();
+        let secrets = given.variables().filter(|(name, _)| !spec.env.contains_key(*name));
+        let own = spec.env.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let env: Vec<_> = secrets.chain(own).map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec())).collect();
         let run = ServiceCommand { command: spec.command.as_bytes(), cwd: Some(spec.cwd.as_bytes()), env: &env };
         let name = cage_name(&self.seen.session_id, &self.seen.service_id);
         let process_spec = ServiceSpec {
@@ -159,6 +160,7 @@ impl Supervisor {
             directory: self.seen.directory.clone(),
             log_bytes: self.with.services.quotas.get(shellkeep_session::QuotaName::ServiceLogBytes),
             rescue: rescue.join(&name),
+            masked: shellkeep_redact::forms_of(given.values()),
         };
         let cage = self.with.services.factory.cage_of(self.seen.agent(), &name);
         cage.assign(self.seen.session_id.as_str());

@@ -84,7 +84,8 @@ impl IntoResponses for Busy {
             "409",
             "`session_busy` (with `if_busy: \"reject\"`), `session_held` with `holder`, `reason` and `until`: a person holds it (with `if_busy: \"reject\"`, or if the wait timed out); `hold_over`: your hold has ended; `run_cancelled`: it waited and was cancelled; `request_id_reused`; `bad_cwd`: the session's own directory is \
              gone, the detail says what to do; `workspace_not_taken`: this daemon's data is a copy, and the directory belongs to the original; \
-             `sandbox_unavailable`: this machine does not support the session's sandbox",
+             `sandbox_unavailable`: this machine does not support the session's sandbox; `secret_unavailable` with the \
+             `secret`: one that the session is given cannot be read",
         )])
     }
 }
@@ -125,7 +126,8 @@ impl IntoResponses for ServiceName {
         refusals(&[(
             "409",
             "`service_name_taken` with the `service_id` that has the name and runs; `bad_cwd`: the session's own directory is \
-             gone; `workspace_not_taken`: this daemon's data is a copy, and the directory the original's; `sandbox_unavailable`",
+             gone; `workspace_not_taken`: this daemon's data is a copy, and the directory the original's; `sandbox_unavailable`; \
+             `secret_unavailable`",
         )])
     }
 }

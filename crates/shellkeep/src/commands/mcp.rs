@@ -134,6 +134,7 @@ async fn make_session(client: &mut Client, args: &McpArgs, project: Option<Strin
         env: Some(args.env.iter().cloned().collect()),
         config: None,
         sandbox: None,
+        secrets: None,
     };
     client.create_in(project, &request).await?;
     Ok(())

@@ -7,8 +7,9 @@ use super::values::{ByAgent, Cages, Durability, LogFormat, OnStop, Span, WhenAlo
 use crate::failure::Failure;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
-use shellkeep_session::{AllowedHost, Network, QuotaName, Sandbox};
+use shellkeep_session::{AllowedHost, Network, QuotaName, Sandbox, SecretSource};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// One layer of settings. The fields have the same names in the file, and with `SHELLKEEP_` in the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
@@ -110,6 +111,15 @@ pub struct Layer {
     /// Maximum number of files and directories of a session [default: 1000000]
     #[arg(long, value_name = "N")]
     pub files_per_session: Option<u64>,
+    /// Maximum number of files that one process of a session has open [default: 65536]
+    #[arg(long, value_name = "N")]
+    pub open_files: Option<u64>,
+    /// Bytes of the files of all sessions of one agent [default: 107374182400]
+    #[arg(long, value_name = "BYTES")]
+    pub disk_bytes_per_agent: Option<u64>,
+    /// Maximum number of files and directories of all sessions of one agent [default: 10000000]
+    #[arg(long, value_name = "N")]
+    pub files_per_agent: Option<u64>,
     /// Stop a service after this long without output, connections or work, as in 2h; `never` [default: 2h]
     #[arg(long, value_name = "TIME")]
     pub idle_services: Option<Span>,
@@ -136,7 +146,7 @@ pub struct Layer {
     /// other process), or `room` (also a root directory, processes and a network of their own) [default: none]
     #[arg(long, value_name = "SANDBOX")]
     pub sandbox: Option<Sandbox>,
-    /// How far sessions of agents with tokens are confined at least: `none`, `fence` or `room` [default: fence]
+    /// How far sessions of agents with tokens are confined at least: `none`, `fence` or `room` [default: room]
     #[arg(long, value_name = "SANDBOX")]
     pub sandbox_agents: Option<Sandbox>,
     /// The network of sessions in rooms: `none` (only their own loopback) or `full` (that of the machine) [default: none]
@@ -152,6 +162,10 @@ pub struct Layer {
     /// Directories and files that confined sessions may read and write in addition to their own, separated by commas
     #[arg(long, value_name = "PATHS", value_delimiter = ',', value_hint = ValueHint::AnyPath)]
     pub sandbox_write: Option<Vec<PathBuf>>,
+    /// Secrets that sessions can be given, separated by commas: NAME=FILE for sessions that are created with it,
+    /// AGENT/NAME=FILE for all sessions of an agent; the file has the value
+    #[arg(long, value_name = "SECRETS", value_delimiter = ',')]
+    pub secrets: Option<Vec<SecretSource>>,
     /// Variables that new sessions get in addition to PATH, HOME, LANG and the like: NAME or PREFIX_*, separated by
     /// commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -216,6 +230,9 @@ impl Layer {
             QuotaName::MemoryBytesPerAgent => self.memory_bytes_per_agent,
             QuotaName::SessionsPerAgent => self.sessions_per_agent,
             QuotaName::FilesPerSession => self.files_per_session,
+            QuotaName::OpenFiles => self.open_files,
+            QuotaName::DiskBytesPerAgent => self.disk_bytes_per_agent,
+            QuotaName::FilesPerAgent => self.files_per_agent,
         }
     }
 }
@@ -253,6 +270,9 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         memory_bytes_per_agent: parsed(env, "SHELLKEEP_MEMORY_BYTES_PER_AGENT")?,
         sessions_per_agent: parsed(env, "SHELLKEEP_SESSIONS_PER_AGENT")?,
         files_per_session: parsed(env, "SHELLKEEP_FILES_PER_SESSION")?,
+        open_files: parsed(env, "SHELLKEEP_OPEN_FILES")?,
+        disk_bytes_per_agent: parsed(env, "SHELLKEEP_DISK_BYTES_PER_AGENT")?,
+        files_per_agent: parsed(env, "SHELLKEEP_FILES_PER_AGENT")?,
         idle_services: parsed(env, "SHELLKEEP_IDLE_SERVICES")?,
         services_on_stop: parsed(env, "SHELLKEEP_SERVICES_ON_STOP")?,
         queue_length: parsed(env, "SHELLKEEP_QUEUE_LENGTH")?,
@@ -263,9 +283,10 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         sandbox: parsed(env, "SHELLKEEP_SANDBOX")?,
         sandbox_agents: parsed(env, "SHELLKEEP_SANDBOX_AGENTS")?,
         sandbox_network: parsed(env, "SHELLKEEP_SANDBOX_NETWORK")?,
-        sandbox_hosts: hosts(env, "SHELLKEEP_SANDBOX_HOSTS")?,
+        sandbox_hosts: listed(env, "SHELLKEEP_SANDBOX_HOSTS")?,
         sandbox_read: paths(env, "SHELLKEEP_SANDBOX_READ"),
         sandbox_write: paths(env, "SHELLKEEP_SANDBOX_WRITE"),
+        secrets: listed(env, "SHELLKEEP_SECRETS")?,
         env_pass: env("SHELLKEEP_ENV_PASS").map(|names| names.split(',').map(|name| name.trim().to_owned()).collect()),
         bash: env("SHELLKEEP_BASH").map(PathBuf::from),
         agent_may_restart: parsed(env, "SHELLKEEP_AGENT_MAY_RESTART")?,
@@ -284,9 +305,9 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
     .absolute(None))
 }
 
-/// Hosts that are separated by commas.
-fn hosts(env: Environment, name: &str) -> Result<Option<Vec<AllowedHost>>, Failure> {
-    let read = |text: String| text.split(',').map(|host| host.parse()).collect::<Result<Vec<AllowedHost>, String>>();
+/// What is separated by commas.
+fn listed<T: FromStr<Err = String>>(env: Environment, name: &str) -> Result<Option<Vec<T>>, Failure> {
+    let read = |text: String| text.split(',').map(|part| part.parse()).collect::<Result<Vec<T>, String>>();
     env(name).map(read).transpose().map_err(|reason| Failure::start(format!("{name}: {reason}")))
 }
 
@@ -332,7 +353,8 @@ impl Layer {
             &mut self.record.signing_key,
         ];
         let lists = [&mut self.sandbox_read, &mut self.sandbox_write].into_iter().flatten().flatten();
-        for path in paths.into_iter().flatten().chain(lists) {
+        let secrets = self.secrets.iter_mut().flatten().map(|source| &mut source.file);
+        for path in paths.into_iter().flatten().chain(lists).chain(secrets) {
             let joined = base.map_or_else(|| path.clone(), |base| base.join(&*path));
             *path = std::path::absolute(&joined).unwrap_or(joined);
         }

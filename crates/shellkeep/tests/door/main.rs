@@ -19,5 +19,6 @@ mod packages;
 mod peers;
 mod private;
 mod rungs;
+mod secrets;
 mod swapped;
 mod work;

@@ -58,6 +58,9 @@ pub(super) struct MetaFile {
     /// How far its processes were confined when it was created.
     #[serde(default, skip_serializing_if = "Sandbox::is_none")]
     pub sandbox: Sandbox,
+    /// The names of the secrets that it is given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Its working directory.
     pub cwd: ByteString,
     /// How many shells it has had.
@@ -177,6 +180,7 @@ impl MetaFile {
             by: state.meta.by.clone(),
             forked_from: state.meta.forked_from.clone(),
             sandbox: state.meta.sandbox,
+            secrets: state.meta.secrets.clone(),
             cwd: state.shell.cwd.clone(),
             generation: state.generation,
             seq: state.seq,
@@ -197,6 +201,7 @@ impl MetaFile {
             by: self.by,
             forked_from: self.forked_from,
             sandbox: self.sandbox,
+            secrets: self.secrets,
         }
     }
 }

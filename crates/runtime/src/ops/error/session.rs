@@ -55,6 +55,16 @@ pub enum SessionError {
         "session '{session_id}' has services, commands in the background or an agent that run, and would stay outside the sandbox; stop them first"
     )]
     SandboxBusy { session_id: String },
+    /// A secret of the session has no value.
+    #[error(
+        "session '{session_id}' is given the secret '{name}', which cannot be read: {reason}. Nothing was run; ask the operator of the daemon to restore it"
+    )]
+    SecretUnavailable {
+        session_id: String,
+        /// Which one.
+        name: String,
+        reason: String,
+    },
 }
 
 impl SessionError {
@@ -68,6 +78,7 @@ impl SessionError {
             Self::SandboxUnavailable { .. } => "sandbox_unavailable",
             Self::SandboxNotLooser { .. } => "sandbox_not_looser",
             Self::SandboxBusy { .. } => "sandbox_busy",
+            Self::SecretUnavailable { .. } => "secret_unavailable",
         }
     }
 

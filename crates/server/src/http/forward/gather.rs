@@ -227,6 +227,7 @@ mod tests {
                 by: None,
                 forked_from: None,
                 sandbox: Sandbox::None,
+                secrets: Vec::new(),
             };
             Session { seq: *seq, ..Session::new(meta, Timestamp::UNIX_EPOCH) }
         };

@@ -34,6 +34,9 @@ pub struct NewArgs {
     /// How far its commands are confined: none, fence, room [default: as the daemon is configured]
     #[arg(long, value_name = "SANDBOX", value_parser = cli::sandbox)]
     sandbox: Option<SandboxName>,
+    /// A secret of the daemon's settings that its commands get as a variable; may be repeated
+    #[arg(long = "secret", value_name = "NAME")]
+    secrets: Vec<String>,
     /// Its agent: a program with its arguments; `shellkeep resume` runs it
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
@@ -109,6 +112,7 @@ fn request(args: NewArgs) -> Result<CreateSessionRequest, Failure> {
         env: (!args.env.is_empty()).then(|| args.env.into_iter().collect()),
         config,
         sandbox: args.sandbox,
+        secrets: (!args.secrets.is_empty()).then_some(args.secrets),
     })
 }
 

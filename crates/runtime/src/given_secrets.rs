@@ -1,0 +1,210 @@
+//! The secrets that one session is given, with their values, and how they are kept out of its state.
+//!
+//! A command finds a secret in a variable for that command alone, so the variable itself is never part of the state. What
+//! a command copies from it is: `export X=$TOKEN` is a variable of the session. There the value is replaced by a mark with
+//! the secret's name before anything is written down, and the mark by the value when a shell is restored. What holds the
+//! value in another form, such as base64, is masked and cannot be restored.
+
+use memchr::memmem;
+use shellkeep_process::Fact;
+use shellkeep_redact::Redactor;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What stands around the name of a secret in a session's state.
+const MARK: (&str, &str) = ("⟨secret:", "⟩");
+
+/// The secrets of a session.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct GivenSecrets {
+    /// By name.
+    current: BTreeMap<String, Vec<u8>>,
+    /// Every value that one of them has or had since the daemon started, with its name.
+    values: BTreeMap<Vec<u8>, String>,
+}
+
+impl fmt::Debug for GivenSecrets {
+    /// Without the values.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.current.keys()).finish()
+    }
+}
+
+impl GivenSecrets {
+    /// Adds a secret. `values` are all that it has or had, and `current` is the one that commands get, if there is one.
+    pub fn add(&mut self, name: &str, current: Option<Vec<u8>>, values: &BTreeSet<Vec<u8>>) {
+        self.values.extend(values.iter().map(|value| (value.clone(), name.to_owned())));
+        if let Some(current) = current {
+            self.values.insert(current.clone(), name.to_owned());
+            self.current.insert(name.to_owned(), current);
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The variables that a command gets.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.current.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+    }
+
+    /// Everything that must be masked.
+    pub fn values(&self) -> impl Iterator<Item = &[u8]> {
+        self.values.keys().map(Vec::as_slice)
+    }
+
+    /// Replaces the values in what a shell reports by marks, and masks other forms of them. What has one in its name is left
+    /// out: no shell could be given the masked name.
+    pub fn hide(&self, facts: &mut Vec<Fact>, redactor: &Redactor) {
+        if self.is_empty() {
+            return;
+        }
+        facts.retain(|fact| name(fact).is_none_or(|name| redactor.redact(name) == name));
+        // A value may be part of another.
+        let mut values: Vec<_> = self.values.iter().collect();
+        values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        for text in facts.iter_mut().flat_map(texts) {
+            for (value, name) in &values {
+                replace(text, value, mark(name).as_bytes());
+            }
+            let masked = redactor.redact(text);
+            if masked != *text {
+                *text = masked;
+            }
+        }
+    }
+
+    /// Replaces the marks in what a shell is restored with by the values.
+    pub fn fill_in(&self, facts: &mut [Fact]) {
+        if self.current.is_empty() {
+            return;
+        }
+        for text in facts.iter_mut().flat_map(texts) {
+            for (name, value) in &self.current {
+                replace(text, mark(name).as_bytes(), value);
+            }
+        }
+    }
+}
+
+fn mark(name: &str) -> String {
+    format!("{}{name}{}", MARK.0, MARK.1)
+}
+
+/// Replaces one text by another wherever it is.
+fn replace(text: &mut Vec<u8>, from: &[u8], to: &[u8]) {
+    let mut places = memmem::find_iter(text, from).peekable();
+    if places.peek().is_none() {
+        return;
+    }
+    let (mut replaced, mut end) = (Vec::with_capacity(text.len()), 0);
+    for at in places {
+        replaced.extend_from_slice(&text[end..at]);
+        replaced.extend_from_slice(to);
+        end = at + from.len();
+    }
+    replaced.extend_from_slice(&text[end..]);
+    *text = replaced;
+}
+
+fn name(fact: &Fact) -> Option<&[u8]> {
+    match fact {
+        Fact::Scalar { name, .. }
+        | Fact::Array { name, .. }
+        | Fact::Map { name, .. }
+        | Fact::Declared { name, .. }
+        | Fact::TooLarge { name }
+        | Fact::Removed { name }
+        | Fact::Forgotten { name }
+        | Fact::Function { name, .. }
+        | Fact::FunctionGone { name } => Some(name),
+        _ => None,
+    }
+}
+
+/// Every text of a fact that a command can choose, besides names.
+fn texts(fact: &mut Fact) -> Vec<&mut Vec<u8>> {
+    match fact {
+        Fact::Scalar { value: text, .. } | Fact::Function { source: text, .. } | Fact::Argv0(text) => vec![text],
+        Fact::Array { elements, .. } => elements.iter_mut().map(|(_, value)| value).collect(),
+        Fact::Map { pairs, .. } | Fact::Aliases(pairs) => {
+            pairs.iter_mut().flat_map(|(key, value)| [key, value]).collect()
+        }
+        Fact::Traps(traps) => traps.iter_mut().filter_map(|(_, command)| command.as_mut()).collect(),
+        Fact::Directories(list) | Fact::Positional(list) => list.iter_mut().collect(),
+        Fact::Declared { .. }
+        | Fact::TooLarge { .. }
+        | Fact::Removed { .. }
+        | Fact::Forgotten { .. }
+        | Fact::FunctionGone { .. }
+        | Fact::SetOptions(_)
+        | Fact::ShoptOptions(_)
+        | Fact::Umask(_)
+        | Fact::Limits(_)
+        | Fact::DisabledBuiltins(_)
+        | Fact::Status(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALUE: &str = "horse-battery-staple";
+
+    fn given() -> (GivenSecrets, Redactor) {
+        let mut given = GivenSecrets::default();
+        given.add("TOKEN", Some(VALUE.into()), &BTreeSet::from([b"an-older-value".to_vec()]));
+        let redactor = shellkeep_record::scrub::redactor(given.values()).unwrap();
+        (given, redactor)
+    }
+
+    fn scalar(value: &str) -> Fact {
+        Fact::Scalar { name: b"X".to_vec(), attributes: 1, value: value.into() }
+    }
+
+    #[test]
+    fn a_value_is_hidden_in_every_kind_of_fact_and_filled_in_again() {
+        let (given, redactor) = given();
+        let text = || format!("a {VALUE} and {VALUE}").into_bytes();
+        let facts = vec![
+            Fact::Scalar { name: b"S".to_vec(), attributes: 1, value: text() },
+            Fact::Array { name: b"A".to_vec(), attributes: 0, elements: vec![(3, text())] },
+            Fact::Map { name: b"M".to_vec(), attributes: 0, pairs: vec![(text(), text())] },
+            Fact::Function { name: b"f".to_vec(), attributes: 0, source: text() },
+            Fact::Aliases(vec![(b"a".to_vec(), text())]),
+            Fact::Traps(vec![(2, Some(text())), (15, None)]),
+            Fact::Directories(vec![text()]),
+            Fact::Positional(vec![text()]),
+            Fact::Argv0(text()),
+        ];
+        let mut hidden = facts.clone();
+        given.hide(&mut hidden, &redactor);
+        let shown = format!("{hidden:?}");
+        assert!(!shown.contains(&format!("{:?}", VALUE.as_bytes()).replace(['[', ']'], "")), "{shown}");
+        given.fill_in(&mut hidden);
+        assert_eq!(hidden, facts);
+    }
+
+    #[test]
+    fn an_older_value_becomes_the_new_one_and_other_forms_are_masked() {
+        let (given, redactor) = given();
+        let mut facts = vec![scalar("an-older-value"), scalar("aG9yc2UtYmF0dGVyeS1zdGFwbGU="), scalar("other")];
+        given.hide(&mut facts, &redactor);
+        assert_eq!(facts, [scalar("⟨secret:TOKEN⟩"), scalar("***"), scalar("other")]);
+        given.fill_in(&mut facts);
+        assert_eq!(facts[0], scalar(VALUE));
+    }
+
+    #[test]
+    fn a_name_with_a_value_is_left_out_and_marks_of_others_stay() {
+        let (given, redactor) = given();
+        let mut facts = vec![Fact::FunctionGone { name: VALUE.into() }, scalar("⟨secret:OTHER⟩")];
+        given.hide(&mut facts, &redactor);
+        given.fill_in(&mut facts);
+        assert_eq!(facts, [scalar("⟨secret:OTHER⟩")]);
+        assert_eq!(format!("{given:?}"), "{\"TOKEN\"}");
+    }
+}
