@@ -184,7 +184,8 @@ pub struct ListParams {
     /// Only this agent's sessions.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub agent: Option<String>,
-    /// Only sessions that have each of these words in their id, agent, working directory or last command, in any case.
+    /// Only sessions that have each of these words in their id, agent, working directory or last command (its first 500
+    /// bytes), in any case.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub q: Option<String>,
     /// With `true`, only sessions that have a shell now.

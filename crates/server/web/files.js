@@ -1,14 +1,17 @@
-// A session's files: what changed between two moments, a patch per file on demand, the history of one file.
+// A session's files: what changed between two moments, a patch per file on demand, the history of one file, a file as it was.
 
-import { get, path, query } from './api.js';
+import { blob, get, path, query } from './api.js';
 import { render } from './diff.js';
 import { button, fill, h, link, problem } from './dom.js';
 import { count, counted, moment, plain, size } from './format.js';
 import { changeMark, counts } from './inspector.js';
 import { bind } from './keys.js';
+import { output } from './output.js';
 import { tabs } from './session.js';
 import { address } from './state.js';
 
+/** Bytes of a file that are shown. */
+const LONGEST = 200_000;
 /** The session as it was created: its first record. */
 const BEGINNING = '1';
 
@@ -64,7 +67,7 @@ export function open(main, state) {
   }
 
   function list() {
-    const items = diff.files.map((file) => h('li', null, link(address({ page: 'files', id, params: { ...params, path: file.path, history: '' } }), [changeMark(file), ' ', plain(file.path), ' ', counts(file)],
+    const items = diff.files.map((file) => h('li', null, link(address({ page: 'files', id, params: { ...params, path: file.path, history: '', at: '' } }), [changeMark(file), ' ', plain(file.path), ' ', counts(file)],
       file.path === (params.path ?? diff.files[0].path) ? { 'aria-current': 'true' } : {})));
     fill(side, h('p.quiet', null, counted(diff.files.length, 'changed file')), h('ul', null, items));
   }
@@ -74,9 +77,12 @@ export function open(main, state) {
     list();
     const chosen = params.path ?? diff.files[0]?.path;
     if (!chosen) return fill(body, h('p.quiet', null, 'No file differs between these moments.'));
-    const title = h('div.bar', null, h('h2.mono', null, plain(chosen)), h('span.grow'),
-      params.history ? button('Patch', () => go({ path: chosen, history: '' })) : button('History', () => go({ path: chosen, history: '1' })));
+    const title = h('div.bar', null, h('h2.mono', null, plain(chosen)), params.at ? h('span.quiet', null, `as it was at ${plain(params.at)}`) : null, h('span.grow'),
+      params.at ? button('Download', () => save(params.at, chosen)) : null,
+      params.history || params.at ? button('Patch', () => go({ path: chosen, history: '', at: '' })) : null,
+      params.history ? null : button('History', () => go({ path: chosen, history: '1', at: '' })));
     try {
+      if (params.at) return fill(body, title, await content(params.at, chosen));
       if (params.history) {
         const { changes } = await get(path`/v1/sessions/${id}/files/history` + query({ path: chosen }));
         return fill(body, title, past(changes, chosen));
@@ -88,22 +94,36 @@ export function open(main, state) {
     }
   }
 
+  const asItWas = (at, file) => path`/v1/sessions/${id}/checkpoints/${at}/file` + query({ path: file });
+
+  async function save(at, file) {
+    const { download } = await import('./download.js');
+    await download(asItWas(at, file), file.split('/').pop());
+  }
+
+  /** A file at a moment, as text. */
+  async function content(at, file) {
+    const bytes = await blob(asItWas(at, file));
+    if (!bytes.size) return h('p.quiet', null, 'The file is empty.');
+    const text = await bytes.slice(0, LONGEST).text();
+    if (text.includes('\0')) return h('p.quiet', null, `${size(bytes.size)} that are not text.`);
+    return [output(text), bytes.size > LONGEST ? h('p.notice', null, 'The file is long; download it for all of it.') : null];
+  }
+
   function past(changes, file) {
     if (!changes.length) return h('p.quiet', null, 'This file never changed.');
     return h('table', null, h('caption', null, 'History of this file'), h('thead', null, h('tr', null, ['record', 'when', 'change', 'size', 'file'].map((name) => h('th', { scope: 'col' }, name)))),
       h('tbody', null, changes.map((one) => h('tr', null,
         h('td', null, link(address({ page: 'session', id, seq: one.seq }), `#${count(one.seq)}`)), h('td', null, moment(one.timestamp)), h('td', null, changeMark(one), ' ', one.kind.replace('_', ' ')),
         h('td', null, size(one.size ?? 0)),
-        h('td', null, one.kind === 'deleted' ? null : button('Download as it was', async () => {
-          const { download } = await import('./download.js');
-          await download(path`/v1/sessions/${id}/checkpoints/${one.checkpoint_id}/file` + query({ path: file }), file.split('/').pop());
-        }, { class: 'small' }))))));
+        h('td', null, one.kind === 'deleted' ? null : [link(address({ page: 'files', id, params: { ...params, path: file, history: '', at: one.checkpoint_id } }), 'as it was'), ' ',
+          button('Download', () => save(one.checkpoint_id, file), { class: 'small' })])))));
   }
 
   function step(by) {
     const at = diff?.files.findIndex((file) => file.path === (params.path ?? diff.files[0]?.path)) ?? -1;
     const next = diff?.files[at + by];
-    if (next) go({ path: next.path });
+    if (next) go({ path: next.path, at: '' });
   }
 
   load();

@@ -2,9 +2,11 @@
 
 const two = (number) => String(number).padStart(2, '0');
 
-/** `0.3 s`, `41 s`, `12 min`, `3 h`, `5 d`. */
+/** `4 ms`, `0.3 s`, `41 s`, `12 min`, `3 h`, `5 d`. */
 export function span(seconds) {
   if (!Number.isFinite(seconds) || seconds < 0) return '–';
+  if (seconds < 0.0005) return '< 1 ms';
+  if (seconds < 0.0995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 10) return `${(Math.round(seconds * 100) / 100).toString()} s`;
   if (seconds < 100) return `${Math.round(seconds)} s`;
   if (seconds < 100 * 60) return `${Math.round(seconds / 60)} min`;

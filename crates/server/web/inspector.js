@@ -74,6 +74,7 @@ export function inspector(id, { tab: tabChanged }) {
   function act() {
     const list = [];
     if (mayAct()) {
+      if (row.event_type === 'session_rewound') list.push(button('Undo this rewind…', () => dialog('rewind', row.seq - 1)));
       list.push(button('Rewind to here…', () => dialog('rewind')), button('Fork from here…', () => dialog('fork')));
     }
     if (row.run_id) {
@@ -86,8 +87,8 @@ export function inspector(id, { tab: tabChanged }) {
     return list;
   }
 
-  async function dialog(what) {
-    (await import('./dialogs.js'))[what](id, { seq: row.seq });
+  async function dialog(what, seq = row.seq) {
+    (await import('./dialogs.js'))[what](id, { seq });
   }
 
   async function outputs() {

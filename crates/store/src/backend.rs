@@ -1,5 +1,6 @@
 //! The backend trait, and the rules that all backends share: which record is next, old or invalid.
 
+use crate::walk::{Candidate, SessionOrder, Walk};
 use serde::{Deserialize, Serialize};
 use shellkeep_redact::Redactor;
 use shellkeep_session::fold::ApplyError;
@@ -10,6 +11,9 @@ use shellkeep_session::{
 };
 use std::collections::HashSet;
 use std::sync::Arc;
+
+/// Sessions that one search looks at if it reads the last command of each of them.
+const MOST_READ: usize = 1000;
 
 /// A position in the journal: everything before it has been applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -126,6 +130,29 @@ pub trait Backend: Send {
         all.drain(..place.map_or(0, |place| place + 1));
         all.truncate(limit);
         Ok(all)
+    }
+
+    /// Looks through sessions and returns those that are kept, with the last one that was looked at if there are more. It
+    /// looks at a bounded number. Of a damaged session the last command is not looked at.
+    fn search(&mut self, walk: &Walk<'_>) -> Result<(Vec<SessionSummary>, Option<SessionId>), BackendError> {
+        let listed = match walk.order {
+            SessionOrder::Id => self.list(walk.agent, walk.after, MOST_READ)?,
+            SessionOrder::Active => self.recent(walk.agent, walk.after, MOST_READ)?,
+        };
+        let has_more = listed.len() == MOST_READ;
+        let (mut found, mut last) = (Vec::new(), None);
+        let mut listed = listed.into_iter();
+        while found.len() < walk.limit
+            && let Some(summary) = listed.next()
+        {
+            let id = &summary.meta.session_id;
+            last = Some(id.clone());
+            let runs = self.runs(id, u64::MAX, 1).unwrap_or_default();
+            if (walk.keeps)(&Candidate::new(id, summary.meta.agent.as_deref(), &summary.cwd, runs.first())) {
+                found.push(summary);
+            }
+        }
+        Ok((found, last.filter(|_| has_more || listed.next().is_some())))
     }
 
     /// The names of all sessions and of the agents they belong to, in no order. Called at every start, so it should not

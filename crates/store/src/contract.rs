@@ -160,12 +160,20 @@ impl Teller {
     }
 
     pub(super) fn start(&mut self, request_id: Option<&str>) -> RunId {
+        self.start_with(request_id, "true")
+    }
+
+    pub(super) fn start_command(&mut self, command: &str) -> RunId {
+        self.start_with(None, command)
+    }
+
+    fn start_with(&mut self, request_id: Option<&str>, command: &str) -> RunId {
         let run_id = RunId::from_seq(self.state.seq + 1);
         let request_id = request_id.map(str::to_owned);
         self.say(Event::RunStarted {
             run_id: run_id.clone(),
             request_id,
-            command: "true".into(),
+            command: command.into(),
             call: None,
             by: None,
             files_unkept: false,

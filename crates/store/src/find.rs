@@ -4,20 +4,8 @@
 use crate::backend::{Backend, BackendError, SessionSummary};
 use crate::error::ReadError;
 use crate::store::{Store, When};
-use shellkeep_session::{ByteString, RunStatus, SessionId, StoredRun};
-
-/// Sessions that one search with a filter looks at. Reading the last command of that many takes some tens of milliseconds.
-const MOST_LOOKED_AT: usize = 1000;
-
-/// The order of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SessionOrder {
-    /// By id.
-    #[default]
-    Id,
-    /// The session in which something happened last comes first.
-    Active,
-}
+use crate::walk::{Candidate, SessionOrder, Walk};
+use shellkeep_session::SessionId;
 
 /// What a session must have to be listed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,14 +49,18 @@ impl SessionFilter {
         self.words.is_empty() && !self.failed
     }
 
-    /// Whether it keeps a session with this last command.
-    pub fn keeps(&self, id: &SessionId, agent: Option<&str>, cwd: &ByteString, last: Option<&StoredRun>) -> bool {
-        if self.failed && !last.is_some_and(has_failed) {
+    /// Whether it keeps a session.
+    pub fn keeps(&self, candidate: &Candidate<'_>) -> bool {
+        if self.failed && !candidate.failed {
             return false;
         }
-        let command = last.map(|run| run.command.to_text()).unwrap_or_default();
-        let text = format!("{id}\n{}\n{}\n{command}", agent.unwrap_or_default(), cwd.to_text()).to_lowercase();
-        self.words.iter().all(|word| text.contains(word.as_str()))
+        if self.words.is_empty() {
+            return true;
+        }
+        let Candidate { id, agent, cwd, command, .. } = candidate;
+        // No word has a line break in it.
+        let text = format!("{id}\n{}\n{cwd}", agent.unwrap_or_default()).to_lowercase();
+        self.words.iter().all(|word| text.contains(word.as_str()) || command.contains(word.as_str()))
     }
 }
 
@@ -82,34 +74,22 @@ impl Find {
     }
 }
 
-/// Whether a command has ended, and not with exit code 0.
-fn has_failed(run: &StoredRun) -> bool {
-    run.result.as_ref().is_some_and(|result| result.status != RunStatus::Exited || result.exit_code != Some(0))
-}
-
 /// Looks for sessions.
 fn search(backend: &mut dyn Backend, find: &Find) -> Result<Found, BackendError> {
     let Find { agent, filter, order, after, limit } = find;
-    let most = if filter.is_empty() { limit.saturating_add(1) } else { MOST_LOOKED_AT };
-    let listed = match order {
-        SessionOrder::Id => backend.list(agent.as_deref(), after.as_ref(), most)?,
-        SessionOrder::Active => backend.recent(agent.as_deref(), after.as_ref(), most)?,
-    };
-    let has_more = listed.len() == most;
-    let (mut sessions, mut last) = (Vec::new(), None);
-    let mut listed = listed.into_iter();
-    for summary in listed.by_ref() {
-        let id = &summary.meta.session_id;
-        last = Some(id.clone());
-        // A damaged session has no commands to look at.
-        let runs = if filter.is_empty() { Vec::new() } else { backend.runs(id, u64::MAX, 1).unwrap_or_default() };
-        if filter.keeps(id, summary.meta.agent.as_deref(), &summary.cwd, runs.first()) {
-            sessions.push(summary);
-        }
-        if sessions.len() == *limit {
-            break;
-        }
+    let (agent, after) = (agent.as_deref(), after.as_ref());
+    if !filter.is_empty() {
+        let keeps = |candidate: &Candidate<'_>| filter.keeps(candidate);
+        let (sessions, next) = backend.search(&Walk { agent, order: *order, after, limit: *limit, keeps: &keeps })?;
+        return Ok(Found { sessions, next });
     }
-    let next = last.filter(|_| has_more || listed.next().is_some());
+    let most = limit.saturating_add(1);
+    let mut sessions = match order {
+        SessionOrder::Id => backend.list(agent, after, most)?,
+        SessionOrder::Active => backend.recent(agent, after, most)?,
+    };
+    let has_more = sessions.len() > *limit;
+    sessions.truncate(*limit);
+    let next = sessions.last().filter(|_| has_more).map(|last| last.meta.session_id.clone());
     Ok(Found { sessions, next })
 }

@@ -20,7 +20,7 @@
 //! - `all_runs`: the runs of all sessions, newest first.
 //! - `request_index`: what a caller's keys started; `requests` are those that the backend may lack.
 //! - [`depth`]: JSON that is nested too deeply.
-//! - [`find`]: finds sessions by words, in an order.
+//! - [`find`]: finds sessions by words, in an order; `walk` is what it looks at.
 //! - `follow`: followers of a session's new records.
 //! - [`mask`]: a session's state without a secret.
 //! - [`tokens`]: the agents' tokens, in a separate file.
@@ -75,6 +75,7 @@ pub mod store;
 pub mod sum;
 mod tail;
 pub mod tokens;
+mod walk;
 
 pub use all_runs::AllRuns;
 pub use anchor::{AnchorOptions, AnchorPlace};
@@ -85,7 +86,7 @@ pub use ended::EndedSessions;
 pub use error::{Durability, OpenError, ReadError, SyncError};
 pub use feed::{Feed, FeedBatch, FeedControl, FeedEntry};
 pub use feed_port::{FEED_BEHIND_BYTES, FeedOptions, FeedScrub, Gate, Woken};
-pub use find::{Find, Found, SessionFilter, SessionOrder};
+pub use find::{Find, Found, SessionFilter};
 pub use follow::Followers;
 pub use identity::{Arrival, CopyOf, Home};
 pub use journal::AppendError;
@@ -99,3 +100,4 @@ pub use request_index::RequestIndex;
 pub use sealed::Survives;
 pub use store::{Store, StoreHold, StoreScrubbed};
 pub use tokens::{ConsoleRight, ReaderRole, TokenBearer, TokenFile, TokenRecord};
+pub use walk::{Candidate, SessionOrder, Walk};

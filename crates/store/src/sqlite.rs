@@ -2,15 +2,19 @@
 //! one variable writes one variable, however large the rest of the shell is.
 
 mod apply;
+mod last;
 mod row;
+mod runs;
 mod schema;
 mod scrub;
+mod search;
 mod space;
 mod sums;
 
 use crate::backend::{Agents, Backend, BackendError, Entry, Mark, Name, SessionSummary, listed_run};
 use crate::error::{Durability, OpenError};
 use crate::lock;
+use crate::walk::{Candidate, Walk};
 use apply::Live;
 use row::{SessionRow, changed, check, damaged, failed, int, parsed, time, uint};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -24,7 +28,7 @@ use space::Space;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::Path;
-use sums::{AGENT_STATE, BODY, HEAD, MESSAGE, META, RESUME, RUN, VALUE};
+use sums::{AGENT_STATE, BODY, HEAD, LAST, MESSAGE, META, RESUME, RUN, VALUE};
 
 /// The columns of a run, after the one with the result of the checksum.
 const RUN_COLUMNS: &str = "run_id, seq, request_id, command, started_at, result, by_token, ended_seq";
@@ -56,10 +60,11 @@ impl SqliteBackend {
 
     fn row(&self, session_id: &SessionId) -> Result<Option<SessionRow>, BackendError> {
         let sql = format!(
-            "SELECT last_active_at, cwd, generation, seq, pending, rest, damaged, meta, based, {} AND {} AND {} \
+            "SELECT last_active_at, cwd, generation, seq, pending, rest, damaged, meta, based, {} AND {} AND {} AND {} \
              FROM sessions LEFT JOIN origins ON session = id WHERE id = ?1",
             HEAD.holds(),
             BODY.holds(),
+            LAST.holds(),
             META.holds()
         );
         let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
@@ -74,9 +79,10 @@ impl SqliteBackend {
     /// Sessions as a list shows them, without the rest of the shell.
     fn summaries(&self, condition: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<SessionSummary>, BackendError> {
         let sql = format!(
-            "SELECT last_active_at, cwd, generation, seq, pending, NULL, damaged, meta, 0, {} AND {}, id \
+            "SELECT last_active_at, cwd, generation, seq, pending, NULL, damaged, meta, 0, {} AND {} AND {}, id \
              FROM sessions LEFT JOIN origins ON session = id {condition}",
             HEAD.holds(),
+            LAST.holds(),
             META.holds()
         );
         let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
@@ -232,6 +238,21 @@ impl Backend for SqliteBackend {
         let behind = "last_active_at <= ?3 AND (last_active_at < ?3 OR id > ?4)";
         let condition = format!("WHERE {condition} AND {behind} {order}");
         self.summaries(&condition, params![agent, limit, at, id.as_str()])
+    }
+
+    fn search(&mut self, walk: &Walk<'_>) -> Result<(Vec<SessionSummary>, Option<SessionId>), BackendError> {
+        let (ids, next) = search::search(&self.db, walk)?;
+        let mut found = Vec::new();
+        for id in ids {
+            let summaries = self.summaries("WHERE id = ?1", params![id.as_str()])?;
+            // The last command of a damaged session is not looked at.
+            let is_kept = |summary: &SessionSummary| {
+                let (agent, cwd) = (summary.meta.agent.as_deref(), &summary.cwd);
+                summary.damaged.is_none() || (walk.keeps)(&Candidate::new(&id, agent, cwd, None))
+            };
+            found.extend(summaries.into_iter().filter(is_kept));
+        }
+        Ok((found, next))
     }
 
     fn names(&mut self) -> Result<Vec<Name>, BackendError> {

@@ -4,7 +4,7 @@ use super::handle::Engine;
 use super::inner::Inner;
 use crate::ops::*;
 use shellkeep_session::SessionId;
-use shellkeep_store::{Find, ReadError, SessionOrder, SessionSummary};
+use shellkeep_store::{Candidate, Find, ReadError, SessionOrder, SessionSummary};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -88,7 +88,7 @@ async fn few(
             true => Vec::new(),
             false => inner.ctx.store.runs(&id, u64::MAX, 1).await.unwrap_or_default(),
         };
-        if query.filter.keeps(&id, view.meta.agent.as_deref(), &view.cwd, runs.first()) {
+        if query.filter.keeps(&Candidate::new(&id, view.meta.agent.as_deref(), &view.cwd, runs.first())) {
             sessions.push(view);
         }
     }

@@ -2,31 +2,18 @@
 // command's output. How long that takes is measured and printed.
 
 import assert from 'node:assert/strict';
-import { Tab, api, figure, run } from './console.mjs';
+import { Tab, api, figure, run, visible } from './console.mjs';
 
 const tab = await Tab.open();
 const { page } = tab;
 
-/** When the page first shows something, by its own clock. */
-const appears = (selector, text) => page.evaluate(([where, what]) => new Promise((resolve) => {
-  const look = () => [...document.querySelectorAll(where)].some((one) => one.textContent.includes(what)) && (watcher.disconnect(), resolve(Date.now()));
-  const watcher = new MutationObserver(look);
-  watcher.observe(document.body, { subtree: true, childList: true, characterData: true });
-  look();
-}), [selector, text]);
-
-const middle = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
-
-// A posted event, from the answer of the daemon to the row on the page.
+// Posted events, from their time to the row on the page.
 await tab.show('#/s/demo', '.inspector .body > *');
-const delays = [];
-for (let round = 0; round < 15; round += 1) {
-  const shown = appears('.rows .row .text', `event ${round} of many`);
-  const sent = Date.now();
-  await api('POST', '/v1/sessions/demo/events', { event_type: 'user_input', data: { message: `event ${round} of many` } });
-  delays.push((await shown) - sent);
-}
-figure('event to visible, ms', `middle ${middle(delays)}, most ${Math.max(...delays)}`);
+const said = (round) => `event ${round} of many`;
+figure('event to visible, ms', await visible(page, 15, '.rows .row .text', said, async (round) => {
+  const { json: { seq } } = await api('POST', '/v1/sessions/demo/events', { event_type: 'user_input', data: { message: said(round) } });
+  return { session: 'demo', seq };
+}));
 
 // A command as it writes: the page shows the first line before the command ends.
 const started = await api('POST', '/v1/sessions/demo/run', { command: 'echo first line; read -r line; echo got $line', blocking: false });

@@ -79,6 +79,60 @@ export function figure(name, value) {
   console.log(`figure: ${name}: ${value}`);
 }
 
+/** The middle and the largest of some times. */
+export function times(list) {
+  const sorted = [...list].sort((one, other) => one - other);
+  return `middle ${Math.round(sorted[Math.floor(sorted.length / 2)])}, most ${Math.round(sorted.at(-1))}`;
+}
+
+/** A time of the daemon, in milliseconds since 1970 with a fraction. */
+export function instant(text) {
+  const [, whole, fraction] = /^([^.]+)(\.\d+)?Z$/.exec(text);
+  return Date.parse(`${whole}Z`) + Number(fraction ?? 0) * 1000;
+}
+
+/**
+ * Watches a page for a text. The result is asked for when it was there: in the document, and when the frame with it was
+ * drawn, in milliseconds since 1970 by the page's finest clock. The daemon's clock is that of the same machine.
+ */
+export async function watch(page, selector, text) {
+  await page.evaluate(([where, what]) => {
+    // The wall clock has whole milliseconds, so the other one is set by it when it turns.
+    const before = Date.now();
+    while (Date.now() === before);
+    const offset = Date.now() - performance.now();
+    window.shown = new Promise((resolve) => {
+      const watcher = new MutationObserver(() => {
+        if (![...document.querySelectorAll(where)].some((one) => one.textContent.includes(what))) return;
+        watcher.disconnect();
+        const changed = offset + performance.now();
+        // A message that is sent before a frame is drawn arrives behind it.
+        requestAnimationFrame(() => {
+          const { port1, port2 } = new MessageChannel();
+          port1.onmessage = () => resolve({ changed, drawn: offset + performance.now() });
+          port2.postMessage(null);
+        });
+      });
+      watcher.observe(document.body, { subtree: true, childList: true, characterData: true });
+    });
+  }, [selector, text]);
+  return () => page.evaluate(() => window.shown);
+}
+
+/** How long it takes from a record's time until a page shows what it says, many times: in the document, and drawn. */
+export async function visible(page, rounds, selector, text, act) {
+  const delays = { changed: [], drawn: [] };
+  for (let round = 0; round < rounds; round += 1) {
+    const shown = await watch(page, selector, text(round));
+    const { session, seq } = await act(round);
+    const { changed, drawn } = await shown();
+    const { json: { events: [{ timestamp }] } } = await api('GET', `/v1/sessions/${session}/events?after=${seq - 1}&limit=1`);
+    delays.changed.push(changed - instant(timestamp));
+    delays.drawn.push(drawn - instant(timestamp));
+  }
+  return `in the page ${times(delays.changed)}; drawn ${times(delays.drawn)}`;
+}
+
 /** A browser with one page, which has entered with a link. */
 export class Tab {
   static async open({ flags = [], viewport = { width: 1360, height: 820 }, colours = 'light' } = {}) {

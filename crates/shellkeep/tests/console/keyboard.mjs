@@ -1,7 +1,7 @@
 // The console without a mouse: from the list to a record, its tabs, a dialog and back. Every control can be reached.
 
 import assert from 'node:assert/strict';
-import { Tab } from './console.mjs';
+import { Tab, api } from './console.mjs';
 
 const tab = await Tab.open();
 const { page } = tab;
@@ -54,6 +54,23 @@ await press('?');
 await page.waitForSelector('dialog[open] kbd');
 await press('Escape');
 
+// The record of a rewind offers to undo it, whenever one looks at it.
+const { json: { events: [rewound] } } = await api('GET', '/v1/sessions/demo/events?type=session_rewound');
+await tab.show(`#/s/demo@${rewound.seq}`, '.inspector .actions button');
+await page.getByRole('button', { name: 'Undo this rewind…' }).focus();
+await press('Enter');
+await page.getByRole('heading', { name: `Rewind demo to #${rewound.seq - 1}?` }).waitFor();
+await page.waitForFunction(() => !document.querySelector('dialog [aria-busy=true]'));
+await press('Escape');
+await page.waitForSelector('dialog', { state: 'detached' });
+
+// A file as it was, from its history.
+await tab.show('#/s/demo/files?path=src/app.py&history=1', 'table');
+await page.getByRole('link', { name: 'as it was' }).first().focus();
+await press('Enter');
+await hash(/[?&]at=/);
+await page.locator('.scroll pre.output').getByText('print("one")').waitFor();
+
 // The theme changes with D, and stays.
 const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
 await press('D');
@@ -62,7 +79,7 @@ await press('D');
 assert.equal(await theme(), 'light');
 
 // Whatever can be clicked can be reached with Tab, and shows that it has the focus.
-for (const [state, selector] of [['#/', '.rows .row:not([hidden])'], ['#/s/demo@5', '.inspector .body > *'], ['#/s/demo/files', '.patch .line'], ['#/s/demo/services', '.log pre.output'], ['#/s/demo/terminal', '.terminal .tools button'], ['#/s/demo/replay?at=9', 'article'], ['#/compare/demo/try-1', 'details.file'], ['#/node', '.cards']]) {
+for (const [state, selector] of [['#/', '.rows .row:not([hidden])'], ['#/s/demo@5', '.inspector .body > *'], ['#/s/demo/files', '.patch .line'], ['#/s/demo/files?path=src/app.py&history=1', 'table'], ['#/s/demo/services', '.log pre.output'], ['#/s/demo/terminal', '.terminal .tools button'], ['#/s/demo/replay?at=9', 'article'], ['#/compare/demo/try-1', 'details.file'], ['#/node', '.cards']]) {
   await tab.show(state, selector);
   const missed = await page.evaluate(() => {
     const controls = [...document.querySelectorAll('a[href], button, input, select, summary')];

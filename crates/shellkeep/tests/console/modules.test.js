@@ -109,7 +109,7 @@ test('what a rewind took back is beside the line', () => {
 });
 
 test('figures and times', () => {
-  assert.deepEqual([0.304, 41, 150, 7200, 200_000].map(format.span), ['0.3 s', '41 s', '3 min', '2 h', '2 d']);
+  assert.deepEqual([0, 0.004, 0.0996, 0.304, 41, 150, 7200, 200_000].map(format.span), ['< 1 ms', '4 ms', '0.1 s', '0.3 s', '41 s', '3 min', '2 h', '2 d']);
   assert.deepEqual([41, 3723].map(format.clock), ['00:41', '1:02:03']);
   assert.deepEqual([0, 999, 1000, 14_000, 999_600].map(format.size), ['0 B', '999 B', '1.0 kB', '14 kB', '1.0 MB']);
   assert.equal(format.ago('2026-01-01T00:00:00Z', Date.parse('2026-01-01T00:03:20Z')), '3 min ago');

@@ -16,6 +16,7 @@ const PAGES = [
   ['files', '#/s/demo/files', '.patch .line'],
   ['files-split', '#/s/demo/files?view=split', '.patch .line.split'],
   ['file-history', '#/s/demo/files?path=src/app.py&history=1', 'table'],
+  ['file-as-it-was', '#/s/demo/files?path=src/app.py&at=r4', '.scroll pre.output'],
   ['services', '#/s/demo/services', '.log pre.output'],
   ['terminal', '#/s/demo/terminal', '.terminal .tools button'],
   ['terminal-running', '#/s/edit/terminal', '.screen > div'],

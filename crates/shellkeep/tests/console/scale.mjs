@@ -2,7 +2,7 @@
 // small. The Rust test says how many; times are printed, sizes are checked.
 
 import assert from 'node:assert/strict';
-import { Tab, api, figure, many } from './console.mjs';
+import { Tab, api, figure, many, run, times, visible } from './console.mjs';
 
 const SESSIONS = Number(process.env.SHELLKEEP_SESSIONS);
 const EVENTS = Number(process.env.SHELLKEEP_EVENTS);
@@ -12,6 +12,9 @@ const MOST_HEAP = 30e6;
 
 const name = (index) => `session-${String(index).padStart(6, '0')}`;
 await many(SESSIONS, (index) => api('POST', '/v1/sessions', { session_id: name(index), agent: `agent-${index % 50}` }));
+// Some have a last command.
+const BUSY = Math.ceil(SESSIONS / 100);
+await many(BUSY, (index) => run(name(index * 100), `true task-${index}`));
 await api('POST', '/v1/sessions', { session_id: 'long' });
 const event = (index) => ({ event_type: 'user_input', data: { message: `message ${index}` } });
 for (let from = 0; from < EVENTS; from += BATCH) {
@@ -23,7 +26,6 @@ assert.ok(last >= EVENTS);
 
 const tab = await Tab.open();
 const { page } = tab;
-const middle = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
 
 /** Does something in the page, and returns how many milliseconds later a row is there that fits. */
 const until = (act, wanted) => page.evaluate(([what, [selector, text]]) => new Promise((resolve, reject) => {
@@ -88,14 +90,22 @@ for (let round = 0; round < 5; round += 1) {
     look();
   })));
 }
-figure(`list of ${SESSIONS + 1} sessions usable, ms`, `middle ${Math.round(middle(loads))}, most ${Math.round(Math.max(...loads))}`);
+figure(`list of ${SESSIONS + 1} sessions usable, ms`, times(loads));
 await small('list');
 const wanted = name(Math.floor(SESSIONS / 3));
-figure('list filtered by a word, ms', Math.round(await until({ filter: wanted }, ['.name', wanted])));
+figure('list filtered by a word of the id, ms', Math.round(await until({ filter: wanted }, ['.name', wanted])));
+// Only one has it, so all sessions are looked at.
+figure('list filtered by a word of the last command, ms', Math.round(await until({ filter: 'task-0' }, ['.name', name(0)])));
 figure('list filtered by an agent, ms', Math.round(await until({ filter: 'agent:agent-7' }, ['.agent', 'agent-7'])));
 await page.locator('input[type=search]').fill('');
 await page.waitForFunction(() => [...document.querySelectorAll('.rows .row:not([hidden]) .agent')].some((one) => one.textContent !== 'agent-7'));
+// A command in a session that is not on the page, from its record's time until the row is on top.
 await page.locator('.rows').focus();
+await page.keyboard.press('Home');
+figure(`command to visible in the list of ${SESSIONS + 1} sessions, ms`, await visible(page, 15, '.rows .row:not([hidden]) .name', (round) => name(round + 1), async (round) => {
+  const { run_id: id } = await run(name(round + 1), 'true');
+  return { session: name(round + 1), seq: Number(id.slice(1)) };
+}));
 // Pages come while one scrolls.
 const before = await page.evaluate(() => document.querySelector('.rows .row').getAttribute('aria-setsize'));
 await page.keyboard.press('End');
@@ -110,7 +120,7 @@ for (let round = 0; round < 20; round += 1) {
   const { json: { events: [{ text }] } } = await api('GET', `/v1/sessions/long/events?view=summary&after=${seq - 1}&limit=1`);
   jumps.push(await until({ hash: `#/s/long@${seq}` }, ['.text', text]));
 }
-figure(`any of ${last} records, ms`, `middle ${Math.round(middle(jumps))}, most ${Math.round(Math.max(...jumps))}`);
+figure(`any of ${last} records, ms`, times(jumps));
 await page.mouse.move(300, 500);
 const spent = await frames(async () => {
   for (let step = 0; step < 150; step += 1) await page.mouse.wheel(0, step % 50 === 49 ? -20_000 : 700);
@@ -122,5 +132,10 @@ await page.locator('.rows').focus();
 await page.keyboard.press('End');
 await page.waitForFunction((seq) => document.querySelector('.row[aria-selected=true] .seq')?.textContent === String(seq), last);
 await small('timeline');
+const said = (round) => `newest event ${round}`;
+figure(`event to visible in a timeline of ${last} records, ms`, await visible(page, 40, '.rows .row:not([hidden]) .text', said, async (round) => {
+  const { json: { seq } } = await api('POST', '/v1/sessions/long/events', { event_type: 'user_input', data: { message: said(round) } });
+  return { session: 'long', seq };
+}));
 tab.check('scale');
 await tab.close();

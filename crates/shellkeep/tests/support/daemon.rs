@@ -30,6 +30,8 @@ pub struct Settings {
     pub env: Vec<(String, String)>,
     /// More arguments.
     pub args: Vec<String>,
+    /// Another build of the program than the tests', for tests that measure.
+    pub program: Option<PathBuf>,
     /// A command that starts the program, in the place of starting it directly; `{data}` as in `store`.
     pub wrapper: Vec<String>,
 }
@@ -64,10 +66,15 @@ impl Settings {
         self
     }
 
+    /// The program that is started.
+    pub fn program(&self) -> &Path {
+        self.program.as_deref().unwrap_or(Path::new(env!("CARGO_BIN_EXE_shellkeep")))
+    }
+
     /// The command that starts the program on `directory`.
     pub fn command(&self, directory: &Path, tcp: Option<SocketAddr>) -> Command {
         let data = directory.join("data");
-        let program = env!("CARGO_BIN_EXE_shellkeep");
+        let program = self.program();
         let mut command = match self.wrapper.split_first() {
             None => Command::new(program),
             Some((first, rest)) => {
@@ -161,6 +168,10 @@ impl Daemon {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     pub fn directory(&self) -> &Path {

@@ -7,6 +7,7 @@ mod dashboard;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;
+mod tmux;
 
 use serde_json::{Value, json};
 use std::io::Write as _;

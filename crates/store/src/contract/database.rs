@@ -2,6 +2,7 @@
 //! hold what differs from the first shell, and what is deleted gives its disk back.
 
 use super::*;
+use crate::{Find, SessionFilter, SessionOrder};
 use rusqlite::Connection;
 
 const URL: &str = "sqlite://store.db";
@@ -12,6 +13,13 @@ fn database(house: &House) -> Connection {
 
 fn count(house: &House, what: &str) -> i64 {
     database(house).query_row(&format!("SELECT count(*) FROM {what}"), [], |row| row.get(0)).unwrap()
+}
+
+/// The sessions that a filter keeps, the most recently active first.
+fn found(store: &Store, text: &str) -> Vec<String> {
+    let (filter, order) = (SessionFilter::new(text, false), SessionOrder::Active);
+    let found = wait(Find { filter, order, limit: 9, ..Find::default() }.search(store)).unwrap();
+    found.sessions.into_iter().map(|summary| summary.meta.session_id.into()).collect()
 }
 
 /// The session of the golden file: everything behind it, and one run open.
@@ -30,6 +38,7 @@ fn a_golden_database_is_read_and_written_on() {
     lived.assert_in(&store);
     begun.assert_in(&store);
     assert_eq!(wait(store.unfinished()).unwrap(), [id("golden")]);
+    assert_eq!(found(&store, "true"), ["golden"], "its last command is found");
     let run = wait(RequestIndex::of(&store, &id("golden")).run("req-1")).unwrap().unwrap();
     assert_eq!(run.result, Some(result()));
     // All its variables are rows, so one that goes is a row that goes.
@@ -42,6 +51,43 @@ fn a_golden_database_is_read_and_written_on() {
     drop(store);
     lived.assert_in(&house.open());
     begun.assert_in(&house.open());
+}
+
+/// A program of the same format that knows nothing of what is searched may have applied records: it leaves the last
+/// commands as they were, and a place in the journal that does not say that they are up to date.
+#[test]
+fn what_an_older_program_did_is_found() {
+    let house = House::new(URL);
+    let store = house.open();
+    let mut teller = Teller::begin("a", None);
+    teller.start_command("make test");
+    teller.append_to(&store);
+    Teller::begin("b", None).append_to(&store);
+    wait(store.flush()).unwrap();
+    store.close().unwrap();
+    drop(store);
+    let db = database(&house);
+    let applied =
+        || -> String { db.query_row("SELECT value FROM meta WHERE key = 'applied'", [], |row| row.get(0)).unwrap() };
+    let ours = applied();
+    let mut mark: serde_json::Value = serde_json::from_str(&ours).unwrap();
+    let fields = mark.as_object_mut().unwrap();
+    assert!(fields.remove("derived").is_some() && fields.remove("sum").is_some());
+    let theirs = crate::sum::seal(serde_json::to_vec(&mark).unwrap());
+    let theirs = String::from_utf8(theirs).unwrap();
+    db.execute("UPDATE meta SET value = ?1 WHERE key = 'applied'", [theirs]).unwrap();
+    db.execute_batch(
+        "UPDATE sessions SET last_run = NULL, last = NULL, failed = NULL, last_sum = NULL; \
+         CREATE INDEX sessions_by_activity ON sessions (last_active_at DESC, id)",
+    )
+    .unwrap();
+    let store = house.open();
+    teller.assert_in(&store);
+    assert_eq!(found(&store, "make"), ["a"]);
+    assert_eq!(found(&store, "b"), ["b"]);
+    assert_eq!(count(&house, "sqlite_schema WHERE name = 'sessions_by_activity'"), 0);
+    drop(store);
+    assert!(applied().contains("derived"), "{}", applied());
 }
 
 #[test]

@@ -22,9 +22,11 @@ fn files_with(directory: &Path, needle: &[u8], found: &mut Vec<PathBuf>) {
     }
 }
 
+/// A search looks at commands in lower case.
 fn with_secret(house: &House) -> Vec<PathBuf> {
     let mut found = Vec::new();
     files_with(house.path(), SECRET.as_bytes(), &mut found);
+    files_with(house.path(), SECRET.to_lowercase().as_bytes(), &mut found);
     found
 }
 

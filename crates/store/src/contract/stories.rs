@@ -7,7 +7,7 @@ use shellkeep_session::hold::SESSION_HELD;
 
 tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://store.db"; (
     a_session_reads_back_as_it_was_told, lists_come_in_pages_by_id, sessions_are_found_by_what_they_did,
-    runs_are_found_by_id_and_by_request, runs_are_listed_newest_first, runs_of_all_sessions_are_listed_newest_first,
+    sessions_are_found_by_their_last_command, runs_are_found_by_id_and_by_request, runs_are_listed_newest_first, runs_of_all_sessions_are_listed_newest_first,
     a_destroyed_session_is_gone_and_can_begin_anew, a_gap_sets_one_session_aside, old_records_change_nothing,
     unfinished_runs_name_their_sessions, a_second_daemon_is_refused, bytes_that_are_no_text_survive,
     many_threads_append_at_once, a_restart_begins_with_the_first_shell, who_asked_is_kept,
@@ -94,6 +94,57 @@ fn sessions_are_found_by_what_they_did(house: House) {
     failing.append_last(&store).unwrap();
     assert_eq!(filtered("", true), ["e"]);
     assert_eq!(names(Find { agent: Some("ann".to_owned()), ..active() }).0.last().map(String::as_str), Some("c"));
+}
+
+/// A filter sees the last command and no earlier one, however it ended, and after a restart.
+fn sessions_are_found_by_their_last_command(house: House) {
+    let mut store = house.open();
+    let find = |store: &Store, text: &str, failed, order| -> Vec<String> {
+        let filter = SessionFilter::new(text, failed);
+        let found = wait(Find { filter, order, limit: 9, ..Find::default() }.search(store)).unwrap();
+        assert_eq!(found.next, None);
+        found.sessions.into_iter().map(|summary| summary.meta.session_id.into()).collect()
+    };
+    let by_id = |store: &Store, text: &str| find(store, text, false, SessionOrder::Id);
+    let (mut one, mut other) = (Teller::begin("one", Some("ann")), Teller::begin("other", None));
+    let long = format!("echo begins {} ends", "x".repeat(2000));
+    let earlier = one.start_command("Make Ünits");
+    let later = other.start_command(&long);
+    one.append_to(&store);
+    other.append_to(&store);
+    assert_eq!(by_id(&store, "MAKE üNITS"), ["one"]);
+    assert_eq!(by_id(&store, "begins echo"), ["other"]);
+    assert!(by_id(&store, "ends").is_empty(), "only the beginning of a command is looked at");
+    assert_eq!(find(&store, "e", false, SessionOrder::Active), ["one", "other"], "they are equally recent");
+    // Another command begins while the first runs; the end of the first one is not its end.
+    let last = one.start_command("cargo test");
+    one.append_last(&store).unwrap();
+    let failed = || Box::new(RunResult { exit_code: Some(1), ..result() });
+    one.say(Event::RunFinished { run_id: earlier, result: failed(), delta: Box::default() });
+    one.append_last(&store).unwrap();
+    assert!(by_id(&store, "make").is_empty());
+    assert_eq!(by_id(&store, "ann cargo /start"), ["one"]);
+    assert!(find(&store, "", true, SessionOrder::Id).is_empty());
+    wait(store.flush()).unwrap();
+    if house.url != "memory://" {
+        drop(store);
+        store = house.open();
+    }
+    assert_eq!(by_id(&store, "cargo"), ["one"]);
+    one.say(Event::RunFinished { run_id: last, result: failed(), delta: Box::default() });
+    one.append_last(&store).unwrap();
+    other.finish(&later, ShellDelta::default());
+    other.append_last(&store).unwrap();
+    for order in [SessionOrder::Id, SessionOrder::Active] {
+        assert_eq!(find(&store, "", true, order), ["one"]);
+        assert_eq!(find(&store, "test", true, order), ["one"]);
+        assert!(find(&store, "begins", true, order).is_empty());
+    }
+    // Nothing is known of what a session did that was set aside.
+    store.append(&Record { seq: one.state.seq + 2, ..one.records.last().unwrap().clone() }).unwrap();
+    assert!(by_id(&store, "cargo").is_empty());
+    assert_eq!(by_id(&store, "one ann"), ["one"]);
+    assert!(find(&store, "", true, SessionOrder::Active).is_empty());
 }
 
 fn runs_are_found_by_id_and_by_request(house: House) {

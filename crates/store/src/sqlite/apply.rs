@@ -1,13 +1,14 @@
 //! Applying a batch: each session's records are folded in memory, then each changed row is written once.
 
-use super::row::{Pending, SessionRow, check, damaged, failed, int, parsed};
+use super::last::LastRun;
+use super::row::{Pending, SessionRow, check, damaged, execute, failed, int, json, parsed};
+use super::runs::{self, Ended};
 use super::schema;
-use super::sums::{BODY, FIRST_SHELL, HEAD, RESUME, RUN};
+use super::sums::{BODY, FIRST_SHELL, HEAD, LAST, RESUME};
 use crate::backend::{BackendError, Entry, Known, Mark, RecordAction, begin, started_run, step, unknown_state};
-use rusqlite::{Connection, OptionalExtension as _, params};
-use serde::Serialize;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use shellkeep_session::{
-    ByteString, Event, Record, ResumeMark, RunId, SessionId, SessionState, ShellState, StoredResume, StoredRun,
+    ByteString, Event, Record, ResumeMark, SessionId, SessionState, ShellState, StoredResume, StoredRun,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -43,6 +44,8 @@ pub(super) struct Live {
     replace_entries: bool,
     /// Variables and functions to write as JSON, or to delete.
     entries: BTreeMap<(&'static str, ByteString), Option<String>>,
+    /// Its last run, as much of it as a search needs.
+    last: Option<LastRun>,
     /// Runs that began in this batch.
     runs: BTreeMap<u64, StoredRun>,
     /// Results of runs that began before this batch, as JSON.
@@ -55,15 +58,6 @@ pub(super) struct Live {
     ended_resumes: Vec<(String, u64)>,
     /// The agent's state as JSON, if it changed in this batch; it is not kept in memory between batches.
     agent_state: Option<Option<String>>,
-}
-
-/// The end of a run that began before this batch.
-struct Ended {
-    run_id: RunId,
-    /// Number of its record.
-    seq: u64,
-    /// As JSON.
-    result: String,
 }
 
 /// Applies the entries and the mark atomically. Returns whether a session was deleted.
@@ -135,15 +129,17 @@ fn find<'a>(
 ) -> Result<Option<&'a mut Live>> {
     if !live.contains_key(session_id) {
         let sql = format!(
-            "SELECT last_active_at, cwd, generation, seq, pending, rest, damaged, NULL, based, {} AND {} \
-             FROM sessions WHERE id = ?1",
+            "SELECT last_active_at, cwd, generation, seq, pending, rest, damaged, NULL, based, {} AND {} AND {}, \
+             last_run, last, failed FROM sessions WHERE id = ?1",
             HEAD.holds(),
-            BODY.holds()
+            BODY.holds(),
+            LAST.holds()
         );
         let mut statement = db.prepare_cached(&sql).map_err(failed)?;
-        let row = statement.query_row([session_id.as_str()], SessionRow::read).optional().map_err(failed)?;
-        if let Some(row) = row {
-            live.insert(session_id.clone(), Live::from_row(session_id, row));
+        let read = |row: &Row<'_>| Ok((SessionRow::read(row)?, LastRun::read(row, 10)));
+        let row = statement.query_row([session_id.as_str()], read).optional().map_err(failed)?;
+        if let Some((row, last)) = row {
+            live.insert(session_id.clone(), Live { last, ..Live::from_row(session_id, row) });
         }
     }
     Ok(live.get_mut(session_id))
@@ -186,6 +182,7 @@ impl Live {
             based: false,
             replace_entries: false,
             entries: BTreeMap::new(),
+            last: None,
             runs: BTreeMap::new(),
             results: Vec::new(),
             messages: BTreeMap::new(),
@@ -240,6 +237,7 @@ impl Live {
             return Ok(());
         }
         if let Some(run) = started_run(record) {
+            self.last = Some(LastRun::started(&run));
             self.runs.insert(run.seq, run);
         }
         match ResumeMark::of(&record.event) {
@@ -252,6 +250,9 @@ impl Live {
         }
         match &record.event {
             Event::RunFinished { run_id, result, delta } => {
+                if let Some(last) = &mut self.last {
+                    last.ended(run_id, result);
+                }
                 match self.runs.values_mut().rev().find(|run| run.run_id == *run_id) {
                     Some(run) => {
                         run.result = Some((**result).clone());
@@ -327,15 +328,7 @@ impl Live {
         }
         self.write_entries(db, session_id)?;
         for run in std::mem::take(&mut self.runs).into_values() {
-            let result = run.result.as_ref().map(json).transpose()?;
-            let sql = "INSERT OR REPLACE INTO runs \
-                       (session, seq, run_id, request_id, command, started_at, result, by_token, ended_seq) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-            let (run_id, command) = (run.run_id.as_str(), run.command.as_bytes());
-            let (started_at, ended) = (run.started_at.to_string(), run.ended_seq.map(int));
-            let (seq, request_id, by) = (int(run.seq), run.request_id, run.by);
-            execute(db, sql, params![id, seq, run_id, request_id, command, started_at, result, by, ended])?;
-            execute(db, &RUN.renew("session = ?1 AND seq = ?2"), params![id, seq])?;
+            runs::insert(db, id, run)?;
         }
         for ended in std::mem::take(&mut self.results) {
             ended.write(db, id)?;
@@ -418,7 +411,7 @@ impl Live {
             claims: std::mem::take(&mut state.claims),
             hold: state.hold.take(),
         };
-        let pending_json = json(&pending)?;
+        let later = json(&pending)?;
         state.active_runs = pending.active_runs;
         state.processes = pending.processes;
         state.services = pending.services;
@@ -429,45 +422,26 @@ impl Live {
         let (at, cwd, rest) = (state.last_active_at.to_string(), state.shell.cwd.as_bytes(), json(&state.shell)?);
         let (generation, seq, unrest) = (int(state.generation), int(state.seq), !state.is_at_rest());
         let (damaged, based) = (&self.damaged, self.based);
+        let (run, words, failed) = self.last.as_ref().map(LastRun::columns).unwrap_or_default();
         let Some(first_shell) = self.origin.take() else {
             let sql = "UPDATE sessions SET last_active_at = ?2, cwd = ?3, generation = ?4, seq = ?5, pending = ?6, \
-                       rest = ?7, damaged = ?8, unrest = ?9, based = ?10 WHERE id = ?1";
-            return execute(db, sql, params![id, at, cwd, generation, seq, pending_json, rest, damaged, unrest, based]);
+                       rest = ?7, damaged = ?8, unrest = ?9, based = ?10, last_run = ?11, last = ?12, failed = ?13, \
+                       last_sum = row_sum(?1, ?11, ?12, ?13) WHERE id = ?1";
+            let values = params![id, at, cwd, generation, seq, later, rest, damaged, unrest, based, run, words, failed];
+            return execute(db, sql, values);
         };
         let sql = "INSERT OR REPLACE INTO origins (session, created_at, meta, first_shell, meta_sum, shell_sum) \
                    VALUES (?1, ?2, ?3, ?4, row_sum(?1, ?2, ?3), row_sum(?1, ?4))";
         let created_at = state.meta.created_at.to_string();
         execute(db, sql, params![id, created_at, json(&state.meta)?, first_shell])?;
         let sql = "INSERT OR REPLACE INTO sessions \
-                   (id, last_active_at, cwd, generation, seq, pending, rest, damaged, unrest, based, agent) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+                   (id, last_active_at, cwd, generation, seq, pending, rest, damaged, unrest, based, last_run, last, \
+                   failed, agent, last_sum) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, row_sum(?1, ?11, ?12, ?13))";
         let agent = &state.meta.agent;
-        execute(db, sql, params![id, at, cwd, generation, seq, pending_json, rest, damaged, unrest, based, agent])
-    }
-}
-
-impl Ended {
-    /// A run is named after the record that started it, so its row is found by key; all runs of the session are
-    /// searched only for other names.
-    fn write(&self, db: &Connection, session: &str) -> Result<()> {
-        let (run_id, ended) = (self.run_id.as_str(), int(self.seq));
-        let by_key = "UPDATE runs SET result = ?3, ended_seq = ?4 \
-                      WHERE session = ?1 AND run_id = ?2 AND seq = ?5 AND result IS NULL";
-        let found = match self.run_id.seq() {
-            Some(seq) => {
-                let mut statement = db.prepare_cached(by_key).map_err(failed)?;
-                statement.execute(params![session, run_id, self.result, ended, int(seq)]).map_err(failed)? > 0
-            }
-            None => false,
-        };
-        if found {
-            let renew = RUN.renew("session = ?1 AND seq = ?2");
-            return execute(db, &renew, params![session, self.run_id.seq().map(int)]);
-        }
-        let by_name = "UPDATE runs SET result = ?3, ended_seq = ?4 \
-                       WHERE session = ?1 AND run_id = ?2 AND result IS NULL";
-        execute(db, by_name, params![session, run_id, self.result, ended])?;
-        execute(db, &RUN.renew("session = ?1 AND run_id = ?2"), params![session, run_id])
+        let values =
+            params![id, at, cwd, generation, seq, later, rest, damaged, unrest, based, run, words, failed, agent];
+        execute(db, sql, values)
     }
 }
 
@@ -488,12 +462,4 @@ fn without_entries(shell: &ShellState) -> ShellState {
         disabled_builtins: shell.disabled_builtins.clone(),
         status: shell.status,
     }
-}
-
-fn execute(db: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<()> {
-    db.prepare_cached(sql).and_then(|mut statement| statement.execute(values)).map(|_| ()).map_err(failed)
-}
-
-fn json<T: Serialize>(value: &T) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| BackendError::Failed { reason: error.to_string() })
 }

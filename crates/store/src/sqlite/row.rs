@@ -2,7 +2,7 @@
 
 use crate::backend::{BackendError, SessionSummary, unknown_state};
 use crate::sum;
-use rusqlite::Row;
+use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
@@ -86,6 +86,14 @@ pub(super) fn parsed<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, B
 
 pub(super) fn time(text: &str) -> Result<Timestamp, BackendError> {
     text.parse().map_err(|_| BackendError::Damaged { reason: format!("its stored state has a bad time '{text}'") })
+}
+
+pub(super) fn execute(db: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<(), BackendError> {
+    db.prepare_cached(sql).and_then(|mut statement| statement.execute(values)).map(|_| ()).map_err(failed)
+}
+
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, BackendError> {
+    serde_json::to_string(value).map_err(|error| BackendError::Failed { reason: error.to_string() })
 }
 
 /// SQLite counts in signed numbers. No number here comes near the limit.

@@ -1,11 +1,12 @@
 //! The database's tables, and opening the database.
 
-use super::sums;
+use super::{last, sums};
 use crate::backend::{BackendError, Mark, fresh_id};
 use crate::error::{Durability, OpenError};
 use crate::sum::{self, Unsealed};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
 use shellkeep_session::FORMAT_VERSION;
 use std::path::Path;
 
@@ -35,11 +36,11 @@ CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITH
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY, agent TEXT, last_active_at TEXT NOT NULL, cwd BLOB NOT NULL, generation INTEGER NOT NULL,
     seq INTEGER NOT NULL, pending TEXT NOT NULL, rest TEXT NOT NULL, damaged TEXT, unrest INTEGER NOT NULL DEFAULT 0,
-    based INTEGER NOT NULL DEFAULT 0, head_sum INTEGER, body_sum INTEGER
+    based INTEGER NOT NULL DEFAULT 0, head_sum INTEGER, body_sum INTEGER,
+    last_run TEXT, last TEXT, failed INTEGER, last_sum INTEGER
 );
 CREATE INDEX IF NOT EXISTS sessions_unrest ON sessions (id) WHERE unrest = 1;
 CREATE INDEX IF NOT EXISTS sessions_of_agent ON sessions (agent, id);
-CREATE INDEX IF NOT EXISTS sessions_by_activity ON sessions (last_active_at DESC, id);
 CREATE TABLE IF NOT EXISTS origins (
     session TEXT PRIMARY KEY, created_at TEXT NOT NULL, meta TEXT NOT NULL, first_shell TEXT NOT NULL,
     meta_sum INTEGER, shell_sum INTEGER
@@ -66,6 +67,26 @@ CREATE TABLE IF NOT EXISTS agent_states (session TEXT PRIMARY KEY, state TEXT NO
 CREATE INDEX IF NOT EXISTS runs_by_request ON runs (session, request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started_at, session, seq);
 ";
+
+/// Indexes of columns that older files lack. A search by words reads only this one; lists by activity use it too.
+const LATE_INDEXES: &str = "
+DROP INDEX IF EXISTS sessions_by_activity;
+CREATE INDEX IF NOT EXISTS sessions_found ON sessions (last_active_at DESC, id, agent, cwd, last, failed);
+";
+
+/// The version of what is derived from other columns: the last run in a session's row. It is stored with the place in the
+/// journal. A program that does not know of it applies records without it, so it is made anew.
+const DERIVED: u32 = 1;
+
+/// How far the journal has been applied, as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Applied {
+    #[serde(flatten)]
+    mark: Mark,
+    /// The version of what is derived, up to this place.
+    #[serde(default)]
+    derived: u32,
+}
 
 /// Opens or creates the file; returns its id and how far the journal has been applied.
 pub(super) fn open(path: &Path, durability: Durability) -> Result<(Connection, String, Mark), OpenError> {
@@ -99,37 +120,46 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
         return Err(OpenError::NewerFormat { place: path.to_owned(), found, ours: FORMAT_VERSION });
     }
     sums::install(db).map_err(bad)?;
+    last::install(db).map_err(bad)?;
     let fresh = fresh_id().map_err(|error| OpenError::not_writable(path, &error))?;
     let transaction = db.transaction().map_err(bad)?;
     make_tables(&transaction, found).map_err(bad)?;
     // From here on everything is written in our format, whatever the file started with.
-    let format = "INSERT OR REPLACE INTO meta (key, value) VALUES ('format', ?1)";
-    transaction.execute(format, params![FORMAT_VERSION.to_string()]).map_err(bad)?;
+    set_meta(&transaction, "format", &FORMAT_VERSION.to_string()).map_err(bad)?;
     let insert = "INSERT OR IGNORE INTO meta (key, value) VALUES ('id', ?1)";
     transaction.execute(insert, params![fresh]).map_err(bad)?;
+    let corrupt = |reason: String| OpenError::Corrupt { path: path.to_owned(), reason };
+    let applied = meta(&transaction, "applied").map_err(bad)?;
+    let applied = applied.map(|text| unsealed(text, found)).transpose().map_err(corrupt)?;
+    if applied.as_ref().is_none_or(|applied| applied.derived != DERIVED) {
+        last::renew(&transaction, "TRUE", []).map_err(bad)?;
+    }
+    if let Some(Applied { mark, .. }) = applied {
+        let text = sealed(mark).map_err(|error| corrupt(error.to_string()))?;
+        set_meta(&transaction, "applied", &text).map_err(bad)?;
+    }
     transaction.commit().map_err(bad)?;
     let id = meta(db, "id").map_err(bad)?.unwrap_or(fresh);
-    let mark = match meta(db, "applied").map_err(bad)? {
-        Some(text) => unsealed(text, found).map_err(|reason| OpenError::Corrupt { path: path.to_owned(), reason })?,
-        None => Mark::default(),
-    };
-    Ok((id, mark))
+    Ok((id, applied.map(|applied| applied.mark).unwrap_or_default()))
 }
 
 /// Columns that came after the first files were written.
-const LATE_COLUMNS: [(&str, &str, &str); 6] = [
+const LATE_COLUMNS: [(&str, &str, &str); 10] = [
     ("runs", "by_token", "TEXT"),
     ("sessions", "based", "INTEGER NOT NULL DEFAULT 0"),
     ("runs", "ended_seq", "INTEGER"),
     ("origins", "meta_sum", "INTEGER"),
     ("origins", "shell_sum", "INTEGER"),
     ("agent_states", "sum", "INTEGER"),
+    ("sessions", "last_run", "TEXT"),
+    ("sessions", "last", "TEXT"),
+    ("sessions", "failed", "INTEGER"),
+    ("sessions", "last_sum", "INTEGER"),
 ];
 
 /// Tables that older files have without row numbers, and indexes that are recreated with them.
 const REBUILT: [&str; 3] = ["sessions", "runs", "messages"];
-const REBUILT_INDEXES: [&str; 5] =
-    ["sessions_unrest", "sessions_of_agent", "sessions_by_activity", "runs_by_request", "runs_by_start"];
+const REBUILT_INDEXES: [&str; 4] = ["sessions_unrest", "sessions_of_agent", "runs_by_request", "runs_by_start"];
 
 /// Creates the tables of a new file, or migrates those of an older one.
 fn make_tables(db: &Connection, found: u32) -> rusqlite::Result<()> {
@@ -162,6 +192,7 @@ fn make_tables(db: &Connection, found: u32) -> rusqlite::Result<()> {
              DROP TABLE shell_entries",
         )?;
     }
+    db.execute_batch(LATE_INDEXES)?;
     if found < FORMAT_VERSION || !old.is_empty() { sums::renew_all(db) } else { Ok(()) }
 }
 
@@ -179,11 +210,12 @@ fn has_table(db: &Connection, name: &str) -> rusqlite::Result<bool> {
 /// A mark as it is stored, with its checksum.
 pub(super) fn sealed(mark: Mark) -> Result<String, BackendError> {
     let failed = |reason: String| BackendError::Failed { reason };
-    let bytes = sum::seal(serde_json::to_vec(&mark).map_err(|error| failed(error.to_string()))?);
+    let applied = Applied { mark, derived: DERIVED };
+    let bytes = sum::seal(serde_json::to_vec(&applied).map_err(|error| failed(error.to_string()))?);
     String::from_utf8(bytes).map_err(|error| failed(error.to_string()))
 }
 
-fn unsealed(text: String, format: u32) -> Result<Mark, String> {
+fn unsealed(text: String, format: u32) -> Result<Applied, String> {
     let bytes = match sum::unseal(text.into_bytes()) {
         Unsealed::Checked(bytes) => bytes,
         Unsealed::Without(bytes) if format < FIRST_WITH_SUMS => bytes,
@@ -201,6 +233,10 @@ fn add_late_columns(db: &Connection) -> rusqlite::Result<()> {
         }
     }
     Ok(())
+}
+
+fn set_meta(db: &Connection, key: &str, value: &str) -> rusqlite::Result<()> {
+    db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", [key, value]).map(drop)
 }
 
 fn meta(db: &Connection, key: &str) -> rusqlite::Result<Option<String>> {

@@ -1,7 +1,7 @@
 //! Masking a secret in the rows of one session, and in what the file keeps of older rows.
 
 use super::row::{damaged, failed};
-use super::sums;
+use super::{last, sums};
 use crate::backend::BackendError;
 use crate::mask;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -49,6 +49,8 @@ pub(super) fn scrub(db: &mut Connection, session_id: &SessionId, redactor: &Reda
             Ok((masked != bytes).then_some(masked))
         })?;
     }
+    // A part of the secret may be in it, in lower case.
+    last::renew(&transaction, "id = ?1", [session_id.as_str()]).map_err(failed)?;
     sums::renew_session(&transaction, session_id).map_err(failed)?;
     transaction.commit().map_err(failed)?;
     db.flush_prepared_statement_cache();

@@ -30,6 +30,10 @@ pub(super) const HEAD: Sum = Sum {
 pub(super) const BODY: Sum =
     Sum { table: "sessions", session: "id", column: "body_sum", covers: "id, seq, pending, rest, unrest, based" };
 
+/// The last run of a session, in the session's row.
+pub(super) const LAST: Sum =
+    Sum { table: "sessions", session: "id", column: "last_sum", covers: "id, last_run, last, failed" };
+
 /// What a session was made with.
 pub(super) const META: Sum =
     Sum { table: "origins", session: "session", column: "meta_sum", covers: "session, created_at, meta" };
@@ -62,7 +66,7 @@ pub(super) const RESUME: Sum =
 pub(super) const AGENT_STATE: Sum =
     Sum { table: "agent_states", session: "session", column: "sum", covers: "session, state" };
 
-const ALL: [&Sum; 9] = [&HEAD, &BODY, &META, &FIRST_SHELL, &VALUE, &RUN, &MESSAGE, &RESUME, &AGENT_STATE];
+const ALL: [&Sum; 10] = [&HEAD, &BODY, &LAST, &META, &FIRST_SHELL, &VALUE, &RUN, &MESSAGE, &RESUME, &AGENT_STATE];
 
 impl Sum {
     /// An SQL condition that is true if a row's checksum matches.
