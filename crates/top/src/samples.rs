@@ -146,6 +146,7 @@ pub fn session(id: &str, live: bool) -> Session {
         seq: 1234,
         forked_from: None,
         sandbox: None,
+        secrets: Vec::new(),
         held: None,
         deleted: None,
     }
