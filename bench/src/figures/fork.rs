@@ -19,7 +19,8 @@ const TURNS: usize = 3;
 /// More live shells than a turn makes sessions.
 const LIVE_SHELLS: usize = 200;
 const SPARE_SHELLS: usize = 2;
-const LIMITS: Limits = Limits { per_cage: 64, per_party: 1000, node: 1000, memory_per_party: 8 << 30 };
+const LIMITS: Limits =
+    Limits { per_cage: 64, per_party: 1000, node: 1000, memory_per_party: 8 << 30, open_files: 4096 };
 /// A new session answers its first command within this many milliseconds.
 const FIRST_MS: f64 = 1.0;
 
