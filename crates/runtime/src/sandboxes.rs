@@ -22,7 +22,10 @@ use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::mpsc;
 
 /// How far sessions of agents with tokens are confined at least, unless the host says otherwise.
-pub const AGENTS_DEFAULT: Sandbox = Sandbox::Room;
+pub const AGENTS_DEFAULT: Sandbox = Sandbox::Fence;
+/// What is said of a sandbox that agents with tokens cannot do without.
+const AGENTS_NEED_IT: &str =
+    ". Agents with tokens need it, unless the host starts the daemon with `--sandbox-agents none`";
 /// What a room with a list of hosts reads to find its resolver.
 const RESOLVER: &str = "nameserver 127.0.0.1\n";
 /// Directories of users, which are not part of the system wherever they are.
@@ -283,19 +286,8 @@ impl Sandboxes {
     /// This machine does not support a sandbox.
     fn unavailable(&self, sandbox: Sandbox, reason: &dyn std::fmt::Display) -> OpError {
         let is_of_agents = sandbox > self.least && sandbox <= self.agents;
-        let agents = if is_of_agents {
-            let instead = self.next_best(sandbox);
-            format!(". Agents with tokens need it, unless the host starts the daemon with `--sandbox-agents {instead}`")
-        } else {
-            String::new()
-        };
+        let agents = if is_of_agents { AGENTS_NEED_IT } else { "" };
         OpError::Session(SessionError::SandboxUnavailable { sandbox, reason: format!("{reason}{agents}") })
-    }
-
-    /// The tightest sandbox that this machine supports and that is looser. It is only ever suggested.
-    pub(crate) fn next_best(&self, sandbox: Sandbox) -> Sandbox {
-        let is_there = |other: &Sandbox| *other < sandbox && self.support_of(*other).unavailable.is_none();
-        Sandbox::ALL.into_iter().rev().find(is_there).unwrap_or_default()
     }
 
     fn home(&self, id: &SessionId) -> Home {

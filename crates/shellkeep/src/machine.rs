@@ -177,9 +177,8 @@ fn room(settings: &Settings) -> Check {
             "room",
             Status::Warning,
             format!("no room: {reason}"),
-            "a session cannot have its own processes, root directory and network; `--sandbox room`, and without \
-             `--sandbox-agents` sessions of agents with tokens, are rejected",
-            "allow user namespaces, and Linux 6.2 or newer with Landlock; or use `--sandbox-agents fence`",
+            "a session cannot have its own processes, root directory and network; `--sandbox room` is rejected",
+            "allow user namespaces, and Linux 6.2 or newer with Landlock; or use `--sandbox fence`",
         ),
     }
 }

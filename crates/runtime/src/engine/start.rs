@@ -374,11 +374,11 @@ async fn sandboxes(
             let reason = format!("the sandbox '{sandbox}' of agents with tokens is not available here: {reason}");
             return Err(refused("--sandbox-agents")(reason));
         }
-        (Some(reason), None) => {
-            let instead = sandboxes.next_best(sandbox);
-            let message = format!("agents with tokens cannot run commands, unless `--sandbox-agents {instead}` is set");
-            tracing::warn!(%sandbox, reason, "{message}");
-        }
+        (Some(reason), None) => tracing::warn!(
+            %sandbox,
+            reason,
+            "agents with tokens cannot run commands; `--sandbox-agents none` runs them without a sandbox"
+        ),
     }
     for support in sandboxes.support() {
         if let Some(reason) = support.unavailable {

@@ -146,7 +146,7 @@ pub struct Layer {
     /// other process), or `room` (also a root directory, processes and a network of their own) [default: none]
     #[arg(long, value_name = "SANDBOX")]
     pub sandbox: Option<Sandbox>,
-    /// How far sessions of agents with tokens are confined at least: `none`, `fence` or `room` [default: room]
+    /// How far sessions of agents with tokens are confined at least: `none`, `fence` or `room` [default: fence]
     #[arg(long, value_name = "SANDBOX")]
     pub sandbox_agents: Option<Sandbox>,
     /// The network of sessions in rooms: `none` (only their own loopback) or `full` (that of the machine) [default: none]

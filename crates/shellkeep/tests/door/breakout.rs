@@ -54,8 +54,8 @@ impl Rung {
     fn answer(self, fence: Answer, room: Answer) -> Answer {
         match self {
             Self::None => Allows,
-            Self::Fence => fence,
-            Self::Room | Self::Tokens => room,
+            Self::Fence | Self::Tokens => fence,
+            Self::Room => room,
         }
     }
 
@@ -69,7 +69,7 @@ impl Rung {
     }
 }
 
-/// The attempts, and the answers of a fence and of a room; the default for agents with tokens is a room. In an argument
+/// The attempts, and the answers of a fence and of a room; the default for agents with tokens is a fence. In an argument
 /// `{other}` is the workspace of another session, `{work}` a file in it, `{data}` the data directory, `{home}` the user's
 /// home, `{shell}` the pid of another session's process, `{daemon}` that of the daemon.
 const ATTEMPTS: &[(&str, &str, Outside, Answer, Answer)] = &[

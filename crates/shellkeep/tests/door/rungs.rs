@@ -108,9 +108,9 @@ fn machines_that_lack_something() {
     assert!(daemon.log().contains(words), "{}", daemon.log());
 }
 
-/// Whether the daemon's files cannot be listed from a session. In a room there is the way to the session's workspace.
+/// Whether the daemon's files cannot be listed from a session.
 fn is_confined(daemon: &Daemon, session: &str) -> bool {
-    let listed = daemon.sh(session, &format!("ls {} | grep -c '^outputs$'", daemon.data().display())).out();
+    let listed = daemon.sh(session, &format!("ls {} | grep -c '^workspaces$'", daemon.data().display())).out();
     match listed.as_str() {
         "0\n" => true,
         "1\n" => false,
@@ -122,40 +122,39 @@ fn in_force(daemon: &Daemon, session: &str) -> Value {
     daemon.get(&format!("/v1/sessions/{session}/sandbox")).json()["sandbox"].clone()
 }
 
-/// The default for agents with tokens is a room, for every user; a machine that has none refuses their sessions and says
-/// what to do, and the host's run as before.
+/// The default for agents with tokens is a fence, on every machine and for every user; a machine that has none refuses
+/// their sessions and says what to do, and the host's run as before.
 fn tokens_are_confined_for(user: &[String], directory: impl Fn() -> tempfile::TempDir) {
     let at = |lacks: Option<&str>, settings: Settings| Daemon::on(directory(), machine(user, lacks, settings));
-    let mut daemon = at(None, Settings::default());
-    let session = Agent::named(&daemon, "ann").create("s");
-    assert_eq!((in_force(&daemon, &session), is_confined(&daemon, &session)), (json!("room"), true));
-    assert_eq!(daemon.sh(&session, "echo $$").out(), "2\n");
-    daemon.create("host");
-    assert_eq!((in_force(&daemon, "host"), is_confined(&daemon, "host")), (json!("none"), false));
-    daemon.restart_with(machine(user, None, Settings::default().set("--sandbox-agents", "fence")));
-    let other = Agent::named(&daemon, "bob").create("s");
-    assert_eq!((in_force(&daemon, &other), is_confined(&daemon, &other)), (json!("fence"), true));
-    // What was created in a room stays in one.
-    assert_eq!(in_force(&daemon, &session), "room");
-    for (lacks, words, instead) in [
-        (lacking::NO_NAMESPACES, "user namespaces are not allowed", "fence"),
-        (lacking::NO_LANDLOCK, "no Landlock", "none"),
-    ] {
-        let mut daemon = at(Some(lacks), Settings::default());
-        let advice = format!("--sandbox-agents {instead}");
-        let log = daemon.log();
-        assert!(log.contains("agents with tokens cannot run commands") && log.contains(&advice), "{log}");
-        refused(&Agent::named(&daemon, "ann").post("/v1/sessions", &json!({"session_id": "s"})), &[words, &advice]);
+    for lacks in [None, Some(lacking::NO_NAMESPACES)] {
+        let mut daemon = at(lacks, Settings::default());
+        let session = Agent::named(&daemon, "ann").create("s");
+        assert_eq!((in_force(&daemon, &session), is_confined(&daemon, &session)), (json!("fence"), true), "{lacks:?}");
         daemon.create("host");
-        assert_eq!(daemon.sh("host", "echo works").out(), "works\n");
-        let with = |sandbox: &str| machine(user, Some(lacks), Settings::default().set("--sandbox-agents", sandbox));
-        assert!(!daemon.restart_to_die(&with("room")), "it started without its sandbox");
-        assert!(daemon.log().contains(words) && daemon.log().contains("--sandbox-agents none"), "{}", daemon.log());
-        daemon.restart_with(with(instead));
-        let session = Agent::named(&daemon, "bob").create("s");
-        let expected = (json!(instead), instead != "none");
-        assert_eq!((in_force(&daemon, &session), is_confined(&daemon, &session)), expected, "{lacks}");
+        assert_eq!((in_force(&daemon, "host"), is_confined(&daemon, "host")), (json!("none"), false), "{lacks:?}");
+        let rooms = machine(user, lacks, Settings::default().set("--sandbox-agents", "room"));
+        if lacks.is_none() {
+            daemon.restart_with(rooms);
+            assert_eq!(daemon.sh(&session, "echo $$").out(), "2\n");
+        } else {
+            assert!(!daemon.restart_to_die(&rooms), "it started without its sandbox");
+            let log = daemon.log();
+            assert!(log.contains("user namespaces are not allowed") && log.contains("--sandbox-agents none"), "{log}");
+        }
     }
+    let lacks = Some(lacking::NO_LANDLOCK);
+    let mut daemon = at(lacks, Settings::default());
+    assert!(daemon.log().contains("agents with tokens cannot run commands"), "{}", daemon.log());
+    let words = ["no Landlock", "--sandbox-agents none"];
+    refused(&Agent::named(&daemon, "ann").post("/v1/sessions", &json!({"session_id": "s"})), &words);
+    daemon.create("host");
+    assert_eq!(daemon.sh("host", "echo works").out(), "works\n");
+    let with = |sandbox: &str| machine(user, lacks, Settings::default().set("--sandbox-agents", sandbox));
+    assert!(!daemon.restart_to_die(&with("fence")), "it started without its sandbox");
+    assert!(words.iter().all(|words| daemon.log().contains(words)), "{}", daemon.log());
+    daemon.restart_with(with("none"));
+    let session = Agent::named(&daemon, "bob").create("s");
+    assert_eq!((in_force(&daemon, &session), is_confined(&daemon, &session)), (json!("none"), false));
 }
 
 fn any_directory() -> tempfile::TempDir {
@@ -190,13 +189,13 @@ fn an_agent_that_gets_a_token_is_confined() {
     daemon.sh("s", "kept=1");
     assert_eq!((in_force(&daemon, "s"), is_confined(&daemon, "s")), (json!("none"), false));
     let token = Agent::named(&daemon, "ann").id;
-    assert_eq!((in_force(&daemon, "s"), is_confined(&daemon, "s")), (json!("room"), true));
+    assert_eq!((in_force(&daemon, "s"), is_confined(&daemon, "s")), (json!("fence"), true));
     assert_eq!(daemon.sh("s", "echo $kept").out(), "1\n");
     let listed = daemon.get("/v1/sessions").json();
-    assert_eq!(listed["sessions"][0]["sandbox"], "room", "{listed}");
+    assert_eq!(listed["sessions"][0]["sandbox"], "fence", "{listed}");
     assert_eq!(daemon.send(&Request::new("DELETE", &format!("/v1/tokens/{token}"))).status, 204);
     daemon.restart();
-    assert_eq!((in_force(&daemon, "s"), is_confined(&daemon, "s")), (json!("room"), true));
+    assert_eq!((in_force(&daemon, "s"), is_confined(&daemon, "s")), (json!("fence"), true));
 }
 
 /// A model that reads `Permission denied` cannot know that trying again elsewhere helps.
