@@ -105,11 +105,19 @@ impl Rabbit {
 
     /// Puts a message into a queue that is there, and waits until the broker has it.
     pub fn publish(&self, queue: &str, body: &[u8]) {
+        self.publish_all(queue, &[body.to_vec()]);
+    }
+
+    /// The same with several, one after another.
+    pub fn publish_all(&self, queue: &str, bodies: &[Vec<u8>]) {
         let published = runtime().block_on(async {
             let (_connection, channel, mut confirms) = open(self.port()).await?;
             channel.confirm_select(ConfirmSelectArguments::default()).await.ok()?;
-            publish(&channel, queue, body.to_vec()).await?;
-            confirms.recv().await
+            for body in bodies {
+                publish(&channel, queue, body.clone()).await?;
+                confirms.recv().await?;
+            }
+            Some(())
         });
         published.expect("it is confirmed");
     }
