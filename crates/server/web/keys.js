@@ -52,11 +52,16 @@ export function theme(next) {
 }
 
 function help() {
-  const list = Object.entries({ ...current, ...everywhere }).map(([key, [what]]) => [h('dt', null, h('kbd', null, key === ' ' ? 'Space' : key)), h('dd', null, what)]);
-  const dialog = h('dialog', { 'aria-label': 'Keys' }, h('h2', null, 'Keys'), h('dl.keys', null,
-    h('dt', null, h('kbd', null, 'j'), ' ', h('kbd', null, 'k')), h('dd', null, 'next, previous row'),
-    h('dt', null, h('kbd', null, 'g'), ' ', h('kbd', null, 'G')), h('dd', null, 'first, last row'), list),
-  h('div.actions', null, button('Close', () => dialog.close(), { autofocus: true })));
+  // A list moves with keys of its own.
+  const keys = new Map(document.querySelector('.rows') ? [['next, previous row', ['j', 'k']], ['first, last row', ['g', 'G']]] : []);
+  const listed = [...keys.values()].flat();
+  for (const [key, [what]] of Object.entries({ ...current, ...everywhere })) {
+    if (!listed.includes(key)) keys.set(what, [...(keys.get(what) ?? []), key]);
+  }
+  const names = (some) => some.flatMap((key) => [h('kbd', null, key === ' ' ? 'Space' : key), ' ']);
+  const dialog = h('dialog', { 'aria-label': 'Keys' }, h('h2', null, 'Keys'),
+    h('dl.keys', null, [...keys].map(([what, some]) => [h('dt', null, names(some)), h('dd', null, what)])),
+    h('div.actions', null, button('Close', () => dialog.close(), { autofocus: true })));
   open(dialog);
 }
 

@@ -45,7 +45,7 @@ export class Rows {
       ondblclick: () => this.selected >= 0 && this.onopen(this.selected),
     }, this.space);
     this.element.addEventListener('wheel', (event) => this.onwheel(event), { passive: false });
-    new ResizeObserver(() => { this.measured = 0; this.draw(); }).observe(this.element);
+    new ResizeObserver(() => this.measure()).observe(this.element);
   }
 
   /** The list has this many rows now. Stays at the end if it was there. */
@@ -56,6 +56,19 @@ export class Rows {
     if (this.selected >= total) this.selected = total - 1;
     if (atEnd && this.follows) this.scrollTo(Math.max(0, total - this.fit()));
     this.draw();
+  }
+
+  /** The list has another height. A selected row that was visible stays visible. */
+  measure() {
+    const wasVisible = this.isVisible(this.selected);
+    this.measured = 0;
+    if (wasVisible && !this.isVisible(this.selected)) this.select(this.selected, { quiet: true });
+    this.draw();
+  }
+
+  /** Whether all of a row is visible. */
+  isVisible(index) {
+    return index >= this.first && index + 1 <= this.first + this.fit() + 0.01;
   }
 
   /** Pixels of the list that are visible. To ask the browser each time would make it lay the page out each time. */

@@ -24,6 +24,13 @@ await press('j', 'j', 'ArrowDown', 'k');
 await hash(/^#\/s\/demo@3/);
 await press('G');
 await page.waitForFunction(() => Number(/@(\d+)/.exec(location.hash)?.[1]) > 10);
+// The chosen row stays in sight when the window gets smaller.
+await page.setViewportSize({ width: 1360, height: 500 });
+await page.waitForFunction(() => {
+  const row = document.querySelector('.row[aria-selected=true]:not([hidden])')?.getBoundingClientRect();
+  return row && row.bottom <= document.querySelector('.rows').getBoundingClientRect().bottom + 1;
+});
+await page.setViewportSize({ width: 1360, height: 820 });
 await press('g', 'n');
 await page.waitForSelector('.row[aria-selected=true][data-failed=true]');
 await press('t');
@@ -52,6 +59,8 @@ await press('Escape');
 await page.waitForSelector('dialog', { state: 'detached' });
 await press('?');
 await page.waitForSelector('dialog[open] kbd');
+const keys = await page.locator('dialog kbd').allTextContents();
+assert.deepEqual([keys.filter((key) => key === 'j').length, keys.length], [1, new Set(keys).size], 'each key is listed once');
 await press('Escape');
 
 // The record of a rewind offers to undo it, whenever one looks at it.
