@@ -168,7 +168,7 @@ impl Cluster {
         }
     }
 
-    /// Gives the shared store the whole state now and then.
+    /// Gives the shared store the whole state after every [`REST_EVERY`] records, whatever they are.
     pub(crate) fn rest(&self, state: &SessionState) {
         if state.seq.is_multiple_of(REST_EVERY) {
             self.ship.rest(&stands_for(state, 1, "they are on the node that owned the session"));
@@ -405,6 +405,7 @@ impl Cluster {
             kept(self.store.append(&record))?;
             self.offer(&record);
             state.apply(&record).map_err(|error| OpError::Internal { detail: error.to_string() })?;
+            self.rest(state);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The thread that uses the tier: it renews leases, sends what lanes have queued, and tries again when the tier was away.
 
 use crate::LEASE;
-use crate::lane::{Lane, Settled};
+use crate::lane::{Lane, Line, Settled};
 use crate::lanes::{Ask, Lanes, Moved, Shared};
 use crate::tier::{AgentService, Append, Down, NodeEntry, Tier};
 use shellkeep_session::SessionId;
@@ -154,12 +154,15 @@ impl Worker {
     /// Sends what is queued, in as few round trips as possible.
     fn send(&mut self) -> Result<(), Down> {
         loop {
-            let appends: Vec<Append> = {
+            self.shorten()?;
+            let (appends, has_rests): (Vec<Append>, bool) = {
                 let lanes = self.shared.lanes();
                 let dirty = lanes.dirty.iter().filter_map(|id| Some((id, lanes.all.get(id)?)));
-                dirty.filter(|(_, lane)| lane.is_ready()).filter_map(|(id, lane)| lane.next_append(id)).collect()
+                let (rests, others): (Vec<_>, Vec<_>) = dirty.partition(|(_, lane)| lane.rest().is_some());
+                let ready = others.into_iter().filter(|(_, lane)| lane.is_ready());
+                (ready.filter_map(|(id, lane)| lane.next_append(id)).collect(), !rests.is_empty())
             };
-            if appends.is_empty() {
+            if appends.is_empty() && !has_rests {
                 return Ok(());
             }
             self.append(&appends)?;
@@ -180,7 +183,23 @@ impl Worker {
         Ok(())
     }
 
-    /// Shortens what the tier has, and gives up leases.
+    /// Shortens what the tier has of sessions.
+    fn shorten(&mut self) -> Result<(), Down> {
+        let rests: Vec<(SessionId, Claim, Line)> = {
+            let lanes = self.shared.lanes();
+            let dirty = lanes.dirty.iter().filter_map(|id| Some((id, lanes.all.get(id)?)));
+            dirty.filter_map(|(id, lane)| Some((id.clone(), lane.claim.clone(), lane.rest()?.clone()))).collect()
+        };
+        for (session_id, claim, rest) in rests {
+            self.tier.rest(&session_id, &claim, &rest.json)?;
+            if let Some(lane) = self.shared.lanes().all.get_mut(&session_id) {
+                lane.rested(rest.seq);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up leases.
     fn tidy(&mut self) -> Result<(), Down> {
         let dirty: Vec<SessionId> = {
             let Lanes { dirty, all, .. } = &mut *self.shared.lanes();
@@ -188,15 +207,11 @@ impl Worker {
             dirty.extract_if(|id| !all.get(id).is_some_and(Lane::is_ready)).collect()
         };
         for session_id in dirty {
-            let (claim, rest, is_closing) = {
-                let mut lanes = self.shared.lanes();
-                let Some(lane) = lanes.all.get_mut(&session_id) else { continue };
-                let is_closing = lane.is_closing && lane.is_empty();
-                (lane.claim.clone(), lane.take_rest(), is_closing)
+            let (claim, is_closing) = {
+                let lanes = self.shared.lanes();
+                let Some(lane) = lanes.all.get(&session_id) else { continue };
+                (lane.claim.clone(), lane.is_closing && lane.is_empty())
             };
-            if let Some(rest) = rest {
-                self.tier.rest(&session_id, &claim, &rest.json)?;
-            }
             if is_closing {
                 let for_good = self.shared.lanes().is_draining;
                 self.tier.release(&session_id, &claim, for_good)?;

@@ -178,3 +178,18 @@ async fn a_session_that_sleeps_gives_up_its_lease_and_one_that_is_forgotten_is_n
     assert_eq!(fixture.ship.settle(&fixture.id, 2).await, Settled::Moved);
     assert_eq!(fixture.shared(), [1]);
 }
+
+/// A record that came right behind made the ship drop the one that stands for those before it.
+#[tokio::test]
+async fn the_tier_is_shortened_while_records_come() {
+    let fixture = Fixture::new();
+    fixture.begin();
+    for last in [10, 20, 30] {
+        let first = if last == 10 { 1 } else { last - 8 };
+        (first..=last).for_each(|seq| fixture.ship.offer(&record(&fixture.id, seq)));
+        fixture.ship.rest(&record(&fixture.id, last));
+        fixture.ship.offer(&record(&fixture.id, last + 1));
+        assert_eq!(fixture.ship.settle(&fixture.id, last + 1).await, Settled::Kept);
+    }
+    assert_eq!(fixture.shared(), (20..=31).collect::<Vec<u64>>(), "the state before the last, and what came since");
+}
