@@ -6,6 +6,7 @@ use crate::lanes::{Ask, Lanes, Moved, Shared};
 use crate::tier::{AgentService, Append, Down, NodeEntry, Tier};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::Claim;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,8 +46,8 @@ impl Worker {
                     self.went_down(down);
                 }
             }
-            let connections = self.tier.connections();
-            self.shared.connections.send_if_modified(|seen| std::mem::replace(seen, connections) != connections);
+            let doubts = self.tier.connections() + self.shared.gaps.load(Ordering::SeqCst);
+            self.shared.doubts.send_if_modified(|seen| std::mem::replace(seen, doubts) != doubts);
             if let Some(call) = self.shared.settled.get() {
                 call();
             }
@@ -146,7 +147,9 @@ impl Worker {
         self.tier.renew_services(&services, LEASE)?;
         let (nodes, tokens) = (self.tier.nodes()?, Some(self.tier.tokens_version()?));
         self.shared.tokens.send_if_modified(|seen| std::mem::replace(seen, tokens) != tokens);
-        self.shared.lanes().tenure.renewed(begun, nodes);
+        if self.shared.lanes().tenure.renewed(begun, nodes) {
+            self.shared.gaps.fetch_add(1, Ordering::SeqCst);
+        }
         self.beat_at = Instant::now() + BEAT;
         Ok(())
     }

@@ -98,13 +98,17 @@ impl Diverged {
         Ok(match found.map(|found| found.head) {
             None => Whose::Nobodys,
             Some(head) if head.owner.node == self.asker.node => Whose::Own,
-            Some(head) => Whose::Anothers(Box::new(head)),
+            Some(head) => {
+                self.asker.elsewhere.note(id, &head.owner);
+                Whose::Anothers(Box::new(head))
+            }
         })
     }
 
-    /// Whether this node was the last owner of a session, as far as its own copy knows.
+    /// Whether this node was the last owner of a session, as far as it knows.
     pub(crate) fn was_own(&self, state: &SessionState) -> bool {
-        state.claims.last().is_some_and(|claim| claim.node == self.asker.node)
+        let is_lost = self.asker.elsewhere.owner(&state.meta.session_id).is_some();
+        !is_lost && state.claims.last().is_some_and(|claim| claim.node == self.asker.node)
     }
 
     /// Compares this node's copy of a session that sleeps here with the shared one, and keeps what only this node has if

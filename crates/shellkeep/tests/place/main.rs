@@ -27,6 +27,7 @@ mod several_nodes;
 mod shared_stores;
 #[path = "../support/mod.rs"]
 mod support;
+mod taken_back;
 #[path = "../checkpoints/tools.rs"]
 #[allow(dead_code, reason = "other tests ask more about files")]
 mod tools;
