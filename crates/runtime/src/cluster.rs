@@ -8,6 +8,7 @@ mod create;
 mod diverged;
 mod elsewhere;
 mod files;
+pub(crate) mod keys;
 mod look;
 mod members;
 mod own;
@@ -387,7 +388,8 @@ impl Cluster {
         let id = state.meta.session_id.clone();
         let lines = self.ship.ask(move |tier| tier.load(&id)).await.map(|loaded| loaded.lines).unwrap_or_default();
         let since = arrive::runs_since(&lines, arrived.files.as_ref());
-        arrived.pending_notices.push(told::arrived(&former.node, &self.node, &brought, &since, cwd));
+        let keys = keys::bring(self.files.as_deref(), &self.data_dir, state).await;
+        arrived.pending_notices.push(told::arrived(&former.node, &self.node, (&brought, &keys), &since, cwd));
         arrive::events(arrived, claim, &former.node)
     }
 

@@ -4,6 +4,7 @@
 
 use super::arrive::{self, kept};
 use super::files::SharedFiles;
+use super::keys;
 use super::look::{away, unreachable};
 use super::own::{Asker, Own};
 use super::told;
@@ -194,6 +195,9 @@ impl Diverged {
         self.ship.ask(move |tier| tier.note_fork(&asked, &noted)).await.map_err(away)?;
         if let Some(files) = &self.files {
             files.offer(&forked);
+            if let Err(reason) = keys::share(files, &self.asker.data_dir, &forked).await {
+                tracing::warn!(session = %fork_id, reason, "the keyed store of a fork is not copied for other nodes");
+            }
         }
         Ok(note)
     }

@@ -16,6 +16,7 @@ mod history_query;
 mod load;
 mod moved;
 mod node_files;
+mod node_keys;
 mod nodes;
 mod promoted;
 mod proxy;
