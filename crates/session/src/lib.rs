@@ -46,6 +46,7 @@ pub mod run;
 pub mod sandbox;
 pub mod scrub;
 pub mod service;
+pub mod session_place;
 pub mod shell;
 pub mod size;
 pub mod state;
@@ -71,6 +72,7 @@ pub use run::{Call, Changes, FileSum, Notice, NoticeCode, Output, RunKey, RunRes
 pub use sandbox::{Network, Sandbox};
 pub use scrub::OutOfReach;
 pub use service::{Ready, RestartPolicy, Service, ServiceEnd, ServiceSpec, ServiceStamps, ServiceStatus, Stamp};
+pub use session_place::SessionPlace;
 pub use shell::{ShellDelta, ShellState};
 pub use state::{ActiveRun, LeftProcess, SessionMeta, SessionState};
 pub use terminal::{TerminalChange, TerminalEvent, TerminalEvents, TerminalLog};

@@ -5,8 +5,8 @@ use shellkeep_redact::Redactor;
 use shellkeep_session::fold::ApplyError;
 use shellkeep_session::relocate::Relocation;
 use shellkeep_session::{
-    ByteString, Event, Message, Record, RunId, RunKey, Sandbox, SessionHold, SessionId, SessionMeta, SessionState,
-    ShellState, StoredResume, StoredRun, Timestamp,
+    ByteString, Event, Message, Record, RunId, RunKey, Sandbox, SessionHold, SessionId, SessionMeta, SessionPlace,
+    SessionState, ShellState, StoredResume, StoredRun, Timestamp,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -109,12 +109,12 @@ pub trait Backend: Send {
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError>;
 
-    /// The same with the most recently active session first, from the one behind `after`. One that is unknown is before
-    /// all others.
+    /// The same with the most recently active session first, from the one behind `after`. A place without a time is that of its
+    /// session now; if there is none, before all others.
     fn recent(
         &mut self,
         agent: Option<&str>,
-        after: Option<&SessionId>,
+        after: Option<&SessionPlace>,
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError> {
         let mut all = self.list(agent, None, usize::MAX)?;
@@ -122,8 +122,14 @@ pub trait Backend: Send {
             let by_time = other.last_active_at.cmp(&one.last_active_at);
             by_time.then_with(|| one.meta.session_id.cmp(&other.meta.session_id))
         });
-        let place = after.and_then(|after| all.iter().position(|one| one.meta.session_id == *after));
-        all.drain(..place.map_or(0, |place| place + 1));
+        let place = |one: &SessionSummary| SessionPlace::active(one.meta.session_id.clone(), one.last_active_at);
+        let after = after.and_then(|after| match after.last_active_at {
+            Some(_) => Some(after.clone()),
+            None => all.iter().find(|one| one.meta.session_id == after.session_id).map(place),
+        });
+        if let Some(after) = after {
+            all.retain(|one| place(one).order() > after.order());
+        }
         all.truncate(limit);
         Ok(all)
     }

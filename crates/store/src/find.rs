@@ -4,7 +4,7 @@
 use crate::backend::{Backend, BackendError, SessionSummary};
 use crate::error::ReadError;
 use crate::store::{Store, When};
-use shellkeep_session::{ByteString, RunStatus, SessionId, StoredRun};
+use shellkeep_session::{ByteString, RunStatus, SessionId, SessionPlace, StoredRun, Timestamp};
 
 /// Sessions that one search with a filter looks at. Reading the last command of that many takes some tens of milliseconds.
 const MOST_LOOKED_AT: usize = 1000;
@@ -17,6 +17,16 @@ pub enum SessionOrder {
     Id,
     /// The session in which something happened last comes first.
     Active,
+}
+
+impl SessionOrder {
+    /// The place behind a session.
+    pub fn place(self, session_id: &SessionId, last_active_at: Timestamp) -> SessionPlace {
+        match self {
+            Self::Id => session_id.clone().into(),
+            Self::Active => SessionPlace::active(session_id.clone(), last_active_at),
+        }
+    }
 }
 
 /// What a session must have to be listed.
@@ -35,8 +45,8 @@ pub struct Find {
     pub agent: Option<String>,
     pub filter: SessionFilter,
     pub order: SessionOrder,
-    /// The session after which the search begins.
-    pub after: Option<SessionId>,
+    /// Where the search begins.
+    pub after: Option<SessionPlace>,
     /// Most sessions to return, at least 1.
     pub limit: usize,
 }
@@ -46,8 +56,8 @@ pub struct Find {
 pub struct Found {
     /// At most as many as were asked for. There may be fewer although the list goes on.
     pub sessions: Vec<SessionSummary>,
-    /// The last session that was looked at, if there are more.
-    pub next: Option<SessionId>,
+    /// Behind the last session that was looked at, if there are more.
+    pub next: Option<SessionPlace>,
 }
 
 impl SessionFilter {
@@ -92,7 +102,7 @@ fn search(backend: &mut dyn Backend, find: &Find) -> Result<Found, BackendError>
     let Find { agent, filter, order, after, limit } = find;
     let most = if filter.is_empty() { limit.saturating_add(1) } else { MOST_LOOKED_AT };
     let listed = match order {
-        SessionOrder::Id => backend.list(agent.as_deref(), after.as_ref(), most)?,
+        SessionOrder::Id => backend.list(agent.as_deref(), after.as_ref().map(|after| &after.session_id), most)?,
         SessionOrder::Active => backend.recent(agent.as_deref(), after.as_ref(), most)?,
     };
     let has_more = listed.len() == most;
@@ -100,7 +110,7 @@ fn search(backend: &mut dyn Backend, find: &Find) -> Result<Found, BackendError>
     let mut listed = listed.into_iter();
     for summary in listed.by_ref() {
         let id = &summary.meta.session_id;
-        last = Some(id.clone());
+        last = Some(order.place(id, summary.last_active_at));
         // A damaged session has no commands to look at.
         let runs = if filter.is_empty() { Vec::new() } else { backend.runs(id, u64::MAX, 1).unwrap_or_default() };
         if filter.keeps(id, summary.meta.agent.as_deref(), &summary.cwd, runs.first()) {
