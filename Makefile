@@ -87,7 +87,7 @@ SOAKED = binary(/^(cases|interrupted|powercut|redact)$$/) | package(shellkeep-st
 	| binary(tenant) & test(/^(followers_that_never_read|half_requests|an_agent_at_every_limit)/) \
 	| binary(door) & test(a_large_node_is_as_quick_as_a_small_one) \
 	| binary(place) & test(/a_killed_node_s_files_are_on_the_next_owner|nothing_is_missing_or_double/) \
-	| binary(place) & test(/^(load::|diverged::|nodes::(one_name_is_created|a_node_that_was_asleep))/)
+	| binary(place) & test(/^(load::|diverged::|promoted::|nodes::(one_name_is_created|a_node_that_was_asleep))/)
 soak: ## the long forms of the tests that repeat something, SOAK times as often (20)
 	SHELLKEEP_SOAK=$(SOAK) PROPTEST_CASES=$$((256 * $(SOAK))) $(CARGO) nextest run --profile soak --workspace -E '$(SOAKED)'
 	$(CARGO) nextest run --profile soak --package shellkeep --run-ignored only -E 'binary(services)'

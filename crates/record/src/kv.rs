@@ -1,5 +1,6 @@
 //! What a recording says about a session's keyed store, to be compared with what is kept of it.
 
+use crate::line::RECORDS_LOST;
 use crate::read::{ReadError, Recording};
 use shellkeep_session::{KvChange, KvTold};
 
@@ -8,11 +9,16 @@ use shellkeep_session::{KvChange, KvTold};
 pub fn kv_told(recording: &Recording, through: u64) -> Result<KvTold, ReadError> {
     let mut told = KvTold::default();
     let mut raw = recording.raw(1)?;
+    let mut is_first = true;
     while let Some(line) = raw.next()? {
         let peek = line.peek()?;
         if peek.seq > through {
             break;
         }
+        if is_first && peek.seq > 1 || &*peek.event_type == RECORDS_LOST {
+            told.lacks_records();
+        }
+        is_first = false;
         if !matches!(&*peek.event_type, "kv_changed" | "session_rewound" | "scrubbed") {
             continue;
         }

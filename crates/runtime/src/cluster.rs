@@ -3,9 +3,12 @@
 
 pub(crate) mod agents;
 mod arrive;
+mod config;
 mod create;
 mod diverged;
+mod elsewhere;
 mod files;
+pub(crate) mod keys;
 mod look;
 mod members;
 mod own;
@@ -17,9 +20,11 @@ use crate::names::{Names, not_found};
 use crate::ops::{ClusterError, OpError, Whereabouts};
 pub(crate) use agents::Agents;
 use arrive::{Former, kept, stands_for};
+pub use config::ClusterConfig;
 pub(crate) use create::Creation;
 use create::Creations;
 pub(crate) use diverged::{Compared, Diverged, Whose};
+pub(crate) use elsewhere::Elsewhere;
 use files::Brought;
 pub(crate) use files::SharedFiles;
 use look::{Look, away, holder, shown, unreachable};
@@ -30,7 +35,7 @@ pub(crate) use removals::Removals;
 use shellkeep_session::ownership::{Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
 use shellkeep_shared::{
-    Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start, WhenAlone,
+    Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start,
 };
 use shellkeep_store::{FeedControl, Store};
 use shellkeep_workspace::Workspaces;
@@ -51,21 +56,6 @@ const NODES_FILE: &str = "nodes";
 
 /// Why records are only on the node that made them.
 const NOT_SHARED: &str = "they were not synced and exist only on the node that wrote them";
-
-/// How this node takes part in a cluster.
-#[derive(Debug, Clone)]
-pub struct ClusterConfig {
-    /// URL of the shared store.
-    pub url: String,
-    /// This node's name.
-    pub node: String,
-    /// The URL at which other nodes reach it; empty if there is none.
-    pub advertise: String,
-    /// A directory that all nodes can read, for checkpoints.
-    pub blobs: Option<PathBuf>,
-    /// What it does while the shared store is unreachable.
-    pub when_alone: WhenAlone,
-}
 
 /// This node among others.
 pub(crate) struct Cluster {
@@ -115,8 +105,9 @@ impl Cluster {
         }
         let members = Members::new(Arc::clone(&ship), entry);
         let removals = Removals::new(Arc::clone(&ship), &config.node);
+        let elsewhere = Elsewhere::at(data_dir, &config.node).map(Arc::new).map_err(|error| error.to_string())?;
         let data_dir = data_dir.to_string_lossy().into_owned();
-        let asker = Asker { node: config.node.clone(), data_dir: data_dir.clone() };
+        let asker = Asker { node: config.node.clone(), data_dir: data_dir.clone(), elsewhere };
         let open = |root: &PathBuf| SharedFiles::open(root.clone(), Arc::clone(&own.checkpoints), Arc::clone(&ship));
         let files = config.blobs.as_ref().map(open).transpose().map_err(|error| format!("blobs: {error}"))?;
         let files = files.map(Arc::new);
@@ -168,7 +159,7 @@ impl Cluster {
         }
     }
 
-    /// Gives the shared store the whole state now and then.
+    /// Gives the shared store the whole state after every [`REST_EVERY`] records, whatever they are.
     pub(crate) fn rest(&self, state: &SessionState) {
         if state.seq.is_multiple_of(REST_EVERY) {
             self.ship.rest(&stands_for(state, 1, "they are on the node that owned the session"));
@@ -232,14 +223,21 @@ impl Cluster {
         }
         let look = match self.look(id).await {
             Ok(look) => look,
-            // Alone, this node answers for what it has.
-            Err(_) => return Ok((Whereabouts::Here, false)),
+            // Alone, this node answers for what it has and nobody took.
+            Err(_) => return Ok((self.asker.elsewhere.place(id, self.members.neighbours())?, false)),
         };
+        if let Some(found) = look.found.as_ref().filter(|_| look.elsewhere.is_some() && self.names.contains(id)) {
+            self.asker.elsewhere.note(id, &found.head.owner);
+        }
         match look {
+            // The node that had it last gives it again.
+            look if look.is_forgotten() && self.asker.elsewhere.owner(id).is_some() => {
+                Ok((self.asker.elsewhere.place(id, self.members.others().await?)?, false))
+            }
             Look { found: None, .. } => Ok((Whereabouts::Here, false)),
             Look { elsewhere: Some(node), .. } if node.url.is_empty() => Err(unreachable(id, &node.name)),
             Look { elsewhere: Some(node), .. } => Ok((Whereabouts::There(shown(node)), false)),
-            Look { found: Some(found), elsewhere: None, is_early } => {
+            Look { found: Some(found), elsewhere: None, is_early, .. } => {
                 let is_own = found.head.owner.node == self.node;
                 if !is_own && (found.lease.is_some() || is_early) {
                     return Err(unreachable(id, holder(&found)));
@@ -253,6 +251,11 @@ impl Cluster {
                 Ok((Whereabouts::Here, !is_own))
             }
         }
+    }
+
+    /// Sessions that other nodes took from this one.
+    pub(crate) fn elsewhere(&self) -> &Elsewhere {
+        &self.asker.elsewhere
     }
 
     async fn look(&self, id: &SessionId) -> Result<Look, Down> {
@@ -276,9 +279,11 @@ impl Cluster {
         }
         let request = self.asker.request(id, local.as_ref())?;
         let (nonce, alone) = (request.ask.nonce.clone(), self.ship.alone());
+        let taken_by = self.asker.elsewhere.owner(id);
+        let is_lost = taken_by.is_some();
         let asked = self.ship.ask(move |tier| {
             let look = Look::at(tier, &request.session_id, &request.ask.node, &alone)?;
-            let is_others = look.elsewhere.is_some() || look.is_early;
+            let is_others = look.elsewhere.is_some() || look.is_early || (is_lost && look.is_forgotten());
             let claimed = if is_others { None } else { tier.claim(&request, LEASE)?.ok() };
             Ok((look, claimed))
         });
@@ -286,6 +291,9 @@ impl Cluster {
             Ok(answer) => answer,
             Err(down) => return self.alone(id, local, nonce, down),
         };
+        if let Some(owner) = taken_by.filter(|_| look.is_forgotten()) {
+            return Err(unreachable(id, &owner.node));
+        }
         if let Some(node) = look.elsewhere {
             return Err(unreachable(id, &node.name));
         }
@@ -344,6 +352,7 @@ impl Cluster {
             self.arrive(&mut state, events)?;
             self.share_files(&state);
         }
+        self.asker.elsewhere.forget(id);
         if !forks.is_empty() {
             self.ship.know_forks(id, forks.clone());
             self.arrive(&mut state, forks.iter().map(told::forked).collect())?;
@@ -379,7 +388,8 @@ impl Cluster {
         let id = state.meta.session_id.clone();
         let lines = self.ship.ask(move |tier| tier.load(&id)).await.map(|loaded| loaded.lines).unwrap_or_default();
         let since = arrive::runs_since(&lines, arrived.files.as_ref());
-        arrived.pending_notices.push(told::arrived(&former.node, &self.node, &brought, &since, cwd));
+        let keys = keys::bring(self.files.as_deref(), &self.data_dir, state).await;
+        arrived.pending_notices.push(told::arrived(&former.node, &self.node, (&brought, &keys), &since, cwd));
         arrive::events(arrived, claim, &former.node)
     }
 
@@ -405,6 +415,7 @@ impl Cluster {
             kept(self.store.append(&record))?;
             self.offer(&record);
             state.apply(&record).map_err(|error| OpError::Internal { detail: error.to_string() })?;
+            self.rest(state);
         }
         Ok(())
     }
@@ -418,6 +429,12 @@ impl Cluster {
         down: Down,
     ) -> Result<SessionState, OpError> {
         self.members.check_serving()?;
+        if let Some(owner) = self.asker.elsewhere.owner(id) {
+            return Err(unreachable(id, &owner.node));
+        }
+        if self.ship.alone().is_in_doubt() {
+            return Err(self.members.cut_off());
+        }
         let Some(mut state) = local else { return Err(away(down)) };
         match state.claims.last().cloned() {
             Some(claim) if claim.node == self.node => {

@@ -1,6 +1,6 @@
 //! The first records of a fork.
 
-use crate::actor::Message;
+use crate::actor::{KvTask, Message};
 use crate::context::SessionContext;
 use crate::names::not_found;
 use crate::ops::{OpError, SessionView};
@@ -40,6 +40,9 @@ pub(crate) async fn begin(
     if ctx.cluster.is_some() {
         // It is claimed when it wakes, and its records are shared then.
         ctx.registry.ask(id, Message::View).await?;
+        if let Err(error) = ctx.registry.ask(id, |answer| Message::Kv(Box::new(KvTask::Share { answer }))).await {
+            tracing::warn!(session = %id, %error, "the keyed store of a fork is not copied for other nodes");
+        }
     }
     let _ = ctx.settle(id, state.seq).await;
     Ok(asleep(state, &ctx.sandboxes))

@@ -42,7 +42,9 @@ pub use terminal::*;
 pub use workspace_file::*;
 
 use crate::hang_up::HangUp;
-use shellkeep_session::{ByteString, Changes, Notice, RunId, RunStatus, Sandbox, SessionId, SessionMeta, Timestamp};
+use shellkeep_session::{
+    ByteString, Changes, Notice, RunId, RunStatus, Sandbox, SessionId, SessionMeta, SessionPlace, Timestamp,
+};
 use shellkeep_store::DeletedSession;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -129,7 +131,7 @@ pub struct SessionPage {
     /// In the order that was asked for. There may be fewer than asked for although there is a next page.
     pub sessions: Vec<SessionView>,
     /// Where the next page starts, if there is one: pass it as `after`.
-    pub next: Option<SessionId>,
+    pub next: Option<SessionPlace>,
 }
 
 /// Run a command.

@@ -39,7 +39,7 @@ use shellkeep_runtime::{
     ReaderRole, RunCommand, RunDetail, RunInput, RunView, SessionFilter, SessionOrder, SessionPage, SessionQuery,
     Stream, TokenBearer, TokenView,
 };
-use shellkeep_session::{ByteString, SessionId, id};
+use shellkeep_session::{ByteString, SessionId, SessionPlace, id};
 use std::time::Duration;
 
 /// Default number of sessions per page.
@@ -156,7 +156,7 @@ pub fn page_limit(limit: Option<usize>) -> Result<usize, Refusal> {
 
 /// Which sessions a caller wants to see.
 pub fn session_query(params: wire::ListParams) -> Result<SessionQuery, Refusal> {
-    let after = params.after.as_deref().map(SessionId::parse).transpose();
+    let after = params.after.as_deref().map(place).transpose()?;
     Ok(SessionQuery {
         agent: params.agent,
         filter: SessionFilter::new(params.q.as_deref().unwrap_or_default(), is_on(params.failed)),
@@ -166,9 +166,15 @@ pub fn session_query(params: wire::ListParams) -> Result<SessionQuery, Refusal> 
             wire::SessionOrder::Id => SessionOrder::Id,
             wire::SessionOrder::Active => SessionOrder::Active,
         },
-        after: after.map_err(|error| Refusal::bad_id("after", &error))?,
+        after,
         limit: page_limit(params.limit)?,
     })
+}
+
+/// Where a page of sessions begins.
+fn place(after: &str) -> Result<SessionPlace, Refusal> {
+    let refused = |error| Refusal::bad_id("after", &error);
+    SessionPlace::parse(after).ok_or(()).or_else(|()| SessionId::parse(after).map(SessionPlace::from).map_err(refused))
 }
 
 /// How long to wait for a run's end; by default not at all.
@@ -191,7 +197,10 @@ pub fn max_output(bytes: Option<usize>) -> Result<usize, Refusal> {
 
 /// A page of sessions, for the caller.
 pub fn session_list(page: SessionPage) -> wire::SessionList {
-    wire::SessionList { sessions: page.sessions.into_iter().map(session).collect(), next: page.next.map(String::from) }
+    wire::SessionList {
+        sessions: page.sessions.into_iter().map(session).collect(),
+        next: page.next.map(|next| next.to_string()),
+    }
 }
 
 /// A run, for the caller.

@@ -1,7 +1,9 @@
 //! PostgreSQL and MariaDB.
 
 use crate::process::{ServerProcess, free_port};
+use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -89,6 +91,19 @@ impl DatabaseServer {
             Kind::Postgres => format!("postgres://postgres:not-checked@127.0.0.1:{port}/{database}"),
             Kind::Mariadb => format!("mysql://root@127.0.0.1:{port}/{database}"),
         }
+    }
+
+    /// Takes connections with TLS too, from its next start on; PostgreSQL only. `certificate` and `key` are PEM files.
+    pub fn use_tls(&self, certificate: &Path, key: &Path) -> io::Result<()> {
+        for (from, name) in [(certificate, "server.crt"), (key, "server.key")] {
+            let to = self.data().join(name);
+            fs::copy(from, &to)?;
+            fs::set_permissions(&to, Permissions::from_mode(0o600))?;
+            self.process.give(&to)?;
+        }
+        let settings = self.data().join("postgresql.auto.conf");
+        fs::write(&settings, "ssl = on\n")?;
+        self.process.give(&settings)
     }
 
     /// Ends it as a crash would.

@@ -86,6 +86,8 @@ impl KvScrubbed {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KvTold {
     version: u64,
+    /// Whether some records are not known here: others may have changed any key.
+    is_partial: bool,
     /// Each key with its versions; a deletion has no value.
     history: BTreeMap<String, Vec<(u64, Option<Told>)>>,
 }
@@ -131,6 +133,16 @@ impl KvTold {
                 told.sha256.clone_from(new);
             }
         }
+    }
+
+    /// Some records are not known here.
+    pub fn lacks_records(&mut self) {
+        self.is_partial = true;
+    }
+
+    /// Whether all records are known, so that the store can be compared with them.
+    pub fn is_whole(&self) -> bool {
+        !self.is_partial
     }
 
     /// The version that the records lead to.

@@ -203,6 +203,8 @@ pub struct Ask {
     pub nonce: String,
     /// The node's last claim, under which it continues if no one has claimed the session since.
     pub mine: Option<Claim>,
+    /// The highest epoch of the session that the node has seen; 0 if it has seen none. The tier may have forgotten it.
+    pub seen: u64,
 }
 
 /// The answer to a claim.
@@ -218,16 +220,17 @@ pub enum Claimed {
     Held(Claim),
 }
 
-/// Decides a claim, with what the tier knows and the lease if it has not ended.
+/// Decides a claim, with what the tier knows and the lease if it has not ended. A new claim has a higher epoch than every one
+/// that the tier or the asker knows: of two records with one number, histories keep the one of the higher epoch.
 pub fn claim(head: Option<&Head>, lease: Option<&Claim>, ask: &Ask) -> Claimed {
     // An answer may have been lost on its way; the question is then repeated.
     let is_repeated = |claim: &Claim| claim.node == ask.node && claim.nonce == ask.nonce;
     if let Some(holder) = lease.filter(|holder| Some(*holder) != ask.mine.as_ref() && !is_repeated(holder)) {
         return Claimed::Held(holder.clone());
     }
+    let after = |epoch: u64| Claim { epoch: epoch.max(ask.seen) + 1, node: ask.node.clone(), nonce: ask.nonce.clone() };
     let Some(head) = head else {
-        let owner =
-            ask.mine.clone().unwrap_or_else(|| Claim { epoch: 1, node: ask.node.clone(), nonce: ask.nonce.clone() });
+        let owner = ask.mine.clone().unwrap_or_else(|| after(0));
         return Claimed::New(Head { owner, last: Point::default(), claims: Claims::default() });
     };
     if is_repeated(&head.owner) {
@@ -236,8 +239,7 @@ pub fn claim(head: Option<&Head>, lease: Option<&Claim>, ask: &Ask) -> Claimed {
     if Some(&head.owner) == ask.mine.as_ref() {
         return Claimed::Kept(head.clone());
     }
-    let owner = Claim { epoch: head.owner.epoch + 1, node: ask.node.clone(), nonce: ask.nonce.clone() };
-    Claimed::Taken(Head { owner, ..head.clone() })
+    Claimed::Taken(Head { owner: after(head.owner.epoch), ..head.clone() })
 }
 
 /// Why an append was refused.

@@ -29,6 +29,8 @@ enum Mutant {
     NotUnique,
     /// A node that finds another's records goes on with its own.
     NoMeeting,
+    /// The tier counts only the epochs that it remembers.
+    ForgetsEpochs,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -59,6 +61,8 @@ struct World {
     fallbacks: u8,
     /// A node wrote that did not own the session.
     stale_write: bool,
+    /// A new claim is not later than one that its node knows.
+    old_epoch: bool,
 }
 
 impl World {
@@ -75,6 +79,7 @@ impl World {
             claimed: 0,
             fallbacks: 0,
             stale_write: false,
+            old_epoch: false,
         }
     }
 
@@ -95,12 +100,15 @@ impl World {
             Mutant::NotUnique => ("n".to_owned(), "x".to_owned()),
             _ => (format!("n{n}"), format!("x{}", self.claimed)),
         };
-        let ask = Ask { node, nonce, mine };
+        let last = self.nodes[n].claims.last().cloned();
+        let seen = last.as_ref().filter(|_| mutant != Mutant::ForgetsEpochs).map_or(0, |last| last.epoch);
+        let ask = Ask { node, nonce, mine, seen };
         self.claimed += 1;
         let head = match claim(self.tier.head.as_ref(), self.lease.as_ref(), &ask) {
             Claimed::Held(_) => return None,
             Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head) => head,
         };
+        self.old_epoch |= last.is_some_and(|last| last != head.owner && last.epoch >= head.owner.epoch);
         self.lease = Some(head.owner.clone());
         self.changed(Tier { head: Some(head.clone()), log: self.tier.log.clone() });
         let node = &mut self.nodes[n];
@@ -211,6 +219,9 @@ impl World {
         if self.stale_write {
             return Err("a node wrote that does not own the session".to_owned());
         }
+        if self.old_epoch {
+            return Err("a new claim is not later than one that its node knows".to_owned());
+        }
         let log = &self.tier.log;
         let unique: HashSet<&Made> = log.iter().collect();
         if unique.len() != log.len() {
@@ -267,7 +278,14 @@ fn no_short_schedule_breaks_ownership() {
 
 #[test]
 fn what_less_would_be_is_found() {
-    let mutants = [Mutant::NoFence, Mutant::NumbersOnly, Mutant::NothingCompared, Mutant::NotUnique, Mutant::NoMeeting];
+    let mutants = [
+        Mutant::NoFence,
+        Mutant::NumbersOnly,
+        Mutant::NothingCompared,
+        Mutant::NotUnique,
+        Mutant::NoMeeting,
+        Mutant::ForgetsEpochs,
+    ];
     let missed: Vec<Mutant> = mutants.into_iter().filter(|mutant| search(*mutant).is_ok()).collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

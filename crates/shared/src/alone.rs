@@ -3,6 +3,7 @@
 use crate::lanes::Shared;
 use crate::tier::NodeEntry;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tokio::sync::watch;
 
@@ -29,9 +30,25 @@ impl Alone {
         let _ = self.0.away.subscribe().wait_for(|is_away| !*is_away).await;
     }
 
-    /// Changes whenever the tier was connected anew.
-    pub fn connections(&self) -> watch::Receiver<u64> {
-        self.0.connections.subscribe()
+    /// Changes whenever other nodes may have taken sessions of this node without its knowledge: the tier was connected anew
+    /// and may have lost something, or a renewal came too late.
+    pub fn doubts(&self) -> watch::Receiver<u64> {
+        self.0.doubts.subscribe()
+    }
+
+    /// How often a renewal came too late.
+    pub fn gaps(&self) -> u64 {
+        self.0.gaps.load(Ordering::SeqCst)
+    }
+
+    /// All sessions of this node have been looked at since a renewal came too late for that many times.
+    pub fn looked(&self, gaps: u64) {
+        self.0.looked.fetch_max(gaps, Ordering::SeqCst);
+    }
+
+    /// Whether other nodes may have taken sessions that sleep here, and not all of them have been looked at since.
+    pub fn is_in_doubt(&self) -> bool {
+        self.0.looked.load(Ordering::SeqCst) < self.gaps()
     }
 
     /// The other nodes while the tier is unreachable: each is to be asked whether it reaches the tier.

@@ -221,18 +221,25 @@ impl Lane {
     }
 
     /// The record that begins the session, if the tier has exactly what it stands for.
-    pub(crate) fn take_rest(&mut self) -> Option<Line> {
-        let rest = self.rest.take()?;
-        (self.queue.is_empty() && self.known.as_ref().is_some_and(|known| known.seq == rest.seq)).then_some(rest)
+    pub(crate) fn rest(&self) -> Option<&Line> {
+        self.rest.as_ref().filter(|rest| self.known.as_ref().is_some_and(|known| known.seq == rest.seq))
+    }
+
+    /// The tier has the record that begins the session.
+    pub(crate) fn rested(&mut self, seq: u64) {
+        self.rest.take_if(|rest| rest.seq <= seq);
     }
 
     /// The next append: the records at the front of the queue, or none to renew the lease.
     pub(crate) fn next_append(&self, session_id: &SessionId) -> Option<Append> {
         let after = self.known.clone()?;
         let mut bytes = 0;
+        // The record that begins the session must be given when the tier has exactly what it stands for.
+        let is_ahead = |rest: &&Line| self.queue.front().is_some_and(|first| first.seq <= rest.seq);
+        let stop = self.rest.as_ref().filter(is_ahead).map_or(u64::MAX, |rest| rest.seq);
         let fits = |line: &&Line| {
             bytes += line.json.len();
-            bytes <= BATCH_BYTES || bytes == line.json.len()
+            line.seq <= stop && (bytes <= BATCH_BYTES || bytes == line.json.len())
         };
         let lines: Vec<&Line> = self.queue.iter().take(BATCH_LINES).take_while(fits).collect();
         let through = lines.last().map_or(after.seq, |last| last.seq);

@@ -4,8 +4,9 @@ use crate::lane::{Lane, Rewind, Settled, Unclaimed};
 use crate::tenure::Tenure;
 use crate::tier::{AgentService, Append, Appended, Down, ForkNote, Tier};
 use shellkeep_session::SessionId;
-use shellkeep_session::ownership::Refusal;
+use shellkeep_session::ownership::{Claim, Refusal};
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -18,8 +19,8 @@ const MOST_SLEPT: usize = MOST_QUEUED / 4;
 /// What the node must do for a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moved {
-    /// Another node owns it: end everything of it here.
-    Away(SessionId),
+    /// Another node owns it, or may soon: end everything of it here. The claim is the owner's, if it is known.
+    Away(SessionId, Option<Claim>),
     /// The tier lacks records that are no longer at hand: claim it again and give its state.
     Reclaim(SessionId),
     /// Other nodes wrote what is not part of it: record that.
@@ -60,8 +61,12 @@ pub(crate) struct Shared {
     pub(crate) work: Condvar,
     /// How many lanes there are, for those who wait until there are none.
     pub(crate) count: watch::Sender<usize>,
-    /// How often the tier was connected.
-    pub(crate) connections: watch::Sender<u64>,
+    /// Changes when this node's sessions may have been taken without its knowledge: how often the tier was connected, and
+    /// how often a renewal came too late.
+    pub(crate) doubts: watch::Sender<u64>,
+    /// How often a renewal came too late, and how many of these times all sessions have been looked at since.
+    pub(crate) gaps: AtomicU64,
+    pub(crate) looked: AtomicU64,
     /// The number that changes with the tokens, once it is known.
     pub(crate) tokens: watch::Sender<Option<u64>>,
     /// Whether the tier is unreachable.
@@ -76,8 +81,19 @@ impl Shared {
     pub(crate) fn new(tenure: Tenure, news: mpsc::UnboundedSender<Moved>) -> Self {
         let lanes = Mutex::new(Lanes::new(tenure));
         let (count, away) = (watch::Sender::new(0), watch::Sender::new(false));
-        let (connections, tokens) = (watch::Sender::new(0), watch::Sender::new(None));
-        Self { lanes, work: Condvar::new(), count, connections, tokens, away, news, settled: OnceLock::new() }
+        let (doubts, tokens) = (watch::Sender::new(0), watch::Sender::new(None));
+        Self {
+            lanes,
+            work: Condvar::new(),
+            count,
+            doubts,
+            gaps: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
+            tokens,
+            away,
+            news,
+            settled: OnceLock::new(),
+        }
     }
 
     pub(crate) fn lanes(&self) -> MutexGuard<'_, Lanes> {
@@ -138,7 +154,7 @@ impl Lanes {
         if !all.is_empty() {
             tracing::warn!(sessions = all.len(), "this node is cut off from the shared store and ends its sessions");
         }
-        all.iter().filter_map(|id| self.lose(id)).collect()
+        all.iter().filter_map(|id| self.lose(id, None)).collect()
     }
 
     /// What follows from the answer to an append.
@@ -162,7 +178,7 @@ impl Lanes {
                         self.queued_bytes -= lane.drop_queue();
                         Some(Moved::Reclaim(session_id.clone()))
                     }
-                    Rewind::Apart => self.lose(session_id),
+                    Rewind::Apart => self.lose(session_id, head.last.at.clone()),
                 }
             }
             // The tier has lost the session: it came back empty.
@@ -170,13 +186,13 @@ impl Lanes {
                 self.queued_bytes -= lane.drop_queue();
                 Some(Moved::Reclaim(session_id.clone()))
             }
-            Err(Refusal::Fenced(Some(_))) => self.lose(session_id),
+            Err(Refusal::Fenced(Some(owner))) => self.lose(session_id, Some(owner)),
         }
     }
 
     /// Another node owns the session, or may soon. What this node wrote last is kept until it is clear whether the session
     /// has it.
-    pub(crate) fn lose(&mut self, session_id: &SessionId) -> Option<Moved> {
+    pub(crate) fn lose(&mut self, session_id: &SessionId, owner: Option<Claim>) -> Option<Moved> {
         let mut lane = self.all.remove(session_id)?;
         lane.answer_all(&Settled::Moved);
         self.queued_bytes -= lane.queued_bytes();
@@ -186,7 +202,7 @@ impl Lanes {
         }
         self.queued_bytes += left.bytes();
         self.unclaimed.insert(session_id.clone(), left);
-        Some(Moved::Away(session_id.clone()))
+        Some(Moved::Away(session_id.clone(), owner))
     }
 
     /// The session was deleted here.

@@ -39,8 +39,8 @@ pub const LEASE: std::time::Duration = std::time::Duration::from_secs(5);
 /// How URLs of PostgreSQL begin.
 const POSTGRES: [&str; 2] = ["postgres://", "postgresql://"];
 
-/// Opens the tier that a URL names: `redis://HOST:PORT/DB`, `rediss://` with TLS, `redis+sentinel://HOST:PORT,HOST:PORT/NAME`, or
-/// `postgres://HOST:PORT/DATABASE`. Nothing is connected yet: an unreachable server does not prevent a start.
+/// Opens the tier that a URL names: `redis://HOST:PORT/DB`, `redis+sentinel://HOST:PORT,HOST:PORT/NAME`, `rediss://` and
+/// `rediss+sentinel://` with TLS, or `postgres://HOST:PORT/DATABASE`. Nothing is connected yet: an unreachable server does not prevent a start.
 pub fn open(url: &str) -> Result<Box<dyn Tier>, OpenError> {
     if POSTGRES.iter().any(|scheme| url.starts_with(scheme)) {
         return Ok(Box::new(postgres::PostgresTier::new(url)?));
@@ -50,6 +50,6 @@ pub fn open(url: &str) -> Result<Box<dyn Tier>, OpenError> {
 
 /// Whether a store's URL names a shared tier.
 pub fn is_shared(url: &str) -> bool {
-    let redis = ["redis://", "rediss://", "redis+sentinel://"];
+    let redis = ["redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://"];
     redis.iter().chain(&POSTGRES).any(|scheme| url.starts_with(scheme))
 }

@@ -136,7 +136,7 @@ impl Ship {
         let waiting = {
             let mut lanes = self.shared.lanes();
             if lanes.is_over() {
-                let _ = lanes.lose(session_id).map(|moved| self.shared.news.send(moved));
+                let _ = lanes.lose(session_id, None).map(|moved| self.shared.news.send(moved));
                 return Settled::Moved;
             }
             let away = lanes.down.as_ref().filter(|_| !lanes.tenure.waits()).map(|down| down.reason.clone());

@@ -76,13 +76,17 @@ impl Tenure {
         at.saturating_duration_since(self.origin)
     }
 
-    /// The tier renewed all leases; the renewal was begun at `begun`. `nodes` are alive.
-    pub(crate) fn renewed(&mut self, begun: Instant, nodes: Vec<NodeEntry>) {
+    /// The tier renewed all leases; the renewal was begun at `begun`. `nodes` are alive. Returns whether it came after the end
+    /// of the leases before, so that others may have taken sessions.
+    pub(crate) fn renewed(&mut self, begun: Instant, nodes: Vec<NodeEntry>) -> bool {
+        let now = self.time(Instant::now());
+        let is_late = self.renewed.is_some_and(|before| now >= before + LEASE);
         self.renewed = Some(self.time(begun));
         self.reached_since.get_or_insert(self.time(Instant::now()));
         let others = nodes.into_iter().filter(|entry| entry.name != self.node);
         self.others = others.map(|entry| Other { entry, promised: None, reaches: false }).collect();
         self.remembered.keep(self.others.iter().map(|other| other.entry.name.as_str()).collect());
+        is_late
     }
 
     /// The tier is unreachable.
@@ -194,7 +198,7 @@ mod tests {
     fn a_node_serves_while_its_lease_lasts_or_all_others_promise() {
         let (mut tenure, ago) = tenure();
         assert!(!tenure.is_over(), "it is the only one");
-        tenure.renewed(ago(2), vec![entry("n1"), entry("n2"), entry("n3")]);
+        assert!(!tenure.renewed(ago(2), vec![entry("n1"), entry("n2"), entry("n3")]));
         tenure.went_away();
         assert!(!tenure.is_over(), "its lease lasts");
         assert_eq!(tenure.stops_at(), Some(ago(2) + LEASE - MARGIN));
@@ -203,13 +207,13 @@ mod tests {
         tenure.promised("n3", ago(0));
         assert_eq!(tenure.stops_at(), Some(ago(1) + LEASE - MARGIN));
 
-        tenure.renewed(ago(4), vec![entry("n2")]);
+        assert!(!tenure.renewed(ago(8), vec![entry("n2")]), "its lease lasted");
         assert!(tenure.is_over(), "its time is over");
         tenure.promised("n2", ago(0));
         assert!(tenure.is_over(), "a promise comes too late");
         tenure.reached_by("n2");
         assert_eq!(tenure.reaching(), Some(entry("n2")));
-        tenure.renewed(ago(0), vec![entry("n2")]);
+        assert!(tenure.renewed(ago(0), vec![entry("n2")]), "others may have taken sessions before");
         assert!(!tenure.is_over() && tenure.reaching().is_none());
     }
 

@@ -30,8 +30,9 @@ impl Down {
 pub enum OpenError {
     /// The URL cannot be used.
     #[error(
-        "'{url}' is not a shared store: {reason}; use redis://HOST:PORT/DB, rediss:// for TLS, \
-         redis+sentinel://HOST:PORT,HOST:PORT/NAME or postgres://USER@HOST:PORT/DATABASE"
+        "'{url}' is not a shared store: {reason}; use redis://HOST:PORT/DB, \
+         redis+sentinel://HOST:PORT,HOST:PORT/NAME, rediss:// or rediss+sentinel:// for TLS, or \
+         postgres://USER@HOST:PORT/DATABASE, with ?sslmode=verify-full for TLS"
     )]
     BadUrl {
         /// What was given, without its password.

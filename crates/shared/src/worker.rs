@@ -1,11 +1,12 @@
 //! The thread that uses the tier: it renews leases, sends what lanes have queued, and tries again when the tier was away.
 
 use crate::LEASE;
-use crate::lane::{Lane, Settled};
+use crate::lane::{Lane, Line, Settled};
 use crate::lanes::{Ask, Lanes, Moved, Shared};
 use crate::tier::{AgentService, Append, Down, NodeEntry, Tier};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::Claim;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,8 +46,8 @@ impl Worker {
                     self.went_down(down);
                 }
             }
-            let connections = self.tier.connections();
-            self.shared.connections.send_if_modified(|seen| std::mem::replace(seen, connections) != connections);
+            let doubts = self.tier.connections() + self.shared.gaps.load(Ordering::SeqCst);
+            self.shared.doubts.send_if_modified(|seen| std::mem::replace(seen, doubts) != doubts);
             if let Some(call) = self.shared.settled.get() {
                 call();
             }
@@ -146,7 +147,9 @@ impl Worker {
         self.tier.renew_services(&services, LEASE)?;
         let (nodes, tokens) = (self.tier.nodes()?, Some(self.tier.tokens_version()?));
         self.shared.tokens.send_if_modified(|seen| std::mem::replace(seen, tokens) != tokens);
-        self.shared.lanes().tenure.renewed(begun, nodes);
+        if self.shared.lanes().tenure.renewed(begun, nodes) {
+            self.shared.gaps.fetch_add(1, Ordering::SeqCst);
+        }
         self.beat_at = Instant::now() + BEAT;
         Ok(())
     }
@@ -154,12 +157,15 @@ impl Worker {
     /// Sends what is queued, in as few round trips as possible.
     fn send(&mut self) -> Result<(), Down> {
         loop {
-            let appends: Vec<Append> = {
+            self.shorten()?;
+            let (appends, has_rests): (Vec<Append>, bool) = {
                 let lanes = self.shared.lanes();
                 let dirty = lanes.dirty.iter().filter_map(|id| Some((id, lanes.all.get(id)?)));
-                dirty.filter(|(_, lane)| lane.is_ready()).filter_map(|(id, lane)| lane.next_append(id)).collect()
+                let (rests, others): (Vec<_>, Vec<_>) = dirty.partition(|(_, lane)| lane.rest().is_some());
+                let ready = others.into_iter().filter(|(_, lane)| lane.is_ready());
+                (ready.filter_map(|(id, lane)| lane.next_append(id)).collect(), !rests.is_empty())
             };
-            if appends.is_empty() {
+            if appends.is_empty() && !has_rests {
                 return Ok(());
             }
             self.append(&appends)?;
@@ -180,7 +186,23 @@ impl Worker {
         Ok(())
     }
 
-    /// Shortens what the tier has, and gives up leases.
+    /// Shortens what the tier has of sessions.
+    fn shorten(&mut self) -> Result<(), Down> {
+        let rests: Vec<(SessionId, Claim, Line)> = {
+            let lanes = self.shared.lanes();
+            let dirty = lanes.dirty.iter().filter_map(|id| Some((id, lanes.all.get(id)?)));
+            dirty.filter_map(|(id, lane)| Some((id.clone(), lane.claim.clone(), lane.rest()?.clone()))).collect()
+        };
+        for (session_id, claim, rest) in rests {
+            self.tier.rest(&session_id, &claim, &rest.json)?;
+            if let Some(lane) = self.shared.lanes().all.get_mut(&session_id) {
+                lane.rested(rest.seq);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up leases.
     fn tidy(&mut self) -> Result<(), Down> {
         let dirty: Vec<SessionId> = {
             let Lanes { dirty, all, .. } = &mut *self.shared.lanes();
@@ -188,15 +210,11 @@ impl Worker {
             dirty.extract_if(|id| !all.get(id).is_some_and(Lane::is_ready)).collect()
         };
         for session_id in dirty {
-            let (claim, rest, is_closing) = {
-                let mut lanes = self.shared.lanes();
-                let Some(lane) = lanes.all.get_mut(&session_id) else { continue };
-                let is_closing = lane.is_closing && lane.is_empty();
-                (lane.claim.clone(), lane.take_rest(), is_closing)
+            let (claim, is_closing) = {
+                let lanes = self.shared.lanes();
+                let Some(lane) = lanes.all.get(&session_id) else { continue };
+                (lane.claim.clone(), lane.is_closing && lane.is_empty())
             };
-            if let Some(rest) = rest {
-                self.tier.rest(&session_id, &claim, &rest.json)?;
-            }
             if is_closing {
                 let for_good = self.shared.lanes().is_draining;
                 self.tier.release(&session_id, &claim, for_good)?;

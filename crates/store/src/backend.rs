@@ -6,8 +6,8 @@ use shellkeep_redact::Redactor;
 use shellkeep_session::fold::ApplyError;
 use shellkeep_session::relocate::Relocation;
 use shellkeep_session::{
-    ByteString, Event, Message, Record, RunId, RunKey, Sandbox, SessionHold, SessionId, SessionMeta, SessionState,
-    ShellState, StoredResume, StoredRun, Timestamp,
+    ByteString, Event, Message, Record, RunId, RunKey, Sandbox, SessionHold, SessionId, SessionMeta, SessionPlace,
+    SessionState, ShellState, StoredResume, StoredRun, Timestamp,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -113,12 +113,12 @@ pub trait Backend: Send {
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError>;
 
-    /// The same with the most recently active session first, from the one behind `after`. One that is unknown is before
-    /// all others.
+    /// The same with the most recently active session first, from the one behind `after`. A place without a time is that of its
+    /// session now; if there is none, before all others.
     fn recent(
         &mut self,
         agent: Option<&str>,
-        after: Option<&SessionId>,
+        after: Option<&SessionPlace>,
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError> {
         let mut all = self.list(agent, None, usize::MAX)?;
@@ -126,17 +126,23 @@ pub trait Backend: Send {
             let by_time = other.last_active_at.cmp(&one.last_active_at);
             by_time.then_with(|| one.meta.session_id.cmp(&other.meta.session_id))
         });
-        let place = after.and_then(|after| all.iter().position(|one| one.meta.session_id == *after));
-        all.drain(..place.map_or(0, |place| place + 1));
+        let place = |one: &SessionSummary| SessionPlace::active(one.meta.session_id.clone(), one.last_active_at);
+        let after = after.and_then(|after| match after.last_active_at {
+            Some(_) => Some(after.clone()),
+            None => all.iter().find(|one| one.meta.session_id == after.session_id).map(place),
+        });
+        if let Some(after) = after {
+            all.retain(|one| place(one).order() > after.order());
+        }
         all.truncate(limit);
         Ok(all)
     }
 
-    /// Looks through sessions and returns those that are kept, with the last one that was looked at if there are more. It
-    /// looks at a bounded number. Of a damaged session the last command is not looked at.
-    fn search(&mut self, walk: &Walk<'_>) -> Result<(Vec<SessionSummary>, Option<SessionId>), BackendError> {
+    /// Looks through sessions and returns those that are kept, with the place behind the last one that was looked at if there
+    /// are more. It looks at a bounded number. Of a damaged session the last command is not looked at.
+    fn search(&mut self, walk: &Walk<'_>) -> Result<(Vec<SessionSummary>, Option<SessionPlace>), BackendError> {
         let listed = match walk.order {
-            SessionOrder::Id => self.list(walk.agent, walk.after, MOST_READ)?,
+            SessionOrder::Id => self.list(walk.agent, walk.after.map(|after| &after.session_id), MOST_READ)?,
             SessionOrder::Active => self.recent(walk.agent, walk.after, MOST_READ)?,
         };
         let has_more = listed.len() == MOST_READ;
@@ -146,7 +152,7 @@ pub trait Backend: Send {
             && let Some(summary) = listed.next()
         {
             let id = &summary.meta.session_id;
-            last = Some(id.clone());
+            last = Some(walk.order.place(id, summary.last_active_at));
             let runs = self.runs(id, u64::MAX, 1).unwrap_or_default();
             if (walk.keeps)(&Candidate::new(id, summary.meta.agent.as_deref(), &summary.cwd, runs.first())) {
                 found.push(summary);

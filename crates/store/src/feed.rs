@@ -211,6 +211,11 @@ impl Feed {
         match &record.event {
             Event::SessionCreated { meta, .. } => origin.created_at = Some(meta.created_at),
             Event::Owned { claim, .. } if is_gated => origin.epoch = claim.epoch,
+            // It stands for records that another owner may have begun.
+            Event::RecordsLost { state, .. } if is_gated => {
+                origin.created_at = Some(state.meta.created_at);
+                origin.epoch = state.claims.of(record.seq).map_or(origin.epoch, |claim| claim.epoch);
+            }
             _ => {}
         }
         self.ahead.insert(id.clone(), (!record.event.destroys()).then_some(origin));

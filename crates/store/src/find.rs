@@ -5,7 +5,7 @@ use crate::backend::{Backend, BackendError, SessionSummary};
 use crate::error::ReadError;
 use crate::store::{Store, When};
 use crate::walk::{Candidate, SessionOrder, Walk};
-use shellkeep_session::SessionId;
+use shellkeep_session::SessionPlace;
 
 /// What a session must have to be listed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,8 +23,8 @@ pub struct Find {
     pub agent: Option<String>,
     pub filter: SessionFilter,
     pub order: SessionOrder,
-    /// The session after which the search begins.
-    pub after: Option<SessionId>,
+    /// Where the search begins.
+    pub after: Option<SessionPlace>,
     /// Most sessions to return, at least 1.
     pub limit: usize,
 }
@@ -34,8 +34,8 @@ pub struct Find {
 pub struct Found {
     /// At most as many as were asked for. There may be fewer although the list goes on.
     pub sessions: Vec<SessionSummary>,
-    /// The last session that was looked at, if there are more.
-    pub next: Option<SessionId>,
+    /// Behind the last session that was looked at, if there are more.
+    pub next: Option<SessionPlace>,
 }
 
 impl SessionFilter {
@@ -85,11 +85,12 @@ fn search(backend: &mut dyn Backend, find: &Find) -> Result<Found, BackendError>
     }
     let most = limit.saturating_add(1);
     let mut sessions = match order {
-        SessionOrder::Id => backend.list(agent, after, most)?,
+        SessionOrder::Id => backend.list(agent, after.map(|after| &after.session_id), most)?,
         SessionOrder::Active => backend.recent(agent, after, most)?,
     };
     let has_more = sessions.len() > *limit;
     sessions.truncate(*limit);
-    let next = sessions.last().filter(|_| has_more).map(|last| last.meta.session_id.clone());
+    let place = |last: &SessionSummary| order.place(&last.meta.session_id, last.last_active_at);
+    let next = sessions.last().filter(|_| has_more).map(place);
     Ok(Found { sessions, next })
 }

@@ -6,10 +6,13 @@
 //! have their own table, so a scan does not grow with history.
 
 mod entry;
+mod log;
 mod past;
 mod scrub;
+mod share;
 
-pub use entry::KeyedEntry;
+pub use entry::{KeyedEntry, hash};
+pub use log::{LogPart, LogPlace, Replayed};
 
 use crate::error::Durability;
 use entry::entry;
@@ -113,6 +116,8 @@ pub struct KeyedCopy {
 #[derive(Debug)]
 pub struct Keyed {
     db: Connection,
+    /// Where other nodes read it, if it was shared since it was opened.
+    log: Option<log::Log>,
 }
 
 /// Where a session's keyed store is, below the data directory.
@@ -125,7 +130,7 @@ impl Keyed {
     pub fn open(directory: &Path, recorded: KvState, durability: Durability) -> Result<Self, KeyedError> {
         let is_new = !Self::exists(directory);
         std::fs::create_dir_all(directory)?;
-        let mut keyed = Self { db: Connection::open(directory.join(FILE))? };
+        let mut keyed = Self { db: Connection::open(directory.join(FILE))?, log: None };
         keyed.set_up(durability)?;
         if is_new && durability == Durability::Power {
             // The names of the file, of its directory and of the directory of all stores: the database writes only content.
@@ -414,12 +419,6 @@ fn after_prefix(prefix: &str) -> Option<String> {
         }
     }
     None
-}
-
-/// The SHA-256 of a value, in hexadecimal.
-pub fn hash(bytes: &[u8]) -> String {
-    use sha2::Digest as _;
-    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

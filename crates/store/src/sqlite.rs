@@ -21,8 +21,8 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    AgentState, ByteString, Message, RunId, RunKey, SessionId, SessionState, ShellState, StoredResume, StoredRun,
-    Timestamp,
+    AgentState, ByteString, Message, RunId, RunKey, SessionId, SessionPlace, SessionState, ShellState, StoredResume,
+    StoredRun, Timestamp,
 };
 use space::Space;
 use std::collections::{BTreeMap, HashMap};
@@ -217,14 +217,15 @@ impl Backend for SqliteBackend {
     fn recent(
         &mut self,
         agent: Option<&str>,
-        after: Option<&SessionId>,
+        after: Option<&SessionPlace>,
         limit: usize,
     ) -> Result<Vec<SessionSummary>, BackendError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let condition = if agent.is_some() { "agent = ?1" } else { "?1 IS NULL" };
         let order = "ORDER BY last_active_at DESC, id LIMIT ?2";
         let place = match after {
-            Some(id) => {
+            Some(SessionPlace { session_id: id, last_active_at: Some(at) }) => Some((at.to_string(), id)),
+            Some(SessionPlace { session_id: id, last_active_at: None }) => {
                 let sql = "SELECT last_active_at FROM sessions WHERE id = ?1";
                 let mut statement = self.db.prepare_cached(sql).map_err(failed)?;
                 let at = statement.query_row([id.as_str()], |row| row.get::<_, String>(0)).optional();
@@ -240,7 +241,7 @@ impl Backend for SqliteBackend {
         self.summaries(&condition, params![agent, limit, at, id.as_str()])
     }
 
-    fn search(&mut self, walk: &Walk<'_>) -> Result<(Vec<SessionSummary>, Option<SessionId>), BackendError> {
+    fn search(&mut self, walk: &Walk<'_>) -> Result<(Vec<SessionSummary>, Option<SessionPlace>), BackendError> {
         let (ids, next) = search::search(&self.db, walk)?;
         let mut found = Vec::new();
         for id in ids {

@@ -1,6 +1,6 @@
 //! What a search of sessions looks at: sessions in an order, and as much of each as a filter needs.
 
-use shellkeep_session::{ByteString, RunResult, RunStatus, SessionId, StoredRun};
+use shellkeep_session::{ByteString, RunResult, RunStatus, SessionId, SessionPlace, StoredRun, Timestamp};
 use std::borrow::Cow;
 
 /// Bytes of the last command that a filter sees. An index holds them, so that no run is read.
@@ -14,6 +14,16 @@ pub enum SessionOrder {
     Id,
     /// The session in which something happened last comes first.
     Active,
+}
+
+impl SessionOrder {
+    /// The place behind a session.
+    pub fn place(self, session_id: &SessionId, last_active_at: Timestamp) -> SessionPlace {
+        match self {
+            Self::Id => session_id.clone().into(),
+            Self::Active => SessionPlace::active(session_id.clone(), last_active_at),
+        }
+    }
 }
 
 /// As much of a session as a filter needs.
@@ -34,8 +44,8 @@ pub struct Walk<'a> {
     /// Only this agent's.
     pub agent: Option<&'a str>,
     pub order: SessionOrder,
-    /// The session after which it begins.
-    pub after: Option<&'a SessionId>,
+    /// Where it begins.
+    pub after: Option<&'a SessionPlace>,
     /// Most sessions to return, at least 1.
     pub limit: usize,
     /// Whether a session is wanted.

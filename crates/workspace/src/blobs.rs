@@ -21,6 +21,9 @@ const MARKER: &str = "shellkeep-blobs";
 /// The directory of the files that a session's records name.
 const ATTACHED: &str = "attached";
 
+/// The directory of the log of its keyed store.
+const KEYED: &str = "kv";
+
 /// Why checkpoints could not be put there or read.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
@@ -85,6 +88,11 @@ impl SessionBlobs {
             true => Ok(()),
             false => Err(BlobError::NotThere { root: self.root.clone() }),
         }
+    }
+
+    /// Where the log of its keyed store is.
+    pub fn keyed(&self) -> Result<PathBuf, BlobError> {
+        self.check().map(|()| self.home.join(KEYED))
     }
 
     /// Gives a claim's folder everything that a node's repository has and it lacks. Returns the folder's name, when all of it
@@ -167,7 +175,7 @@ impl SessionBlobs {
             Err(error) => return Err(at(&self.home)(error)),
         };
         let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
-        let names = names.filter(|name| name.as_ref().map_or(true, |name| name != ATTACHED));
+        let names = names.filter(|name| name.as_ref().map_or(true, |name| name != ATTACHED && name != KEYED));
         names.collect::<io::Result<_>>().map_err(at(&self.home))
     }
 }

@@ -203,6 +203,9 @@ impl Journal {
         ) {
             self.state_bytes = size::of_shell(&self.state.shell);
         }
+        if let Some(cluster) = self.ctx.cluster.as_ref().filter(|_| self.lost.is_none()) {
+            cluster.rest(&self.state);
+        }
     }
 
     /// Records which records were lost, as soon as that can be written, together with the resulting state.
@@ -252,9 +255,6 @@ impl Journal {
             && !result.notices.contains(&notice)
         {
             result.notices.push(notice);
-        }
-        if let Some(cluster) = &self.ctx.cluster {
-            cluster.rest(&self.state);
         }
         Finished { result, seq, has_moved }
     }

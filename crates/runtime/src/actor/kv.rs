@@ -4,6 +4,7 @@ pub(super) mod open;
 
 use super::message::KvTask;
 use super::session::Session;
+use crate::cluster::{keys, told};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::*;
@@ -13,7 +14,7 @@ use shellkeep_session::{
     Author, Event, KvChange, KvRestored, KvRewound, KvScrubbed, KvTold, KvValue, Notice, NoticeCode, QuotaName,
     SessionId,
 };
-use shellkeep_store::keyed::{self, Keyed};
+use shellkeep_store::keyed::{self, Keyed, LogPart, LogPlace};
 use shellkeep_store::{Durability, KeyedError};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -45,13 +46,15 @@ pub(super) async fn do_task(session: &mut Session, task: KvTask) {
         KvTask::Get { key, answer } => drop(answer.send(get(session, key).await)),
         KvTask::Scan { query, answer } => drop(answer.send(scan(session, query).await)),
         KvTask::Change { ops, author, answer } => drop(answer.send(change(session, ops, author).await)),
+        KvTask::Share { answer } => drop(answer.send(share_all(session).await)),
         KvTask::Check { told, answer } => drop(answer.send(check(session, told).await)),
     }
 }
 
 /// A key with its value.
 async fn get(session: &mut Session, key: String) -> Result<(KvEntry, Vec<u8>), OpError> {
-    let former = session.journal.state().claims.before().map(str::to_owned);
+    let former = session.journal.state().claims.before().filter(|_| session.ctx.shared_files().is_none());
+    let former = former.map(str::to_owned);
     let missing = KvError::NotFound { session_id: session.id().to_string(), key: key.clone(), former };
     if session.journal.state().kv.is_unused() {
         return Err(missing.into());
@@ -112,6 +115,7 @@ async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result
     let version = session.journal.state().kv.version + 1;
     let limit = session.ctx.quotas.get(QuotaName::KvBytesPerSession);
     let mark: Vec<u8> = ops.iter().flat_map(|op| op.key.bytes()).collect();
+    let log = log_place(session, session.journal.state().seq + 1, version - 1);
     let place = place(session);
     let write = move |keyed: &mut Keyed| {
         let prepared = match prepare(keyed, ops, version)? {
@@ -122,9 +126,12 @@ async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result
             return Ok(Err(met));
         }
         keyed.change(&prepared.changes, &prepared.values)?;
-        Ok(Ok((prepared.changes, prepared.absent)))
+        let Prepared { changes, values, absent } = prepared;
+        let part = |seq: u64| LogPart::changed(seq, version, changes.clone());
+        let shared = log.filter(|_| !changes.is_empty()).map_or(Ok(()), |log| share(keyed, log, part, &values));
+        Ok(Ok((changes, absent, shared)))
     };
-    let (changes, absent) = session.kv.with(place, write).await??;
+    let (changes, absent, shared) = session.kv.with(place, write).await??;
     crash::point(Point::KvWritten, &mark);
     let changed = changes.iter().map(|change| (change.key.clone(), entry_of(change)));
     let entries = changed.chain(absent.into_iter().map(|key| (key, None))).collect();
@@ -138,13 +145,43 @@ async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result
         Ok(notice) => {
             crash::point(Point::KvRecorded, &mark);
             let seq = session.journal.state().seq;
-            Ok(KvChangedKeys { entries, version, seq, notices: notice.into_iter().chain(on_disk).collect() })
+            let notices = notice.into_iter().chain(on_disk).chain(shared.err()).collect();
+            Ok(KvChangedKeys { entries, version, seq, notices })
         }
         Err(error) => {
             session.kv.with(self::place(session), move |keyed| keyed.take_back(version - 1)).await?;
             Err(OpError::StoreUnavailable { reason: error.to_string() })
         }
     }
+}
+
+/// Where other nodes read the store, if there is such a place.
+fn log_place(session: &Session, seq: u64, after: u64) -> Option<Result<LogPlace, String>> {
+    keys::place(session.ctx.shared_files()?, session.journal.state(), seq, after)
+}
+
+/// Shares a change. What fails is a notice; the next change shares everything.
+fn share(
+    keyed: &mut Keyed,
+    log: Result<LogPlace, String>,
+    part: impl FnOnce(u64) -> LogPart,
+    values: &[(String, Vec<u8>)],
+) -> Result<(), Notice> {
+    let shared = log.and_then(|log| keyed.share(&log, part(log.seq), values).map_err(|error| error.to_string()));
+    shared.map_err(|reason| {
+        tracing::warn!(reason, "a change of a keyed store is not copied for other nodes");
+        told::keys_not_copied(&reason)
+    })
+}
+
+/// Shares everything, in place of what was shared before.
+pub(super) async fn share_all(session: &mut Session) -> Result<(), OpError> {
+    let recorded = session.journal.state().kv;
+    let log = log_place(session, session.journal.state().seq, recorded.version);
+    let Some(log) = log.filter(|_| !recorded.is_unused()) else { return Ok(()) };
+    let log = log.map_err(|reason| KvError::Unavailable { reason })?;
+    let place = place(session);
+    session.kv.with(place, move |keyed| keyed.share_all(&log, recorded.version)).await
 }
 
 fn entry_of(change: &KvChange) -> Option<KvEntry> {
@@ -238,10 +275,19 @@ pub(super) async fn plan_rewind(session: &mut Session, version: u64) -> Result<O
 pub(super) async fn rewind(session: &mut Session) {
     crash::point(Point::KvRewound, session.id().as_str().as_bytes());
     session.kv.close();
+    let restored = session.journal.state().kv.restored;
+    let log = restored.and_then(|restored| log_place(session, session.journal.state().seq, restored.version - 1));
     let place = place(session);
     // Opening it rewinds it.
-    if let Err(error) = session.kv.with(place, |_| Ok(())).await {
-        tracing::error!(session = %session.id(), %error, "the keyed store is rewound when it is next opened");
+    let opened = session.kv.with(place, move |keyed| {
+        let part = |(log, restored)| share(keyed, log, |seq| LogPart::restored(seq, restored), &[]);
+        Ok(log.zip(restored).map_or(Ok(()), part))
+    });
+    match opened.await {
+        Ok(shared) => session.journal.tell(shared.err()),
+        Err(error) => {
+            tracing::error!(session = %session.id(), %error, "the keyed store is rewound when it is next opened");
+        }
     }
 }
 
@@ -316,5 +362,7 @@ async fn check(session: &mut Session, told: KvTold) -> Result<Vec<String>, OpErr
         return Ok(Vec::new());
     }
     let place = place(session);
-    session.kv.with(place, move |keyed| keyed.compare(told.entries(), told.version())).await
+    // Where records are not known here, only the values are compared with their hashes.
+    let (entries, version) = if told.is_whole() { (told.entries(), told.version()) } else { Default::default() };
+    session.kv.with(place, move |keyed| keyed.compare(entries, version)).await
 }

@@ -208,6 +208,11 @@ pub enum KvTask {
         /// Answered when it is kept.
         answer: Answer<KvChangedKeys>,
     },
+    /// Copy all of it to where other nodes can read it, if there is such a place.
+    Share {
+        /// Answered when that is done.
+        answer: Answer<()>,
+    },
     /// Compare the store with the recording.
     Check {
         /// What it tells.

@@ -64,6 +64,8 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
         let files = outputs_now(&session.outputs).map_err(|error| failed(error.to_string()))?;
         shared.replace(session.journal.state(), files).await.map_err(&failed)?;
     }
+    // Values that are no longer kept here may still be there.
+    kv::share_all(session).await.map_err(|error| failed(error.to_string()))?;
     if has_masked_values {
         kv::scrub_recorded(session).await;
     }

@@ -4,6 +4,7 @@
 
 use super::arrive::{self, kept};
 use super::files::SharedFiles;
+use super::keys;
 use super::look::{away, unreachable};
 use super::own::{Asker, Own};
 use super::told;
@@ -98,13 +99,17 @@ impl Diverged {
         Ok(match found.map(|found| found.head) {
             None => Whose::Nobodys,
             Some(head) if head.owner.node == self.asker.node => Whose::Own,
-            Some(head) => Whose::Anothers(Box::new(head)),
+            Some(head) => {
+                self.asker.elsewhere.note(id, &head.owner);
+                Whose::Anothers(Box::new(head))
+            }
         })
     }
 
-    /// Whether this node was the last owner of a session, as far as its own copy knows.
+    /// Whether this node was the last owner of a session, as far as it knows.
     pub(crate) fn was_own(&self, state: &SessionState) -> bool {
-        state.claims.last().is_some_and(|claim| claim.node == self.asker.node)
+        let is_lost = self.asker.elsewhere.owner(&state.meta.session_id).is_some();
+        !is_lost && state.claims.last().is_some_and(|claim| claim.node == self.asker.node)
     }
 
     /// Compares this node's copy of a session that sleeps here with the shared one, and keeps what only this node has if
@@ -190,6 +195,9 @@ impl Diverged {
         self.ship.ask(move |tier| tier.note_fork(&asked, &noted)).await.map_err(away)?;
         if let Some(files) = &self.files {
             files.offer(&forked);
+            if let Err(reason) = keys::share(files, &self.asker.data_dir, &forked).await {
+                tracing::warn!(session = %fork_id, reason, "the keyed store of a fork is not copied for other nodes");
+            }
         }
         Ok(note)
     }

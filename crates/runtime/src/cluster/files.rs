@@ -11,7 +11,7 @@ use shellkeep_workspace::repo::Repo;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
@@ -112,6 +112,16 @@ impl SharedFiles {
         let (blobs, busy, problem) = (Blobs::open(root)?, Mutex::default(), Mutex::default());
         let (changed, turns) = (watch::Sender::new(false), Semaphore::new(AT_ONCE));
         Ok(Self { blobs, checkpoints, ship, busy, changed, turns, problem })
+    }
+
+    /// Where the log of a session's keyed store is.
+    pub(super) fn keyed(&self, id: &SessionId, created_at: Timestamp) -> Result<PathBuf, String> {
+        self.of(id, created_at).keyed().map_err(reason)
+    }
+
+    /// Closed for a moment while the data directory is backed up.
+    pub(super) fn gate(&self) -> Arc<RwLock<()>> {
+        Arc::clone(&self.checkpoints.gate)
     }
 
     /// Why checkpoints do not get there, if they do not.

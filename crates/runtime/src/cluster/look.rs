@@ -10,6 +10,8 @@ pub(super) struct Look {
     pub(super) found: Option<Found>,
     /// The node that has it, if that is another and alive.
     pub(super) elsewhere: Option<NodeEntry>,
+    /// It was removed.
+    pub(super) is_removed: bool,
     /// It is another's, and it is too early to take it: that node may go on without the shared store.
     pub(super) is_early: bool,
 }
@@ -19,15 +21,21 @@ impl Look {
     pub(super) fn at(tier: &mut dyn Tier, id: &SessionId, from: &str, alone: &Alone) -> Result<Self, Down> {
         // One without records is only being created.
         let found = tier.find(id)?.filter(|found| found.head.last.seq > 0);
+        let is_removed = found.is_none() && !tier.removed(std::slice::from_ref(id))?.is_empty();
         let Some(others) = found.as_ref().filter(|found| holder(found) != from) else {
-            return Ok(Self { found, elsewhere: None, is_early: false });
+            return Ok(Self { found, elsewhere: None, is_removed, is_early: false });
         };
         // What a node let go of because it is drained is anybody's.
         let (held, node) = (others.lease.is_some(), tier.node(holder(others))?);
         let is_free = others.is_free || node.as_ref().is_some_and(|node| node.draining);
         let elsewhere = node.filter(|node| held || !node.draining);
         let is_early = !is_free && !alone.may_take_over();
-        Ok(Self { found, elsewhere, is_early })
+        Ok(Self { found, elsewhere, is_removed, is_early })
+    }
+
+    /// Whether the shared store does not know the session. If another node had it last, that one gives it again.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.found.is_none() && !self.is_removed
     }
 }
 

@@ -89,7 +89,7 @@ impl Members {
         self.alone().others().into_iter().map(shown).collect()
     }
 
-    fn cut_off(&self) -> OpError {
+    pub(super) fn cut_off(&self) -> OpError {
         ClusterError::Alone { node: self.entry.name.clone() }.into()
     }
 

@@ -1,5 +1,6 @@
 //! What this node has of its own, and asking for sessions in its name.
 
+use super::elsewhere::Elsewhere;
 use crate::checkpoints::Checkpoints;
 use crate::names::Names;
 use crate::ops::OpError;
@@ -24,13 +25,17 @@ pub(super) struct Asker {
     /// This node's name.
     pub(super) node: String,
     pub(super) data_dir: String,
+    pub(super) elsewhere: Arc<Elsewhere>,
 }
 
 impl Asker {
     /// A claim on a session of which this node has a copy, or has none.
     pub(super) fn request(&self, id: &SessionId, local: Option<&SessionState>) -> Result<ClaimRequest, OpError> {
-        let mine = local.and_then(|state| state.claims.last()).filter(|claim| claim.node == self.node).cloned();
-        let ask = Ask { node: self.node.clone(), nonce: nonce()?, mine };
+        let (last, owner) = (local.and_then(|state| state.claims.last()), self.elsewhere.owner(id));
+        let seen = last.into_iter().chain(&owner).map(|claim| claim.epoch).max().unwrap_or(0);
+        // After another owner it does not continue under its last claim, even if the shared store has forgotten that owner.
+        let mine = last.filter(|claim| claim.node == self.node && owner.is_none()).cloned();
+        let ask = Ask { node: self.node.clone(), nonce: nonce()?, mine, seen };
         let agent = local.and_then(|state| state.meta.agent.clone());
         Ok(ClaimRequest { session_id: id.clone(), ask, data_dir: self.data_dir.clone(), agent, create: None })
     }

@@ -1,6 +1,7 @@
 //! The sentences that a caller reads when a session moved, or when only one node has what it did.
 
 use super::files::Brought;
+use super::keys::Keys;
 use shellkeep_session::{Event, Notice, NoticeCode, RunId, ServiceId, SessionId};
 use shellkeep_shared::ForkNote;
 use shellkeep_workspace::checkpointer::Adopted;
@@ -19,6 +20,15 @@ pub(crate) fn not_copied() -> Notice {
     let message = "The state is stored on this node, and was not copied for other nodes in time. It will be; if the node is lost \
                    before that, so is the state.";
     Notice { code: NoticeCode::KeptHereOnly, message: message.to_owned() }
+}
+
+/// A change of the keyed store is not where other nodes read it.
+pub(crate) fn keys_not_copied(reason: &str) -> Notice {
+    let message = format!(
+        "The change of the keyed store is stored on this node, and was not copied for other nodes ({reason}). The next change \
+         copies it; if the node is lost before that, so is the change."
+    );
+    Notice { code: NoticeCode::KeptHereOnly, message }
 }
 
 /// The same, for the host.
@@ -40,7 +50,7 @@ pub(super) enum Cwd {
 }
 
 /// The session came from another node.
-pub(super) fn arrived(from: &str, here: &str, files: &Brought, since: &[RunId], cwd: Cwd) -> Notice {
+pub(super) fn arrived(from: &str, here: &str, (files, keys): (&Brought, &Keys), since: &[RunId], cwd: Cwd) -> Notice {
     let mut message = format!(
         "This session moved from node {from} to node {here}. Variables, functions, aliases, options, traps \
          and the path of the working directory came along. {}",
@@ -52,9 +62,14 @@ pub(super) fn arrived(from: &str, here: &str, files: &Brought, since: &[RunId], 
         Cwd::Missing => " The working directory does not exist on this node.",
     });
     let outputs = if matches!(files, Brought::NotConfigured) { "outputs and agent states above 64 KiB, " } else { "" };
+    let keys = match keys {
+        Keys::Unused | Keys::All => "",
+        Keys::Part => "the last changes of the keyed store, ",
+        Keys::Missing => "values of the keyed store, ",
+    };
     message.push_str(&format!(
-        " Files outside of the workspace, {outputs}values of the keyed store, background jobs and open descriptors stayed \
-         on node {from}. Check the files that you need before you go on."
+        " Files outside of the workspace, {outputs}{keys}background jobs and open descriptors stayed on node {from}. \
+         Check the files that you need before you go on."
     ));
     Notice { code: NoticeCode::SessionMoved, message }
 }

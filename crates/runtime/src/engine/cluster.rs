@@ -169,7 +169,10 @@ pub(super) async fn follow(inner: Weak<Inner>, mut news: mpsc::UnboundedReceiver
     while let Some(moved) = news.recv().await {
         let Some(inner) = inner.upgrade() else { return };
         match moved {
-            Moved::Away(id) => {
+            Moved::Away(id, owner) => {
+                if let (Some(cluster), Some(owner)) = (&inner.ctx.cluster, owner) {
+                    cluster.elsewhere().note(&id, &owner);
+                }
                 tokio::spawn(let_go(inner, id));
             }
             Moved::Reclaim(id) => {
@@ -233,14 +236,16 @@ async fn record_forks(inner: Arc<Inner>, id: SessionId, forks: Vec<ForkNote>) {
     }
 }
 
-/// Looks for sessions of this node that other nodes took, whenever the shared store was connected anew: after a start, and
-/// when it may have lost what it confirmed. They are ended here, and what only this node has of them is kept apart. Those that
+/// Looks for sessions of this node that other nodes took, whenever they may have: after a start, when the shared store was
+/// connected anew and may have lost what it confirmed, and when this node renewed its leases too late. They are ended here, and what only this node has of them is kept apart. Those that
 /// the shared store has lost are given again.
 pub(super) async fn look_around(inner: Weak<Inner>, alone: Alone) {
-    let mut connections = alone.connections();
-    while connections.wait_for(|connections| *connections > 0).await.is_ok() {
+    let mut doubts = alone.doubts();
+    while doubts.wait_for(|doubts| *doubts > 0).await.is_ok() {
+        let gaps = alone.gaps();
         look_at_all(&inner).await;
-        if connections.changed().await.is_err() {
+        alone.looked(gaps);
+        if doubts.changed().await.is_err() {
             return;
         }
     }

@@ -124,7 +124,7 @@ async fn share(inner: &Inner, token_id: &str) {
 
 /// Follows the tokens of all nodes, as long as the engine lives.
 pub(super) async fn follow_tokens(inner: Weak<Inner>, cluster: Arc<Cluster>) {
-    let (mut changes, mut connections) = (cluster.tokens().changes(), cluster.members().alone().connections());
+    let (mut changes, mut connections) = (cluster.tokens().changes(), cluster.members().alone().doubts());
     while changes.wait_for(Option::is_some).await.is_ok() {
         let all = cluster.tokens().all().await;
         let Some(inner) = inner.upgrade() else { return };

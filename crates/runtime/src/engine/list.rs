@@ -41,11 +41,12 @@ async fn stored(inner: &Inner, agent: Option<&str>, query: &SessionQuery) -> Res
     let (mut found, next) = match agent.filter(|_| is_plain) {
         // Only this agent's records need to be in the store for it.
         Some(agent) => {
-            let (own, after) = (inner.ctx.names.of_agent(agent), query.after.as_ref());
+            let after = query.after.as_ref().map(|after| &after.session_id);
+            let own = inner.ctx.names.of_agent(agent);
             let mut listed = inner.ctx.store.list_of(agent, own, after, limit + 1).await.map_err(unavailable)?;
             let has_more = listed.len() > limit;
             listed.truncate(limit);
-            let next = listed.last().filter(|_| has_more).map(|last| last.meta.session_id.clone());
+            let next = listed.last().filter(|_| has_more).map(|last| last.meta.session_id.clone().into());
             (listed, next)
         }
         None => {
@@ -64,6 +65,10 @@ async fn stored(inner: &Inner, agent: Option<&str>, query: &SessionQuery) -> Res
         let ids = found.iter().map(|summary| summary.meta.session_id.clone()).collect();
         let removed = cluster.removals().removed(ids).await;
         found.retain(|summary| !removed.contains(&summary.meta.session_id));
+        if query.order == SessionOrder::Active {
+            // A copy of one that is another node's by now has another place in the list of all nodes.
+            found.retain(|summary| cluster.elsewhere().owner(&summary.meta.session_id).is_none());
+        }
     }
     Ok(SessionPage { sessions: found.into_iter().map(|summary| view(inner, summary)).collect(), next })
 }
@@ -115,17 +120,21 @@ fn in_use(inner: &Inner, query: &SessionQuery) -> BTreeSet<SessionId> {
 
 /// The page of a list that begins after the query's session.
 fn page(mut sessions: Vec<SessionView>, query: &SessionQuery) -> SessionPage {
-    let start = query.after.as_ref().map_or(0, |after| match query.order {
-        SessionOrder::Id => sessions.partition_point(|view| view.meta.session_id <= *after),
-        SessionOrder::Active => {
-            sessions.iter().position(|view| view.meta.session_id == *after).map_or(0, |place| place + 1)
-        }
-    });
-    sessions.drain(..start);
+    let place = |view: &SessionView| query.order.place(&view.meta.session_id, view.last_active_at);
+    if let Some(after) = &query.after {
+        let start = match (query.order, after.last_active_at) {
+            (SessionOrder::Active, None) => {
+                sessions.iter().position(|view| view.meta.session_id == after.session_id).map_or(0, |at| at + 1)
+            }
+            (SessionOrder::Active, Some(_)) => sessions.partition_point(|view| place(view).order() <= after.order()),
+            (SessionOrder::Id, _) => sessions.partition_point(|view| view.meta.session_id <= after.session_id),
+        };
+        sessions.drain(..start);
+    }
     let limit = query.limit.clamp(1, MAX_PAGE);
     let has_more = sessions.len() > limit;
     sessions.truncate(limit);
-    let next = sessions.last().filter(|_| has_more).map(|last| last.meta.session_id.clone());
+    let next = sessions.last().filter(|_| has_more).map(place);
     SessionPage { sessions, next }
 }
 

@@ -1,6 +1,6 @@
 //! Which sessions a list shows.
 
-use shellkeep_session::SessionId;
+use shellkeep_session::SessionPlace;
 use shellkeep_store::{SessionFilter, SessionOrder};
 
 /// Which sessions to list, and in which order.
@@ -15,8 +15,8 @@ pub struct SessionQuery {
     /// Only those in which a command runs.
     pub running: bool,
     pub order: SessionOrder,
-    /// The session after which the page begins.
-    pub after: Option<SessionId>,
+    /// Where the page begins.
+    pub after: Option<SessionPlace>,
     /// Most sessions on the page.
     pub limit: usize,
 }

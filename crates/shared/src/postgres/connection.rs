@@ -1,6 +1,8 @@
 //! A connection to PostgreSQL on which every question has a deadline.
 
+use super::tls::{self, Tls};
 use crate::tier::{Down, OpenError};
+use std::error::Error as _;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::config::SslMode;
@@ -32,6 +34,8 @@ pub(super) enum Failed {
 /// A server, connected when it is first used.
 pub(super) struct Server {
     config: Config,
+    /// None if it is used without TLS.
+    tls: Option<Tls>,
     /// Its address without the password, for people.
     shown: String,
     runtime: Runtime,
@@ -43,22 +47,19 @@ impl Server {
     pub(super) fn new(url: &str) -> Result<Self, OpenError> {
         let shown = without_login(url);
         let wrong = |reason: String| OpenError::BadUrl { url: shown.clone(), reason };
+        let (url, asked) = tls::take_from(url).map_err(wrong)?;
         let mut config: Config = url.parse().map_err(|error: Error| wrong(error.to_string()))?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(wrong(
-                "PostgreSQL is used without TLS; connect through a private network or a tunnel".to_owned(),
-            ));
-        }
-        config.application_name("shellkeep").connect_timeout(PATIENCE);
+        let tls = if asked.mode == SslMode::Disable { None } else { Some(Tls::new(&asked).map_err(wrong)?) };
+        config.application_name("shellkeep").connect_timeout(PATIENCE).ssl_mode(asked.mode);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| wrong(error.to_string()))?;
-        Ok(Self { config, shown, runtime, live: None, connections: 0 })
+        Ok(Self { config, tls, shown, runtime, live: None, connections: 0 })
     }
 
     /// Asks the server. A connection that has broken since it was last used is replaced, and the question is put again:
     /// every question can be repeated.
     pub(super) fn ask<T>(&mut self, question: impl AsyncFn(&mut Client) -> Result<T, Failed>) -> Result<T, Down> {
-        let Self { config, shown, runtime, live, connections } = self;
+        let Self { config, tls, shown, runtime, live, connections } = self;
         let asked = runtime.block_on(async {
             if let Some(client) = live.as_mut() {
                 match within(PATIENCE, question(client)).await {
@@ -66,7 +67,7 @@ impl Server {
                     answer => return answer,
                 }
             }
-            let client = live.insert(within(PATIENCE, connect(config)).await?);
+            let client = live.insert(within(PATIENCE, connect(config, tls.as_ref())).await?);
             within(MAKING, make(client)).await?;
             *connections += 1;
             within(PATIENCE, question(client)).await
@@ -83,11 +84,20 @@ async fn within<T>(time: Duration, work: impl Future<Output = Result<T, Failed>>
     tokio::time::timeout(time, work).await.unwrap_or(Err(Failed::Late(time)))
 }
 
-async fn connect(config: &Config) -> Result<Client, Failed> {
-    let (client, connection) = config.connect(NoTls).await?;
-    // It ends with its client; what it says then, the client has said too.
-    tokio::spawn(async { drop(connection.await) });
-    Ok(client)
+async fn connect(config: &Config, tls: Option<&Tls>) -> Result<Client, Failed> {
+    // A connection ends with its client; what it says then, the client has said too.
+    match tls {
+        None => {
+            let (client, connection) = config.connect(NoTls).await?;
+            tokio::spawn(async { drop(connection.await) });
+            Ok(client)
+        }
+        Some(tls) => {
+            let (client, connection) = config.connect(tls.clone()).await?;
+            tokio::spawn(async { drop(connection.await) });
+            Ok(client)
+        }
+    }
 }
 
 /// Makes the tables if they are not there.
@@ -110,7 +120,11 @@ async fn make(client: &mut Client) -> Result<(), Failed> {
 fn said(failed: &Failed) -> String {
     match failed {
         Failed::Database(error) => {
-            error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned())
+            let whole = || match error.source() {
+                Some(cause) => format!("{error}: {cause}"),
+                None => error.to_string(),
+            };
+            error.as_db_error().map_or_else(whole, |said| said.message().to_owned())
         }
         other => other.to_string(),
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 const SENTINEL: &str = "redis+sentinel://";
+const SENTINEL_TLS: &str = "rediss+sentinel://";
 
 /// The port of a Sentinel whose address has none.
 const SENTINEL_PORT: u16 = 26379;
@@ -24,6 +25,8 @@ pub(super) enum Address {
     Sentinels {
         /// Their addresses, as `host:port`.
         sentinels: Vec<String>,
+        /// Whether they, and the server, are used with TLS.
+        has_tls: bool,
         /// What they call the server.
         name: String,
         /// User and password of the server with an `@`, or nothing.
@@ -37,7 +40,8 @@ impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
         let shown = without_login(url);
         let wrong = |reason: &str| OpenError::BadUrl { url: shown.clone(), reason: reason.to_owned() };
-        let Some(rest) = url.strip_prefix(SENTINEL) else {
+        let plain = url.strip_prefix(SENTINEL).map(|rest| (rest, false));
+        let Some((rest, has_tls)) = plain.or(url.strip_prefix(SENTINEL_TLS).map(|rest| (rest, true))) else {
             return match Client::open(url) {
                 Ok(_) => Ok(Self::Fixed { url: url.to_owned(), shown }),
                 Err(error) => Err(wrong(&error.to_string())),
@@ -59,18 +63,19 @@ impl Address {
             _ => format!("{host}:{SENTINEL_PORT}"),
         };
         let sentinels = hosts.split(',').map(with_port).collect();
-        Ok(Self::Sentinels { sentinels, name: name.to_owned(), login, database })
+        Ok(Self::Sentinels { sentinels, has_tls, name: name.to_owned(), login, database })
     }
 
     /// Connects to the server, which answers within `patience` or not at all.
     pub(super) fn connect(&self, patience: Duration) -> RedisResult<Connection> {
         match self {
             Self::Fixed { url, .. } => open(url, patience),
-            Self::Sentinels { sentinels, name, login, database } => {
+            Self::Sentinels { sentinels, has_tls, name, login, database } => {
+                let scheme = if *has_tls { "rediss" } else { "redis" };
                 let mut last = RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "no Sentinel knows it"));
                 for sentinel in sentinels {
-                    let found = primary(sentinel, name, patience)
-                        .and_then(|place| open(&format!("redis://{login}{place}/{database}"), patience))
+                    let found = primary(&format!("{scheme}://{sentinel}"), name, patience)
+                        .and_then(|place| open(&format!("{scheme}://{login}{place}/{database}"), patience))
                         .and_then(check_primary);
                     match found {
                         Ok(connection) => return Ok(connection),
@@ -92,7 +97,7 @@ fn open(url: &str, patience: Duration) -> RedisResult<Connection> {
 
 /// Where a Sentinel says that the primary is.
 fn primary(sentinel: &str, name: &str, patience: Duration) -> RedisResult<String> {
-    let mut connection = open(&format!("redis://{sentinel}"), patience)?;
+    let mut connection = open(sentinel, patience)?;
     let found: Option<(String, u16)> =
         cmd("SENTINEL").arg("get-master-addr-by-name").arg(name).query(&mut connection)?;
     let unknown = || RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "a Sentinel does not know this name"));
@@ -119,7 +124,10 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed { shown, .. } => f.write_str(shown),
-            Self::Sentinels { sentinels, name, .. } => write!(f, "{SENTINEL}{}/{name}", sentinels.join(",")),
+            Self::Sentinels { sentinels, has_tls, name, .. } => {
+                let scheme = if *has_tls { SENTINEL_TLS } else { SENTINEL };
+                write!(f, "{scheme}{}/{name}", sentinels.join(","))
+            }
         }
     }
 }
@@ -135,6 +143,7 @@ mod tests {
             ("redis://:secret@localhost", "redis://localhost"),
             ("rediss://:secret@localhost:6380", "rediss://localhost:6380"),
             ("redis+sentinel://u:secret@a,b:7/main/3", "redis+sentinel://a:26379,b:7/main"),
+            ("rediss+sentinel://u:secret@a/main", "rediss+sentinel://a:26379/main"),
         ] {
             assert_eq!(Address::parse(url).unwrap().to_string(), shown);
         }
@@ -142,6 +151,7 @@ mod tests {
             "redis://",
             "rediss://:secret@",
             "redis+sentinel://a,b",
+            "rediss+sentinel://a,b",
             "redis+sentinel://a,,b/m",
             "redis+sentinel://a/m/x",
         ] {

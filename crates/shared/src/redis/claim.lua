@@ -1,7 +1,7 @@
 -- Claims a session: ownership::claim. Checks come first, because a script that fails half-way is not rolled back.
 -- KEYS head lease log base next
 -- ARGV node, nonce, last claim of the node or '', lease in ms, data directory, agent or '', '1' to create, how many sessions the
--- agent may have
+-- agent may have, highest epoch that the node has seen
 local h = redis.call('HMGET', KEYS[1], 'owner', 'seq', 'at', 'claims', 'removed', 'agent')
 local owner, seq = h[1], h[2] or '0'
 if h[5] then
@@ -10,6 +10,9 @@ if h[5] then
 end
 local suffix = '.' .. ARGV[1] .. '.' .. ARGV[2]
 local function repeated(claim) return string.sub(claim, -#suffix) == suffix end
+local function next_after(claim)
+  return (math.max(tonumber(string.match(claim or '0', '^%d+')), tonumber(ARGV[9])) + 1) .. suffix
+end
 local lease = redis.call('GET', KEYS[2])
 if lease and lease ~= ARGV[3] and not repeated(lease) then return {'held', lease} end
 if ARGV[7] == '1' and owner and seq ~= '0' and owner ~= ARGV[3] then return {'held', owner} end
@@ -28,7 +31,7 @@ end
 local kind, claim
 if not owner then
   kind, claim, seq = 'new', ARGV[3], '0'
-  if claim == '' then claim = (tonumber(string.match(h[1] or '0', '^%d+')) + 1) .. suffix end
+  if claim == '' then claim = next_after(h[1]) end
   redis.call('DEL', KEYS[1], KEYS[3], KEYS[4], KEYS[5])
   redis.call('HSET', KEYS[1], 'seq', '0', 'at', '', 'claims', '')
   h[3], h[4] = '', ''
@@ -37,7 +40,7 @@ elseif repeated(owner) then
 elseif owner == ARGV[3] then
   kind, claim = 'kept', owner
 else
-  kind, claim = 'taken', (tonumber(string.match(owner, '^%d+')) + 1) .. suffix
+  kind, claim = 'taken', next_after(owner)
 end
 redis.call('SET', KEYS[2], claim, 'PX', ARGV[4])
 redis.call('HDEL', KEYS[1], 'free')

@@ -23,7 +23,7 @@ fn id(name: &str) -> SessionId {
 }
 
 fn request(name: &str, node: &str, nonce: &str, mine: Option<&Claim>) -> ClaimRequest {
-    let ask = Ask { node: node.to_owned(), nonce: nonce.to_owned(), mine: mine.cloned() };
+    let ask = Ask { node: node.to_owned(), nonce: nonce.to_owned(), mine: mine.cloned(), seen: 0 };
     let (agent, data_dir) = (Some("ann".to_owned()), format!("/data/{node}"));
     ClaimRequest { session_id: id(name), ask, data_dir, agent, create: None }
 }
@@ -57,6 +57,7 @@ fn lines(tier: &mut dyn Tier, name: &str) -> Vec<String> {
 /// Everything, in order.
 fn contract(tier: &mut dyn Tier) {
     claims_are_exclusive_and_fenced(tier);
+    a_claim_is_later_than_every_one_that_is_known(tier);
     a_lost_answer_is_recognised(tier);
     creation_has_one_winner(tier);
     records_are_shortened(tier);
@@ -104,6 +105,22 @@ fn claims_are_exclusive_and_fenced(tier: &mut dyn Tier) {
     tier.release(&id("a"), &second.owner, false).unwrap();
     send(tier, "a", &second, 3, &[]).unwrap();
     assert_eq!(tier.find(&id("a")).unwrap().unwrap().lease, Some(second.owner));
+}
+
+/// The tier may have lost claims that its nodes still know.
+fn a_claim_is_later_than_every_one_that_is_known(tier: &mut dyn Tier) {
+    let seen = |node: &str, nonce: &str, seen: u64| {
+        let request = request("l", node, nonce, None);
+        ClaimRequest { ask: Ask { seen, ..request.ask }, ..request }
+    };
+    let first = claimed(tier, &seen("n1", "x", 7), LEASE);
+    assert_eq!(first.owner.to_string(), "8.n1.x");
+    let first = send(tier, "l", &first, 1, &["one"]).unwrap();
+    tier.release(&id("l"), &first.owner, false).unwrap();
+    let second = claimed(tier, &seen("n2", "y", 2), LEASE);
+    assert_eq!(second.owner.to_string(), "9.n2.y");
+    tier.release(&id("l"), &second.owner, false).unwrap();
+    assert_eq!(claimed(tier, &seen("n1", "z", 12), LEASE).owner.to_string(), "13.n1.z");
 }
 
 fn a_lost_answer_is_recognised(tier: &mut dyn Tier) {

@@ -3,3 +3,4 @@
 
 mod contract;
 mod ship;
+mod tls;

@@ -32,7 +32,7 @@ impl Fixture {
     }
 
     fn claim(&self, node: &str, mine: Option<Claim>) -> Head {
-        let ask = Ask { node: node.to_owned(), nonce: format!("of-{node}"), mine };
+        let ask = Ask { node: node.to_owned(), nonce: format!("of-{node}"), mine, seen: 0 };
         let (session_id, data_dir) = (self.id.clone(), String::new());
         let request = ClaimRequest { session_id, ask, data_dir, agent: None, create: None };
         match self.tier.clone().claim(&request, LEASE).unwrap() {
@@ -85,9 +85,9 @@ async fn a_stale_owner_is_refused_and_told() {
     fixture.begin();
     assert_eq!(fixture.put(1).await, Settled::Kept);
     fixture.tier.end_lease(&fixture.id);
-    fixture.claim("n2", None);
+    let owner = fixture.claim("n2", None).owner;
     assert_eq!(fixture.put(2).await, Settled::Moved);
-    assert_eq!(fixture.news.recv().await, Some(Moved::Away(fixture.id.clone())));
+    assert_eq!(fixture.news.recv().await, Some(Moved::Away(fixture.id.clone(), Some(owner))));
     assert_eq!(fixture.shared(), [1]);
     assert_eq!(fixture.ship.settle(&fixture.id, 1).await, Settled::Moved, "it stays so");
 }
@@ -105,9 +105,9 @@ async fn what_a_stale_owner_wrote_last_is_kept_with_how_far_callers_were_told() 
     // A replica that is two records behind takes over, and another node goes on there.
     fixture.tier.fall_back(older);
     fixture.tier.end_lease(&fixture.id);
-    fixture.claim("n2", None);
+    let owner = fixture.claim("n2", None).owner;
     assert_eq!(fixture.put(4).await, Settled::Moved);
-    assert_eq!(fixture.news.recv().await, Some(Moved::Away(fixture.id.clone())));
+    assert_eq!(fixture.news.recv().await, Some(Moved::Away(fixture.id.clone(), Some(owner))));
     fixture.ship.offer(&record(&fixture.id, 5));
     let left = fixture.ship.left(&fixture.id);
     assert_eq!(left.records.iter().map(|record| record.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
@@ -177,4 +177,19 @@ async fn a_session_that_sleeps_gives_up_its_lease_and_one_that_is_forgotten_is_n
     fixture.ship.offer(&record(&fixture.id, 2));
     assert_eq!(fixture.ship.settle(&fixture.id, 2).await, Settled::Moved);
     assert_eq!(fixture.shared(), [1]);
+}
+
+/// A record that came right behind made the ship drop the one that stands for those before it.
+#[tokio::test]
+async fn the_tier_is_shortened_while_records_come() {
+    let fixture = Fixture::new();
+    fixture.begin();
+    for last in [10, 20, 30] {
+        let first = if last == 10 { 1 } else { last - 8 };
+        (first..=last).for_each(|seq| fixture.ship.offer(&record(&fixture.id, seq)));
+        fixture.ship.rest(&record(&fixture.id, last));
+        fixture.ship.offer(&record(&fixture.id, last + 1));
+        assert_eq!(fixture.ship.settle(&fixture.id, last + 1).await, Settled::Kept);
+    }
+    assert_eq!(fixture.shared(), (20..=31).collect::<Vec<u64>>(), "the state before the last, and what came since");
 }

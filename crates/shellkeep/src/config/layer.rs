@@ -25,7 +25,7 @@ pub struct Layer {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub data: Option<PathBuf>,
     /// Store sessions here: sqlite://PATH, file://DIR, memory://, or share them with other nodes: redis://HOST:PORT/DB,
-    /// rediss:// for TLS, redis+sentinel://HOST:PORT,HOST:PORT/NAME, postgres://USER@HOST:PORT/DATABASE [default: sqlite://DATA/shellkeep.db]
+    /// redis+sentinel://HOST:PORT,HOST:PORT/NAME, rediss:// and rediss+sentinel:// for TLS, postgres://USER@HOST:PORT/DATABASE[?sslmode=verify-full] [default: sqlite://DATA/shellkeep.db]
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
     /// The name of this node among those that share a store [default: the host name]

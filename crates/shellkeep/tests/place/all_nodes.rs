@@ -63,6 +63,60 @@ fn every_node_lists_the_sessions_of_all_nodes() {
     assert_eq!(list["sessions"][0]["cwd"], "/usr", "{list}");
 }
 
+/// Lists in the order of activity were put together by id, and their pages began anew on nodes that did not have the last session.
+#[test]
+fn every_node_lists_the_most_recently_active_sessions_first() {
+    let redis = Redis::start();
+    let mut nodes = ["n1", "n2", "n3"].map(|name| redis.node(name));
+    // The order of activity is neither that of the names nor that of the nodes.
+    let order = [4, 0, 7, 2, 8, 5, 1, 6, 3];
+    for number in 0..order.len() {
+        nodes[number % 3].create(&format!("s{number}"));
+    }
+    for number in order {
+        nodes[(number + 1) % 3].sh(&format!("s{number}"), "(exit 3)");
+    }
+    let pages = |daemon: &Daemon, query: &str| -> Vec<String> {
+        let (mut names, mut after) = (Vec::new(), Some(String::new()));
+        while let Some(from) = after {
+            let page = daemon.get(&format!("/v1/sessions?{query}&after={from}"));
+            assert_eq!(page.status, 200, "{}", page.text());
+            let page = page.json();
+            let sessions = page["sessions"].as_array().expect("a list");
+            names.extend(sessions.iter().map(|session| session["session_id"].as_str().expect("a name").to_owned()));
+            after = page["next"].as_str().map(str::to_owned);
+        }
+        names
+    };
+    let expected: Vec<String> = order.iter().rev().map(|number| format!("s{number}")).collect();
+    for daemon in &nodes {
+        for query in
+            ["order=active", "order=active&limit=2", "order=active&limit=1", "order=active&failed=true&limit=2"]
+        {
+            assert_eq!(pages(daemon, query), expected, "{query}");
+        }
+        assert_eq!(pages(daemon, "order=active&live=true&limit=2"), expected);
+        let by_id: Vec<String> = (0..order.len()).map(|number| format!("s{number}")).collect();
+        assert_eq!(pages(daemon, "order=id&limit=2"), by_id);
+        assert_eq!(pages(daemon, "failed=true&limit=2"), by_id);
+    }
+
+    // One that moved is at its place there, and its old copy at none.
+    nodes[0].kill();
+    let (moved, _) = run_when_taken_over(&nodes[1], "s3", &json!({"command": "echo moved"}));
+    assert_eq!(moved["stdout"], "moved\n");
+    for number in [0, 6] {
+        run_when_taken_over(&nodes[1], &format!("s{number}"), &json!({"command": "true"}));
+    }
+    nodes[0].restart();
+    let after: Vec<&str> = ["s6", "s0", "s3"].into_iter().chain(expected.iter().map(String::as_str)).collect();
+    let expected: Vec<&str> =
+        after.iter().enumerate().filter(|(at, name)| !after[..*at].contains(name)).map(|(_, name)| *name).collect();
+    until("the nodes see each other", || {
+        nodes.iter().all(|daemon| pages(daemon, "order=active&limit=2") == expected).then_some(())
+    });
+}
+
 #[test]
 fn every_node_lists_the_runs_of_all_nodes() {
     let redis = Redis::start();

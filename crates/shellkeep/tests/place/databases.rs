@@ -3,6 +3,7 @@
 use crate::support::skip;
 use shellkeep_history::{Database, Value};
 use shellkeep_servers::DatabaseServer;
+use std::path::Path;
 
 pub use shellkeep_servers::Kind;
 
@@ -21,6 +22,12 @@ impl Server {
 
     pub fn url(&self) -> String {
         self.0.url()
+    }
+
+    /// Takes connections with TLS too.
+    pub fn use_tls(&mut self, certificate: &Path, key: &Path) {
+        self.0.use_tls(certificate, key).expect("its files can be written");
+        self.restart();
     }
 
     /// Ends it as a crash would.

@@ -1,5 +1,5 @@
-//! Clients of one session keep asking through several nodes while its owner is killed, again and again. The session counts,
-//! and so it is the witness: each number is answered once, and none is missing.
+//! Clients of one session keep asking through several nodes while its owner, or Redis, is killed, again and again. The session
+//! counts, and so it is the witness: each number is answered once, and none is missing.
 
 use crate::redis::Redis;
 use crate::support::{Daemon, Door, Request, soak};
@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// How long a client repeats a request: the lease, 2 s, and the commands of the others before it.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Within this time another node answers for a session whose node is gone: the lease and 2 s.
+const TAKEN_OVER: Duration = Duration::from_secs(7);
 /// Clients, and what each asks in a round.
 const CLIENTS: usize = 3;
 const REQUESTS: usize = 8;
@@ -25,7 +27,8 @@ fn answered(doors: &[Door], first: usize, body: &Value) -> Value {
         match answer.status {
             // A node that was killed may have sent only a part of its answer.
             200 => serde_json::from_slice(&answer.body).ok(),
-            503 => None,
+            // A node that cannot reach Redis does not know the sessions of others.
+            404 | 503 => None,
             _ => panic!("{}", answer.text()),
         }
     })
@@ -47,6 +50,50 @@ fn ask(doors: &[Door], witness: &Path, round: usize, client: usize) -> (Vec<u64>
     (numbers, lost)
 }
 
+/// What the clients were answered so far.
+#[derive(Default)]
+struct Answered {
+    rounds: usize,
+    numbers: BTreeSet<u64>,
+    lost: usize,
+}
+
+impl Answered {
+    /// A round of all clients, with a fault at some moment.
+    fn round(&mut self, doors: &[Door], witness: &Path, fault: impl FnOnce()) {
+        let round = self.rounds;
+        self.rounds += 1;
+        let answers = std::thread::scope(|scope| {
+            let clients: Vec<_> =
+                (0..CLIENTS).map(|client| scope.spawn(move || ask(doors, witness, round, client))).collect();
+            pass(Duration::from_millis(20 + 37 * (round as u64 % 11)));
+            fault();
+            clients.into_iter().map(|client| client.join().unwrap()).collect::<Vec<_>>()
+        });
+        for (of_client, lost_of_client) in answers {
+            assert!(of_client.is_sorted(), "round {round}: a client's answers are in order: {of_client:?}");
+            self.lost += lost_of_client;
+            for number in of_client {
+                assert!(self.numbers.insert(number), "round {round}: {number} was answered twice");
+            }
+        }
+    }
+
+    /// Each number was answered once, and each command ran at most once.
+    fn check(self, doors: &[Door], witness: &Path) {
+        let Self { rounds, numbers, lost } = self;
+        let last = answered(doors, 0, &json!({"command": "echo $n"}));
+        let asked = (rounds * CLIENTS * REQUESTS) as u64;
+        println!("{rounds} kills, {asked} commands, {} answered, {lost} lost with their node", numbers.len());
+        assert_eq!(numbers.len() as u64 + lost as u64, asked);
+        assert!(numbers.iter().copied().eq(1..=numbers.len() as u64), "a number is missing: {numbers:?}");
+        assert_eq!(last["stdout"], format!("{}\n", numbers.len()), "what was answered is what the session knows");
+        let ran = std::fs::read_to_string(witness).unwrap();
+        let unique: BTreeSet<&str> = ran.lines().collect();
+        assert_eq!(unique.len(), ran.lines().count(), "a command ran twice");
+    }
+}
+
 #[test]
 fn killed_owners_lose_no_answer_and_run_nothing_twice() {
     let kills = if soak() == 1 { 1 } else { 5 * soak() };
@@ -56,34 +103,47 @@ fn killed_owners_lose_no_answer_and_run_nothing_twice() {
     nodes[0].create("s");
     nodes[0].sh("s", "n=0");
     let witness = redis.directory().join("witness");
-    let (mut numbers, mut lost) = (BTreeSet::new(), 0);
-    for round in 0..kills {
+    let mut all = Answered::default();
+    for _ in 0..kills {
         let owner = redis.cli(&["HGET", "sk:{s}:head", "home"]);
         let owner = usize::from(owner.trim() == "n2");
-        let answers = std::thread::scope(|scope| {
-            let (doors, witness) = (&doors, &witness);
-            let clients: Vec<_> =
-                (0..CLIENTS).map(|client| scope.spawn(move || ask(doors, witness, round, client))).collect();
-            pass(Duration::from_millis(20 + 37 * (round as u64 % 11)));
-            nodes[owner].kill();
-            clients.into_iter().map(|client| client.join().unwrap()).collect::<Vec<_>>()
+        let (node, other) = (&mut nodes[owner], &doors[1 - owner]);
+        all.round(&doors, &witness, || {
+            node.kill();
+            let probe = Request::new("POST", "/v1/sessions/s/run").json(json!({"command": "true"}).to_string());
+            until_within(TAKEN_OVER, "the session answers elsewhere", || {
+                probe.send(other).ok().filter(|answer| answer.status == 200)
+            });
         });
-        for (of_client, lost_of_client) in answers {
-            assert!(of_client.is_sorted(), "round {round}: a client's answers are in order: {of_client:?}");
-            lost += lost_of_client;
-            for number in of_client {
-                assert!(numbers.insert(number), "round {round}: {number} was answered twice");
-            }
-        }
         nodes[owner].restart();
     }
-    let last = answered(&doors, 0, &json!({"command": "echo $n"}));
-    let asked = (kills * CLIENTS * REQUESTS) as u64;
-    println!("{kills} kills, {asked} commands, {} answered, {lost} lost with their node", numbers.len());
-    assert_eq!(numbers.len() as u64 + lost as u64, asked);
-    assert!(numbers.iter().copied().eq(1..=numbers.len() as u64), "a number is missing: {numbers:?}");
-    assert_eq!(last["stdout"], format!("{}\n", numbers.len()), "what was answered is what the session knows");
-    let ran = std::fs::read_to_string(&witness).unwrap();
-    let unique: BTreeSet<&str> = ran.lines().collect();
-    assert_eq!(unique.len(), ran.lines().count(), "a command ran twice");
+    all.check(&doors, &witness);
+}
+
+/// Redis comes back empty each time. The owner serves the session alone meanwhile, and gives it again.
+#[test]
+fn a_killed_redis_loses_no_answer_and_runs_nothing_twice() {
+    let mut redis = Redis::start();
+    let nodes = ["n1", "n2"].map(|name| redis.node(name));
+    let doors: Vec<Door> = nodes.iter().map(Daemon::door).collect();
+    nodes[0].create("s");
+    nodes[0].sh("s", "n=0");
+    let witness = nodes[0].directory().join("witness");
+    let mut all = Answered::default();
+    for round in 0..soak() as u64 {
+        all.round(&doors, &witness, || {
+            redis.stop();
+            // Some of them are longer than a lease.
+            pass(Duration::from_millis(if round % 5 == 4 { 6000 } else { 150 + 97 * (round % 7) }));
+            redis.restart();
+        });
+        for node in &nodes {
+            until_within(PATIENCE, "it is ready again", || {
+                (node.get("/readyz").json()["status"] == "ready").then_some(())
+            });
+        }
+    }
+    all.check(&doors, &witness);
+    let sessions = nodes[1].get("/v1/sessions").json();
+    assert_eq!(sessions["sessions"].as_array().map(Vec::len), Some(1), "nothing was forked: {sessions}");
 }

@@ -17,6 +17,7 @@ mod history_query;
 mod load;
 mod moved;
 mod node_files;
+mod node_keys;
 mod nodes;
 mod promoted;
 mod proxy;
@@ -28,6 +29,7 @@ mod several_nodes;
 mod shared_stores;
 #[path = "../support/mod.rs"]
 mod support;
+mod taken_back;
 #[path = "../checkpoints/tools.rs"]
 #[allow(dead_code, reason = "other tests ask more about files")]
 mod tools;

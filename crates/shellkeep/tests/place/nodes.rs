@@ -4,7 +4,7 @@ use crate::redis::{Redis, TOKEN};
 use crate::support::daemon::signal;
 use crate::support::{Agent, Daemon, Request, Settings, procs, services, soak};
 use serde_json::{Value, json};
-use shellkeep_poll::{pass, until, until_within};
+use shellkeep_poll::{LONG, pass, until, until_within};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -131,25 +131,43 @@ fn a_node_with_another_secret_is_not_trusted() {
     assert_eq!((refused.status, refused.json()["code"].as_str()), (401, Some("node_not_trusted")));
 }
 
+/// Commands that wait at the node while it is stopped are the first that it sees afterwards.
 #[test]
 fn a_node_that_was_asleep_begins_nothing_after_it_lost_its_session() {
     let redis = Redis::start();
     let (first, second) = (redis.node("n1"), redis.node("n2"));
-    first.create("s");
-    first.sh("s", "n=1");
-    let shell = first.shell_pid("s").expect("it has a shell");
-    signal(first.pid(), "STOP");
-    let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "n=$((n+1)); echo $n"}));
-    assert_eq!(answer["stdout"], "2\n");
-    if soak() > 1 {
-        // Two leases more.
-        pass(Duration::from_secs(10));
+    let witness = redis.directory().join("witness");
+    for round in 0..if soak() == 1 { 1 } else { 5 } {
+        let session = format!("s{round}");
+        first.create(&session);
+        first.sh(&session, "n=1");
+        let shell = first.shell_pid(&session).expect("it has a shell");
+        let path = format!("/v1/sessions/{session}/run");
+        let count = json!({"command": format!("n=$((n+1)); echo $$ >> {}; echo $n", witness.display())});
+        signal(first.pid(), "STOP");
+        let waiting = std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| first.post(&path, &count))).collect();
+            let (answer, _) = run_when_taken_over(&second, &session, &json!({"command": "n=$((n+1)); echo $n"}));
+            assert_eq!(answer["stdout"], "2\n");
+            if soak() > 1 {
+                // Two leases more.
+                pass(Duration::from_secs(10));
+            }
+            signal(first.pid(), "CONT");
+            let gone = if soak() > 1 { Duration::from_secs(2) } else { LONG };
+            until_within(gone, "the shell of the former owner is gone", || (!procs::alive(shell)).then_some(()));
+            waiting.into_iter().map(|waiting| waiting.join().expect("it is answered")).collect::<Vec<_>>()
+        });
+        let answered = waiting.iter().filter(|answer| answer.status == 200).count();
+        assert!(waiting.iter().all(|answer| matches!(answer.status, 200 | 503)), "{:?}", waiting[0].text());
+        let after = first.post(&path, &count);
+        let last = answered + 3;
+        let expected = (Some(format!("{last}\n")), Some("n2"));
+        assert_eq!((after.json()["stdout"].as_str().map(str::to_owned), after.header("shellkeep-node")), expected);
+        let ran = std::fs::read_to_string(&witness).expect("the witness");
+        assert!(!ran.lines().any(|pid| pid == shell.to_string()), "the former owner began a command: {ran}");
+        assert_eq!(second.sh(&session, "echo $n").out(), format!("{last}\n"));
     }
-    signal(first.pid(), "CONT");
-    until("the shell of the former owner is gone", || (!procs::alive(shell)).then_some(()));
-    let after = first.post("/v1/sessions/s/run", &json!({"command": "n=$((n+1)); echo $n"}));
-    assert_eq!((after.json()["stdout"].as_str(), after.header("shellkeep-node")), (Some("3\n"), Some("n2")));
-    assert_eq!(second.sh("s", "echo $n").out(), "3\n");
 }
 
 #[test]

@@ -24,9 +24,10 @@ fn a_session_goes_on(mut first: Daemon, second: &Daemon) {
     assert_eq!(second.run("s", count).out(), "1\n", "it was answered before");
 }
 
-/// A Redis that takes connections with TLS only, with a certificate of its own.
+/// A Redis that takes connections with TLS only, with a certificate of its own, and perhaps a Sentinel beside it.
 struct TlsRedis {
     child: Child,
+    sentinel: Option<(Child, u16)>,
     port: u16,
     directory: TempDir,
 }
@@ -43,7 +44,7 @@ impl TlsRedis {
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed (Debian: redis-server)");
-        let redis = Self { child, port, directory };
+        let redis = Self { child, sentinel: None, port, directory };
         until("redis-server answers", || {
             let certificate = redis.certificate();
             let mut ask = Command::new("redis-cli");
@@ -52,6 +53,24 @@ impl TlsRedis {
             (answer.stdout == b"PONG\n").then_some(())
         });
         redis
+    }
+
+    /// Starts a Sentinel that takes connections with TLS only, and gives the URL that asks it.
+    fn start_sentinel(&mut self) -> String {
+        let address = free_port();
+        let settings = format!(
+            "port 0\ntls-port {}\nbind 127.0.0.1\ndir {}\ntls-cert-file cert.pem\ntls-key-file key.pem\n\
+             tls-ca-cert-file cert.pem\ntls-auth-clients no\ntls-replication yes\n\
+             sentinel monitor shared 127.0.0.1 {} 1\n",
+            address.port(),
+            self.directory.path().display(),
+            self.port
+        );
+        std::fs::write(self.directory.path().join("sentinel.conf"), settings).expect("a file");
+        let mut sentinel = Command::new("redis-sentinel");
+        let started = sentinel.arg("sentinel.conf").current_dir(self.directory.path()).stdout(Stdio::null()).spawn();
+        self.sentinel = Some((started.expect("redis-sentinel is installed (Debian: redis-sentinel)"), address.port()));
+        format!("rediss+sentinel://localhost:{}/shared", address.port())
     }
 
     fn certificate(&self) -> String {
@@ -65,8 +84,11 @@ impl TlsRedis {
 
 impl Drop for TlsRedis {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let sentinel = self.sentinel.as_mut().map(|(child, _)| child);
+        for child in sentinel.into_iter().chain([&mut self.child]) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -89,10 +111,48 @@ fn nodes_share_a_redis_with_tls() {
     a_session_goes_on(Daemon::with(trusting("n1")), &Daemon::with(trusting("n2")));
     // A node that does not trust the certificate sends nothing there, and says why.
     let stranger = node("n3", &redis.url());
-    let ready = until("it does not reach the store", || {
-        Some(stranger.get("/readyz").json()).filter(|ready| ready["status"] == "degraded")
+    until("it says that it does not trust the store", || {
+        let ready = stranger.get("/readyz").json();
+        (ready["status"] == "degraded" && ready["reasons"].to_string().contains("certificate")).then_some(())
     });
-    assert!(ready["reasons"].to_string().contains("certificate"), "{ready}");
+}
+
+/// Sentinels were asked without TLS, whatever the server had.
+#[test]
+fn nodes_find_a_redis_with_tls_through_sentinels_with_tls() {
+    let mut redis = TlsRedis::start();
+    let url = redis.start_sentinel();
+    let trusting = |name: &str| settings(name, &url).env("SSL_CERT_FILE", &redis.certificate());
+    let (first, second) = (Daemon::with(trusting("n1")), Daemon::with(trusting("n2")));
+    for daemon in [&first, &second] {
+        until("the Sentinel answers", || (daemon.get("/readyz").json()["status"] == "ready").then_some(()));
+    }
+    a_session_goes_on(first, &second);
+    let stranger = node("n3", &url);
+    until("it says that it does not trust the store", || {
+        let ready = stranger.get("/readyz").json();
+        (ready["status"] == "degraded" && ready["reasons"].to_string().contains("certificate")).then_some(())
+    });
+}
+
+/// TLS to PostgreSQL was refused.
+#[test]
+fn nodes_share_a_postgres_with_tls() {
+    let Some(mut server) = Server::start(Kind::Postgres) else { return };
+    let files = TempDir::new().expect("a temporary directory");
+    make_certificate(files.path());
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| files.path().join(name));
+    server.use_tls(&certificate, &key);
+    let url = format!("{}?sslmode=verify-full&sslrootcert={}", server.url(), certificate.display());
+    let second = node("n2", &url);
+    a_session_goes_on(node("n1", &url), &second);
+    let with = |ssl: &str| {
+        server.text(&format!(
+            "SELECT COUNT(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'shellkeep' \
+             AND pid <> pg_backend_pid() AND {ssl}"
+        ))
+    };
+    assert_eq!((with("ssl").as_str(), with("NOT ssl").as_str()), ("1", "0"));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{Find, ReadError, SessionFilter, SessionOrder};
-use shellkeep_session::Sandbox;
 use shellkeep_session::hold::SESSION_HELD;
+use shellkeep_session::{Sandbox, SessionPlace};
 
 tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://store.db"; (
     a_session_reads_back_as_it_was_told, lists_come_in_pages_by_id, sessions_are_found_by_what_they_did,
@@ -67,7 +67,7 @@ fn sessions_are_found_by_what_they_did(house: House) {
     let names = |find: Find| -> (Vec<String>, Option<String>) {
         let found = wait(Find { limit: find.limit.max(1), ..find }.search(&store)).unwrap();
         let ids = found.sessions.into_iter().map(|summary| summary.meta.session_id.into()).collect();
-        (ids, found.next.map(Into::into))
+        (ids, found.next.map(|next| next.to_string()))
     };
     let active = || Find { order: SessionOrder::Active, limit: 9, ..Find::default() };
     let (by_activity, next) = names(active());
@@ -76,7 +76,7 @@ fn sessions_are_found_by_what_they_did(house: House) {
     // Pages of one are the whole list, in the same order.
     let (mut pages, mut after) = (Vec::new(), None);
     loop {
-        let (page, next) = names(Find { limit: 1, after: after.as_deref().map(id), ..active() });
+        let (page, next) = names(Find { limit: 1, after: after.as_deref().and_then(SessionPlace::parse), ..active() });
         pages.extend(page);
         match next {
             Some(next) => after = Some(next),
@@ -84,6 +84,13 @@ fn sessions_are_found_by_what_they_did(house: House) {
         }
     }
     assert_eq!(pages, by_activity);
+    // A place says where it is, also if its session is on another node.
+    let last = |find: Find| wait(find.search(&store)).unwrap().sessions.pop().unwrap();
+    let second = last(Find { limit: 2, ..active() });
+    let nobody = SessionPlace::active(id("0-of-another-node"), second.last_active_at);
+    assert_eq!(names(Find { after: Some(nobody), ..active() }).0, by_activity[1..]);
+    let known = SessionPlace::from(second.meta.session_id);
+    assert_eq!(names(Find { after: Some(known), ..active() }).0, by_activity[2..]);
     let filtered =
         |text: &str, failed| names(Find { filter: SessionFilter::new(text, failed), limit: 9, ..Find::default() }).0;
     assert_eq!(filtered("BOB a", false), ["a"]);

@@ -20,3 +20,9 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<KeyedEntry> {
         value: KvValue { sha256: row.get(2)?, bytes: row.get::<_, i64>(3)?.unsigned_abs(), content_type: row.get(4)? },
     })
 }
+
+/// The SHA-256 of a value, in hexadecimal.
+pub fn hash(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

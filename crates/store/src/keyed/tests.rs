@@ -2,7 +2,7 @@
 
 use super::*;
 use shellkeep_redact::Redactor;
-use shellkeep_session::KvValue;
+use shellkeep_session::{Claim, Claims, KvValue};
 use tempfile::TempDir;
 
 struct House {
@@ -211,4 +211,169 @@ fn what_differs_from_the_records_is_found() {
         .unwrap();
     let wrong = house.keyed.compare(right, 1).unwrap();
     assert!(wrong.len() == 1 && wrong[0].contains("'b'"), "{wrong:?}");
+}
+
+/// The log in a directory that other nodes can read, and the stores made from it.
+struct Logged {
+    house: House,
+    logs: TempDir,
+    claims: Claims,
+    seq: u64,
+}
+
+impl Logged {
+    fn new() -> Self {
+        let mut claims = Claims::default();
+        claims.begin(1, &claim("1.n1.x"));
+        Self { house: House::new(), logs: TempDir::new().unwrap(), claims, seq: 1 }
+    }
+
+    fn place(&self, after: u64) -> LogPlace {
+        LogPlace {
+            directory: self.logs.path().join("kv"),
+            claim: self.claims.last().unwrap().clone(),
+            seq: self.seq + 1,
+            after,
+        }
+    }
+
+    /// Writes and shares a batch, and records it if `recorded`.
+    fn put(&mut self, batch: &[(&str, Option<&str>)], recorded: bool) {
+        let after = self.house.recorded.version;
+        let version = self.house.put(batch, recorded);
+        let mut changes = Vec::new();
+        let mut values = Vec::new();
+        for (key, text) in batch {
+            let value = text.map(|text| {
+                let sha256 = hash(text.as_bytes());
+                values.push((sha256.clone(), text.as_bytes().to_vec()));
+                KvValue { sha256, bytes: text.len() as u64, content_type: "text/plain".to_owned() }
+            });
+            changes.push(KvChange { key: (*key).to_owned(), version, value });
+        }
+        let place = self.place(after);
+        self.house.keyed.share(&place, LogPart::changed(place.seq, version, changes), &values).unwrap();
+        self.seq += u64::from(recorded);
+    }
+
+    fn rewind(&mut self, from: u64) {
+        let restored = self.house.rewind(from);
+        self.house.reopen();
+        let place = self.place(restored.version - 1);
+        self.house.keyed.share(&place, LogPart::restored(place.seq, restored), &[]).unwrap();
+        self.seq += 1;
+    }
+
+    /// The store that another node makes.
+    fn elsewhere(&self) -> (House, Replayed) {
+        let directory = TempDir::new().unwrap();
+        let (logs, recorded) = (self.logs.path().join("kv"), self.house.recorded);
+        let replayed = Keyed::replay(directory.path(), &logs, &self.claims, recorded).unwrap().expect("a log");
+        let keyed = Keyed::open(directory.path(), recorded, Durability::Process).unwrap();
+        (House { directory, recorded, keyed }, replayed)
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.logs.path().join("kv")).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn claim(text: &str) -> Claim {
+    text.parse().unwrap()
+}
+
+#[test]
+fn another_node_makes_the_store_from_its_log() {
+    let mut logged = Logged::new();
+    let large = "x".repeat(3 << 20);
+    logged.put(&[("a", Some("1")), ("large", Some(&large))], true);
+    logged.put(&[("a", Some("2")), ("b", Some("3"))], true);
+    logged.put(&[("a", Some("not recorded"))], false);
+    logged.house.reopen();
+    logged.put(&[("b", None)], true);
+    logged.rewind(1);
+    logged.rewind(2);
+    logged.put(&[("c", Some("4"))], true);
+    logged.put(&[("c", Some("not recorded"))], false);
+    let (mut second, replayed) = logged.elsewhere();
+    logged.house.reopen();
+    assert!(replayed.is_complete);
+    assert_eq!(second.content(), logged.house.content());
+    // The past came along: it can be rewound there.
+    second.rewind(1);
+    second.reopen();
+    let kept: Vec<(String, String)> = second.content().into_iter().map(|(key, _, value)| (key, value)).collect();
+    assert_eq!(kept, [("a".to_owned(), "1".to_owned()), ("large".to_owned(), large)]);
+}
+
+#[test]
+fn a_log_is_written_anew_by_its_next_owner_and_after_a_gap() {
+    let mut logged = Logged::new();
+    logged.put(&[("a", Some("1"))], true);
+    logged.put(&[("a", Some("2"))], true);
+    assert_eq!(logged.files(), ["1.n1.x-1.log"]);
+    // It was not shared, because the directory was away.
+    logged.house.put(&[("b", Some("3"))], true);
+    logged.seq += 1;
+    assert!(!logged.elsewhere().1.is_complete, "the log lacks the last change");
+    logged.put(&[("c", Some("4"))], true);
+    assert_eq!(logged.files(), ["1.n1.x-2.log"]);
+    let (_, replayed) = logged.elsewhere();
+    assert!(replayed.is_complete);
+    // A node goes on with its own log after the session slept.
+    logged.house.reopen();
+    logged.put(&[("c", None)], true);
+    assert_eq!(logged.files(), ["1.n1.x-2.log"]);
+    let (second, _) = logged.elsewhere();
+    logged.house = second;
+    logged.claims.begin(logged.seq + 1, &claim("2.n2.y"));
+    logged.seq += 1;
+    logged.put(&[("d", Some("5"))], true);
+    assert_eq!(logged.files(), ["2.n2.y-1.log"]);
+    let (third, replayed) = logged.elsewhere();
+    assert!(replayed.is_complete);
+    assert_eq!(third.content(), content(&[("a", 2, "2"), ("b", 3, "3"), ("d", 6, "5")]));
+}
+
+/// A node that does not know yet that it lost the session.
+#[test]
+fn what_a_stale_owner_shares_does_not_count() {
+    let mut logged = Logged::new();
+    logged.put(&[("a", Some("1"))], true);
+    let stale = logged.claims.last().unwrap().clone();
+    logged.claims.begin(3, &claim("2.n2.y"));
+    // The new owner recorded this, and could not share it.
+    logged.house.put(&[("a", Some("of the owner"))], true);
+    let value = KvValue { sha256: hash(b"stale"), bytes: 5, content_type: String::new() };
+    let change = KvChange { key: "a".to_owned(), version: 2, value: Some(value) };
+    let place = LogPlace { claim: stale, seq: 3, ..logged.place(1) };
+    let mut other = House::new();
+    other.put(&[("a", Some("1"))], true);
+    other.keyed.share(&place, LogPart::changed(3, 2, vec![change]), &[(hash(b"stale"), b"stale".to_vec())]).unwrap();
+    let (second, replayed) = logged.elsewhere();
+    assert!(!replayed.is_complete);
+    assert_eq!(second.content(), content(&[("a", 1, "1")]));
+}
+
+#[test]
+fn a_log_that_was_cut_off_counts_up_to_there() {
+    let mut logged = Logged::new();
+    for number in 1..=3 {
+        logged.put(&[("a", Some(&format!("value {number}")))], true);
+    }
+    let file = logged.logs.path().join("kv/1.n1.x-1.log");
+    let whole = std::fs::read(&file).unwrap();
+    let mut complete = 0;
+    for length in 0..=whole.len() {
+        std::fs::write(&file, &whole[..length]).unwrap();
+        let directory = TempDir::new().unwrap();
+        let (logs, recorded) = (logged.logs.path().join("kv"), logged.house.recorded);
+        let replayed = Keyed::replay(directory.path(), &logs, &logged.claims, recorded).unwrap();
+        complete += usize::from(replayed.is_some_and(|replayed| replayed.is_complete));
+    }
+    assert_eq!(complete, 1, "only the whole one has everything");
 }

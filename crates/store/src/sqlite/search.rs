@@ -5,32 +5,33 @@ use crate::backend::BackendError;
 use crate::walk::{Candidate, SessionOrder, Walk};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row};
-use shellkeep_session::{SessionId, Timestamp};
+use shellkeep_session::{SessionId, SessionPlace, Timestamp};
 use std::borrow::Cow;
 
 /// Sessions that one search looks at: some tens of milliseconds.
 const MOST_LOOKED_AT: usize = 25_000;
 
 /// All that is read is in the index, in its order. `?1` and `?2` are the time and the id of the session before.
-const BY_ACTIVITY: &str = "SELECT id, agent, cwd, last, failed FROM sessions INDEXED BY sessions_found \
+const BY_ACTIVITY: &str = "SELECT id, agent, cwd, last, failed, last_active_at FROM sessions INDEXED BY sessions_found \
     WHERE last_active_at <= ?1 AND (last_active_at < ?1 OR id > ?2) ORDER BY last_active_at DESC, id";
 
-const BY_ID: &str = "SELECT id, agent, cwd, last, failed FROM sessions WHERE id > ?1 ORDER BY id";
+const BY_ID: &str = "SELECT id, agent, cwd, last, failed, last_active_at FROM sessions WHERE id > ?1 ORDER BY id";
 const OF_AGENT_BY_ID: &str =
-    "SELECT id, agent, cwd, last, failed FROM sessions WHERE id > ?1 AND agent = ?2 ORDER BY id";
+    "SELECT id, agent, cwd, last, failed, last_active_at FROM sessions WHERE id > ?1 AND agent = ?2 ORDER BY id";
 
 type Result<T> = std::result::Result<T, BackendError>;
 
-/// The sessions that are kept, and the last one that was looked at if there are more.
-pub(super) fn search(db: &Connection, walk: &Walk<'_>) -> Result<(Vec<SessionId>, Option<SessionId>)> {
+/// The sessions that are kept, and the place behind the last one that was looked at if there are more.
+pub(super) fn search(db: &Connection, walk: &Walk<'_>) -> Result<(Vec<SessionId>, Option<SessionPlace>)> {
     // No id is empty, so every id is greater than the empty text.
-    let after = walk.after.map_or("", SessionId::as_str);
+    let after = walk.after.map_or("", |after| after.session_id.as_str());
     match (walk.order, walk.agent) {
         (SessionOrder::Active, _) => {
-            let (at, id) = match active_at(db, after)? {
-                Some(at) => (at, after),
-                None => (Timestamp::MAX.to_string(), ""),
+            let at = match walk.after.and_then(|after| after.last_active_at) {
+                Some(at) => Some(at.to_string()),
+                None => active_at(db, after)?,
             };
+            let (at, id) = at.map_or_else(|| (Timestamp::MAX.to_string(), ""), |at| (at, after));
             look(db, BY_ACTIVITY, &[&at.as_str(), &id], walk)
         }
         (SessionOrder::Id, Some(agent)) => look(db, OF_AGENT_BY_ID, &[&after, &agent], walk),
@@ -49,24 +50,34 @@ fn look(
     sql: &str,
     values: &[&dyn rusqlite::ToSql],
     walk: &Walk<'_>,
-) -> Result<(Vec<SessionId>, Option<SessionId>)> {
+) -> Result<(Vec<SessionId>, Option<SessionPlace>)> {
     let mut statement = db.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query(values).map_err(failed)?;
-    let (mut found, mut last, mut looked_at) = (Vec::new(), String::new(), 0);
+    let (mut found, mut last, mut at, mut looked_at) = (Vec::new(), String::new(), String::new(), 0);
     while let Some(row) = rows.next().map_err(failed)? {
         if found.len() == walk.limit || looked_at == MOST_LOOKED_AT {
-            return Ok((found, SessionId::parse(&last).ok()));
+            return Ok((found, SessionId::parse(&last).ok().map(|last| place(walk.order, last, &at))));
         }
         let candidate = candidate(row)?;
         looked_at += 1;
         last.clear();
         last.push_str(candidate.id);
+        at.clear();
+        at.push_str(row.get_ref(5).map_err(failed)?.as_str().unwrap_or_default());
         let is_of_agent = walk.agent.is_none_or(|agent| candidate.agent == Some(agent));
         if is_of_agent && (walk.keeps)(&candidate) {
             found.extend(SessionId::parse(candidate.id));
         }
     }
     Ok((found, None))
+}
+
+/// The place behind a session. Without a time that can be read, it is that of the session when the search goes on.
+fn place(order: SessionOrder, session_id: SessionId, at: &str) -> SessionPlace {
+    match at.parse() {
+        Ok(at) => order.place(&session_id, at),
+        Err(_) => session_id.into(),
+    }
 }
 
 /// A value of a wrong type is as none: those who read the session report it.
@@ -122,7 +133,8 @@ mod tests {
             (SessionOrder::Id, Some("bob"), 1),
         ];
         for (order, agent, steps) in searches {
-            let walk = |after: Option<&SessionId>| search(&db, &Walk { agent, order, after, limit: 9, keeps: &keeps });
+            let walk =
+                |after: Option<&SessionPlace>| search(&db, &Walk { agent, order, after, limit: 9, keeps: &keeps });
             let (mut found, mut next) = walk(None).unwrap();
             let mut taken = 1;
             while let Some(after) = next {

@@ -14,9 +14,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shellkeep_protocol::{
     AllRunListParams, AuditEntry, AuditList, ListParams, RunList, RunSummary, ServiceList, Session, SessionList,
+    SessionOrder,
 };
 use shellkeep_runtime::{ClusterNode, ClusterOps, Engine, Scope};
-use shellkeep_session::{RunId, RunKey, SessionId, Timestamp};
+use shellkeep_session::{RunId, RunKey, SessionId, SessionPlace, Timestamp};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,7 +74,10 @@ pub(super) async fn gather(
         return own;
     }
     let mut response = match list {
-        List::Sessions => put_together(own, &others.parts, |parts| sessions(parts, session_limit(&uri))).await,
+        List::Sessions => {
+            let (limit, order) = session_page(&uri);
+            put_together(own, &others.parts, |parts| sessions(parts, limit, order)).await
+        }
         List::Services => put_together(own, &others.parts, services).await,
         List::Audit => put_together(own, &others.parts, |parts| audit(parts, audit_limit(&uri))).await,
         List::Runs => put_together(own, &others.parts, |parts| runs(parts, run_limit(&uri))).await,
@@ -86,13 +90,14 @@ pub(super) async fn gather(
     response
 }
 
-/// How many sessions a page has. This node has answered, so the query is valid.
-fn session_limit(uri: &Uri) -> usize {
+/// How many sessions a page has, and in which order. This node has answered, so the query is valid.
+fn session_page(uri: &Uri) -> (usize, SessionOrder) {
     match Query::<ListParams>::try_from_uri(uri) {
         Ok(Query(params)) if !translate::is_on(params.deleted) => {
-            translate::page_limit(params.limit).unwrap_or(usize::MAX)
+            let limit = translate::page_limit(params.limit).unwrap_or(usize::MAX);
+            (limit, params.order.unwrap_or_default())
         }
-        _ => usize::MAX,
+        _ => (usize::MAX, SessionOrder::Id),
     }
 }
 
@@ -154,22 +159,35 @@ async fn put_together<T: DeserializeOwned + Serialize>(
     json(StatusCode::OK, &make(parts.filter_map(|part| serde_json::from_slice(part).ok()).collect()))
 }
 
-/// One page of several. A part that has more says nothing about what comes after its last session. Of one that several nodes
-/// list, the newest copy is shown: others have a copy from before it moved.
-fn sessions(parts: Vec<SessionList>, limit: usize) -> SessionList {
-    let last = |part: &SessionList| part.sessions.last().map(|last| last.session_id.clone());
-    let through = parts.iter().filter(|part| part.next.is_some()).filter_map(last).min();
+/// One page of several, in the order of each. A part that has more says nothing about what comes after its end. Of a session that
+/// several nodes list, the newest copy is shown: others have a copy from before it moved.
+fn sessions(parts: Vec<SessionList>, limit: usize, order: SessionOrder) -> SessionList {
+    let ends = parts.iter().filter_map(|part| SessionPlace::parse(part.next.as_deref()?));
+    let through = ends.min_by(|one, other| one.order().cmp(&other.order()));
     let mut newest: BTreeMap<String, Session> = BTreeMap::new();
     for session in parts.into_iter().flat_map(|part| part.sessions) {
-        let is_covered = through.as_ref().is_none_or(|through| session.session_id <= *through);
-        if is_covered && newest.get(&session.session_id).is_none_or(|other| other.seq < session.seq) {
+        if newest.get(&session.session_id).is_none_or(|other| other.seq < session.seq) {
             newest.insert(session.session_id.clone(), session);
         }
     }
-    let has_more = through.is_some() || newest.len() > limit;
-    let sessions: Vec<Session> = newest.into_values().take(limit).collect();
-    let next = sessions.last().filter(|_| has_more).map(|last| last.session_id.clone());
-    SessionList { sessions, next }
+    let mut placed: Vec<(SessionPlace, Session)> =
+        newest.into_values().filter_map(|session| Some((place(&session, order)?, session))).collect();
+    placed.retain(|(place, _)| through.as_ref().is_none_or(|through| place.order() <= through.order()));
+    placed.sort_by(|(one, _), (other, _)| one.order().cmp(&other.order()));
+    let is_cut = placed.len() > limit;
+    placed.truncate(limit);
+    let next = if is_cut { placed.last().map(|(place, _)| place.clone()) } else { through };
+    let sessions = placed.into_iter().map(|(_, session)| session).collect();
+    SessionList { sessions, next: next.map(|next| next.to_string()) }
+}
+
+/// The place of a session in a list.
+fn place(session: &Session, order: SessionOrder) -> Option<SessionPlace> {
+    let session_id = SessionId::parse(&session.session_id).ok()?;
+    match order {
+        SessionOrder::Id => Some(session_id.into()),
+        SessionOrder::Active => Some(SessionPlace::active(session_id, session.last_active_at.parse().ok()?)),
+    }
 }
 
 fn services(parts: Vec<ServiceList>) -> ServiceList {
@@ -216,8 +234,8 @@ mod tests {
     use shellkeep_protocol::RunStatus;
     use shellkeep_session::{Sandbox, SessionMeta};
 
-    fn part(names: &[(&str, u64)], has_more: bool) -> SessionList {
-        let session = |(name, seq): &(&str, u64)| {
+    fn part<N: Copy + TryInto<u64>>(names: &[(&str, N)], has_more: bool) -> SessionList {
+        let session = |(name, seq): &(&str, N)| {
             let meta = SessionMeta {
                 session_id: SessionId::parse(name).unwrap(),
                 agent: None,
@@ -229,7 +247,7 @@ mod tests {
                 sandbox: Sandbox::None,
                 secrets: Vec::new(),
             };
-            Session { seq: *seq, ..Session::new(meta, Timestamp::UNIX_EPOCH) }
+            Session { seq: (*seq).try_into().unwrap_or_default(), ..Session::new(meta, Timestamp::UNIX_EPOCH) }
         };
         let next = names.last().filter(|_| has_more).map(|(name, _)| (*name).to_owned());
         SessionList { sessions: names.iter().map(session).collect(), next }
@@ -291,6 +309,7 @@ mod tests {
 
     #[test]
     fn pages_of_several_nodes_are_one_page() {
+        let sessions = |parts, limit| super::sessions(parts, limit, SessionOrder::Id);
         let all = sessions(vec![part(&[("a", 1), ("c", 9)], false), part(&[("b", 2), ("c", 3)], false)], 10);
         assert_eq!(told(&all), (vec![("a", 1), ("b", 2), ("c", 9)], None), "the newest copy of one that moved");
         let cut = sessions(vec![part(&[("a", 1), ("c", 9)], false), part(&[("b", 2)], false)], 2);
@@ -301,5 +320,36 @@ mod tests {
         let more = sessions(vec![part(&[("x", 1), ("y", 9)], true), part(&[("a", 1), ("b", 2)], true)], 2);
         assert_eq!(told(&more), (vec![("a", 1), ("b", 2)], Some("b")));
         assert_eq!(told(&sessions(vec![part(&[], false), part(&[], false)], 2)), (vec![], None));
+        // A page that a filter left empty still says how far it looked.
+        let empty = SessionList { sessions: Vec::new(), next: Some("b".to_owned()) };
+        assert_eq!(told(&sessions(vec![part(&[("a", 1), ("c", 9)], false), empty], 5)), (vec![("a", 1)], Some("b")));
+    }
+
+    /// A page of sessions that were active at these seconds, the latest first.
+    fn active(names: &[(&str, i64)], has_more: bool) -> SessionList {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let mut page = part(names, false);
+        for (session, (_, second)) in page.sessions.iter_mut().zip(names) {
+            session.last_active_at = at(*second).to_string();
+        }
+        let place = |(name, second): &(&str, i64)| SessionPlace::active(SessionId::parse(name).unwrap(), at(*second));
+        page.next = names.last().filter(|_| has_more).map(|last| place(last).to_string());
+        page
+    }
+
+    #[test]
+    fn the_most_recently_active_of_all_nodes_come_first() {
+        let parts = |has_more| vec![active(&[("a", 9), ("b", 3)], false), active(&[("x", 7), ("y", 5)], has_more)];
+        let names =
+            |list: &SessionList| list.sessions.iter().map(|s| s.session_id.clone()).collect::<Vec<_>>().join(" ");
+        let all = super::sessions(parts(false), 9, SessionOrder::Active);
+        assert_eq!((names(&all).as_str(), all.next), ("a x y b", None));
+        // What the second node has before second 5 is not known, so `b` is for the next page.
+        let more = super::sessions(parts(true), 9, SessionOrder::Active);
+        assert_eq!((names(&more).as_str(), more.next.as_deref()), ("a x y", Some("5000000000/y")));
+        let cut = super::sessions(parts(false), 2, SessionOrder::Active);
+        assert_eq!((names(&cut).as_str(), cut.next.as_deref()), ("a x", Some("7000000000/x")));
+        let same = vec![active(&[("n", 4)], false), active(&[("m", 4)], false)];
+        assert_eq!(names(&super::sessions(same, 9, SessionOrder::Active)), "m n");
     }
 }

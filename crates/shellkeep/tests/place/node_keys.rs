@@ -1,0 +1,139 @@
+//! The keyed store of a session whose node was killed: another node has it from a directory that both can read.
+
+use crate::nodes::run_when_taken_over;
+use crate::redis::Redis;
+use crate::support::{Daemon, Request};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const SECRET: &str = "horse-battery-staple";
+
+fn put(daemon: &Daemon, session: &str, key: &str, bytes: &[u8]) -> Value {
+    let mut request = Request::new("PUT", &format!("/v1/sessions/{session}/kv/{key}"));
+    request = request.header("content-type", "text/x-of-a-test");
+    request.body = bytes.to_vec();
+    let answer = daemon.send(&request);
+    assert!(answer.status < 300, "{}", answer.text());
+    answer.json()
+}
+
+/// All keys of a session with their versions, types and values.
+fn all(daemon: &Daemon, session: &str) -> Vec<Value> {
+    let (mut found, mut after) = (Vec::new(), Some(String::new()));
+    while let Some(from) = after {
+        let page = daemon.get(&format!("/v1/sessions/{session}/kv?values=true&limit=100&after={from}"));
+        assert_eq!(page.status, 200, "{}", page.text());
+        let page = page.json();
+        found.extend(page["kv"].as_array().expect("a list").iter().cloned());
+        after = page["next"].as_str().map(str::to_owned);
+    }
+    found
+}
+
+/// Where the logs of a session's keyed store are.
+fn logs(blobs: &Path, session: &str) -> Vec<PathBuf> {
+    let below = |path: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
+    };
+    below(&blobs.join(session)).into_iter().flat_map(|created| below(&created.join("kv"))).collect()
+}
+
+fn verified(daemon: &Daemon, session: &str) {
+    let verdict = daemon.post(&format!("/v1/sessions/{session}/verify"), &json!({})).json();
+    assert_ne!(verdict["bad"]["file"], "kv.sqlite", "{verdict}");
+}
+
+/// The keyed store used to stay on the node that was killed.
+#[test]
+fn a_killed_node_s_keyed_store_is_on_the_next_owner() {
+    let (redis, blobs) = (Redis::start(), TempDir::new().expect("a temporary directory"));
+    let url = format!("file://{}", blobs.path().display());
+    let node = |name: &str| Daemon::with(redis.settings(name).env("SHELLKEEP_BLOBS", &url));
+    let (mut first, mut second) = (node("n1"), node("n2"));
+    first.create("s");
+    let large: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
+    put(&first, "s", "large", &large);
+    let ops: Vec<Value> =
+        (0..300).map(|n| json!({"op": "put", "key": format!("many/{n:03}"), "value_base64": "AP8="})).collect();
+    let answer = first.post("/v1/sessions/s/kv", &json!({"ops": ops}));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let early = put(&first, "s", "plan", b"one")["seq"].as_u64().expect("a number");
+    put(&first, "s", "plan", b"two");
+    assert_eq!(first.send(&Request::new("DELETE", "/v1/sessions/s/kv/many/007")).status, 204);
+    let rewound = first.post("/v1/sessions/s/rewind", &json!({"to": early}));
+    assert_eq!(rewound.status, 200, "{}", rewound.text());
+    put(&first, "s", "after", "the rewind 🦀".as_bytes());
+    let forked = first.post("/v1/sessions/s/fork", &json!({"session_id": "f"}));
+    assert_eq!(forked.status, 201, "{}", forked.text());
+    let late = put(&first, "s", "plan", SECRET.as_bytes())["seq"].as_u64().expect("a number");
+    let kept = ["s", "f"].map(|session| all(&first, session));
+    assert_eq!((kept[0].len(), kept[1].len()), (303, 303));
+
+    first.kill();
+    for (session, kept) in ["s", "f"].into_iter().zip(&kept) {
+        let (answer, _) = run_when_taken_over(&second, session, &json!({"command": "true"}));
+        let said = answer["notices"].to_string();
+        assert!(said.contains("session_moved") && !said.contains("keyed store"), "{said}");
+        assert_eq!(&all(&second, session), kept, "{session}");
+        verified(&second, session);
+    }
+    assert_eq!(second.get("/v1/sessions/s/kv/large").body, large);
+    assert_eq!(second.get("/v1/sessions/s/kv/none").json()["code"], "key_not_found");
+
+    // What was there earlier came along too.
+    put(&second, "s", "of-n2", b"new");
+    put(&second, "f", "plan", b"of the fork");
+    let rewound = second.post("/v1/sessions/s/rewind", &json!({"to": early}));
+    assert_eq!(rewound.status, 200, "{}", rewound.text());
+    assert_eq!(second.get("/v1/sessions/s/kv/plan").body, b"one");
+    assert_eq!(second.get("/v1/sessions/s/kv/of-n2").status, 404);
+    let rewound = second.post("/v1/sessions/s/rewind", &json!({"to": late}));
+    assert_eq!(rewound.status, 200, "{}", rewound.text());
+    let kept = ["s", "f"].map(|session| all(&second, session));
+    for session in ["s", "f"] {
+        let names: Vec<PathBuf> = logs(blobs.path(), session);
+        let is_of_n2 = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(".n2."));
+        assert!(names.len() == 1 && is_of_n2(&names[0]), "{names:?}");
+    }
+
+    // Back on the first node, which has an older store of the session.
+    first.restart();
+    second.kill();
+    for (session, kept) in ["s", "f"].into_iter().zip(&kept) {
+        run_when_taken_over(&first, session, &json!({"command": "true"}));
+        assert_eq!(&all(&first, session), kept, "{session}");
+    }
+    let scrubbed = first.post("/v1/sessions/s/scrub", &json!({"secret": SECRET}));
+    assert_eq!(scrubbed.status, 200, "{}", scrubbed.text());
+    let has_secret = |path: &PathBuf| {
+        let bytes = std::fs::read(path).expect("a log");
+        bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes())
+    };
+    assert!(!logs(blobs.path(), "s").iter().any(has_secret), "the log has what was masked");
+    first.destroy("s");
+    assert!(logs(blobs.path(), "s").is_empty());
+}
+
+/// What could not be copied is said when it is put, and copied with the next change.
+#[test]
+fn a_change_that_is_not_copied_says_so() {
+    let (redis, blobs) = (Redis::start(), TempDir::new().expect("a temporary directory"));
+    let url = format!("file://{}", blobs.path().display());
+    let node = |name: &str| Daemon::with(redis.settings(name).env("SHELLKEEP_BLOBS", &url));
+    let (mut first, second) = (node("n1"), node("n2"));
+    first.create("s");
+    put(&first, "s", "a", b"1");
+    // As if the file system were not mounted.
+    let (marker, away) = (blobs.path().join("shellkeep-blobs"), blobs.path().join("away"));
+    std::fs::rename(&marker, &away).expect("a marker");
+    let told = put(&first, "s", "b", b"2");
+    assert_eq!(told["notices"][0]["code"], "kept_here_only", "{told}");
+    std::fs::rename(&away, &marker).expect("a marker");
+    let told = put(&first, "s", "c", b"3");
+    assert!(told["notices"].as_array().is_none_or(Vec::is_empty), "{told}");
+    let kept = all(&first, "s");
+    first.kill();
+    run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    assert_eq!(all(&second, "s"), kept);
+}
