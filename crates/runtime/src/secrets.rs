@@ -21,23 +21,38 @@ const REMEMBERED: usize = 64;
 
 /// The secrets of sessions.
 pub(crate) struct Secrets {
-    pub(crate) masking: Arc<Masking>,
+    masking: Arc<Masking>,
     /// What sessions are given.
-    pub(crate) sources: Arc<SecretSources>,
-    pub(crate) recordings: Arc<Recordings>,
-    pub(crate) registry: Arc<Registry>,
-    /// What was found in recordings.
-    pub(crate) known: Mutex<HashMap<SessionId, Known>>,
+    sources: Arc<SecretSources>,
+    recordings: Arc<Recordings>,
+    registry: Arc<Registry>,
+    known: Mutex<HashMap<SessionId, Known>>,
 }
 
 /// The secret values of a session in its recording up to a record.
 #[derive(Clone, Default)]
-pub(crate) struct Known {
+struct Known {
     through: u64,
     values: BTreeSet<Vec<u8>>,
 }
 
 impl Secrets {
+    /// Secrets that `masking` and the sessions themselves name, and those that sessions are given.
+    pub(crate) fn new(
+        masking: &Arc<Masking>,
+        sources: &Arc<SecretSources>,
+        recordings: &Arc<Recordings>,
+        registry: &Arc<Registry>,
+    ) -> Self {
+        Self {
+            masking: Arc::clone(masking),
+            sources: Arc::clone(sources),
+            recordings: Arc::clone(recordings),
+            registry: Arc::clone(registry),
+            known: Mutex::default(),
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
         lock(&self.known)
     }

@@ -305,14 +305,7 @@ impl Parts {
             boot_id: Arc::clone(&self.boot_id),
         };
         let thinning = Arc::new(Thinning::default());
-        let sources = &self.secret_sources;
-        let secrets = Arc::new(Secrets {
-            masking: Arc::clone(masking),
-            sources: Arc::clone(sources),
-            recordings: Arc::clone(&recordings),
-            registry: Arc::clone(&registry),
-            known: Mutex::default(),
-        });
+        let secrets = Arc::new(Secrets::new(masking, &self.secret_sources, &recordings, &registry));
         let remover = Remover {
             store: store.clone(),
             data_dir: Arc::clone(&data_dir),
@@ -341,7 +334,7 @@ impl Parts {
             supervision: Arc::new(supervision),
             masking: Arc::clone(masking),
             secrets,
-            secret_sources: Arc::clone(sources),
+            secret_sources: Arc::clone(&self.secret_sources),
             counts: Counts::new(),
             runs,
             history: Arc::new(History::new(store.clone(), Arc::clone(&recordings), Arc::clone(&config.senses))),
