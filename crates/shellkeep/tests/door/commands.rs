@@ -35,7 +35,7 @@ fn a_hint_is_a_command_that_can_be_typed() {
         (&["runs", "show", "demo", "r99"], "`shellkeep runs ls demo", "run_not_found"),
         (&["sessions", "show", "nothing-like-it"], "list sessions with `shellkeep sessions ls", "session_not_found"),
         (&["export", "nothing-like-it"], "list sessions with `shellkeep sessions ls", "session_not_found"),
-        (&["runs", "ls", "nothing-like-it"], "`shellkeep sessions new nothing-like-it", "session_not_found"),
+        (&["runs", "ls", "nothing-like-it"], "list sessions with `shellkeep sessions ls", "session_not_found"),
         (&["checkpoints", "show", "demo", "nope"], "`shellkeep checkpoints demo", "checkpoint_not_found"),
         (&["rewind", "demo", "999"], "`shellkeep log demo", "no_such_moment"),
         (&["rewind", "demo", "2020-01-01"], "`shellkeep log demo", "no_such_moment"),

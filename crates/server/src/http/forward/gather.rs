@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(told(&more), (vec![("a", 1), ("b", 2)], Some("b")));
         let more = sessions(vec![part(&[("x", 1), ("y", 9)], true), part(&[("a", 1), ("b", 2)], true)], 2);
         assert_eq!(told(&more), (vec![("a", 1), ("b", 2)], Some("b")));
-        assert_eq!(told(&sessions(vec![part(&[], false), part(&[], false)], 2)), (vec![], None));
+        assert_eq!(told(&sessions(vec![part::<u64>(&[], false), part::<u64>(&[], false)], 2)), (vec![], None));
         // A page that a filter left empty still says how far it looked.
         let empty = SessionList { sessions: Vec::new(), next: Some("b".to_owned()) };
         assert_eq!(told(&sessions(vec![part(&[("a", 1), ("c", 9)], false), empty], 5)), (vec![("a", 1)], Some("b")));
