@@ -1006,6 +1006,8 @@ class ForkResponse:
     forked_from: ForkedFrom | None = None
     held: Held | None = None
     sandbox: Literal["none", "fence", "room"] | None = None
+    #: The names of the secrets that it was created with.
+    secrets: list[str] = field(default_factory=list)
     #: That shell's process id.
     shell_pid: int | None = None
 
@@ -1028,6 +1030,7 @@ class ForkResponse:
             forked_from=None if (y := data.get("forked_from")) is None else ForkedFrom.from_json(y),
             held=None if (y := data.get("held")) is None else Held.from_json(y),
             sandbox=data.get("sandbox"),
+            secrets=data.get("secrets") or [],
             shell_pid=data.get("shell_pid"),
         )
 
@@ -2810,6 +2813,8 @@ class SessionInfo:
     forked_from: ForkedFrom | None = None
     held: Held | None = None
     sandbox: Literal["none", "fence", "room"] | None = None
+    #: The names of the secrets that it was created with.
+    secrets: list[str] = field(default_factory=list)
     #: That shell's process id.
     shell_pid: int | None = None
 
@@ -2831,6 +2836,7 @@ class SessionInfo:
             forked_from=None if (y := data.get("forked_from")) is None else ForkedFrom.from_json(y),
             held=None if (y := data.get("held")) is None else Held.from_json(y),
             sandbox=data.get("sandbox"),
+            secrets=data.get("secrets") or [],
             shell_pid=data.get("shell_pid"),
         )
 
