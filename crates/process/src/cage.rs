@@ -16,6 +16,7 @@ mod whose;
 pub use crate::handle::gone;
 pub use factory::{CageFactory, CageMode};
 pub use held::{KEEPER_MARK, MARK};
+pub use memory::guard_memory;
 pub use party::Limits;
 pub use whose::Belongs;
 

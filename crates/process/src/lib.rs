@@ -45,7 +45,7 @@ mod sync;
 mod wire;
 pub mod zygote;
 
-pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits};
+pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits, guard_memory};
 pub use confine::{Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, Own, Proof, RoomNetwork, RoomSpec, Socket};
 pub use exit::ExitStatus;
 pub use facts::Fact;

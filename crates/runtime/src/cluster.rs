@@ -350,7 +350,7 @@ impl Cluster {
                 None => arrive::joined(head.owner),
             };
             self.arrive(&mut state, events)?;
-            self.share_files(&state);
+            self.files.iter().for_each(|files| files.offer(&state));
         }
         self.asker.elsewhere.forget(id);
         if !forks.is_empty() {
@@ -399,12 +399,6 @@ impl Cluster {
         let loaded = self.ship.ask(move |tier| tier.load(&asked)).await.map_err(away)?;
         let state = arrive::fold(id, local, &loaded.lines, |record| kept(self.store.append(record)))?;
         state.ok_or_else(|| not_found(id))
-    }
-
-    fn share_files(&self, state: &SessionState) {
-        if let Some(files) = &self.files {
-            files.offer(state);
-        }
     }
 
     /// Records that this node owns the session from now on.
@@ -476,7 +470,7 @@ impl Cluster {
                 let start = Start { claim: mine, from, known: Some(head.last), seq: state.seq };
                 self.ship.begin(id, start, |after| Some(stands_for(state, after + 1, NOT_SHARED)));
                 // A store that came back empty does not know where the files are.
-                self.share_files(state);
+                self.files.iter().for_each(|files| files.offer(state));
                 true
             }
             Ok(_) => false,

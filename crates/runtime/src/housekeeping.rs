@@ -60,7 +60,7 @@ impl Housekeeping {
         // Each ends at once where the kernel holds the limit.
         let (processes, memory) = (Arc::clone(factory), Arc::clone(factory));
         tokio::spawn(async move { processes.guard().await });
-        tokio::spawn(async move { memory.guard_memory().await });
+        tokio::spawn(async move { shellkeep_process::guard_memory(&memory).await });
     }
 
     fn every<F>(self: &Arc<Self>, period: Duration, work: impl Fn(Arc<Self>) -> F + Send + 'static)
@@ -232,10 +232,16 @@ impl Housekeeping {
 /// Measures the disk usage of a session. Returns whether it is over its quota and still growing.
 fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
     let (own, kept) = (disk::measure(&own_directories(ctx, id)), disk::measure(&kept_directories(ctx, id)));
-    let used = ctx.disk.measured(id, ctx.names.agent_of(id), SessionUsage { own, kept });
+    let agent = ctx.names.agent_of(id);
+    let used = ctx.disk.measured(id, agent.clone(), SessionUsage { own, kept });
     if let Some(slot) = ctx.registry.slot(id) {
         slot.measured_at.store(ctx.lifetime.now_ms(), Ordering::Relaxed);
         slot.over_disk.store(used != DiskUse::Within, Ordering::Relaxed);
+    }
+    if let Some(agent) = agent.filter(|_| used != DiskUse::Within) {
+        // The quota may be that of all sessions of the agent. Whether one is told is decided when it runs a command.
+        let slots = ctx.names.of_agent(&agent).into_iter().filter_map(|id| ctx.registry.slot(&id));
+        slots.for_each(|slot| slot.over_disk.store(true, Ordering::Relaxed));
     }
     used == DiskUse::OverAndGrowing
 }

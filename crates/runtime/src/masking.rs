@@ -7,7 +7,7 @@
 //! A session with neither has no mask, and nothing here is called.
 
 use crate::given_secrets::GivenSecrets;
-use crate::ops::{RunCommand, ServiceView};
+use crate::ops::{OpError, RunCommand, ServiceView};
 use serde_json::Value as Json;
 use shellkeep_process::Fact;
 use shellkeep_record::Masker;
@@ -327,6 +327,19 @@ fn secret_values<'a>(variables: impl Iterator<Item = (&'a ByteString, &'a Variab
 /// The values of a shell's variables whose names look secret.
 pub fn secrets_of(shell: &ShellState) -> Vec<Vec<u8>> {
     secret_values(shell.variables.iter()).collect()
+}
+
+/// An error if a text that is stored as it is holds a secret that the session is given.
+pub fn check_kept(mask: Option<&SessionMask>, what: &str, text: &[u8]) -> Result<(), OpError> {
+    match mask {
+        Some(mask) if mask.holds_given(text) => Err(OpError::Invalid {
+            detail: format!(
+                "{what}: it contains a secret that this session is given, which is never stored; store the secret's name \
+                 instead"
+            ),
+        }),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -440,12 +440,12 @@ async fn the_sessions_of_an_agent_share_a_disk_quota() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_opens_too_many_files_is_told_once() {
-    let node = Node::start(|config| config.quotas.set(QuotaName::OpenFiles, 100)).await;
+    let node = Node::start(|config| config.quotas.set(QuotaName::OpenFiles, 1100)).await;
     let id = node.session("s").await;
-    let many = "python3 -c \"files = [open('/dev/null') for _ in range(200)]\"";
+    let many = "python3 -c \"files = [open('/dev/null') for _ in range(2000)]\"";
     let failed = node.sh(&id, many).await;
     assert_eq!(codes(&failed), [NoticeCode::OpenFilesLimit], "{failed:?}");
-    assert!(failed.notices[0].message.contains("may have 100 open (open_files)"), "{:?}", failed.notices);
+    assert!(failed.notices[0].message.contains("may have 1100 open (open_files)"), "{:?}", failed.notices);
     assert!(codes(&node.sh(&id, many).await).is_empty());
     node.stop().await;
 }

@@ -105,8 +105,8 @@ impl QuotaName {
             Self::MemoryBytesPerAgent => (16 << 20, 1 << 50),
             Self::SessionsPerAgent => (0, 100_000_000),
             Self::FilesPerSession | Self::FilesPerAgent => (1, 1_000_000_000),
-            // The driver has some of its own.
-            Self::OpenFiles => (64, 1 << 30),
+            // The driver's own are just above 1,000, where no script has one.
+            Self::OpenFiles => (1024, 1 << 30),
             Self::OutputBytesPerRun
             | Self::OutputBytesPerSession
             | Self::DiskBytesPerSession

@@ -556,7 +556,7 @@ fn quotas_and_ends_on_the_command_line() {
     };
     let shown = rows(&shellkeep(&daemon, &["quotas"]));
     let find = |rows: &[Vec<String>], name: &str| rows.iter().find(|row| row[0] == name).unwrap()[1..4].to_vec();
-    assert_eq!(shown.len(), 14, "{shown:?}");
+    assert_eq!(shown.len(), 17, "{shown:?}");
     assert_eq!(find(&shown, "services_per_agent"), ["5", "-", "5"]);
     let set = rows(&shellkeep(&daemon, &["quotas", "set", "services_per_agent=7", "service_log_bytes=1M"]));
     assert_eq!(find(&set, "services_per_agent"), ["5", "7", "7"]);

@@ -108,6 +108,8 @@ pub struct Column {
     cut: Cut,
     may_be_left_out: bool,
     is_optional: bool,
+    /// The width that it has before other columns may be shown.
+    least: usize,
 }
 
 /// When a column loses letters for want of room.
@@ -119,24 +121,34 @@ enum Cut {
 }
 
 impl Column {
+    fn new(title: impl Into<Cow<'static, str>>, cut: Cut) -> Self {
+        let title = title.into();
+        Self { title, is_number: false, cut, may_be_left_out: false, is_optional: false, least: NARROWEST }
+    }
+
     /// Text, cut with `…` where there is no room.
     pub fn text(title: impl Into<Cow<'static, str>>) -> Self {
-        Self { title: title.into(), is_number: false, cut: Cut::First, may_be_left_out: false, is_optional: false }
+        Self::new(title, Cut::First)
     }
 
     /// A name that people type again: cut only after all text is.
     pub fn id(title: impl Into<Cow<'static, str>>) -> Self {
-        Self { title: title.into(), is_number: false, cut: Cut::Last, may_be_left_out: false, is_optional: false }
+        Self::new(title, Cut::Last)
     }
 
     /// Words that are never cut: a status, a time, a short id.
     pub fn word(title: impl Into<Cow<'static, str>>) -> Self {
-        Self { title: title.into(), is_number: false, cut: Cut::Never, may_be_left_out: false, is_optional: false }
+        Self::new(title, Cut::Never)
     }
 
     /// Numbers and sizes, aligned to the right and never cut.
     pub fn number(title: impl Into<Cow<'static, str>>) -> Self {
-        Self { title: title.into(), is_number: true, cut: Cut::Never, may_be_left_out: false, is_optional: false }
+        Self { is_number: true, ..Self::new(title, Cut::Never) }
+    }
+
+    /// Columns that may be left out are left out rather than that this one is narrower than its texts and `width`.
+    pub fn at_least(self, width: usize) -> Self {
+        Self { least: width, ..self }
     }
 
     /// Left out on a terminal that is too narrow; the last such column goes first.
@@ -254,7 +266,8 @@ impl Table {
         let total =
             |columns: &[Shown]| columns.iter().map(|shown| shown.width + GAP).sum::<usize>().saturating_sub(GAP);
         let least = |shown: &Shown| {
-            if self.columns[shown.place].cut == Cut::Never { shown.width } else { NARROWEST.min(shown.width) }
+            let column = &self.columns[shown.place];
+            if column.cut == Cut::Never { shown.width } else { column.least.min(shown.width) }
         };
         let is_tight = |columns: &[Shown]| {
             columns.iter().map(|shown| least(shown) + GAP).sum::<usize>().saturating_sub(GAP) > limit
@@ -320,6 +333,22 @@ mod tests {
             assert!(text.lines().all(|line| words::width(line) <= width), "{width}:\n{text}");
         }
         assert!(!table().aligned(Some(22), false).contains("PID"), "the column that may go goes when it is tight");
+    }
+
+    #[test]
+    fn a_column_that_matters_has_room_before_others_are_shown() {
+        let table = |command: Column| {
+            let row = ["r1", "a-long-name-of-it", "make a long command"].map(Cell::new);
+            Table::new([Column::word("run"), Column::word("id").if_room(), command], vec![row])
+        };
+        assert_eq!(
+            table(Column::text("command")).aligned(Some(34), false).lines().nth(1),
+            Some("r1   a-long-name-of-it  make a l…")
+        );
+        assert_eq!(
+            table(Column::text("command").at_least(15)).aligned(Some(34), false).lines().nth(1),
+            Some("r1   make a long command")
+        );
     }
 
     #[test]

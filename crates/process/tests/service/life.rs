@@ -42,7 +42,11 @@ async fn it_begins_with_the_sessions_state(fixture: Fixture) {
         Fact::ShoptOptions(b"expand_aliases:nullglob".to_vec()),
         Fact::SetOptions(b"braceexpand:hashall:interactive-comments:nounset".to_vec()),
     ];
-    let umask = Command::new("/bin/bash").args(["-c", "umask; ulimit -Sn"]).output().unwrap().stdout;
+    let umask = Command::new("/bin/bash")
+        .args(["-c", "umask; n=$(ulimit -Sn); echo $((n < 4096 ? n : 4096))"])
+        .output()
+        .unwrap()
+        .stdout;
     let command = b"umask; ulimit -Sn; hail \"$PLACE\"; pwd; env | grep -ac ^GREETING=; echo *.none; shopt -q nullglob && echo $-; echo to stderr >&2";
     let env = [(b"PLACE".to_vec(), b"service".to_vec())];
     let run = ServiceCommand { command, cwd: None, env: &env };

@@ -206,7 +206,7 @@ async fn a_party_is_limited_and_another_is_not(fixture: Fixture) {
 async fn a_party_that_uses_too_much_memory_loses_processes(fixture: Fixture) {
     fixture.factory.set_limits(Limits { memory_per_party: 64 << 20, ..TIGHT });
     let factory = fixture.factory.clone();
-    let guard = tokio::spawn(async move { factory.guard_memory().await });
+    let guard = tokio::spawn(async move { shellkeep_process::guard_memory(&factory).await });
     let shell = |party: &'static str, name: &'static str| {
         let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join(name) };
         LiveShell::start(spec, fixture.factory.cage_of(Some(party), name))

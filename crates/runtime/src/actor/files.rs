@@ -484,7 +484,7 @@ pub(super) fn parent(journal: &Journal) -> Option<ObjectId> {
 
 /// How a checkpoint is labelled.
 pub(super) fn label(wanted: &Wanted, journal: &Journal) -> Label {
-    wanted.label(journal.id(), journal.agent())
+    wanted.label(journal.id(), journal.state().meta.agent.as_deref())
 }
 
 /// Work with the files failed before it changed anything.

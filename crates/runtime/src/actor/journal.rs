@@ -88,11 +88,6 @@ impl Journal {
         &self.state.meta.session_id
     }
 
-    /// The agent that the session belongs to.
-    pub(super) fn agent(&self) -> Option<&str> {
-        self.state.meta.agent.as_deref()
-    }
-
     /// The mask for records, if there is something to mask.
     pub(super) fn mask(&self) -> Option<&SessionMask> {
         self.mask.as_ref()
@@ -106,19 +101,6 @@ impl Journal {
             None => self.mask = self.ctx.masking.of(&self.state.shell, given.clone()),
         }
         Ok(given)
-    }
-
-    /// An error if a text that is kept as it is holds a secret of the session.
-    pub(super) fn check_kept(&self, what: &str, text: &[u8]) -> Result<(), OpError> {
-        match &self.mask {
-            Some(mask) if mask.holds_given(text) => Err(OpError::Invalid {
-                detail: format!(
-                    "{what}: it contains a secret that this session is given, which is never stored; store the secret's \
-                     name instead"
-                ),
-            }),
-            _ => Ok(()),
-        }
     }
 
     /// Number of the next record, for an event that contains its own number. Lost records are reported first, because that

@@ -7,6 +7,7 @@ use super::session::Session;
 use crate::cluster::{keys, told};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
+use crate::masking::check_kept;
 use crate::ops::*;
 use open::KvLocation;
 use shellkeep_redact::Redactor;
@@ -105,9 +106,9 @@ struct Prepared {
 /// Changes keys: all of them or none. When this returns, the change survives a crash.
 async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result<KvChangedKeys, OpError> {
     for op in &ops {
-        session.journal.check_kept("key", op.key.as_bytes())?;
+        check_kept(session.journal.mask(), "key", op.key.as_bytes())?;
         if let KvPut::Bytes { bytes, .. } = &op.change {
-            session.journal.check_kept("value", bytes)?;
+            check_kept(session.journal.mask(), "value", bytes)?;
         }
     }
     // Lost records are reported first, because that takes a number.

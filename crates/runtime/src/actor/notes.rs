@@ -4,7 +4,7 @@ use super::journal::Journal;
 use super::message::Answer;
 use super::session::Session;
 use crate::cluster::told;
-use crate::masking::SessionMask;
+use crate::masking::{SessionMask, check_kept};
 use crate::network;
 use crate::ops::{
     AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError, SaveAgentState,
@@ -110,7 +110,7 @@ pub(super) async fn save_agent_state(
     save: SaveAgentState,
     author: Author,
 ) -> Result<AgentStateSaved, OpError> {
-    session.journal.check_kept("agent_state", &save.bytes)?;
+    check_kept(session.journal.mask(), "agent_state", &save.bytes)?;
     // Lost records are reported first, because that takes a number.
     session.journal.next_seq();
     let saved = offer_agent_state(session, save, author).await;

@@ -336,7 +336,7 @@ impl Session {
         if let (Ended::Reported(report), Some(mask)) = (&mut ended, self.journal.mask()) {
             mask.hide(&mut report.facts);
         }
-        let limits = || process_limits_of(&self.ctx.quotas, self.journal.agent().is_some());
+        let limits = || process_limits_of(&self.ctx.quotas, self.journal.state().meta.agent.as_deref().is_some());
         let is_shell_gone = !ended.shell_is_alive() && !matches!(ended, Ended::KilledWithSession);
         let before = Before {
             notices,
@@ -373,7 +373,9 @@ impl Session {
         let Some(run) = self.phase.run_mut() else { return };
         let run_id = run.running.cell.run_id.clone();
         let services = &self.ctx.services;
-        let Some(room) = services.room_in_background(self.journal.agent(), self.journal.id(), &run_id).await else {
+        let Some(room) =
+            services.room_in_background(self.journal.state().meta.agent.as_deref(), self.journal.id(), &run_id).await
+        else {
             run.found.notices.push(notices::no_room_in_background());
             return run.running.stop_at_timeout();
         };

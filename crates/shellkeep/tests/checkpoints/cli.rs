@@ -181,7 +181,7 @@ fn a_log_has_a_row_for_each_command() {
     assert_eq!((json["log"].as_array().unwrap().len(), &json["next"]), (3, &json!(second)), "{json}");
     assert_eq!(json["log"][2]["files"]["deleted"], 1, "{json}");
     let list = text(&program(&daemon, &["checkpoints", "demo"]));
-    let here: Vec<&str> = list.lines().filter(|line| line.contains(" <- here ")).collect();
+    let here: Vec<&str> = list.lines().filter(|line| line.contains("<- here")).collect();
     assert!(here.len() == 1 && here[0].ends_with("echo a > a; echo b > b"), "{list}");
     let notices = daemon.sh("demo", "true").notice_text();
     assert!(notices.contains(&format!("was rewound to the state before {second}: ")), "{notices}");

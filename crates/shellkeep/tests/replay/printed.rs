@@ -199,5 +199,7 @@ fn wrong_names_are_told_with_what_to_do() {
     assert!(words(&["replay", "--exec", "nobody"], 2).contains("nobody"));
     words(&["replay", "demo", "--speed", "0"], 2);
     words(&["replay", "demo", "--from", "."], 2);
-    assert!(words(&["events", "./x.jsonl", "--follow"], 1).contains("--follow"));
+    let file = daemon.directory().join("x.jsonl");
+    std::fs::write(&file, "").unwrap();
+    assert!(words(&["events", &file.display().to_string(), "--follow"], 1).contains("--follow"));
 }

@@ -12,6 +12,9 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+/// Values with their hashes.
+type Values = Vec<(String, Vec<u8>)>;
+
 /// What the name of a file ends with, and that of one that is not complete.
 pub(super) const ENDING: &str = ".log";
 pub(super) const DRAFT: &str = ".new";
@@ -114,7 +117,7 @@ impl LogPart {
     }
 
     /// The values of this part; none if they were cut off or damaged.
-    pub(super) fn read_values(&self, from: &mut impl Read) -> io::Result<Option<Vec<(String, Vec<u8>)>>> {
+    pub(super) fn read_values(&self, from: &mut impl Read) -> io::Result<Option<Values>> {
         let mut values = Vec::new();
         for (sha256, length) in &self.values {
             let mut bytes = Vec::new();

@@ -7,6 +7,8 @@ use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointDetail, HistoryE
 use shellkeep_session::plan::first_line;
 use shellkeep_terminal::words;
 
+/// Letters of a command that tell which one it is.
+const ENOUGH: usize = 40;
 /// The tool of commands.
 const RUN_COMMAND: &str = "run_command";
 
@@ -39,7 +41,7 @@ pub fn table(checkpoints: Vec<Checkpoint>, current: Option<&str>) {
         Column::word("files"),
         Column::number("size").if_room(),
         Column::word(""),
-        Column::text("command"),
+        Column::text("command").at_least(ENOUGH),
     ];
     terminal::table(columns, rows.collect());
 }
