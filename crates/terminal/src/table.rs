@@ -343,7 +343,7 @@ mod tests {
         };
         assert_eq!(
             table(Column::text("command")).aligned(Some(34), false).lines().nth(1),
-            Some("r1   a-long-name-of-it  make a l…")
+            Some("r1   a-long-name-of-it  make a lo…")
         );
         assert_eq!(
             table(Column::text("command").at_least(15)).aligned(Some(34), false).lines().nth(1),
