@@ -336,7 +336,7 @@ impl Session {
         if let (Ended::Reported(report), Some(mask)) = (&mut ended, self.journal.mask()) {
             mask.hide(&mut report.facts);
         }
-        let limits = || process_limits_of(&self.ctx.quotas, self.journal.state().meta.agent.as_deref().is_some());
+        let limits = || process_limits_of(&self.ctx.quotas, self.journal.state().meta.agent.is_some());
         let is_shell_gone = !ended.shell_is_alive() && !matches!(ended, Ended::KilledWithSession);
         let before = Before {
             notices,
