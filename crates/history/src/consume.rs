@@ -78,7 +78,9 @@ enum Left {
 impl From<DatabaseError> for Left {
     fn from(error: DatabaseError) -> Self {
         match error {
-            DatabaseError::Failed { reason } => Self::Failed(format!("the database: {reason}")),
+            DatabaseError::Failed { reason } | DatabaseError::Taken { reason } => {
+                Self::Failed(format!("the database: {reason}"))
+            }
             error => Self::ForGood(error.into()),
         }
     }
@@ -137,7 +139,7 @@ fn write_message(database: &mut dyn Database, message: &Message) -> Result<usize
         Delivered::Records(items) => {
             let incoming = items.incoming();
             let records = incoming.len();
-            write::write_delivered(database, &message.source, incoming)?;
+            write::write_delivered(database, &message.source, &incoming)?;
             Ok(records)
         }
         Delivered::Proofs(parts) => received::write_parts(database, &message.source, parts).map(|()| 0),

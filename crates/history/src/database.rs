@@ -84,6 +84,12 @@ pub enum DatabaseError {
         /// What it said.
         reason: String,
     },
+    /// A row with the key of another was to be inserted.
+    #[error("{reason}")]
+    Taken {
+        /// What it said.
+        reason: String,
+    },
     /// The URL cannot be used.
     #[error("'{url}' is not a history database: {reason}")]
     BadUrl {

@@ -17,6 +17,9 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// Prepared statements that are kept: there are eight sizes of each insert, and few other statements.
 const MOST_STATEMENTS: usize = 200;
 
+/// The server's number for a key that is taken.
+const DUPLICATE_KEY: u16 = 1062;
+
 /// A packet has more in it than one value.
 const PACKET_MARGIN: usize = 64 * 1024;
 
@@ -44,9 +47,8 @@ impl Mysql {
         let builder = OptsBuilder::from_opts(opts).tcp_connect_timeout(Some(CONNECT)).prefer_socket(false);
         let builder = builder.read_timeout(Some(ANSWER)).write_timeout(Some(ANSWER));
         let builder = builder.stmt_cache_size(MOST_STATEMENTS).init(SETTINGS.to_vec());
-        let mut connection = Conn::new(builder).map_err(DatabaseError::failed)?;
-        let packet: Option<u64> =
-            connection.query_first("SELECT @@max_allowed_packet").map_err(DatabaseError::failed)?;
+        let mut connection = Conn::new(builder).map_err(failed)?;
+        let packet: Option<u64> = connection.query_first("SELECT @@max_allowed_packet").map_err(failed)?;
         let packet = packet.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
         Ok(Self { connection, most_bytes: packet.saturating_sub(PACKET_MARGIN) })
     }
@@ -59,22 +61,22 @@ impl Database for Mysql {
 
     fn run(&mut self, sql: &str) -> Result<(), DatabaseError> {
         let statements = sql.split(";\n").map(str::trim).filter(|statement| !statement.is_empty());
-        statements.into_iter().try_for_each(|sql| self.connection.query_drop(sql).map_err(DatabaseError::failed))
+        statements.into_iter().try_for_each(|sql| self.connection.query_drop(sql).map_err(failed))
     }
 
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, DatabaseError> {
-        self.connection.exec_drop(sql, parameters(values)).map_err(DatabaseError::failed)?;
+        self.connection.exec_drop(sql, parameters(values)).map_err(failed)?;
         Ok(self.connection.affected_rows())
     }
 
     fn execute_rows(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
         let values = Params::Positional(rows.iter().flatten().map(written).collect());
-        self.connection.exec_drop(sql, values).map_err(DatabaseError::failed)?;
+        self.connection.exec_drop(sql, values).map_err(failed)?;
         Ok(self.connection.affected_rows())
     }
 
     fn query(&mut self, sql: &str, values: &[Value]) -> Result<Found, DatabaseError> {
-        let result = self.connection.exec_iter(sql, parameters(values)).map_err(DatabaseError::failed)?;
+        let result = self.connection.exec_iter(sql, parameters(values)).map_err(failed)?;
         let columns = result.columns().as_ref().iter().map(|column| column.name_str().into_owned()).collect();
         let kinds: Vec<_> = result.columns().as_ref().iter().map(mysql::Column::column_type).collect();
         let read = |(value, kind): (mysql::Value, &ColumnType)| match read(value) {
@@ -82,13 +84,22 @@ impl Database for Mysql {
             value => value,
         };
         let row = |row: mysql::Result<mysql::Row>| {
-            Ok(row.map_err(DatabaseError::failed)?.unwrap().into_iter().zip(&kinds).map(read).collect())
+            Ok(row.map_err(failed)?.unwrap().into_iter().zip(&kinds).map(read).collect())
         };
         Ok(Found { columns, rows: result.map(row).collect::<Result<_, DatabaseError>>()? })
     }
 
     fn most_bytes(&self) -> usize {
         self.most_bytes
+    }
+}
+
+fn failed(error: mysql::Error) -> DatabaseError {
+    match &error {
+        mysql::Error::MySqlError(said) if said.code == DUPLICATE_KEY => {
+            DatabaseError::Taken { reason: error.to_string() }
+        }
+        _ => DatabaseError::failed(error),
     }
 }
 

@@ -34,6 +34,17 @@ const COPY_EVERY: Duration = Duration::from_millis(500);
 /// For how long they are copied before records are written again: after an upgrade there are many.
 const COPY_TIME: Duration = Duration::from_millis(500);
 
+/// The thread's nice value.
+const NICE: i32 = 5;
+
+/// How many times as long as it worked the thread rests: where the database is on the same machine, what it is given to do
+/// takes a processor from commands.
+const RESTS: u32 = 3;
+
+/// The longest rest, and how far behind the journal the thread does not rest.
+const LONGEST_REST: Duration = Duration::from_millis(500);
+const MAY_BE_BEHIND: u64 = 16 * 1024 * 1024;
+
 /// What is counted, so that it is 0 and not missing before the first time.
 const COUNTERS: [&str; 5] = [
     "shellkeep_history_records_total",
@@ -164,6 +175,8 @@ struct Worker {
 
 impl Worker {
     fn run(mut self, target: Target) {
+        // What is in the journal is safe.
+        let _ = rustix::process::nice(NICE);
         let OutboxOptions { url, source, place_file, sent_files, .. } = self.options.clone();
         let name = target.name();
         match &target {
@@ -228,7 +241,9 @@ impl Worker {
                 answer(&mut sink, scrub);
             }
             if until.is_some() || copied_at.is_none_or(|at: Instant| at.elapsed() >= COPY_EVERY) {
-                self.copy_recordings(&mut sink, until.unwrap_or_else(|| Instant::now() + COPY_TIME))?;
+                let start = Instant::now();
+                self.copy_recordings(&mut sink, until.unwrap_or(start + COPY_TIME))?;
+                self.give_way(start.elapsed(), until);
                 copied_at = Some(Instant::now());
             }
             let is_removing = self.remove_a_little(&mut sink)?;
@@ -285,16 +300,26 @@ impl Worker {
         }
     }
 
+    /// Rests after some work, unless there is much to do, or little time until the end.
+    fn give_way(&self, worked: Duration, until: Option<Instant>) {
+        if until.is_none() && self.feed.behind_bytes() < MAY_BE_BEHIND {
+            self.feed.set_waiting(false);
+            self.feed.give_way((worked * RESTS).min(LONGEST_REST));
+        }
+        self.feed.set_waiting(true);
+    }
+
     fn write_what_is_there(&mut self, sink: &mut impl Sink, until: Option<Instant>) -> Result<(), SinkError> {
         while let Some(mut batch) = self.feed.next_batch().map_err(SinkError::Journal)? {
             if let Some(masker) = &self.options.masker {
                 batch.entries.iter_mut().try_for_each(|entry| mask(&mut entry.record, masker))?;
             }
+            let start = Instant::now();
             sink.write(&batch)?;
             self.unproven.extend(batch.entries.iter().map(|entry| entry.record.session_id.clone()));
             metrics::counter!("shellkeep_history_records_total").increment(batch.entries.len() as u64);
             self.feed.done(batch.to);
-            self.feed.set_waiting(true);
+            self.give_way(start.elapsed(), until);
             if until.is_some_and(|until| Instant::now() > until) {
                 return Ok(());
             }

@@ -4,6 +4,7 @@ use crate::database::{Database, DatabaseError, Dialect, Found, Value};
 use crate::url;
 use bytes::BytesMut;
 use postgres::config::SslMode;
+use postgres::error::SqlState;
 use postgres::types::{Format, FromSql, IsNull, ToSql, Type};
 use postgres::{Client, Config, NoTls, Statement};
 use shellkeep_session::Timestamp;
@@ -106,7 +107,11 @@ fn numbered(sql: &str) -> String {
 }
 
 fn failed(error: postgres::Error) -> DatabaseError {
-    DatabaseError::Failed { reason: said(&error) }
+    let reason = said(&error);
+    match error.code() {
+        Some(&SqlState::UNIQUE_VIOLATION) => DatabaseError::Taken { reason },
+        _ => DatabaseError::Failed { reason },
+    }
 }
 
 /// An error with its cause: alone it only says "db error".

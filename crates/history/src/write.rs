@@ -33,12 +33,12 @@ pub fn write(
     entries: &[FeedEntry],
     to: Mark,
 ) -> Result<(), DatabaseError> {
-    transaction(database, |database| {
+    in_transaction(database, |database, expected| {
         let written = read_place(database, &source.id, "FOR UPDATE")?;
         let is_new = |entry: &&FeedEntry| written.is_none_or(|written| entry.place >= written);
         let new = entries.iter().filter(is_new);
         let entries = new.map(|entry| Incoming::new(&entry.record, entry.epoch, entry.created_at)).collect();
-        Writer { database, source }.write(entries)?;
+        Writer { database, source, expected }.write(entries)?;
         if written.is_none_or(|written| to > written) {
             write_place(database, source, to)?;
         }
@@ -50,12 +50,33 @@ pub fn write(
 pub(crate) fn write_delivered(
     database: &mut dyn Database,
     source: &JournalSource,
-    entries: Vec<Incoming>,
+    entries: &[Incoming],
 ) -> Result<(), DatabaseError> {
-    transaction(database, |database| {
+    in_transaction(database, |database, expected| {
         wait_for_turn(database, source)?;
-        Writer { database, source }.write(entries)
+        Writer { database, source, expected }.write(entries.to_vec())
     })
+}
+
+/// What a writer expects to find of what it inserts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    /// Nothing, as is usual. An insert that finds something fails; one that looks first costs a database half as much
+    /// again.
+    Nothing,
+    /// Rows of an earlier delivery, or of another node.
+    Anything,
+}
+
+/// Does everything or nothing: first as if all of it were new, and if not, once more.
+fn in_transaction(
+    database: &mut dyn Database,
+    mut work: impl FnMut(&mut dyn Database, Expected) -> Result<(), DatabaseError>,
+) -> Result<(), DatabaseError> {
+    match transaction(database, |database| work(database, Expected::Nothing)) {
+        Err(DatabaseError::Taken { .. }) => transaction(database, |database| work(database, Expected::Anything)),
+        done => done,
+    }
 }
 
 /// What came through a broker from one source is written by one writer at a time: waits until the transactions of others
@@ -118,6 +139,11 @@ pub(crate) fn or_leave(dialect: Dialect) -> &'static str {
     }
 }
 
+/// A table with its columns.
+fn into(dialect: Dialect, table: &str, of: &str) -> String {
+    format!("{table} ({})", columns(dialect, of))
+}
+
 /// Columns as a dialect writes them.
 pub(crate) fn columns(dialect: Dialect, columns: &str) -> String {
     match dialect {
@@ -159,6 +185,7 @@ struct Ranked {
 struct Writer<'a> {
     database: &'a mut dyn Database,
     source: &'a JournalSource,
+    expected: Expected,
 }
 
 impl Writer<'_> {
@@ -177,7 +204,7 @@ impl Writer<'_> {
         let lost = self.take_outdated(&mut entries, &known)?;
         let most = self.database.most_bytes();
         let lost = rows(&lost, most)?;
-        self.insert("sk_superseded", RECORD_COLUMNS, &lost.records)?;
+        self.insert_missing("sk_superseded", RECORD_COLUMNS, &lost.records)?;
         let rows = rows(&entries, most)?;
         let inserted = self.insert("sk_records", RECORD_COLUMNS, &rows.records)?;
         let mut changed = self.set_later_aside(&entries)?;
@@ -188,9 +215,20 @@ impl Writer<'_> {
         changed.into_iter().try_for_each(|name| self.derive_again(&name))
     }
 
+    /// Inserts rows; how many were new.
     fn insert(&mut self, table: &str, of: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
         let dialect = self.database.dialect();
-        database::insert(self.database, &format!("{table} ({})", columns(dialect, of)), rows, or_leave(dialect))
+        let on_conflict = match self.expected {
+            Expected::Nothing => "",
+            Expected::Anything => or_leave(dialect),
+        };
+        database::insert(self.database, &into(dialect, table, of), rows, on_conflict)
+    }
+
+    /// Inserts rows that are not there.
+    fn insert_missing(&mut self, table: &str, of: &str, rows: &[Vec<Value>]) -> Result<(), DatabaseError> {
+        let dialect = self.database.dialect();
+        database::insert(self.database, &into(dialect, table, of), rows, or_leave(dialect)).map(drop)
     }
 
     fn insert_derived(&mut self, rows: &Rows) -> Result<(), DatabaseError> {
@@ -211,12 +249,14 @@ impl Writer<'_> {
             ((false, true), upsert(dialect, key, &end)),
             ((true, true), upsert(dialect, key, &[&start[..], &end[..]].concat())),
         ];
-        let into = format!("sk_runs ({})", columns(dialect, RUN_COLUMNS));
+        let into = into(dialect, "sk_runs", RUN_COLUMNS);
         for (kind, update) in kinds {
+            // The start of a run is its first record.
+            let update = if kind.0 && self.expected == Expected::Nothing { "" } else { &update };
             let is_of_kind = |run: &RunRow| (run.start.is_some(), run.end.is_some()) == kind;
             let runs = rows.runs.iter().filter(|(_, run)| is_of_kind(run));
             let runs: Vec<Vec<Value>> = runs.map(|((name, run_id), run)| run.row(name, run_id)).collect();
-            database::insert(self.database, &into, &runs, &update)?;
+            database::insert(self.database, &into, &runs, update)?;
         }
         Ok(())
     }
@@ -356,7 +396,7 @@ impl Writer<'_> {
                 Some(theirs) if theirs.rank == ours.rank && (ours.stands_in || !theirs.stands_in) => {}
                 Some(theirs) if theirs.rank > ours.rank => {
                     changed.insert(key.0);
-                    self.insert("sk_superseded", RECORD_COLUMNS, std::slice::from_ref(row))?;
+                    self.insert_missing("sk_superseded", RECORD_COLUMNS, std::slice::from_ref(row))?;
                 }
                 _ => {
                     self.set_aside("session_id = ? AND seq = ?", &row[..2])?;

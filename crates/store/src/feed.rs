@@ -166,6 +166,11 @@ impl Feed {
         self.shared.feed.rest(pause)
     }
 
+    /// Sleeps for a while, or until there is something to do that somebody waits for.
+    pub fn give_way(&self, pause: Duration) {
+        self.shared.feed.give_way(pause);
+    }
+
     /// Whether the store is about to close.
     pub fn is_closing(&self) -> bool {
         self.shared.feed.is_closing()

@@ -219,6 +219,13 @@ impl FeedPort {
         rested.unwrap_or_else(PoisonError::into_inner).0.is_closing
     }
 
+    /// Sleeps for a while, or until the store is about to close or a secret is to be masked.
+    pub(crate) fn give_way(&self, pause: Duration) {
+        let may_rest = |inner: &mut Inner| !inner.is_closing && inner.scrubs.is_empty();
+        // How it ended does not matter.
+        let _ = self.changed.wait_timeout_while(hold(&self.inner), pause, may_rest);
+    }
+
     /// The first segment that the reader needs, if others need those from `others` on. What is too far behind is dropped.
     pub(crate) fn needs_from(&self, others: u64, size: impl Fn(u64) -> u64) -> u64 {
         let mut inner = hold(&self.inner);
