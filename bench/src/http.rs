@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 const READ_BYTES: usize = 64 << 10;
 /// The gauge of what is not recorded yet.
 const BEHIND: &str = "shellkeep_record_behind_bytes ";
+/// The same for a history database.
+const HISTORY_BEHIND: &str = "shellkeep_history_behind_bytes ";
 /// How often it is looked at: more seldom than the store gathers what it writes.
 const LOOK: Duration = Duration::from_millis(200);
 /// What every result of a command that went well contains.
@@ -77,10 +79,20 @@ impl Client {
     /// Waits until everything is recorded, which goes on beside the commands otherwise. The gauge is moved when the
     /// recorder stops for a moment, so it must say so twice.
     pub fn settle(&mut self) -> Fallible<()> {
+        self.settle_by(BEHIND)
+    }
+
+    /// Waits until a history database has everything too.
+    pub fn settle_history(&mut self) -> Fallible<()> {
+        self.settle()?;
+        self.settle_by(HISTORY_BEHIND)
+    }
+
+    fn settle_by(&mut self, metric: &str) -> Fallible<()> {
         let mut said = 0;
         while said < 2 {
             let body = self.call(&get("/metrics"))?;
-            let behind = std::str::from_utf8(body)?.lines().find_map(|line| line.strip_prefix(BEHIND));
+            let behind = std::str::from_utf8(body)?.lines().find_map(|line| line.strip_prefix(metric));
             let is_done = behind.is_none_or(|bytes| bytes.trim().parse() == Ok(0.0));
             said = if is_done { said + 1 } else { 0 };
             std::thread::sleep(LOOK);

@@ -14,7 +14,7 @@ use shellkeep_history::{Database, JournalSource, Value, open, schema, write};
 use shellkeep_servers::{DatabaseServer, Kind, free_port};
 use shellkeep_session::Timestamp;
 use shellkeep_store::{FeedEntry, Mark};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const THROUGHPUT: Target = Target::RatioAtLeast(0.7);
 const OVERHEAD: Target = Target::RatioAtMost(1.05);
@@ -28,6 +28,8 @@ const LIVE_SHELLS: usize = 4;
 const AGENTS: usize = 100;
 /// What an hour of that may add to the memory while there is no database.
 const AWAY_MIB: f64 = 16.0;
+/// By then the proofs of what was written are copied, too.
+const COPIES: Duration = Duration::from_secs(2);
 /// Untimed commands before each turn.
 const SETTLE: usize = 50;
 /// The tables that records fill, with their columns.
@@ -162,7 +164,9 @@ fn overhead(url: &str, setup: &Setup, report: &mut Report) -> Fallible<()> {
         plain.settle()?;
         written.times(&sessions.1, "true", SETTLE)?;
         ours.push(written.times(&sessions.1, "true", setup.effort.commands)?);
-        written.settle()?;
+        // What it still does would take time from the next turn of the other.
+        written.settle_history()?;
+        std::thread::sleep(COPIES);
     }
     let what = "`true`, HTTP, with history; floor: without".to_owned();
     report.row(Row::latency(what, floor.middle(), ours.middle(), OVERHEAD));

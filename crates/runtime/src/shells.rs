@@ -8,11 +8,16 @@ use shellkeep_process::{Ends, StartError};
 use shellkeep_session::{QuotaName, SessionId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Idle sessions that drop their shells for the pipes of one command. One has as many descriptors as the pipes need, but
 /// others want them too.
 const DROPPED_FOR_PIPES: usize = 3;
+
+/// How long an idle session may take to drop its shell before the next one is asked. One that just became busy answers when
+/// it has finished what it does.
+const EVICTS_WITHIN: Duration = Duration::from_millis(100);
 
 /// Where sessions get their shells.
 pub(crate) struct Shells {
@@ -74,9 +79,12 @@ impl Shells {
         for mailbox in self.registry.evictable(except) {
             let (answer, waiting) = oneshot::channel();
             let Some(mailbox) = mailbox.upgrade() else { continue };
-            let sent = mailbox.send(Message::Evict(answer)).await;
-            drop(mailbox);
-            if sent.is_ok() && waiting.await.unwrap_or(false) {
+            let asked = async move {
+                let sent = mailbox.send(Message::Evict(answer)).await;
+                drop(mailbox);
+                sent.is_ok() && waiting.await.unwrap_or(false)
+            };
+            if tokio::time::timeout(EVICTS_WITHIN, asked).await.unwrap_or(false) {
                 metrics::counter!("shellkeep_evictions_total").increment(1);
                 return true;
             }
