@@ -104,7 +104,8 @@ test('what a rewind took back is beside the line', () => {
   assert.deepEqual(undone([{ seq: 20, to: 10 }, { seq: 30, to: 5 }]), [{ from: 6, to: 29, by: 30 }]);
   assert.deepEqual(undone([{ seq: 20, to: 10 }, { seq: 30, to: 25 }]), [{ from: 11, to: 19, by: 20 }, { from: 26, to: 29, by: 30 }]);
   const graph = new Lineage([{ seq: 20, to: 10 }], [{ session_id: 'try-1', at: 8 }]);
-  assert.deepEqual([graph.place(10), graph.place(11), graph.place(20)], [{ lane: 'main' }, { lane: 'side', by: 20 }, { lane: 'main' }]);
+  assert.deepEqual([graph.place(10), graph.place(11), graph.place(20)], [{ lane: 'main' }, { lane: 'side', by: 20, begins: true, ends: false }, { lane: 'main' }]);
+  assert.deepEqual([15, 19].map((seq) => graph.place(seq).ends), [false, true]);
   assert.deepEqual(graph.forksAt(8), ['try-1']);
 });
 
