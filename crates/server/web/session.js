@@ -136,6 +136,12 @@ export function wanted(text) {
   return found;
 }
 
+/** What is said beside a record: how long nothing happened before it, and whether a rewind took it back. Pure. */
+export function aside(row, before, by) {
+  const idle = row && before ? (Date.parse(row.timestamp) - Date.parse(before.timestamp)) / 1000 - (row.seconds ?? 0) : 0;
+  return [idle > IDLE ? `${span(idle)} idle` : null, by ? 'undone' : null].filter(Boolean).join(', ');
+}
+
 export function open(main, state) {
   const id = state.id;
   let session = null;
@@ -188,6 +194,8 @@ export function open(main, state) {
       chosen(rows.selected);
     };
     if (!missing.length) return show();
+    // Nothing is there that could stay until then.
+    if (!rows.pool.length) rows.centre(index);
     return Promise.race([Promise.all(missing), new Promise((after) => setTimeout(after, PATIENCE))]).then(show);
   }
 
@@ -246,9 +254,7 @@ export function open(main, state) {
     put(parts.text, row ? plain(row.text || row.event_type) : '…');
     parts.text.title = row?.event_type ?? '';
     put(parts.how, row ? `${row.failed ? '! ' : ''}${row.outcome ?? ''}` : '');
-    const before = source.before(index);
-    const pause = row && before ? (Date.parse(row.timestamp) - Date.parse(before.timestamp)) / 1000 - (row.seconds ?? 0) : 0;
-    put(parts.idle, by ? 'undone' : pause > IDLE ? `${span(pause)} idle` : '');
+    put(parts.idle, aside(row, source.before(index), by));
     put(parts.when, row ? moment(row.timestamp) : '');
   }
 
