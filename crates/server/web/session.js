@@ -232,7 +232,7 @@ export function open(main, state) {
   function search(next) {
     text = next;
     source = text.trim() ? new Found(id, wanted(text), redraw) : all;
-    seq = null;
+    [seq, ahead] = [null, null];
     remember();
     redraw();
   }
