@@ -2,6 +2,7 @@
 //! begin with their number, so a number is found by looking at few places. Nothing is held but the line at hand.
 
 mod page;
+mod scan;
 mod seek;
 
 use crate::budget::Budget;

@@ -22,6 +22,14 @@ pub(crate) struct Recordings {
     work: Arc<Work>,
 }
 
+/// With whom a reader takes turns.
+enum Turns {
+    /// With those that read pages.
+    Page,
+    /// With those that search, for this long at most.
+    Search(Option<Duration>),
+}
+
 impl Recordings {
     /// What `store` records.
     pub(crate) fn new(store: Store, names: Arc<Names>, data_dir: Arc<DataDir>, work: Arc<Work>) -> Self {
@@ -77,7 +85,7 @@ impl Recordings {
         id: &SessionId,
         read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, OpError> {
-        self.read_within(id, None, read).await
+        self.read_within(id, Turns::Search(None), read).await
     }
 
     /// The same, for no longer than a search may take.
@@ -86,10 +94,20 @@ impl Recordings {
         id: &SessionId,
         read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, OpError> {
-        self.read_within(id, Some(SEARCH_TIME), read).await
+        self.read_within(id, Turns::Search(Some(SEARCH_TIME)), read).await
     }
 
-    /// The same for a stream of events, which is never refused its turn.
+    /// Reads a page: one that a search fills if `searched`, and else one that needs no longer than its lines.
+    pub(crate) async fn page<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        searched: bool,
+        read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, OpError> {
+        self.read_within(id, if searched { Turns::Search(Some(SEARCH_TIME)) } else { Turns::Page }, read).await
+    }
+
+    /// Searches for a stream of events, which is never refused its turn.
     pub(crate) async fn search_in_stream<T: Send + 'static>(
         &self,
         id: &SessionId,
@@ -107,13 +125,17 @@ impl Recordings {
     async fn read_within<T: Send + 'static>(
         &self,
         id: &SessionId,
-        time: Option<Duration>,
+        turns: Turns,
         read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, OpError> {
         let asked = Timestamp::now();
         let (agent, directory) = (self.names.agent_of(id), self.flush(id).await?);
         let reading = move |budget: &Budget| read(&Recording::open(&directory)?.within(budget.clone()));
-        match self.work.short(agent.as_deref(), time, reading).await? {
+        let read = match turns {
+            Turns::Page => self.work.page(agent.as_deref(), reading).await?,
+            Turns::Search(time) => self.work.short(agent.as_deref(), time, reading).await?,
+        };
+        match read {
             Ok(read) => Ok(read),
             Err(error) => Err(self.refused(id, asked, error).await),
         }

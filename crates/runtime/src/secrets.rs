@@ -14,7 +14,7 @@ use shellkeep_record::mask::secret_values_from;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{SessionId, ShellState};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// How many sessions' secrets are cached.
 const REMEMBERED: usize = 64;
@@ -27,7 +27,11 @@ pub(crate) struct Secrets {
     recordings: Arc<Recordings>,
     registry: Arc<Registry>,
     known: Mutex<HashMap<SessionId, Known>>,
+    /// Held by the one that reads a session's recording for its secrets. Others wait for what it finds.
+    gathering: Mutex<HashMap<SessionId, Weak<Gathering>>>,
 }
+
+type Gathering = tokio::sync::Mutex<()>;
 
 /// The secret values of a session in its recording up to a record.
 #[derive(Clone, Default)]
@@ -50,6 +54,7 @@ impl Secrets {
             recordings: Arc::clone(recordings),
             registry: Arc::clone(registry),
             known: Mutex::default(),
+            gathering: Mutex::default(),
         }
     }
 
@@ -73,6 +78,8 @@ impl Secrets {
     /// What masks a session's recording for others.
     pub(crate) async fn masker(&self, id: &SessionId) -> Result<Masker, OpError> {
         let (seq, shell, given) = self.facts(id).await?;
+        let gathering = self.gathering(id);
+        let alone = gathering.lock().await;
         let mut known = self.known().get(id).cloned().unwrap_or_default();
         if known.through < seq {
             let from = known.through + 1;
@@ -83,8 +90,21 @@ impl Secrets {
         }
         known.values.extend(secrets_of(&shell));
         self.remember(id, known.clone());
+        drop(alone);
         known.values.extend(given.values().map(<[u8]>::to_vec));
         self.masker_of(id, known.values)
+    }
+
+    /// What is held to read a session's recording for its secrets.
+    fn gathering(&self, id: &SessionId) -> Arc<Gathering> {
+        let mut all = lock(&self.gathering);
+        if let Some(found) = all.get(id).and_then(Weak::upgrade) {
+            return found;
+        }
+        all.retain(|_, one| one.strong_count() > 0);
+        let made = Arc::new(Gathering::default());
+        all.insert(id.clone(), Arc::downgrade(&made));
+        made
     }
 
     /// What masks these values, and what is masked in every session.

@@ -21,7 +21,9 @@ const LONG_EACH: usize = 4;
 /// Who may keep a processor busy now.
 pub(crate) struct Work {
     shares: Arc<Shares>,
-    /// Searches and pages: seconds at most.
+    /// Pages of a recording that need no search: milliseconds. They do not wait for searches, which take seconds.
+    pages: Lanes,
+    /// Searches: seconds at most.
     short: Lanes,
     /// Exports and checks: as long as they take.
     long: Lanes,
@@ -60,7 +62,21 @@ impl Work {
     /// As much at a time as there are processors, and half of that for one agent.
     pub(crate) fn new(shares: Arc<Shares>) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, |count| count.get().max(2));
-        Self { shares, short: Lanes::new(processors, processors / 2), long: Lanes::new(LONG, LONG_EACH) }
+        let busy = || Lanes::new(processors, processors / 2);
+        Self { shares, pages: busy(), short: busy(), long: Lanes::new(LONG, LONG_EACH) }
+    }
+
+    /// Reads a page of bounded size when it is the agent's turn.
+    pub(crate) async fn page<T: Send + 'static>(
+        &self,
+        agent: Option<&str>,
+        job: impl FnOnce(&Budget) -> T + Send + 'static,
+    ) -> Result<T, OpError> {
+        let share = self.shares.take(Lent::Searches, agent, 1)?;
+        let turn = self.pages.turn(agent).await?;
+        let done = beside(Budget::of(SEARCH_TIME), turn, job).await;
+        drop(share);
+        done
     }
 
     /// Does a job that takes seconds at most when it is the agent's turn.
@@ -154,8 +170,9 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[tokio::test]
-    async fn an_agent_waits_for_its_own_and_not_for_others() {
-        let work = Arc::new(Work { shares: Arc::default(), short: Lanes::new(2, 1), long: Lanes::new(1, 1) });
+    async fn an_agent_waits_for_its_own_searches_and_a_page_for_none() {
+        let one = || Lanes::new(2, 1);
+        let work = Arc::new(Work { shares: Arc::default(), pages: one(), short: one(), long: Lanes::new(1, 1) });
         let (let_go, waits) = mpsc::channel();
         let (begins, begun) = oneshot::channel();
         let busy = Arc::clone(&work);
@@ -165,6 +182,7 @@ mod tests {
         let mut second = Box::pin(work.short(Some("a"), None, |_| ()));
         assert!(futures_pending(&mut second).await, "its own turn is taken");
         work.short(Some("b"), None, |_| ()).await.unwrap();
+        work.page(Some("a"), |_| ()).await.unwrap();
         let_go.send(()).unwrap();
         assert!(first.await.unwrap().unwrap());
         second.await.unwrap();

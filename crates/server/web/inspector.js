@@ -12,7 +12,7 @@ import { address } from './state.js';
 const LONGEST = 16_777_216;
 const TABS = [['output', 'Output'], ['changes', 'Changes'], ['diff', 'Files'], ['raw', 'Raw'], ['proof', 'Proof']];
 
-export function inspector(id, { tab: tabChanged }) {
+export function inspector(id, { tab: tabChanged, forks }) {
   let row = null;
   let tab = '';
   let split = false;
@@ -24,7 +24,7 @@ export function inspector(id, { tab: tabChanged }) {
   const body = h('div.body', { role: 'tabpanel', id: 'record-panel', tabindex: '0', 'aria-label': 'Record' });
   const tools = h('div.actions');
   const element = h('aside.inspector', { 'aria-label': 'Record', tabindex: '-1' }, title, facts, buttons, body, tools);
-  const self = { element, show, open, close: () => unfollow(), get seq() { return row?.seq; }, get tab() { return tab; } };
+  const self = { element, show, open, refresh: () => row && fill(tools, act()), close: () => unfollow(), get seq() { return row?.seq; }, get tab() { return tab; } };
 
   /** The tab that says most about a record, if none was chosen. */
   const fitting = () => tab || (row.run_id ? 'output' : 'raw');
@@ -84,6 +84,7 @@ export function inspector(id, { tab: tabChanged }) {
         say('Copied.');
       }));
     }
+    for (const fork of forks(row.seq)) list.push(link(address({ page: 'session', id: fork }), `Fork ${fork}`), link(address({ page: 'compare', id, other: fork }), 'Compare', { 'aria-label': `Compare with ${fork}` }));
     return list;
   }
 

@@ -25,10 +25,13 @@ export class Lineage {
     Object.assign(this, { rewinds, forks, ranges: undone(rewinds) });
   }
 
-  /** `{lane: 'main'}`, or `{lane: 'side', by}` for a record that the rewind `by` took back. */
+  /**
+   * `{lane: 'main'}`, or `{lane: 'side', by, begins, ends}` for a record that the rewind `by` took back: whether it is the
+   * first and the last of those.
+   */
   place(seq) {
     const range = this.ranges.find(({ from, to }) => from <= seq && seq <= to);
-    return range ? { lane: 'side', by: range.by } : { lane: 'main' };
+    return range ? { lane: 'side', by: range.by, begins: seq === range.from, ends: seq === range.to } : { lane: 'main' };
   }
 
   /** The names of the forks that begin after a record. */

@@ -95,14 +95,19 @@ export class Rows {
 
   /** Scrolls so that a row is in the middle. */
   centre(index) {
-    this.scrollTo(Math.max(0, index - this.fit() / 2));
+    this.scrollTo(this.centred(index));
+  }
+
+  /** The first row when this one is in the middle. */
+  centred(index) {
+    return Math.max(0, Math.min(index - this.fit() / 2, this.total - this.fit()));
   }
 
   scrollTo(first) {
     this.first = Math.max(0, Math.min(first, Math.max(0, this.total - this.fit())));
     this.settled = Math.round(scrollFor(this.first, this.height, this.rowHeight, this.total));
     this.element.scrollTop = this.settled;
-    this.draw();
+    this.moved();
   }
 
   onscroll() {
@@ -111,6 +116,12 @@ export class Rows {
       this.settled = null;
       this.first = firstRow(this.element.scrollTop, this.height, this.rowHeight, this.total);
     }
+    this.moved();
+  }
+
+  /** Other rows are visible: who has to read them begins now, and not at the next frame. */
+  moved() {
+    if (this.onmove) this.onmove(Math.floor(this.first), Math.ceil(this.fit()));
     this.draw();
   }
 
@@ -144,13 +155,12 @@ export class Rows {
   /** Draws at the next frame. */
   draw() {
     if (this.frame) return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = null;
-      this.paint();
-    });
+    this.frame = requestAnimationFrame(() => this.paint());
   }
 
   paint() {
+    if (this.frame) cancelAnimationFrame(this.frame);
+    this.frame = null;
     if (!this.height) return;
     const needed = Math.min(this.total, Math.ceil(this.fit()) + 1);
     while (this.pool.length < needed) this.pool.push(this.born());

@@ -106,6 +106,15 @@ export function open(main, state) {
   load();
   const unsession = follow(`session/${id}`, { update: ({ events }) => { if (events?.some((event) => event.kind === 'service')) load(); } });
   const back = () => (location.hash = address({ page: 'session', id }));
-  bind({ '/': ['search the log', () => input.focus()], ' ': ['pause', () => pause.click()], Escape: ['timeline', back], q: ['timeline', back] });
+  function step(by) {
+    const next = list[list.indexOf(chosen()) + by];
+    if (next) location.hash = address({ page: 'services', id, params: { service: next.service_id } });
+  }
+  bind({
+    j: ['next service', () => step(1)], k: ['previous service', () => step(-1)],
+    '/': ['search the log', () => input.focus()], ' ': ['pause', () => pause.click()],
+    x: ['stop, with Enter', () => tools.querySelector('button.danger')?.focus()],
+    Escape: ['timeline', back], q: ['timeline', back],
+  });
   return { close: () => { unfollow(); unsession(); }, update: (next) => { params = next.params; text = ''; draw(true); watch(); } };
 }

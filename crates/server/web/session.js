@@ -16,6 +16,13 @@ const MOST_PAGES = 80;
 /** A pause that is shown as one, in seconds. */
 const IDLE = 60;
 const BUCKETS = 300;
+/** How long a jump waits for its rows before it shows where they will be, in milliseconds. */
+const PATIENCE = 100;
+/** Records that one request reads, and those that are searched for an earlier failure. */
+const LONGEST = 1000;
+const FARTHEST = 100_000;
+/** The minimap is read again when the timeline has become longer by this part of it. */
+const GROWTH = 0.02;
 
 export const MARKS = { input: '›', model: '✦', tool: '$', output: '‹', agent: '◇', session: '○', service: '⚙', record: '!', other: '·' };
 
@@ -25,7 +32,8 @@ class Timeline {
     this.id = id;
     this.changed = changed;
     this.pages = new Map();
-    this.asked = new Set();
+    /** Pages that are being read. */
+    this.asked = new Map();
     this.total = 0;
   }
 
@@ -34,15 +42,18 @@ class Timeline {
     return page?.get(index % PAGE) ?? null;
   }
 
-  /** Reads the pages of these rows that are not there. */
+  /** Reads the pages of these rows that are not there. Returns those that are being read. */
   want(start, amount) {
+    const missing = [];
     for (let page = Math.floor(start / PAGE); page <= Math.floor((start + amount) / PAGE); page += 1) {
-      if (page * PAGE < this.total && !this.pages.has(page) && !this.asked.has(page)) this.read(page);
+      if (page * PAGE >= this.total || this.pages.has(page)) continue;
+      if (!this.asked.has(page)) this.asked.set(page, this.read(page));
+      missing.push(this.asked.get(page));
     }
+    return missing;
   }
 
   async read(page) {
-    this.asked.add(page);
     try {
       const { events } = await get(path`/v1/sessions/${this.id}/events` + query({ view: 'summary', redact: true, after: page * PAGE, limit: PAGE }));
       if (this.pages.size >= MOST_PAGES) this.pages.delete(this.pages.keys().next().value);
@@ -91,6 +102,7 @@ class Found {
 
   want(start, amount) {
     if (start + amount >= this.rows.length - PAGE / 2) this.more();
+    return [];
   }
 
   async more() {
@@ -124,13 +136,22 @@ export function wanted(text) {
   return found;
 }
 
+/** What is said beside a record: how long nothing happened before it, and whether a rewind took it back. Pure. */
+export function aside(row, before, by) {
+  const idle = row && before ? (Date.parse(row.timestamp) - Date.parse(before.timestamp)) / 1000 - (row.seconds ?? 0) : 0;
+  return [idle > IDLE ? `${span(idle)} idle` : null, by ? 'undone' : null].filter(Boolean).join(', ');
+}
+
 export function open(main, state) {
   const id = state.id;
   let session = null;
+  let isAway = false;
   let tab = state.params.tab ?? '';
   let text = state.params.q ?? '';
   let seq = state.seq;
   let written = location.hash;
+  /** The row that a jump goes to, while its page is being read. */
+  let ahead = null;
   const all = new Timeline(id, redraw);
   let source = all;
   let graph = new Lineage();
@@ -142,8 +163,9 @@ export function open(main, state) {
   const input = h('input', { type: 'search', value: text, placeholder: 'failed: type:tool_call text', 'aria-label': 'Filter the timeline', onchange: () => search(input.value) });
   const rows = new Rows({ label: 'Timeline', make: makeRow, show: showRow, onselect: chosen, onopen: () => detail.element.focus() });
   rows.follows = true;
+  rows.onmove = (start, amount) => source.want(start, amount);
   rows.onpaint = (start, amount) => { source.want(start, amount); drawView(); };
-  const detail = inspector(id, { tab: changeTab, session: () => session });
+  const detail = inspector(id, { tab: changeTab, forks: (at) => graph.forksAt(at) });
   fill(main, h('section.page', null, head, trouble,
     h('div.two', null,
       h('div.left', null, h('div.bar', null, h('h2', null, 'Timeline'), h('span.grow'), input), minimap, rows.element),
@@ -160,14 +182,25 @@ export function open(main, state) {
     return source === all ? number - 1 : source.rows.findIndex((row) => row.seq >= number);
   }
 
+  /** Goes to a row. Its page is read first, so that what is drawn is the page and not its empty rows and then the page. */
   function choose(index) {
-    rows.select(index);
-    rows.centre(index);
-    // Asked for now, and not when the rows are drawn at the next frame.
-    source.want(Math.floor(rows.first), Math.ceil(rows.fit()));
+    const goal = (ahead = { index });
+    const missing = source.want(Math.floor(rows.centred(index)), Math.ceil(rows.fit()));
+    const show = () => {
+      if (ahead !== goal) return;
+      rows.centre(index);
+      rows.select(index, { quiet: true });
+      rows.paint();
+      chosen(rows.selected);
+    };
+    if (!missing.length) return show();
+    // Nothing is there that could stay until then.
+    if (!rows.pool.length) rows.centre(index);
+    return Promise.race([Promise.all(missing), new Promise((after) => setTimeout(after, PATIENCE))]).then(show);
   }
 
   function chosen(index) {
+    ahead = null;
     const row = source.at(index);
     seq = row?.seq ?? (source === all ? index + 1 : seq);
     remember();
@@ -199,7 +232,7 @@ export function open(main, state) {
   function search(next) {
     text = next;
     source = text.trim() ? new Found(id, wanted(text), redraw) : all;
-    seq = null;
+    [seq, ahead] = [null, null];
     remember();
     redraw();
   }
@@ -209,9 +242,10 @@ export function open(main, state) {
     parts.element.dataset.failed = Boolean(row?.failed);
     parts.element.dataset.kind = row?.kind ?? '';
     const number = row?.seq ?? index + 1;
-    const { lane, by } = graph.place(number);
+    const { lane, by, begins, ends } = graph.place(number);
     const forks = graph.forksAt(number);
     parts.element.dataset.lane = source === all ? lane : '';
+    parts.element.dataset.edge = [begins && 'begins', ends && 'ends', forks.length && 'forks'].filter(Boolean).join(' ');
     parts.graph.title = by ? `taken back by the rewind #${by}` : '';
     parts.forks.title = forks.length ? 'a fork begins here' : '';
     put(parts.forks, forks.map((name) => `↳ ${name}`).join(' '));
@@ -220,19 +254,20 @@ export function open(main, state) {
     put(parts.text, row ? plain(row.text || row.event_type) : '…');
     parts.text.title = row?.event_type ?? '';
     put(parts.how, row ? `${row.failed ? '! ' : ''}${row.outcome ?? ''}` : '');
-    const before = source.before(index);
-    const pause = row && before ? (Date.parse(row.timestamp) - Date.parse(before.timestamp)) / 1000 - (row.seconds ?? 0) : 0;
-    put(parts.idle, by ? 'undone' : pause > IDLE ? `${span(pause)} idle` : '');
+    put(parts.idle, aside(row, source.before(index), by));
     put(parts.when, row ? moment(row.timestamp) : '');
   }
 
   async function readGraph() {
     graph = await lineage(id, all.total).catch(() => graph);
     rows.draw();
+    detail.refresh();
   }
 
   let overview = null;
+  let mapped = 0;
   async function readMap() {
+    mapped = all.total;
     try {
       overview = (await get(path`/v1/sessions/${id}/events/overview` + query({ buckets: BUCKETS }))).buckets;
       drawMap();
@@ -300,15 +335,19 @@ export function open(main, state) {
   async function load() {
     try {
       session = await get(path`/v1/sessions/${id}`);
+      isAway = false;
       showHead();
       all.total = session.seq;
       fill(trouble);
       if (text.trim() && source === all) search(text);
       redraw();
       if (seq !== null) choose(Math.max(0, place(seq)));
-      readMap();
+      // They read much of the session, so the rows come first.
+      await Promise.all(all.asked.values());
+      await readMap();
       readGraph();
     } catch (error) {
+      isAway = error.status === 0;
       if (!session) fill(head, h('h1', null, link('#/', 'Sessions'), ' / ', id));
       fill(trouble, problem(error));
     }
@@ -320,16 +359,17 @@ export function open(main, state) {
       showHead();
     }
     all.add(events);
-    const wasLast = rows.selected >= all.total - 1;
+    const wasLast = !ahead && rows.selected >= all.total - 1;
     if (last > all.total) all.total = last;
     rows.resize(source.total);
     drawMap();
     if (source === all && wasLast && events.length && rows.selected < all.total - 1) rows.select(all.total - 1);
     redraw();
+    if (mapped && all.total > mapped * (1 + GROWTH)) readMap();
     if (branches(events)) readGraph();
   }
 
-  const unfollow = follow(`session/${id}`, { snapshot: (now) => { grown(now); readMap(); }, update: grown });
+  const unfollow = follow(`session/${id}`, { snapshot: (now) => { grown(now); if (isAway) load(); }, update: grown });
   load();
   bind({
     '/': ['filter', () => input.focus()],
@@ -354,8 +394,20 @@ export function open(main, state) {
       else say('No later failure.');
       return;
     }
-    for (let index = rows.selected - 1; index >= 0 && source.at(index); index -= 1) if (source.at(index).failed) return choose(index);
-    say('No earlier failure among the rows that are loaded.');
+    const found = source === all ? await failureBefore(from) : source.rows.findLast((row) => row.seq < from && row.failed);
+    if (found) choose(place(found.seq));
+    else say(from > FARTHEST ? `No failure among the ${count(FARTHEST)} records before this one.` : 'No earlier failure.');
+  }
+
+  /** The last failure before a record. */
+  async function failureBefore(from) {
+    for (let until = from - 1; until > Math.max(0, from - FARTHEST); until -= LONGEST) {
+      const after = Math.max(0, until - LONGEST);
+      const { events } = await get(path`/v1/sessions/${id}/events` + query({ view: 'summary', after, limit: until - after }));
+      const found = events.findLast((event) => event.seq <= until && event.failed);
+      if (found) return found;
+    }
+    return null;
   }
 
   new ResizeObserver(drawMap).observe(minimap);

@@ -5,7 +5,7 @@ use crate::backend::{Backend, BackendError, SessionSummary};
 use crate::error::ReadError;
 use crate::store::{Store, When};
 use crate::walk::{Candidate, SessionOrder, Walk};
-use shellkeep_session::SessionPlace;
+use shellkeep_session::{SessionId, SessionPlace, StoredRun};
 
 /// What a session must have to be listed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,6 +72,15 @@ impl Find {
         found.sessions.iter_mut().for_each(|summary| summary.relocate(relocation));
         Ok(found)
     }
+}
+
+/// The last command of each of these sessions, if it had one. All are read with one request, so there should not be many.
+pub async fn last_runs(store: &Store, ids: Vec<SessionId>) -> Result<Vec<Option<StoredRun>>, ReadError> {
+    let about = ids.clone();
+    // One that is gone by now has none.
+    let last = |backend: &mut dyn Backend, id: &SessionId| backend.runs(id, u64::MAX, 1).unwrap_or_default().pop();
+    let read = move |backend: &mut dyn Backend| Ok(ids.iter().map(|id| last(backend, id)).collect());
+    store.put(When::After(Some(about)), read).await
 }
 
 /// Looks for sessions.

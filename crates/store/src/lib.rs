@@ -86,7 +86,7 @@ pub use ended::EndedSessions;
 pub use error::{Durability, OpenError, ReadError, SyncError};
 pub use feed::{Feed, FeedBatch, FeedControl, FeedEntry};
 pub use feed_port::{FEED_BEHIND_BYTES, FeedOptions, FeedScrub, Gate, Woken};
-pub use find::{Find, Found, SessionFilter};
+pub use find::{Find, Found, SessionFilter, last_runs};
 pub use follow::Followers;
 pub use identity::{Arrival, CopyOf, Home};
 pub use journal::AppendError;

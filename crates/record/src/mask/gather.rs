@@ -1,8 +1,8 @@
 //! The values of variables whose names look secret, wherever a recording mentions one. They are masked wherever else they
 //! are found: a command that prints `$API_KEY` prints no name.
 
+use crate::line::{Line, Peek};
 use crate::read::{ReadError, Recording};
-use memchr::memmem;
 use serde_json::Value;
 use shellkeep_redact::looks_secret;
 use shellkeep_session::ShellState;
@@ -33,20 +33,17 @@ pub fn secret_values_from(
             from_variable(&variable.value, &mut values);
         }
     }
-    let holders = HOLDERS.map(|name| memmem::Finder::new(name.as_bytes()).into_owned());
-    let mut raw = recording.raw(from_seq)?;
-    while let Some(line) = raw.next()? {
-        let Ok(peek) = line.peek() else { continue };
-        if !TYPES.contains(&&*peek.event_type) || holders.iter().all(|name| name.find(line.bytes).is_none()) {
-            continue;
+    recording.each_with(from_seq, &HOLDERS, |bytes| {
+        if !Peek::at(bytes).is_some_and(|peek| TYPES.contains(&&*peek.event_type)) {
+            return;
         }
         // What cannot be read cannot be shown either.
-        if let Ok(line) = line.parse()
+        if let Ok(line) = Line::parse(bytes)
             && !line.author.is_posted()
         {
             from_data(&line.data, &mut values);
         }
-    }
+    })?;
     Ok(values.into_iter().collect())
 }
 

@@ -85,6 +85,11 @@ fn any<T>(items: impl IntoIterator<Item = T>, mut is: impl FnMut(T) -> Result<bo
 }
 
 impl Filter {
+    /// Whether it leaves lines out, so that many may be read for one.
+    pub fn is_selective(&self) -> bool {
+        !self.types.is_empty() || self.search.is_some()
+    }
+
     fn wants_type(&self, event_type: &str) -> bool {
         self.types.is_empty() || self.types.iter().any(|wanted| wanted == event_type)
     }

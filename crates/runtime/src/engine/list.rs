@@ -3,13 +3,16 @@
 use super::handle::Engine;
 use super::inner::Inner;
 use crate::ops::*;
-use shellkeep_session::SessionId;
-use shellkeep_store::{Candidate, Find, ReadError, SessionOrder, SessionSummary};
+use shellkeep_session::{SessionId, StoredRun};
+use shellkeep_store::{Candidate, Find, ReadError, SessionFilter, SessionOrder, SessionSummary, last_runs};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// Most sessions on one page.
 pub const MAX_PAGE: usize = 1000;
+
+/// Sessions whose last commands are read with one request to the store.
+const AT_ONCE: usize = 256;
 
 impl Engine {
     /// Sessions, a page at a time. An agent sees its own.
@@ -35,7 +38,6 @@ impl Engine {
 
 /// A page from the store.
 async fn stored(inner: &Inner, agent: Option<&str>, query: &SessionQuery) -> Result<SessionPage, OpError> {
-    let unavailable = |error: ReadError| OpError::StoreUnavailable { reason: error.to_string() };
     let limit = query.limit.clamp(1, MAX_PAGE);
     let is_plain = query.filter.is_empty() && query.order == SessionOrder::Id;
     let (mut found, next) = match agent.filter(|_| is_plain) {
@@ -86,22 +88,37 @@ async fn few(
         // One that is gone by now is not listed.
         let Ok(view) = engine.get(&id).await else { continue };
         let of_agent = agent.is_none_or(|agent| view.meta.agent.as_deref() == Some(agent));
-        if !of_agent || (query.live && !view.live) {
-            continue;
-        }
-        let runs = match query.filter.is_empty() {
-            true => Vec::new(),
-            false => inner.ctx.store.runs(&id, u64::MAX, 1).await.unwrap_or_default(),
-        };
-        if query.filter.keeps(&Candidate::new(&id, view.meta.agent.as_deref(), &view.cwd, runs.first())) {
+        if of_agent && (view.live || !query.live) {
             sessions.push(view);
         }
+    }
+    if !query.filter.is_empty() {
+        sessions = kept(inner, sessions, &query.filter).await?;
     }
     if query.order == SessionOrder::Active {
         // Those of the same time stay ordered by id.
         sessions.sort_by_key(|view| std::cmp::Reverse(view.last_active_at));
     }
     Ok(page(sessions, query))
+}
+
+/// Those that a filter keeps.
+async fn kept(inner: &Inner, sessions: Vec<SessionView>, filter: &SessionFilter) -> Result<Vec<SessionView>, OpError> {
+    let mut last = Vec::with_capacity(sessions.len());
+    for some in sessions.chunks(AT_ONCE) {
+        let ids = some.iter().map(|view| view.meta.session_id.clone()).collect();
+        last.extend(last_runs(&inner.ctx.store, ids).await.map_err(unavailable)?);
+    }
+    let keeps = |view: &SessionView, last: Option<&StoredRun>| {
+        let SessionView { meta, cwd, .. } = view;
+        filter.keeps(&Candidate::new(&meta.session_id, meta.agent.as_deref(), cwd, last))
+    };
+    let kept = sessions.into_iter().zip(last).filter(|(view, last)| keeps(view, last.as_ref()));
+    Ok(kept.map(|(view, _)| view).collect())
+}
+
+fn unavailable(error: ReadError) -> OpError {
+    OpError::StoreUnavailable { reason: error.to_string() }
 }
 
 /// The sessions that have a shell, or in which a command runs.

@@ -63,8 +63,8 @@ impl RecordOps<'_> {
                 return Past::of(self.access, id).await?.events(query).await;
             };
             let filter = filter(&inner.ctx.secrets, &id, &query).await?;
-            let EventQuery { after, limit, .. } = query;
-            inner.recordings.search(&id, move |recording| full::page(recording, after, limit, &filter)).await
+            let (searched, EventQuery { after, limit, .. }) = (filter.is_selective(), query);
+            inner.recordings.page(&id, searched, move |recording| full::page(recording, after, limit, &filter)).await
         })
     }
 
@@ -80,9 +80,9 @@ impl RecordOps<'_> {
                 return Past::of(self.access, id).await?.summaries(query, failed).await;
             };
             let filter = filter(&inner.ctx.secrets, &id, &query).await?;
-            let EventQuery { after, limit, .. } = query;
+            let (searched, EventQuery { after, limit, .. }) = (failed || filter.is_selective(), query);
             let read = move |recording: &Recording| summaries::page(recording, after, limit, failed, &filter);
-            inner.recordings.search(&id, read).await
+            inner.recordings.page(&id, searched, read).await
         })
     }
 

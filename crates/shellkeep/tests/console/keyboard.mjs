@@ -73,12 +73,25 @@ await page.waitForFunction(() => !document.querySelector('dialog [aria-busy=true
 await press('Escape');
 await page.waitForSelector('dialog', { state: 'detached' });
 
+// The record after which a fork begins leads to it, and to a comparison.
+const { json: { events: [{ data: forked }] } } = await api('GET', '/v1/sessions/demo/events?type=session_forked');
+await tab.show(`#/s/demo@${forked.at}`, '.row[aria-selected=true][data-edge~=forks]');
+await page.getByRole('link', { name: 'Compare with try-1' }).waitFor();
+await page.getByRole('link', { name: 'Fork try-1' }).focus();
+await press('Enter');
+await hash(/^#\/s\/try-1/);
+
 // A file as it was, from its history.
 await tab.show('#/s/demo/files?path=src/app.py&history=1', 'table');
 await page.getByRole('link', { name: 'as it was' }).first().focus();
 await press('Enter');
 await hash(/[?&]at=/);
 await page.locator('.scroll pre.output').getByText('print("one")').waitFor();
+
+// A service is stopped with x, and Enter.
+await tab.show('#/s/demo/services', '.log pre.output');
+await press('x');
+assert.equal(await focused(), 'Stop');
 
 // The theme changes with D, and stays.
 const theme = () => page.evaluate(() => document.documentElement.dataset.theme);

@@ -12,7 +12,7 @@ import { Lineage, undone } from './lineage.js';
 import { pause } from './replay.js';
 import { TALLEST, firstRow, scrollFor } from './rows.js';
 import { found } from './services.js';
-import { wanted } from './session.js';
+import { aside, wanted } from './session.js';
 import { address, filter, parse } from './state.js';
 
 const plain = (text) => lines(text).map((spans) => spans.map((part) => part.text).join(''));
@@ -104,8 +104,18 @@ test('what a rewind took back is beside the line', () => {
   assert.deepEqual(undone([{ seq: 20, to: 10 }, { seq: 30, to: 5 }]), [{ from: 6, to: 29, by: 30 }]);
   assert.deepEqual(undone([{ seq: 20, to: 10 }, { seq: 30, to: 25 }]), [{ from: 11, to: 19, by: 20 }, { from: 26, to: 29, by: 30 }]);
   const graph = new Lineage([{ seq: 20, to: 10 }], [{ session_id: 'try-1', at: 8 }]);
-  assert.deepEqual([graph.place(10), graph.place(11), graph.place(20)], [{ lane: 'main' }, { lane: 'side', by: 20 }, { lane: 'main' }]);
+  assert.deepEqual([graph.place(10), graph.place(11), graph.place(20)], [{ lane: 'main' }, { lane: 'side', by: 20, begins: true, ends: false }, { lane: 'main' }]);
+  assert.deepEqual([15, 19].map((seq) => graph.place(seq).ends), [false, true]);
   assert.deepEqual(graph.forksAt(8), ['try-1']);
+});
+
+test('idle time is told, also before a record that was taken back', () => {
+  const at = (clock, seconds) => ({ timestamp: `2026-01-01T${clock}Z`, seconds });
+  assert.equal(aside(at('00:03:20'), at('00:00:00'), undefined), '3 min idle');
+  assert.equal(aside(at('00:03:20'), at('00:00:00'), 20), '3 min idle, undone');
+  // A long command is no pause.
+  assert.equal(aside(at('00:03:20', 190), at('00:00:00'), 20), 'undone');
+  assert.equal(aside(null, at('00:00:00'), undefined) + aside(at('00:03:20'), null, undefined), '');
 });
 
 test('figures and times', () => {

@@ -176,6 +176,9 @@ fn the_list_filters_and_orders() {
         ("live=true&order=active", json!(["b", "a", "c"])),
         ("live=true&agent=bob", json!(["b"])),
         ("live=true&q=nothing", json!([])),
+        ("live=true&q=needle", json!(["c"])),
+        ("live=true&failed=true", json!(["a"])),
+        ("running=true&q=line", json!(["b"])),
         ("q=&live=&order=", json!(["a", "b", "c"])),
     ] {
         assert_eq!(listed(query), (expected, Value::Null), "{query}");
