@@ -263,11 +263,12 @@ impl Cluster {
         self.ship.ask(move |tier| Look::at(tier, &session_id, &name, &alone)).await
     }
 
-    /// Whether another node still has a session, as far as is known.
-    pub(crate) async fn is_with(&self, id: &SessionId, node: &str) -> bool {
+    /// Whether another node still has a session, as far as is known; `None` if the shared store does not know the session.
+    pub(crate) async fn is_with(&self, id: &SessionId, node: &str) -> Option<bool> {
         match self.look(id).await {
-            Ok(look) => look.elsewhere.is_some_and(|elsewhere| elsewhere.name == node),
-            Err(_) => true,
+            Ok(look) if look.is_forgotten() => None,
+            Ok(look) => Some(look.elsewhere.is_some_and(|elsewhere| elsewhere.name == node)),
+            Err(_) => Some(true),
         }
     }
 
