@@ -227,7 +227,7 @@ impl Cluster {
             Err(_) => return Ok((self.asker.elsewhere.place(id, self.members.neighbours())?, false)),
         };
         if let Some(found) = look.found.as_ref().filter(|_| look.elsewhere.is_some() && self.names.contains(id)) {
-            self.asker.elsewhere.note(id, &found.head.owner);
+            self.asker.elsewhere.note(id, &found.head.owner).await;
         }
         match look {
             // The node that had it last gives it again.
@@ -254,7 +254,7 @@ impl Cluster {
     }
 
     /// Sessions that other nodes took from this one.
-    pub(crate) fn elsewhere(&self) -> &Elsewhere {
+    pub(crate) fn elsewhere(&self) -> &Arc<Elsewhere> {
         &self.asker.elsewhere
     }
 
@@ -353,7 +353,7 @@ impl Cluster {
             self.arrive(&mut state, events)?;
             self.files.iter().for_each(|files| files.offer(&state));
         }
-        self.asker.elsewhere.forget(id);
+        self.asker.elsewhere.forget(id).await;
         if !forks.is_empty() {
             self.ship.know_forks(id, forks.clone());
             self.arrive(&mut state, forks.iter().map(told::forked).collect())?;

@@ -171,10 +171,12 @@ pub(super) async fn follow(inner: Weak<Inner>, mut news: mpsc::UnboundedReceiver
         let Some(inner) = inner.upgrade() else { return };
         match moved {
             Moved::Away(id, owner) => {
-                if let (Some(cluster), Some(owner)) = (&inner.ctx.cluster, owner) {
-                    cluster.elsewhere().note(&id, &owner);
-                }
-                tokio::spawn(let_go(inner, id));
+                tokio::spawn(async move {
+                    if let (Some(cluster), Some(owner)) = (&inner.ctx.cluster, owner) {
+                        cluster.elsewhere().note(&id, &owner).await;
+                    }
+                    let_go(inner, id).await;
+                });
             }
             Moved::Reclaim(id) => {
                 tokio::spawn(reclaim(inner, id));
