@@ -13,6 +13,9 @@ use tempfile::TempDir;
 /// How long it may take to save every session and stop.
 const STOP: Duration = Duration::from_secs(30);
 
+/// The setting of an address for TCP.
+pub const LISTEN: &str = "SHELLKEEP_LISTEN";
+
 /// A daemon with a data directory of its own. Dropping it ends both.
 pub struct Daemon {
     running: Running,
@@ -95,7 +98,7 @@ impl Running {
             }
         }
         command
-            .args(["serve", "--no-listen", "--max-shells", &max_shells.to_string(), "--bash"])
+            .args(["serve", "--max-shells", &max_shells.to_string(), "--bash"])
             .arg(bash)
             .arg("--data")
             .arg(directory.join("data"))
@@ -106,13 +109,20 @@ impl Running {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log)?);
+        // Only a node among others has a door of this kind.
+        let has_tcp = settings.iter().any(|(name, _)| name == LISTEN);
+        command.args((!has_tcp).then_some("--no-listen"));
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let Some(stdout) = child.stdout.take() else { return Err("the daemon has no output".into()) };
         let mut stdout = BufReader::new(stdout);
-        let mut line = String::new();
-        stdout.read_line(&mut line)?;
+        let mut lines = Vec::new();
+        for _ in 0..1 + usize::from(has_tcp) {
+            let mut line = String::new();
+            stdout.read_line(&mut line)?;
+            lines.push(line);
+        }
         let mut running = Self { child, _stdout: stdout };
-        if line.starts_with("listening") {
+        if lines.iter().all(|line| line.starts_with("listening")) {
             return Ok(running);
         }
         running.end(false);

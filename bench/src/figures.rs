@@ -10,6 +10,7 @@ mod history;
 mod hops;
 mod hostile;
 mod mcp;
+mod nodes;
 mod output;
 mod record;
 mod scale;
@@ -26,7 +27,7 @@ use crate::setup::Setup;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 17] = [
+pub const ALL: [(&str, Figure); 18] = [
     ("warm", warm::measure),
     ("hops", hops::measure),
     ("against", against::measure),
@@ -37,6 +38,7 @@ pub const ALL: [(&str, Figure); 17] = [
     ("output", output::measure),
     ("record", record::measure),
     ("history", history::measure),
+    ("nodes", nodes::measure),
     ("files", files::measure),
     ("crowd", crowd::measure),
     ("create", create::measure),

@@ -95,7 +95,7 @@ fn take_turns(
 }
 
 /// How many sessions, each beside a raw loop, this machine can hold.
-fn affordable(wanted: usize) -> Fallible<usize> {
+pub(super) fn affordable(wanted: usize) -> Fallible<usize> {
     use rustix::process::{Resource, getrlimit};
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let by_descriptors = descriptors.saturating_sub(DESCRIPTORS_APART) / DESCRIPTORS_EACH;

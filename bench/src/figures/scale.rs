@@ -2,7 +2,7 @@
 
 mod by_daemon;
 mod by_library;
-mod state;
+pub(super) mod state;
 
 use crate::fallible::Fallible;
 use crate::report::{Report, Row, Target};

@@ -61,7 +61,7 @@ fn text(path: &Path) -> Fallible<&str> {
 }
 
 /// Scalars, exported ones, arrays and maps, and functions of a few lines, as a morning's work leaves them behind.
-fn state() -> String {
+pub(super) fn state() -> String {
     let mut text = String::new();
     for n in 0..VARIABLES {
         let _ = match n % 10 {

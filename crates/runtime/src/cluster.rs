@@ -227,7 +227,7 @@ impl Cluster {
             Err(_) => return Ok((self.asker.elsewhere.place(id, self.members.neighbours())?, false)),
         };
         if let Some(found) = look.found.as_ref().filter(|_| look.elsewhere.is_some() && self.names.contains(id)) {
-            self.asker.elsewhere.note(id, &found.head.owner);
+            self.asker.elsewhere.note(id, &found.head.owner).await;
         }
         match look {
             // The node that had it last gives it again.
@@ -254,7 +254,7 @@ impl Cluster {
     }
 
     /// Sessions that other nodes took from this one.
-    pub(crate) fn elsewhere(&self) -> &Elsewhere {
+    pub(crate) fn elsewhere(&self) -> &Arc<Elsewhere> {
         &self.asker.elsewhere
     }
 
@@ -263,11 +263,12 @@ impl Cluster {
         self.ship.ask(move |tier| Look::at(tier, &session_id, &name, &alone)).await
     }
 
-    /// Whether another node still has a session, as far as is known.
-    pub(crate) async fn is_with(&self, id: &SessionId, node: &str) -> bool {
+    /// Whether another node still has a session, as far as is known; `None` if the shared store does not know the session.
+    pub(crate) async fn is_with(&self, id: &SessionId, node: &str) -> Option<bool> {
         match self.look(id).await {
-            Ok(look) => look.elsewhere.is_some_and(|elsewhere| elsewhere.name == node),
-            Err(_) => true,
+            Ok(look) if look.is_forgotten() => None,
+            Ok(look) => Some(look.elsewhere.is_some_and(|elsewhere| elsewhere.name == node)),
+            Err(_) => Some(true),
         }
     }
 
@@ -352,7 +353,7 @@ impl Cluster {
             self.arrive(&mut state, events)?;
             self.files.iter().for_each(|files| files.offer(&state));
         }
-        self.asker.elsewhere.forget(id);
+        self.asker.elsewhere.forget(id).await;
         if !forks.is_empty() {
             self.ship.know_forks(id, forks.clone());
             self.arrive(&mut state, forks.iter().map(told::forked).collect())?;

@@ -3,6 +3,8 @@
 
 mod database;
 mod process;
+mod redis;
 
 pub use database::{DatabaseServer, Kind};
 pub use process::{ServerProcess, free_port};
+pub use redis::RedisServer;

@@ -150,8 +150,12 @@ impl Lane {
         self.queue.into()
     }
 
-    /// Adds a record. Returns how many bytes more are queued.
+    /// Adds a record, unless one that stands for it was added already. Returns how many bytes more are queued.
     pub(crate) fn push(&mut self, line: Line) -> usize {
+        let sent = self.known.as_ref().filter(|known| known.at.as_ref() == Some(&self.claim)).map(|known| known.seq);
+        if self.queue.back().map(|last| last.seq).max(sent).is_some_and(|last| last >= line.seq) {
+            return 0;
+        }
         let bytes = line.json.len();
         self.queued_bytes += bytes;
         self.queue.push_back(line);

@@ -184,6 +184,8 @@ impl Lanes {
             // The tier has lost the session: it came back empty.
             Err(Refusal::Fenced(None)) => {
                 self.queued_bytes -= lane.drop_queue();
+                // It has lost this node too.
+                self.has_news = true;
                 Some(Moved::Reclaim(session_id.clone()))
             }
             Err(Refusal::Fenced(Some(owner))) => self.lose(session_id, Some(owner)),

@@ -21,7 +21,10 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/shellkeep/tests/attacks.rs", "a process that was killed and is not gone yet"),
     ("crates/shellkeep/tests/cases/hold.rs", "a command that waits in a queue"),
     ("crates/shellkeep/tests/checkpoints/busy.rs", "a command that waits in a queue"),
-    ("crates/shellkeep/tests/checkpoints/crash.rs", "a file that a command writes before it is cut off"),
+    (
+        "crates/shellkeep/tests/checkpoints/crash.rs",
+        "a file that a command writes before it is cut off, and the file system's clock",
+    ),
     ("crates/shellkeep/tests/crash.rs", "nothing: it varies the moment of a kill"),
     ("crates/shellkeep/tests/door/", "processes of other users, and a daemon that is about to stop"),
     ("crates/shellkeep/tests/doors.rs", "figures of the node"),

@@ -2,7 +2,7 @@
 
 pub(super) mod open;
 
-use super::message::KvTask;
+use super::message::{KvTask, Message};
 use super::session::Session;
 use crate::cluster::{keys, told};
 use crate::context::SessionContext;
@@ -146,7 +146,8 @@ async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result
         Ok(notice) => {
             crash::point(Point::KvRecorded, &mark);
             let seq = session.journal.state().seq;
-            let notices = notice.into_iter().chain(on_disk).chain(shared.err()).collect();
+            let not_shared = shared.err().inspect(|_| share_later(session));
+            let notices = notice.into_iter().chain(on_disk).chain(not_shared).collect();
             Ok(KvChangedKeys { entries, version, seq, notices })
         }
         Err(error) => {
@@ -161,7 +162,24 @@ fn log_place(session: &Session, seq: u64, after: u64) -> Option<Result<LogPlace,
     keys::place(session.ctx.shared_files()?, session.journal.state(), seq, after)
 }
 
-/// Shares a change. What fails is a notice; the next change shares everything.
+/// Shares everything as soon as that works, because a change could not be shared.
+fn share_later(session: &Session) {
+    let Some(files) = session.ctx.shared_files() else { return };
+    let (registry, id) = (Arc::downgrade(&session.ctx.registry), session.id().clone());
+    files.share_again(session.id(), move || {
+        let (registry, id) = (registry.upgrade(), id.clone());
+        async move {
+            let Some(registry) = registry else { return Ok(()) };
+            match registry.ask(&id, |answer| Message::Kv(Box::new(KvTask::Share { answer }))).await {
+                Err(OpError::Kv(KvError::Unavailable { reason })) => Err(reason),
+                // It is done, or the session is another node's or removed.
+                _ => Ok(()),
+            }
+        }
+    });
+}
+
+/// Shares a change. What fails is a notice; it is tried again, and the next change shares everything.
 fn share(
     keyed: &mut Keyed,
     log: Result<LogPlace, String>,
@@ -285,7 +303,10 @@ pub(super) async fn rewind(session: &mut Session) {
         Ok(log.zip(restored).map_or(Ok(()), part))
     });
     match opened.await {
-        Ok(shared) => session.journal.tell(shared.err()),
+        Ok(shared) => {
+            let not_shared = shared.err().inspect(|_| share_later(session));
+            session.journal.tell(not_shared);
+        }
         Err(error) => {
             tracing::error!(session = %session.id(), %error, "the keyed store is rewound when it is next opened");
         }

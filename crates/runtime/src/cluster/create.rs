@@ -57,7 +57,7 @@ impl Creations {
             Err(_) => (Claim { epoch: 1, node: self.asker.node.clone(), nonce }, None),
         };
         self.ship.drop_left(id);
-        self.asker.elsewhere.forget(id);
+        self.asker.elsewhere.forget(id).await;
         let is_counted = known.is_some();
         let start = Start { claim: claim.clone(), from: 2, known, seq: 0 };
         self.ship.begin(id, start, |_| None);

@@ -100,7 +100,7 @@ impl Diverged {
             None => Whose::Nobodys,
             Some(head) if head.owner.node == self.asker.node => Whose::Own,
             Some(head) => {
-                self.asker.elsewhere.note(id, &head.owner);
+                self.asker.elsewhere.note(id, &head.owner).await;
                 Whose::Anothers(Box::new(head))
             }
         })

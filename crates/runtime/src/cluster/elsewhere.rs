@@ -8,7 +8,7 @@ use shellkeep_session::{Claim, SessionId};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The folder of the data directory with the notes.
 const FOLDER: &str = "elsewhere";
@@ -20,6 +20,8 @@ pub(crate) struct Elsewhere {
     /// This node.
     node: String,
     owners: Mutex<HashMap<SessionId, Claim>>,
+    /// Held while a note is written or removed.
+    writing: Mutex<()>,
 }
 
 impl Elsewhere {
@@ -34,7 +36,7 @@ impl Elsewhere {
             let claim = std::fs::read_to_string(entry.path()).ok().and_then(|text| text.trim().parse().ok());
             owners.extend(id.zip(claim));
         }
-        Ok(Self { folder, node: node.to_owned(), owners: Mutex::new(owners) })
+        Ok(Self { folder, node: node.to_owned(), owners: Mutex::new(owners), writing: Mutex::default() })
     }
 
     /// The last owner that is known of a session that this node lost.
@@ -50,26 +52,49 @@ impl Elsewhere {
         found.ok_or_else(|| unreachable(id, &owner.node))
     }
 
-    /// This is the owner of a session of which this node may have a copy.
-    pub(crate) fn note(&self, id: &SessionId, owner: &Claim) {
-        let mut owners = lock(&self.owners);
-        if owner.node == self.node || owners.get(id).is_some_and(|known| known.epoch >= owner.epoch) {
-            return;
-        }
-        owners.insert(id.clone(), owner.clone());
-        // No session is named like this: an id does not begin with a dot.
-        let new = self.folder.join(format!(".{id}"));
-        let written = std::fs::write(&new, owner.to_string());
-        if let Err(error) = written.and_then(|()| std::fs::rename(&new, self.folder.join(id.as_str()))) {
-            tracing::warn!(session = %id, %error, "that another node owns a session could not be noted");
+    /// This is the owner of a session of which this node may have a copy. Returns when that is noted.
+    pub(crate) async fn note(self: &Arc<Self>, id: &SessionId, owner: &Claim) {
+        let is_new = {
+            let mut owners = lock(&self.owners);
+            let is_new = owner.node != self.node && owners.get(id).is_none_or(|known| known.epoch < owner.epoch);
+            if is_new {
+                owners.insert(id.clone(), owner.clone());
+            }
+            is_new
+        };
+        if is_new {
+            self.save(id).await;
         }
     }
 
     /// The session is this node's, or nobody's.
-    pub(super) fn forget(&self, id: &SessionId) {
-        if lock(&self.owners).remove(id).is_some() {
-            // One that stays is only read after the next start.
-            let _ = std::fs::remove_file(self.folder.join(id.as_str()));
+    pub(super) async fn forget(self: &Arc<Self>, id: &SessionId) {
+        let was_known = lock(&self.owners).remove(id).is_some();
+        if was_known {
+            self.save(id).await;
+        }
+    }
+
+    /// Writes or removes the note of a session. The file system may be slow, so a thread for that does it; what it finds is the
+    /// latest, whoever asked first.
+    async fn save(self: &Arc<Self>, id: &SessionId) {
+        let (all, of) = (Arc::clone(self), id.clone());
+        let saving = tokio::task::spawn_blocking(move || {
+            let _turn = lock(&all.writing);
+            let file = all.folder.join(of.as_str());
+            let Some(owner) = all.owner(&of) else {
+                return std::fs::remove_file(file).or_else(|error| match error.kind() {
+                    io::ErrorKind::NotFound => Ok(()),
+                    _ => Err(error),
+                });
+            };
+            // No session is named like this: an id does not begin with a dot.
+            let new = all.folder.join(format!(".{of}"));
+            std::fs::write(&new, owner.to_string())?;
+            std::fs::rename(&new, file)
+        });
+        if let Ok(Err(error)) = saving.await {
+            tracing::warn!(session = %id, %error, "the note of the node that owns a session could not be changed");
         }
     }
 }
@@ -78,21 +103,26 @@ impl Elsewhere {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_latest_owner_is_known_after_a_restart() {
+    #[tokio::test]
+    async fn the_latest_owner_is_known_after_a_restart() {
         let data = tempfile::TempDir::new().unwrap();
         let id = SessionId::parse("s").unwrap();
         let claim = |text: &str| text.parse::<Claim>().unwrap();
-        let elsewhere = Elsewhere::at(data.path(), "n1").unwrap();
+        let at = || Arc::new(Elsewhere::at(data.path(), "n1").unwrap());
+        let elsewhere = at();
         assert_eq!(elsewhere.owner(&id), None);
-        elsewhere.note(&id, &claim("1.n1.x"));
+        elsewhere.note(&id, &claim("1.n1.x")).await;
         assert_eq!(elsewhere.owner(&id), None, "it is this node's own");
-        elsewhere.note(&id, &claim("2.n2.x"));
-        elsewhere.note(&id, &claim("3.n3.y"));
-        elsewhere.note(&id, &claim("2.n2.x"));
-        let again = Elsewhere::at(data.path(), "n1").unwrap();
+        elsewhere.note(&id, &claim("2.n2.x")).await;
+        elsewhere.note(&id, &claim("3.n3.y")).await;
+        elsewhere.note(&id, &claim("2.n2.x")).await;
+        let again = at();
         assert_eq!(again.owner(&id), Some(claim("3.n3.y")));
-        again.forget(&id);
-        assert_eq!(Elsewhere::at(data.path(), "n1").unwrap().owner(&id), None);
+        again.forget(&id).await;
+        assert_eq!(at().owner(&id), None);
+        // Those who lose it and those who take it back do not wait for each other.
+        let (lost, back) = (claim("5.n2.x"), claim("6.n3.x"));
+        tokio::join!(again.note(&id, &lost), again.forget(&id), again.note(&id, &back), again.forget(&id));
+        assert_eq!((again.owner(&id), at().owner(&id)), (None, None));
     }
 }

@@ -8,7 +8,7 @@ use shellkeep_shared::{KeptFiles, Ship};
 use shellkeep_workspace::blobs::{BlobError, Blobs, SessionBlobs};
 use shellkeep_workspace::checkpointer::Adopted;
 use shellkeep_workspace::repo::Repo;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
@@ -104,6 +104,8 @@ pub(crate) struct SharedFiles {
     changed: watch::Sender<bool>,
     turns: Semaphore,
     problem: Mutex<Option<String>>,
+    /// Sessions with a task that waits to copy their keyed store again.
+    keys_waiting: Mutex<HashSet<SessionId>>,
 }
 
 impl SharedFiles {
@@ -111,7 +113,7 @@ impl SharedFiles {
     pub(super) fn open(root: PathBuf, checkpoints: Arc<Checkpoints>, ship: Arc<Ship>) -> Result<Self, BlobError> {
         let (blobs, busy, problem) = (Blobs::open(root)?, Mutex::default(), Mutex::default());
         let (changed, turns) = (watch::Sender::new(false), Semaphore::new(AT_ONCE));
-        Ok(Self { blobs, checkpoints, ship, busy, changed, turns, problem })
+        Ok(Self { blobs, checkpoints, ship, busy, changed, turns, problem, keys_waiting: Mutex::default() })
     }
 
     /// Where the log of a session's keyed store is.
@@ -217,9 +219,7 @@ impl SharedFiles {
                     tracing::warn!(session = %id, reason, "checkpoints could not be copied for other nodes");
                     metrics::counter!("shellkeep_blob_failures_total").increment(1);
                     *lock(&self.problem) = Some(reason);
-                    let mut changed = self.changed.subscribe();
-                    let closed = changed.wait_for(|is_closing| *is_closing);
-                    if tokio::time::timeout(pause, closed).await.is_ok() {
+                    if self.closes_within(pause).await {
                         lock(&self.busy).remove(&id);
                         break;
                     }
@@ -233,6 +233,39 @@ impl SharedFiles {
             }
         }
         self.changed.send_modify(|_| {});
+    }
+
+    /// Waits for a while. Returns at once, and that it does, if nothing is tried again from now on.
+    async fn closes_within(&self, pause: Duration) -> bool {
+        let mut changed = self.changed.subscribe();
+        tokio::time::timeout(pause, changed.wait_for(|is_closing| *is_closing)).await.is_ok()
+    }
+
+    /// A change of a session's keyed store could not be copied: `share` is called until it succeeds. It fails if another try
+    /// may help.
+    pub(crate) fn share_again<F>(self: &Arc<Self>, id: &SessionId, share: impl Fn() -> F + Send + 'static)
+    where
+        F: Future<Output = Result<(), String>> + Send,
+    {
+        let (files, id, mut pause) = (Arc::clone(self), id.clone(), FIRST_PAUSE);
+        if !lock(&self.keys_waiting).insert(id.clone()) {
+            return;
+        }
+        tokio::spawn(async move {
+            while !files.closes_within(pause).await {
+                // A change that fails from here on is perhaps not in what is copied now, and is tried again by itself.
+                lock(&files.keys_waiting).remove(&id);
+                let Err(reason) = share().await else {
+                    *lock(&files.problem) = None;
+                    return;
+                };
+                *lock(&files.problem) = Some(reason);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                if !lock(&files.keys_waiting).insert(id.clone()) {
+                    return;
+                }
+            }
+        });
     }
 
     /// Takes what is to be put next. If there is nothing, the session is no longer busy.

@@ -25,8 +25,8 @@ pub(crate) fn not_copied() -> Notice {
 /// A change of the keyed store is not where other nodes read it.
 pub(crate) fn keys_not_copied(reason: &str) -> Notice {
     let message = format!(
-        "The change of the keyed store is stored on this node, and was not copied for other nodes ({reason}). The next change \
-         copies it; if the node is lost before that, so is the change."
+        "The change of the keyed store is stored on this node, and was not copied for other nodes ({reason}). It will be; \
+         if the node is lost before that, so is the change."
     );
     Notice { code: NoticeCode::KeptHereOnly, message }
 }

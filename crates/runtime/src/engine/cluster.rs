@@ -55,16 +55,17 @@ impl ClusterOps<'_> {
         })
     }
 
-    /// Whether a node still has a session. While the shared store is unreachable, nothing says otherwise.
-    pub fn is_with<'a>(&'a self, id: &'a SessionId, node: &'a str) -> BoxFuture<'a, bool> {
+    /// Whether a node still has a session. While the shared store is unreachable, nothing says otherwise. `None` if the shared
+    /// store does not know the session: it lost it, and the node gives it again if it lives.
+    pub fn is_with<'a>(&'a self, id: &'a SessionId, node: &'a str) -> BoxFuture<'a, Option<bool>> {
         Box::pin(async move {
             let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
+            let mut known = None;
             for id in std::iter::once(id).chain(&bound) {
-                if self.cluster.is_with(id, node).await {
-                    return true;
-                }
+                // Of the two names that an agent's session may have, one is not known.
+                known = known.max(self.cluster.is_with(id, node).await);
             }
-            false
+            known
         })
     }
 
@@ -170,10 +171,12 @@ pub(super) async fn follow(inner: Weak<Inner>, mut news: mpsc::UnboundedReceiver
         let Some(inner) = inner.upgrade() else { return };
         match moved {
             Moved::Away(id, owner) => {
-                if let (Some(cluster), Some(owner)) = (&inner.ctx.cluster, owner) {
-                    cluster.elsewhere().note(&id, &owner);
-                }
-                tokio::spawn(let_go(inner, id));
+                tokio::spawn(async move {
+                    if let (Some(cluster), Some(owner)) = (&inner.ctx.cluster, owner) {
+                        cluster.elsewhere().note(&id, &owner).await;
+                    }
+                    let_go(inner, id).await;
+                });
             }
             Moved::Reclaim(id) => {
                 tokio::spawn(reclaim(inner, id));
@@ -285,7 +288,8 @@ async fn look_at_all(inner: &Weak<Inner>) {
 /// The shared store lost the session, or never had it.
 async fn reclaim(inner: Arc<Inner>, id: SessionId) {
     let Some(cluster) = &inner.ctx.cluster else { return };
-    let Ok(state) = inner.ctx.registry.snapshot(&id).await else { return };
+    // As the store has it: the session's task may be waiting for the shared store itself, and would answer only afterwards.
+    let Ok(state) = inner.stored.load(&id).await else { return };
     if !cluster.reclaim(&state).await {
         return let_go(Arc::clone(&inner), id).await;
     }

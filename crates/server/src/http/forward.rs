@@ -23,13 +23,17 @@ use gather::{List, gather};
 use relay::relay;
 use shellkeep_runtime::{ClusterError, ClusterNode, ClusterOps, Engine, OpError, Whereabouts};
 use shellkeep_session::SessionId;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Names the node that answered.
 const NODE: HeaderName = HeaderName::from_static("shellkeep-node");
 
 /// How often a node that does not answer is looked for among those that are alive.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Within this time a node that lives has given a session again that the shared store lost: that of a lease, which it renews
+/// more often.
+const GIVEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// What a request is about, if another node may have it.
 #[derive(Debug, PartialEq)]
@@ -95,14 +99,18 @@ impl Target {
     async fn gone(self, engine: Engine) {
         let ops = engine.node();
         let Some(cluster) = ops.cluster() else { return };
+        let mut unknown_since = None;
         loop {
             tokio::time::sleep(LOOK_AGAIN).await;
             let is_there = match &self.session {
                 Some(id) => cluster.is_with(id, &self.node.name).await,
-                None => cluster.is_alive(&self.node.name).await,
+                None => Some(cluster.is_alive(&self.node.name).await),
             };
-            if !is_there {
-                return;
+            match is_there {
+                Some(true) => unknown_since = None,
+                Some(false) => return,
+                None if unknown_since.get_or_insert_with(Instant::now).elapsed() >= GIVEN_AGAIN => return,
+                None => {}
             }
         }
     }

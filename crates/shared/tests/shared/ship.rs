@@ -153,8 +153,12 @@ async fn a_tier_that_came_back_empty_is_given_the_state() {
         assert_eq!(after, 0);
         Some(record(&fixture.id, 101))
     });
+    // The state was read before its last record was offered, and is perhaps sent already.
+    fixture.ship.offer(&record(&fixture.id, 101));
     assert_eq!(fixture.ship.settle(&fixture.id, 102).await, Settled::Kept);
-    assert_eq!(fixture.shared(), [101, 102], "what stands for the lost ones, and what came after");
+    fixture.ship.offer(&record(&fixture.id, 102));
+    assert_eq!(fixture.put(103).await, Settled::Kept);
+    assert_eq!(fixture.shared(), [101, 102, 103], "what stands for the lost ones, and what came after, once");
 }
 
 #[tokio::test]

@@ -4,7 +4,9 @@ use super::support::{Daemon, Request, Settings};
 use super::tools::{Files, seq};
 use serde_json::json;
 use shellkeep_poll::until;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A session that the named points take note of.
 const NAME: &str = "crash-here";
@@ -167,7 +169,14 @@ fn what_changed_while_no_daemon_ran_is_named() {
     // The answer does not wait for the checkpoint; a daemon that is stopped in time has not made it.
     let second = daemon.ask("s", "run", json!({"command": "echo v2 > f; echo v2 > g"})).json();
     daemon.kill();
-    std::fs::write(workspace(&daemon, "s").join("f"), "by hand\n").unwrap();
+    // The file system's clock has ticks of some milliseconds, and lags behind the one that the answer has its time from.
+    let (by_hand, killed) = (workspace(&daemon, "s").join("f"), SystemTime::now());
+    until("what is written is younger than the answer", || {
+        std::fs::write(&by_hand, "by hand\n").unwrap();
+        let about = std::fs::metadata(&by_hand).unwrap();
+        let changed = Duration::new(about.ctime().cast_unsigned(), about.ctime_nsec() as u32);
+        (UNIX_EPOCH + changed > killed).then_some(())
+    });
     std::fs::remove_file(workspace(&daemon, "s").join("h")).unwrap();
     daemon.restart();
     daemon.sh("s", "echo v3 | tee f g h");

@@ -4,6 +4,7 @@ use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
 use crate::support::{Daemon, Request};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -37,6 +38,10 @@ fn logs(blobs: &Path, session: &str) -> Vec<PathBuf> {
         std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
     };
     below(&blobs.join(session)).into_iter().flat_map(|created| below(&created.join("kv"))).collect()
+}
+
+fn find(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|part| part == text)
 }
 
 fn verified(daemon: &Daemon, session: &str) {
@@ -106,16 +111,14 @@ fn a_killed_node_s_keyed_store_is_on_the_next_owner() {
     }
     let scrubbed = first.post("/v1/sessions/s/scrub", &json!({"secret": SECRET}));
     assert_eq!(scrubbed.status, 200, "{}", scrubbed.text());
-    let has_secret = |path: &PathBuf| {
-        let bytes = std::fs::read(path).expect("a log");
-        bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes())
-    };
+    let has_secret = |path: &PathBuf| find(&std::fs::read(path).expect("a log"), SECRET.as_bytes());
     assert!(!logs(blobs.path(), "s").iter().any(has_secret), "the log has what was masked");
     first.destroy("s");
     assert!(logs(blobs.path(), "s").is_empty());
 }
 
-/// What could not be copied is said when it is put, and copied with the next change.
+/// What could not be copied is said when it is put, and copied with the next change, or by itself. It used to stay on its node
+/// if there was no next change.
 #[test]
 fn a_change_that_is_not_copied_says_so() {
     let (redis, blobs) = (Redis::start(), TempDir::new().expect("a temporary directory"));
@@ -133,7 +136,19 @@ fn a_change_that_is_not_copied_says_so() {
     let told = put(&first, "s", "c", b"3");
     assert!(told["notices"].as_array().is_none_or(Vec::is_empty), "{told}");
     let kept = all(&first, "s");
+    first.create("still");
+    std::fs::rename(&marker, &away).expect("a marker");
+    let told = put(&first, "still", "b", b"the only change");
+    assert_eq!(told["notices"][0]["code"], "kept_here_only", "{told}");
+    std::fs::rename(&away, &marker).expect("a marker");
+    until("it is copied", || {
+        let has_it = |path: &PathBuf| std::fs::read(path).is_ok_and(|log| find(&log, b"the only change"));
+        logs(blobs.path(), "still").iter().any(has_it).then_some(())
+    });
+    let kept = [("s", kept), ("still", all(&first, "still"))];
     first.kill();
-    run_when_taken_over(&second, "s", &json!({"command": "true"}));
-    assert_eq!(all(&second, "s"), kept);
+    for (session, kept) in kept {
+        run_when_taken_over(&second, session, &json!({"command": "true"}));
+        assert_eq!(all(&second, session), kept, "{session}");
+    }
 }

@@ -212,6 +212,55 @@ fn a_node_goes_on_while_redis_is_away_and_gives_everything_again() {
     assert_eq!(answer["stdout"], "7\n");
 }
 
+/// The bug: a command that came after Redis had lost everything, and before the node knew, was answered after 3 s with the
+/// notice that only this node has the result. The node asked the session for its state to give it again, and the session
+/// was waiting for Redis.
+#[test]
+fn a_command_waits_until_a_redis_that_lost_everything_has_it_again() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    first.sh("s", "n=1");
+    for number in 2..6 {
+        redis.cli(&["FLUSHALL"]);
+        let answer = first.sh("s", "n=$((n+1)); echo $n");
+        assert_eq!((answer.out(), answer.notice_codes()), (format!("{number}\n"), Vec::<&str>::new()));
+    }
+    first.kill();
+    let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "echo $n"}));
+    assert_eq!(answer["stdout"], "5\n");
+}
+
+/// The bug: a node that had sent a command on answered that the owner was lost, although the command ran there, when Redis had
+/// lost everything and the owner had not given it again yet.
+#[test]
+fn a_command_that_was_sent_on_is_answered_after_redis_lost_everything() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    let [begun, gate] = ["begun", "go"].map(|name| first.directory().join(name));
+    let command = format!("> {}; until [ -e {} ]; do sleep 0.02; done; echo done", begun.display(), gate.display());
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| second.post("/v1/sessions/s/run", &json!({ "command": command })));
+        until("the command runs", || begun.exists().then_some(()));
+        // The owner cannot give it again while it is stopped.
+        signal(first.pid(), "STOP");
+        redis.cli(&["FLUSHALL"]);
+        redis.cli(&["CONFIG", "RESETSTAT"]);
+        until("the other node has looked twice", || {
+            let statistics = redis.cli(&["INFO", "commandstats"]);
+            let looks =
+                statistics.lines().find_map(|line| line.strip_prefix("cmdstat_hmget:calls=")?.split(',').next());
+            looks.and_then(|looks| looks.parse().ok()).filter(|looks: &u64| *looks >= 2)
+        });
+        signal(first.pid(), "CONT");
+        std::fs::write(gate, "").expect("a file");
+        let answer = asked.join().expect("it is answered");
+        assert_eq!((answer.status, answer.header("shellkeep-node")), (200, Some("n1")), "{}", answer.text());
+        assert_eq!(answer.json()["stdout"], "done\n");
+    });
+}
+
 #[test]
 fn one_name_is_created_once_and_removed_for_all() {
     let redis = Redis::start();

@@ -62,11 +62,19 @@ fn a_node_does_not_go_on_with_a_copy_of_what_it_lost() {
         until("the node is ready again", || (daemon.get("/readyz").json()["status"] == "ready").then_some(()));
     }
     for session in sessions {
+        let mut refused = Vec::new();
         let answer = until("the owner has given it again", || {
             let answer = first.post(&format!("/v1/sessions/{session}/run"), &count());
+            if answer.status != 200 {
+                refused.push(format!("{} {}", answer.status, answer.text()));
+            }
             (answer.status == 200).then_some(answer)
         });
-        assert_eq!((answer.json()["stdout"].as_str(), answer.header("shellkeep-node")), (Some("4\n"), Some("n2")));
+        assert_eq!(
+            (answer.json()["stdout"].as_str(), answer.header("shellkeep-node")),
+            (Some("4\n"), Some("n2")),
+            "{session} after {refused:?}"
+        );
     }
 
     second.kill();

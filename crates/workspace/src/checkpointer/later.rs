@@ -13,7 +13,9 @@ const NAMED: usize = 1000;
 /// A checkpoint that was due when the daemon died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// When what it is of ended, in nanoseconds since 1970. What the file system says changed by then, changed by then.
+    /// When what it is of ended, in nanoseconds since 1970. What the file system says changed by then, changed by then. Its
+    /// clock has ticks of up to 10 ms: what another process changed in the tick of the end counts as changed before it,
+    /// because what the command itself changed last has the same time.
     pub since: i64,
 }
 
