@@ -5,7 +5,7 @@ use super::access::{Access, Permitted};
 use super::handle::Engine;
 use super::inner::Inner;
 use super::records::RecordOps;
-use crate::actor::confine;
+use crate::actor::{Message, confine};
 use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::resume::config::AgentProgram;
@@ -141,7 +141,9 @@ async fn begin_resume(
     let state = inner.ctx.registry.snapshot(&id).await?;
     let agent = agent_of(&state)?;
     let kept = kept_state(access, &id, &state).await?;
-    let (program, stdin) = start_program(&inner, &state, agent.spec(&inner.ctx.sandboxes.placed(&state))).await?;
+    let given = inner.ctx.registry.ask(&id, Message::Give).await?;
+    let spec = agent.spec(&inner.ctx.sandboxes.placed(&state), &given);
+    let (program, stdin) = start_program(&inner, &state, spec).await?;
     let log = SessionLog::new(&inner.ctx.registry, &id);
     let recorded = match earlier {
         Earlier::CutOff { resume_id, seq } => {
