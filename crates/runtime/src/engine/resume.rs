@@ -215,15 +215,7 @@ async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -
     inner.ctx.data_dir.check_taken(state, Some(&state.shell.cwd))?;
     let (limit, used) = (inner.ctx.quotas.get(QuotaName::Processes), inner.factory.count());
     if used >= limit {
-        let met = QuotaMet {
-            quota: QuotaName::Processes,
-            limit,
-            used,
-            agent: None,
-            services: Vec::new(),
-            elsewhere: Vec::new(),
-        };
-        return Err(OpError::QuotaExceeded(Box::new(met)));
+        return Err(OpError::QuotaExceeded(Box::new(QuotaMet::new(QuotaName::Processes, limit, used))));
     }
     let confined = confine(&inner.ctx, state).await?;
     let (workspaces, factory) = (inner.ctx.workspaces.clone(), Arc::clone(&inner.factory));
