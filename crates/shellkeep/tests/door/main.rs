@@ -18,6 +18,7 @@ mod live;
 mod packages;
 mod peers;
 mod private;
+mod rooms;
 mod rungs;
 mod secrets;
 mod swapped;
