@@ -21,5 +21,6 @@ mod private;
 mod rooms;
 mod rungs;
 mod secrets;
+mod ssh;
 mod swapped;
 mod work;
