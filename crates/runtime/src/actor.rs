@@ -238,7 +238,7 @@ impl Actor {
             Message::Kv(task) => kv::do_task(session, *task).await,
             Message::FileChanged { change, answer } => drop(answer.send(file_change::after(session, change).await)),
             Message::Note { events, author, answer } => {
-                let _ = answer.send(notes::post_events(session, events, &author).await);
+                drop(answer.send(notes::post_events(session, events, &author).await));
             }
             Message::AddMessage { message, author, answer } => {
                 let _ = answer.send(notes::add_message(session, message, author).await);
@@ -258,6 +258,7 @@ impl Actor {
             }
             Message::Services(answer) => drop(answer.send(Ok(session.journal.state().services.clone()))),
             Message::ServiceFacts(answer) => drop(answer.send(services::facts(session).await)),
+            Message::Give(answer) => drop(answer.send(session.journal.give().await)),
             Message::ServiceNews { service_id, news, answer } => {
                 if let Some(service) = services::on_service_news(&mut session.journal, service_id, news).await {
                     let _ = answer.send(service);

@@ -45,9 +45,12 @@ impl GivenSecrets {
         self.values.is_empty()
     }
 
-    /// The variables that a command gets.
-    pub fn variables(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.current.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+    /// The variables that a command, a service or an agent gets: the secrets, and its own, which come first.
+    pub fn variables(&self, own: &BTreeMap<String, String>) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let secrets = self.current.iter().filter(|(name, _)| !own.contains_key(*name));
+        let secrets = secrets.map(|(name, value)| (name.clone().into_bytes(), value.clone()));
+        let own = own.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
+        secrets.chain(own).collect()
     }
 
     /// Everything that must be masked.
@@ -81,10 +84,13 @@ impl GivenSecrets {
         if self.current.is_empty() {
             return;
         }
-        for text in facts.iter_mut().flat_map(texts) {
-            for (name, value) in &self.current {
-                replace(text, mark(name).as_bytes(), value);
-            }
+        facts.iter_mut().flat_map(texts).for_each(|text| self.fill(text));
+    }
+
+    /// Replaces the marks in a text.
+    pub fn fill(&self, text: &mut Vec<u8>) {
+        for (name, value) in &self.current {
+            replace(text, mark(name).as_bytes(), value);
         }
     }
 }
@@ -196,6 +202,16 @@ mod tests {
         assert_eq!(facts, [scalar("⟨secret:TOKEN⟩"), scalar("***"), scalar("other")]);
         given.fill_in(&mut facts);
         assert_eq!(facts[0], scalar(VALUE));
+    }
+
+    #[test]
+    fn a_variable_of_its_own_comes_before_the_secret() {
+        let (mut given, _) = given();
+        given.add("KEY", Some(b"another-value".to_vec()), &BTreeSet::new());
+        let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        let own = [("A", "1"), ("TOKEN", "own")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let expected = [pair("KEY", "another-value"), pair("A", "1"), pair("TOKEN", "own")];
+        assert_eq!(given.variables(&BTreeMap::from(own)), expected);
     }
 
     #[test]

@@ -82,15 +82,9 @@ impl Remover {
     pub(crate) async fn destroy_unread(&self, id: &SessionId, removal: Removal) -> Result<(), OpError> {
         let agent = self.names.agent_of(id);
         let meta = SessionMeta {
-            session_id: id.clone(),
             agent: agent.as_deref().map(str::to_owned),
-            agent_config: serde_json::Value::Null,
-            created_at: Timestamp::UNIX_EPOCH,
             workspace: self.workspaces.of(id),
-            by: None,
-            forked_from: None,
-            sandbox: shellkeep_session::Sandbox::None,
-            secrets: Vec::new(),
+            ..SessionMeta::of_name(id.clone())
         };
         // A number beyond all others, because the last one is unknown.
         let deletion = pending::deletion(&meta, u64::MAX, removal);

@@ -6,6 +6,7 @@
 //! - [`drive`]: from its first line to its end.
 //! - [`answer`], [`stream`]: its answer, as watchers see it.
 //! - [`log`]: what is recorded of it.
+//! - [`last_words`]: what it wrote to standard error.
 //! - [`tools`]: the commands that it requests.
 //!
 //! One message at a time in each session: this file manages the turns.
@@ -13,6 +14,7 @@
 pub(crate) mod answer;
 pub(crate) mod config;
 pub(crate) mod drive;
+mod last_words;
 mod lines;
 mod log;
 pub(crate) mod stream;

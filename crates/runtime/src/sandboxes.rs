@@ -214,6 +214,15 @@ impl Sandboxes {
         }
     }
 
+    /// Whether a session that is confined so far can be in a directory of the machine. Looks at the directory, which may be on
+    /// a disk that does not answer.
+    pub(crate) fn has_directory(&self, id: &SessionId, sandbox: Sandbox, workspace: &Path, directory: &Path) -> bool {
+        let (Ok(held), Sandbox::Room) = (&self.fence, sandbox) else { return true };
+        let own = self.home(id);
+        let paths = Own { workspace, home: &own.home, tmp: &own.tmp, rescue: &own.rescue };
+        held.fence.room_has(paths, directory)
+    }
+
     /// A service of this session was taken over, and is in a room that shares these.
     pub(crate) fn take_over(&self, id: &SessionId, namespaces: &Arc<Namespaces>) {
         let namespaces = self.rooms.keep(id, Arc::clone(namespaces));

@@ -6,11 +6,13 @@ use crate::given_secrets::GivenSecrets;
 use crate::ops::{OpError, SessionError};
 use crate::sync::lock;
 use crate::user_path::apart;
+use rustix::fs::OFlags;
 use shellkeep_redact::is_maskable;
 use shellkeep_session::{SecretSource, SessionMeta};
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -115,12 +117,17 @@ impl SecretSources {
 /// The value in a file, without the line break at its end.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let wrong = |what: &str| Err(format!("{} {what}", path.display()));
+    let file = open(path).map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return wrong("is not a regular file; name a file that holds the value");
+    }
     let mut value = Vec::new();
-    File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut value)).map_err(failed)?;
+    // One byte more for the line break, and one to notice that it is too long.
+    file.take(MOST_BYTES + 2).read_to_end(&mut value).map_err(failed)?;
     if value.last() == Some(&b'\n') {
         value.pop();
     }
-    let wrong = |what: &str| Err(format!("{} {what}", path.display()));
     match () {
         () if value.len() as u64 > MOST_BYTES => wrong("has more than 64 KiB"),
         () if value.contains(&0) => wrong("has a zero byte, which no variable can hold"),
@@ -131,28 +138,31 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
+/// Opens a file without waiting: a FIFO has nobody who writes to it, and a terminal must not become ours.
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shellkeep_session::{Sandbox, SessionId, Timestamp};
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use shellkeep_session::SessionId;
+    use std::collections::BTreeMap;
 
     fn meta(agent: Option<&str>, secrets: &[&str]) -> SessionMeta {
         SessionMeta {
-            session_id: SessionId::parse("a").unwrap(),
             agent: agent.map(str::to_owned),
-            agent_config: serde_json::Value::Null,
-            created_at: Timestamp::UNIX_EPOCH,
-            workspace: "/w".into(),
-            by: None,
-            forked_from: None,
-            sandbox: Sandbox::None,
             secrets: secrets.iter().map(|name| (*name).to_owned()).collect(),
+            ..SessionMeta::of_name(SessionId::parse("a").unwrap())
         }
     }
 
     fn variables(given: &GivenSecrets) -> Vec<(String, String)> {
-        let text = |(name, value): (&str, &[u8])| (name.to_owned(), String::from_utf8_lossy(value).into_owned());
-        given.variables().map(text).collect()
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let given = given.variables(&BTreeMap::new()).into_iter();
+        given.map(|(name, value)| (text(name), text(value))).collect()
     }
 
     #[tokio::test]
@@ -192,6 +202,31 @@ mod tests {
         for wrong in ["", "abc", "password", "with a\0zero"] {
             std::fs::write(file.path(), wrong).unwrap();
             assert!(sources.read(&meta).await.is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_at_most_64_kib_and_a_line_break_does_not_count() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let most: String = ('a'..='z').cycle().take(64 << 10).collect();
+        for (text, is_taken) in [(most.clone(), true), (format!("{most}\n"), true), (format!("{most}b"), false)] {
+            std::fs::write(file.path(), &text).unwrap();
+            assert_eq!(read(file.path()).is_ok(), is_taken, "{} bytes", text.len());
+        }
+    }
+
+    /// They have no end, or nobody who writes to them: a daemon that reads them stops, or fills its memory.
+    #[tokio::test]
+    async fn what_is_not_a_file_is_refused_without_waiting() {
+        let home = tempfile::tempdir().unwrap();
+        let fifo = home.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", home.path().join("device")).unwrap();
+        for name in ["fifo", "device", "."] {
+            let source = SecretSource { name: "TOKEN".to_owned(), agent: None, file: home.path().join(name) };
+            let sources = SecretSources::new(vec![source]);
+            let error = sources.read(&meta(None, &["TOKEN"])).await.unwrap_err().to_string();
+            assert!(error.contains("is not a regular file"), "{name}: {error}");
         }
     }
 }

@@ -64,14 +64,8 @@ impl Shells {
 
     fn agent_is_full(&self, agent: &str, used: u64) -> OpError {
         let (quota, limit) = (QuotaName::ProcessesPerAgent, self.pool.processes_per_agent());
-        OpError::QuotaExceeded(Box::new(QuotaMet {
-            quota,
-            limit,
-            used,
-            agent: Some(agent.to_owned()),
-            services: Vec::new(),
-            elsewhere: Vec::new(),
-        }))
+        let met = QuotaMet { agent: Some(agent.to_owned()), ..QuotaMet::new(quota, limit, used) };
+        OpError::QuotaExceeded(Box::new(met))
     }
 
     /// Makes a session drop its shell, the longest idle one first, but not `except`. Returns whether one did.
@@ -129,13 +123,6 @@ impl Shells {
             return OpError::Run(RunError::ShellUnavailable { reason: why.reason.to_string() });
         }
         let limit = self.pool.limit() as u64;
-        OpError::QuotaExceeded(Box::new(QuotaMet {
-            quota: QuotaName::LiveShells,
-            limit,
-            used: limit,
-            agent: None,
-            services: Vec::new(),
-            elsewhere: Vec::new(),
-        }))
+        OpError::QuotaExceeded(Box::new(QuotaMet::new(QuotaName::LiveShells, limit, limit)))
     }
 }

@@ -51,6 +51,7 @@ fn with_session(refusal: Refusal, error: SessionError) -> Refusal {
         | SessionError::Exists { session_id }
         | SessionError::Damaged { session_id, .. } => refusal.with("session_id", session_id),
         SessionError::BadWorkspace { path, .. } => refusal.with("workspace", path),
+        SessionError::CwdNotInRoom { path } => refusal.with("cwd", path),
         SessionError::WorkspaceNotTaken { session_id, path, .. } => {
             refusal.with("session_id", session_id).with("workspace", path)
         }
@@ -181,6 +182,7 @@ fn session_status(error: &SessionError) -> StatusCode {
         SessionError::Exists { .. }
         | SessionError::WorkspaceNotTaken { .. }
         | SessionError::SandboxUnavailable { .. }
+        | SessionError::CwdNotInRoom { .. }
         | SessionError::SandboxNotLooser { .. }
         | SessionError::SandboxBusy { .. }
         | SessionError::SecretUnavailable { .. } => StatusCode::CONFLICT,
@@ -295,14 +297,7 @@ mod tests {
 
     fn quota_met() -> OpError {
         let quota = shellkeep_session::QuotaName::LiveShells;
-        OpError::QuotaExceeded(Box::new(QuotaMet {
-            quota,
-            limit: 1,
-            used: 1,
-            agent: None,
-            services: Vec::new(),
-            elsewhere: Vec::new(),
-        }))
+        OpError::QuotaExceeded(Box::new(QuotaMet::new(quota, 1, 1)))
     }
 
     fn overloaded() -> OpError {
@@ -417,14 +412,7 @@ mod tests {
     #[test]
     fn a_met_quota_names_the_services_that_could_go() {
         let quota = shellkeep_session::QuotaName::ServicesPerAgent;
-        let met = QuotaMet {
-            quota,
-            limit: 1,
-            used: 1,
-            agent: Some("ann".into()),
-            services: vec![view()],
-            elsewhere: Vec::new(),
-        };
+        let met = QuotaMet { agent: Some("ann".into()), services: vec![view()], ..QuotaMet::new(quota, 1, 1) };
         let refusal = Refusal::from(OpError::QuotaExceeded(Box::new(met)));
         let data = serde_json::to_value(refusal.problem()).unwrap();
         assert_eq!(

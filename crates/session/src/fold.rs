@@ -280,17 +280,7 @@ mod tests {
 
     fn created() -> SessionState {
         let session_id = SessionId::parse("s").unwrap();
-        let meta = SessionMeta {
-            session_id: session_id.clone(),
-            agent: None,
-            agent_config: Value::Null,
-            created_at: Timestamp::UNIX_EPOCH,
-            workspace: "/w".into(),
-            by: None,
-            forked_from: None,
-            sandbox: Sandbox::None,
-            secrets: Vec::new(),
-        };
+        let meta = SessionMeta { workspace: "/w".into(), ..SessionMeta::of_name(session_id.clone()) };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::default() };
         SessionState::create(&Record { session_id, seq: 1, at: Timestamp::UNIX_EPOCH, event }).unwrap()
     }

@@ -35,6 +35,23 @@ pub struct SessionMeta {
     pub secrets: Vec<String>,
 }
 
+impl SessionMeta {
+    /// That of a session of which nothing but the name is known.
+    pub fn of_name(session_id: SessionId) -> Self {
+        Self {
+            session_id,
+            agent: None,
+            agent_config: serde_json::Value::Null,
+            created_at: Timestamp::UNIX_EPOCH,
+            workspace: ByteString::default(),
+            by: None,
+            forked_from: None,
+            sandbox: Sandbox::None,
+            secrets: Vec::new(),
+        }
+    }
+}
+
 /// A run that has started and not ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActiveRun {

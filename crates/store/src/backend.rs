@@ -298,17 +298,7 @@ pub(crate) fn begin(record: &Record) -> Result<(SessionState, ShellState), Apply
 /// The state of a session of which nothing but the name is known.
 pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
     SessionState {
-        meta: SessionMeta {
-            session_id: session_id.clone(),
-            agent: None,
-            agent_config: serde_json::Value::Null,
-            created_at: Timestamp::UNIX_EPOCH,
-            workspace: ByteString::default(),
-            by: None,
-            forked_from: None,
-            sandbox: Sandbox::None,
-            secrets: Vec::new(),
-        },
+        meta: SessionMeta::of_name(session_id.clone()),
         seq: 0,
         last_active_at: Timestamp::UNIX_EPOCH,
         generation: 0,

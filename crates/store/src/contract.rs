@@ -135,15 +135,11 @@ impl Teller {
         shell.variables.insert("HOME".into(), Variable::scalar("x", "/home"));
         shell.functions.insert("f".into(), Function { attributes: String::new(), source: "f () { :; }".into() });
         let meta = SessionMeta {
-            session_id: id(name),
             agent: agent.map(str::to_owned),
             agent_config: serde_json::json!({ "model": "m", "depth": 1 }),
             created_at: at(1),
             workspace: "/start".into(),
-            by: None,
-            forked_from: None,
-            sandbox: shellkeep_session::Sandbox::None,
-            secrets: Vec::new(),
+            ..SessionMeta::of_name(id(name))
         };
         let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
         let record = Record { session_id: id(name), seq: 1, at: at(1), event };

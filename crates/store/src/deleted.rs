@@ -123,17 +123,7 @@ mod tests {
     use super::*;
 
     fn meta(name: &str) -> SessionMeta {
-        SessionMeta {
-            session_id: SessionId::parse(name).unwrap(),
-            agent: Some("ann".to_owned()),
-            agent_config: serde_json::Value::Null,
-            created_at: Timestamp::UNIX_EPOCH,
-            workspace: Default::default(),
-            by: None,
-            forked_from: None,
-            sandbox: shellkeep_session::Sandbox::None,
-            secrets: Vec::new(),
-        }
+        SessionMeta { agent: Some("ann".to_owned()), ..SessionMeta::of_name(SessionId::parse(name).unwrap()) }
     }
 
     #[test]

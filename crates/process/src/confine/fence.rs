@@ -3,7 +3,7 @@
 
 use super::filter;
 use super::grants::{DEVICES, SHARED_MEMORY, system, without};
-use super::plan::{Plan, RootLinks};
+use super::plan::{self, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
@@ -175,21 +175,29 @@ impl Fence {
         if self.data.starts_with(own.workspace) {
             return Err(io::Error::other("the workspace contains the data directory, which must not be in a room"));
         }
+        let devices = self.full() | self.if_known(AccessFs::IoctlDev);
+        let list = BitFlags::from(AccessFs::ReadDir);
+        let inside = [(AccessFs::from_read(self.abi), "/proc"), (devices, "/dev"), (list, "/")];
+        Ok(Confinement {
+            room: Some(Room { plan: self.plan(own, with).into(), namespaces }),
+            inside: inside.into_iter().map(|(access, path)| (access.bits(), path)).collect(),
+            ..self.around(own)?
+        })
+    }
+
+    /// Whether the room of a session has a directory of the machine. It may be on a disk that does not answer.
+    pub fn room_has(&self, own: Own<'_>, directory: &Path) -> bool {
+        plan::has(&self.plan(own, RoomSpec { root: Path::new("/"), resolver: None }), &real(directory))
+    }
+
+    fn plan(&self, own: Own<'_>, with: RoomSpec<'_>) -> Vec<u8> {
         let own_paths = [own.workspace, own.home, own.tmp, own.rescue];
         let mut plan = Plan::new(with.root).temporary(own.tmp).system(self.read.iter().map(Grant::path), &self.links);
         // Where there is none, programs ask the resolver on loopback.
         if let (Some(file), Ok(path)) = (with.resolver, Path::new(RESOLVER_FILE).canonicalize()) {
             plan = plan.instead(file, &path);
         }
-        let plan = plan.writable(self.write.iter().map(Grant::path).chain(own_paths));
-        let devices = self.full() | self.if_known(AccessFs::IoctlDev);
-        let list = BitFlags::from(AccessFs::ReadDir);
-        let inside = [(AccessFs::from_read(self.abi), "/proc"), (devices, "/dev"), (list, "/")];
-        Ok(Confinement {
-            room: Some(Room { plan: plan.finish().into(), namespaces }),
-            inside: inside.into_iter().map(|(access, path)| (access.bits(), path)).collect(),
-            ..self.around(own)?
-        })
+        plan.writable(self.write.iter().map(Grant::path).chain(own_paths)).finish()
     }
 
     fn ruleset(&self, own: Own<'_>) -> Result<RulesetCreated, Box<dyn std::error::Error + Send + Sync>> {

@@ -104,6 +104,38 @@ fn is_shared(path: &Path) -> bool {
     !NOT_FROM_OUTSIDE.iter().any(|own| path.starts_with(own))
 }
 
+/// Whether the room that a plan makes has a directory, which is given by its real path outside. What is in a place that the
+/// room has its own of is not looked at.
+pub(super) fn has(plan: &[u8], directory: &Path) -> bool {
+    let mut rest = plan;
+    while let Some((kind, paths)) = rest.split_first() {
+        rest = paths;
+        let path = next_path(&mut rest);
+        let second = matches!(kind, b'w' | b'l' | b'o').then(|| next_path(&mut rest));
+        let is_there = match (kind, second) {
+            (b'r' | b't' | b'p', _) => directory.starts_with(path) || path.starts_with(directory),
+            (b'v', _) => path.starts_with(directory),
+            (b'w', Some(inside)) => match directory.strip_prefix(inside) {
+                Ok(below) => below.as_os_str().is_empty() || path.join(below).is_dir(),
+                Err(_) => inside.starts_with(directory),
+            },
+            _ => false,
+        };
+        if is_there {
+            return true;
+        }
+    }
+    directory.starts_with("/proc")
+}
+
+/// Takes a path from what is left of a plan.
+fn next_path<'a>(rest: &mut &'a [u8]) -> &'a Path {
+    let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+    let (path, after) = rest.split_at(end);
+    *rest = after.get(1..).unwrap_or_default();
+    Path::new(std::ffi::OsStr::from_bytes(path))
+}
+
 /// The entry of a plan that begins here, for a message.
 pub(super) fn entry_at(plan: &[u8], at: usize) -> String {
     let path = plan.get(at + 1..).unwrap_or_default().split(|byte| *byte == 0).next().unwrap_or_default();
@@ -128,6 +160,34 @@ mod tests {
         assert!(text.ends_with("l/dev/ptmx\0pts/ptmx\0w/d/work\0/d/work\0"), "{text:?}");
         assert!(!text.contains("r/proc\0") && !text.contains("r/sys\0"), "{text:?}");
         assert_eq!(entry_at(&plan, 7), "/d/tmp");
+    }
+
+    #[test]
+    fn a_room_has_what_its_plan_brings_in_and_what_leads_there() {
+        let own = tempfile::tempdir().unwrap();
+        let at = |name: &str| own.path().join(name);
+        for name in ["tmp/made", "work/sub", "other"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        let links = RootLinks(vec![(PathBuf::from("/bin"), PathBuf::from("usr/bin"))]);
+        let (tmp, work) = (at("tmp"), at("work"));
+        let plan = Plan::new(&at("root")).temporary(&tmp).system([Path::new("/usr")].into_iter(), &links);
+        let plan = plan.instead(&at("file"), Path::new("/etc/resolv.conf")).writable([&*work].into_iter()).finish();
+        let has = |path: &Path| has(&plan, path);
+        for path in ["/", "/usr", "/usr/lib", "/tmp", "/tmp/made", "/var/tmp", "/dev", "/dev/shm/x", "/proc/1", "/sys"]
+        {
+            assert!(has(Path::new(path)), "{path}");
+        }
+        assert!(has(&work) && has(&at("work/sub")) && has(own.path()));
+        for path in ["/home", "/home/ann", "/etc", "/tmp/other", "/usr2", "/sys/kernel", "/bin"] {
+            assert!(!has(Path::new(path)), "{path}");
+        }
+        assert!(!has(&at("other")) && !has(&at("work2")) && !has(&at("root")));
+    }
+
+    #[test]
+    fn an_entry_beyond_the_end_is_empty() {
+        let plan = Plan::new(Path::new("/base")).finish();
         assert_eq!(entry_at(&plan, plan.len()), "");
     }
 }

@@ -93,15 +93,11 @@ pub fn created() -> Record {
     shell.variables.insert("STORY_API_KEY".into(), Variable::scalar("x", SECRET));
     shell.variables.insert("LANG".into(), Variable::scalar("x", "C"));
     let meta = SessionMeta {
-        session_id: id("a"),
         agent: Some("ann".to_owned()),
         agent_config: json!({"model": "m", "temperature": 0.1}),
         created_at: at(1),
         workspace: "/w".into(),
-        by: None,
-        forked_from: None,
-        sandbox: shellkeep_session::Sandbox::None,
-        secrets: Vec::new(),
+        ..SessionMeta::of_name(id("a"))
     };
     record(1, Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) })
 }

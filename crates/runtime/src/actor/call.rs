@@ -41,10 +41,7 @@ pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>, by_name: b
 /// The variables for this call alone: the secrets that the session is given, and what the caller gives, which comes first.
 /// A program needs to know the kind of its terminal.
 pub(super) fn variables(command: &RunCommand, shell: &ShellState, given: &GivenSecrets) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let secrets = given.variables().filter(|(name, _)| !command.env.contains_key(*name));
-    let secrets = secrets.map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec()));
-    let asked = command.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
-    let mut variables: Vec<_> = secrets.chain(asked).collect();
+    let mut variables = given.variables(&command.env);
     if command.terminal.is_some() && !command.env.contains_key("TERM") && !names_terminal(shell) {
         variables.push((b"TERM".to_vec(), TERMINAL_KIND.as_bytes().to_vec()));
     }

@@ -266,9 +266,7 @@ fn over_quota(keyed: &mut Keyed, prepared: &Prepared, limit: u64) -> Result<Opti
     }
     let used = keyed.used()?;
     if used.current.saturating_sub(replaced).saturating_add(new + revived) > limit {
-        let quota = QuotaName::KvBytesPerSession;
-        let met =
-            QuotaMet { quota, limit, used: used.current, agent: None, services: Vec::new(), elsewhere: Vec::new() };
+        let met = QuotaMet::new(QuotaName::KvBytesPerSession, limit, used.current);
         return Ok(Some(OpError::QuotaExceeded(Box::new(met))));
     }
     let over = used.kept.saturating_add(new).saturating_sub(limit);

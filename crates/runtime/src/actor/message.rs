@@ -83,6 +83,8 @@ pub enum Message {
     Services(Answer<BTreeMap<ServiceId, Service>>),
     /// What a service's shell is started with.
     ServiceFacts(Answer<ServiceFacts>),
+    /// The secrets that the session is given, as they are now. From here on they are masked in its records.
+    Give(Answer<GivenSecrets>),
     /// News about a service, from its supervisor.
     ServiceNews {
         /// About which service.

@@ -122,7 +122,7 @@ async fn service_cwd(session: &Session, asked: Option<&ByteString>) -> Result<By
         return Ok(state.shell.cwd.clone());
     };
     make_workspace(ctx, state).await?;
-    resolve_cwd(state, asked).await.map(ByteString)
+    resolve_cwd(ctx, state, asked).await.map(ByteString)
 }
 
 /// Records a supervisor's news. Returns all that is known about the service then, if the session still knows it.

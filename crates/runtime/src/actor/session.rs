@@ -9,7 +9,7 @@ use super::message::{Answer, Caller, Started};
 use super::phase::{Phase, Run};
 use super::refusals::Refusals;
 use super::run_keys::RunKeys;
-use super::shell::{Acquired, Found, acquire, check_cwd, cwd_gone, is_in_place, resolve_cwd};
+use super::shell::{Acquired, Found, acquire, check_cwd, is_in_place, not_entered, resolve_cwd};
 use super::slot::{Published, Slot};
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
@@ -176,7 +176,7 @@ impl Session {
         match &acquired.found.cwd_missing {
             Some(why) if in_own_directory => {
                 // The directory was just removed, or may not be entered.
-                let refusal = cwd_gone(self.journal.state(), why);
+                let refusal = not_entered(&self.ctx, self.journal.state(), why).await;
                 self.phase.keep(acquired);
                 self.rest("no_directory", "the last one had no directory to work in");
                 Err(refusal)
@@ -188,7 +188,7 @@ impl Session {
     /// Starts a command; `None` if no shell is available now.
     pub(super) async fn begin(&mut self, command: &RunCommand) -> Result<Option<Run>, OpError> {
         let cwd = match &command.cwd {
-            Some(cwd) => Some(resolve_cwd(self.journal.state(), cwd).await?),
+            Some(cwd) => Some(resolve_cwd(&self.ctx, self.journal.state(), cwd).await?),
             None => None,
         };
         check_owned(&self.journal)?;

@@ -13,10 +13,13 @@ use shellkeep_session::{ByteString, Notice, Sandbox, SessionState};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The driver's name for the working directory in its list of what it could not restore.
 const CWD: &str = "cwd";
+/// Why a directory that exists cannot be entered in a room.
+const NOT_IN_ROOM: &str = "it is not in the session's room, which has its workspace, its home and what the host shares";
 
 /// A shell with the session's state in it.
 pub(super) struct Acquired {
@@ -78,10 +81,17 @@ pub(crate) async fn confine(ctx: &Arc<SessionContext>, state: &SessionState) -> 
 }
 
 /// The directory for one call. A relative one starts at the session's.
-pub(super) async fn resolve_cwd(state: &SessionState, cwd: &ByteString) -> Result<Vec<u8>, OpError> {
+pub(super) async fn resolve_cwd(
+    ctx: &Arc<SessionContext>,
+    state: &SessionState,
+    cwd: &ByteString,
+) -> Result<Vec<u8>, OpError> {
     let path = checkpoints::path(&state.shell.cwd).join(checkpoints::path(cwd));
     let refused = |reason: String| OpError::Run(RunError::BadCwd { path: path.display().to_string(), reason });
     is_directory(path.clone()).await.map_err(refused)?;
+    if room_lacks(ctx, state, &path).await {
+        return Err(refused(NOT_IN_ROOM.to_owned()));
+    }
     Ok(path.as_os_str().as_bytes().to_vec())
 }
 
@@ -107,8 +117,26 @@ pub(super) async fn is_in_place(shell: Option<&PooledShell>, state: &SessionStat
     compared.await.map_err(|reason| cwd_gone(state, &reason))
 }
 
+/// Whether a session is in a room that does not have this directory.
+async fn room_lacks(ctx: &Arc<SessionContext>, state: &SessionState, directory: &Path) -> bool {
+    let sandbox = ctx.sandboxes.of(state);
+    if sandbox != Sandbox::Room {
+        return false;
+    }
+    let (id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.as_path().to_owned());
+    let (sandboxes, directory) = (Arc::clone(&ctx.sandboxes), directory.to_owned());
+    let has = apart(move || Ok(sandboxes.has_directory(&id, sandbox, &workspace, &directory))).await;
+    has == Ok(false)
+}
+
+/// A shell that was just started is not in the session's directory, for this reason.
+pub(super) async fn not_entered(ctx: &Arc<SessionContext>, state: &SessionState, reason: &str) -> OpError {
+    let is_outside = room_lacks(ctx, state, checkpoints::path(&state.shell.cwd)).await;
+    cwd_gone(state, if is_outside { NOT_IN_ROOM } else { reason })
+}
+
 /// The session's directory cannot be entered.
-pub(super) fn cwd_gone(state: &SessionState, reason: &str) -> OpError {
+fn cwd_gone(state: &SessionState, reason: &str) -> OpError {
     OpError::Run(RunError::CwdGone {
         session_id: state.meta.session_id.to_string(),
         path: state.shell.cwd.to_text().into_owned(),

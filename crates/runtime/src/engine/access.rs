@@ -84,14 +84,7 @@ impl Access {
     pub(super) fn too_many_sessions(&self, used: u64) -> OpError {
         let (quota, limit) = (QuotaName::SessionsPerAgent, self.most_sessions());
         let agent = self.scope.agent().map(str::to_owned);
-        OpError::QuotaExceeded(Box::new(QuotaMet {
-            quota,
-            limit,
-            used,
-            agent,
-            services: Vec::new(),
-            elsewhere: Vec::new(),
-        }))
+        OpError::QuotaExceeded(Box::new(QuotaMet { agent, ..QuotaMet::new(quota, limit, used) }))
     }
 
     /// The author of what is posted with these rights.

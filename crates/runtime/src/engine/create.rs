@@ -6,10 +6,13 @@ use super::inner::Inner;
 use crate::cluster::Creation;
 use crate::identities::{Scope, bound};
 use crate::names::{Added, not_found};
-use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionError, SessionView};
+use crate::ops::{BoxFuture, CreateSession, Created, OpError, RunError, SessionError, SessionView};
 use crate::stored::asleep;
+use crate::user_path::apart;
 use crate::{recover, validate};
-use shellkeep_session::{Claim, Event, Record, SessionId, SessionMeta, SessionState, ShellState, Timestamp};
+use shellkeep_session::{
+    ByteString, Claim, Event, Record, Sandbox, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
+};
 use shellkeep_store::{AppendError, deleted};
 use std::sync::Arc;
 
@@ -172,7 +175,10 @@ async fn first_state(
     }
     let workspace = validate::workspace(&request.config, inner.ctx.data_dir.root()).await?;
     let workspace = workspace.unwrap_or_else(|| inner.ctx.workspaces.of(id));
-    let cwd = request.cwd.unwrap_or_else(|| workspace.clone());
+    let cwd = match request.cwd {
+        Some(cwd) => in_sandbox(inner, (id, sandbox, &workspace), cwd).await?,
+        None => workspace.clone(),
+    };
     let shell = recover::first_shell(&inner.environment, request.env, &cwd);
     let meta = SessionMeta {
         session_id: id.clone(),
@@ -186,6 +192,23 @@ async fn first_state(
         secrets: request.secrets,
     };
     Ok((meta, shell))
+}
+
+/// The directory that a caller wants a new session to start in, if its sandbox has it.
+async fn in_sandbox(
+    inner: &Inner,
+    (id, sandbox, workspace): (&SessionId, Sandbox, &ByteString),
+    cwd: ByteString,
+) -> Result<ByteString, OpError> {
+    let (sandboxes, id) = (Arc::clone(&inner.ctx.sandboxes), id.clone());
+    let (workspace, directory) = (workspace.as_path().to_owned(), cwd.as_path().to_owned());
+    let has = apart(move || Ok(sandboxes.has_directory(&id, sandbox, &workspace, &directory))).await;
+    let path = || cwd.to_text().into_owned();
+    match has {
+        Ok(true) => Ok(cwd),
+        Ok(false) => Err(OpError::Session(SessionError::CwdNotInRoom { path: path() })),
+        Err(reason) => Err(OpError::Run(RunError::BadCwd { path: path(), reason })),
+    }
 }
 
 /// An agent's name for a session is taken by one that does not belong to the agent.

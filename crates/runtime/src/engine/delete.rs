@@ -68,15 +68,9 @@ fn purge_deleted(access: &Access, session: &DeletedSession) -> Result<(), OpErro
 pub(super) fn view(deleted: DeletedSession) -> SessionView {
     SessionView {
         meta: SessionMeta {
-            session_id: deleted.kept_as.clone(),
             agent: deleted.agent.clone(),
-            agent_config: serde_json::Value::Null,
             created_at: deleted.created_at,
-            workspace: ByteString::default(),
-            by: None,
-            forked_from: None,
-            sandbox: shellkeep_session::Sandbox::None,
-            secrets: Vec::new(),
+            ..SessionMeta::of_name(deleted.kept_as.clone())
         },
         last_active_at: deleted.deleted_at,
         cwd: ByteString::default(),

@@ -5,7 +5,7 @@ use super::access::{Access, Permitted};
 use super::handle::Engine;
 use super::inner::Inner;
 use super::records::RecordOps;
-use crate::actor::confine;
+use crate::actor::{Message, confine};
 use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::resume::config::AgentProgram;
@@ -141,7 +141,9 @@ async fn begin_resume(
     let state = inner.ctx.registry.snapshot(&id).await?;
     let agent = agent_of(&state)?;
     let kept = kept_state(access, &id, &state).await?;
-    let (program, stdin) = start_program(&inner, &state, agent.spec(&inner.ctx.sandboxes.placed(&state))).await?;
+    let given = inner.ctx.registry.ask(&id, Message::Give).await?;
+    let spec = agent.spec(&inner.ctx.sandboxes.placed(&state), &given);
+    let (program, stdin) = start_program(&inner, &state, spec).await?;
     let log = SessionLog::new(&inner.ctx.registry, &id);
     let recorded = match earlier {
         Earlier::CutOff { resume_id, seq } => {
@@ -213,15 +215,7 @@ async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -
     inner.ctx.data_dir.check_taken(state, Some(&state.shell.cwd))?;
     let (limit, used) = (inner.ctx.quotas.get(QuotaName::Processes), inner.factory.count());
     if used >= limit {
-        let met = QuotaMet {
-            quota: QuotaName::Processes,
-            limit,
-            used,
-            agent: None,
-            services: Vec::new(),
-            elsewhere: Vec::new(),
-        };
-        return Err(OpError::QuotaExceeded(Box::new(met)));
+        return Err(OpError::QuotaExceeded(Box::new(QuotaMet::new(QuotaName::Processes, limit, used))));
     }
     let confined = confine(&inner.ctx, state).await?;
     let (workspaces, factory) = (inner.ctx.workspaces.clone(), Arc::clone(&inner.factory));

@@ -118,6 +118,13 @@ pub struct QuotaMet {
     pub elsewhere: Vec<(SessionId, ServiceId)>,
 }
 
+impl QuotaMet {
+    /// A quota of the node, which no service counts for.
+    pub fn new(quota: QuotaName, limit: u64, used: u64) -> Self {
+        Self { quota, limit, used, agent: None, services: Vec::new(), elsewhere: Vec::new() }
+    }
+}
+
 impl fmt::Display for QuotaMet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { quota, limit, used, agent, services, elsewhere } = self;

@@ -1,5 +1,6 @@
 //! The agent that a session's config names: `{"agent": {"command": ["python3", "agent.py"], "cwd"?, "env"?, "timeout"?}}`.
 
+use crate::given_secrets::GivenSecrets;
 use crate::ops::{DEFAULT_RESUME_TIMEOUT, MAX_TIMEOUT};
 use serde_json::Value;
 use shellkeep_process::ProgramSpec;
@@ -55,16 +56,17 @@ impl AgentProgram {
         if has_nul { Err("a string of \"agent\" in its config has a NUL byte".to_owned()) } else { Ok(agent) }
     }
 
-    /// How it is started in a session with this shell state.
-    pub fn spec(&self, shell: &ShellState) -> ProgramSpec {
+    /// How it is started in a session with this shell state and these secrets.
+    pub fn spec(&self, shell: &ShellState, given: &GivenSecrets) -> ProgramSpec {
         let mut environment: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for (name, variable) in &shell.variables {
             if let (true, shell::Value::Value(value)) = (variable.attributes.contains('x'), &variable.value) {
-                environment.insert(name.0.clone(), value.0.clone());
+                let mut value = value.0.clone();
+                given.fill(&mut value);
+                environment.insert(name.0.clone(), value);
             }
         }
-        let given = self.env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
-        environment.extend(given);
+        environment.extend(given.variables(&self.env));
         let base = shell.cwd.as_path();
         let cwd = self.cwd.as_ref().map_or_else(|| base.to_owned(), |cwd| base.join(cwd));
         ProgramSpec {
@@ -95,6 +97,7 @@ mod tests {
     use super::*;
     use serde_json::json;
     use shellkeep_session::shell::Variable;
+    use std::collections::BTreeSet;
 
     #[test]
     fn what_is_wrong_with_a_config_is_said() {
@@ -128,10 +131,25 @@ mod tests {
         shell.variables.insert("A".into(), Variable::scalar("x", "1"));
         shell.variables.insert("B".into(), Variable::scalar("x", "session's"));
         shell.variables.insert("local".into(), Variable::scalar("", "2"));
-        let spec = agent.spec(&shell);
+        let spec = agent.spec(&shell, &GivenSecrets::default());
         assert_eq!(spec.cwd, b"/tmp/sub");
         let pairs = [(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), b"own".to_vec())];
         assert_eq!(spec.environment, pairs);
         assert_eq!(spec.arguments, [b"a".to_vec(), b"b".to_vec()]);
+    }
+
+    #[test]
+    fn it_gets_the_secrets_and_copies_of_them() {
+        let agent = AgentProgram::of(&json!({"agent": {"command": ["a"], "env": {"KEY": "own"}}})).unwrap();
+        let mut shell = ShellState::default();
+        shell.variables.insert("COPY".into(), Variable::scalar("x", "a ⟨secret:TOKEN⟩ z"));
+        shell.variables.insert("TOKEN".into(), Variable::scalar("x", "the session's"));
+        let mut given = GivenSecrets::default();
+        for name in ["TOKEN", "KEY"] {
+            given.add(name, Some(format!("value-of-{name}").into_bytes()), &BTreeSet::new());
+        }
+        let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        let expected = [pair("COPY", "a value-of-TOKEN z"), pair("KEY", "own"), pair("TOKEN", "value-of-TOKEN")];
+        assert_eq!(agent.spec(&shell, &given).environment, expected);
     }
 }

@@ -2,6 +2,7 @@
 //! killed with everything it started.
 
 use super::answer::{MAX_ANSWER, Masked, floor};
+use super::last_words::LastWords;
 use super::lines::{Cut, Lines, MAX_LINE};
 use super::talk::{self, Opening, Said, Wrong};
 use super::tools::Tools;
@@ -19,7 +20,6 @@ use shellkeep_process::{ExitStatus, Heard, Program, Stream};
 use shellkeep_redact::Redactor;
 use shellkeep_session::agent::{FINAL_OUTPUT, RESUME_ENDED};
 use shellkeep_session::{Author, SessionId};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -31,10 +31,6 @@ const TO_TELL: usize = 64;
 const MAX_WRONG: usize = 100;
 /// Maximum number of events for one message; an agent with more is in a loop.
 const MAX_EVENTS: usize = 100_000;
-/// Bytes of standard error that are kept, the last ones.
-const STDERR_BYTES: usize = 16 << 10;
-/// Bytes of it that are included in an error.
-const STDERR_TOLD: usize = 2 << 10;
 /// An agent that has closed its output or said that it is done has this long to exit on its own.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 /// Time between SIGTERM and SIGKILL.
@@ -106,7 +102,7 @@ pub(crate) struct Drive {
     redactor: Option<Redactor>,
     masked: Option<Masked>,
     lines: Lines,
-    stderr: VecDeque<u8>,
+    stderr: LastWords,
     ended: Option<Option<ExitStatus>>,
     tools: Tools,
     wrong: usize,
@@ -133,9 +129,9 @@ impl Drive {
             steps: 0,
             last_seq,
             masked: redactor.as_ref().map(Masked::new),
+            stderr: LastWords::new(redactor.as_ref()),
             redactor,
             lines: Lines::default(),
-            stderr: VecDeque::new(),
             ended: None,
             wrong: 0,
             events: 0,
@@ -170,7 +166,7 @@ impl Drive {
                 }
                 let mut sink = |stream: Stream, bytes: &[u8]| match stream {
                     Stream::Stdout => lines.push(bytes),
-                    Stream::Stderr => keep_last(stderr, bytes),
+                    Stream::Stderr => stderr.hear(bytes),
                 };
                 match program.hear(&mut sink).await {
                     Heard::Output => {}
@@ -342,7 +338,7 @@ impl Drive {
         // Further output does not matter.
         let mut last_words = |stream: Stream, bytes: &[u8]| {
             if stream == Stream::Stderr {
-                keep_last(stderr, bytes);
+                stderr.hear(bytes);
             }
         };
         match end {
@@ -358,9 +354,14 @@ impl Drive {
         self.program.stop(TERM_GRACE, &mut last_words).await;
     }
 
-    fn verdict(&self, end: &End) -> (ResumeStatus, Option<String>) {
-        let last_words = self.last_words();
-        match end {
+    /// The status, and what is wrong; masked like the answer, because an agent can put anything into a line that is
+    /// invalid.
+    fn verdict(&mut self, end: &End) -> (ResumeStatus, Option<String>) {
+        let last_words = match std::mem::take(&mut self.stderr).told() {
+            text if text.is_empty() => text,
+            text => format!(". The end of its stderr: {text}"),
+        };
+        let (status, error) = match end {
             End::Done { .. } => (ResumeStatus::Done, None),
             End::Interrupted { reason } => (ResumeStatus::Interrupted, Some(format!("{reason}; {GO_ON}"))),
             End::Failed { reason } => (ResumeStatus::Failed, Some(format!("{reason}{last_words}"))),
@@ -377,25 +378,22 @@ impl Drive {
                 let error = format!("the agent {how} before it reported that it was done; {GO_ON}{last_words}");
                 (ResumeStatus::Failed, Some(error))
             }
-        }
+        };
+        (status, error.map(|error| self.masked_text(error)))
     }
 
-    /// The end of what it wrote to standard error.
-    fn last_words(&self) -> String {
-        let bytes: Vec<u8> = self.stderr.iter().copied().collect();
-        let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(STDERR_TOLD)..]).trim().to_owned();
-        if text.is_empty() {
-            return text;
+    fn masked_text(&self, text: String) -> String {
+        match &self.redactor {
+            Some(redactor) => redactor.redact_str(&text),
+            None => text,
         }
-        let text = self.redactor.as_ref().map_or(text.clone(), |redactor| redactor.redact_str(&text));
-        format!(". The end of its stderr: {text}")
     }
 
     /// The answer: the final one, or the streamed parts.
     fn output(&self, end: End) -> String {
         let (mut text, left_out) = match end {
             End::Done { output: Some(output) } => {
-                let output = self.redactor.as_ref().map_or(output.clone(), |redactor| redactor.redact_str(&output));
+                let output = self.masked_text(output);
                 let kept = floor(&output, MAX_ANSWER);
                 (output[..kept].to_owned(), output.len() - kept)
             }
@@ -461,10 +459,4 @@ fn spawn_teller(stdin: Writer) -> mpsc::Sender<Vec<u8>> {
         }
     });
     sender
-}
-
-fn keep_last(kept: &mut VecDeque<u8>, bytes: &[u8]) {
-    kept.extend(&bytes[bytes.len().saturating_sub(STDERR_BYTES)..]);
-    let beyond = kept.len().saturating_sub(STDERR_BYTES);
-    kept.drain(..beyond);
 }

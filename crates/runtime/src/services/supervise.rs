@@ -150,9 +150,7 @@ impl Supervisor {
         let unavailable = |reason: String| failed(OpError::Service(ServiceError::NotStarted { reason }));
         std::fs::create_dir_all(&self.seen.directory).map_err(|error| unavailable(error.to_string()))?;
         let spec = &service.spec;
-        let secrets = given.variables().filter(|(name, _)| !spec.env.contains_key(*name));
-        let own = spec.env.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let env: Vec<_> = secrets.chain(own).map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec())).collect();
+        let env = given.variables(&spec.env);
         let run = ServiceCommand { command: spec.command.as_bytes(), cwd: Some(spec.cwd.as_bytes()), env: &env };
         let name = cage_name(&self.seen.session_id, &self.seen.service_id);
         let process_spec = ServiceSpec {

@@ -114,7 +114,8 @@ impl IntoResponses for Sandboxed {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[(
             "409",
-            "`sandbox_unavailable` with the `sandbox`: this machine does not support it; `sandbox_not_looser`; \
+            "`sandbox_unavailable` with the `sandbox`: this machine does not support it; `cwd_not_in_room` with the `cwd`: a \
+             new session would be in a room that does not have it; `sandbox_not_looser`; \
              `sandbox_busy`: something runs that would stay outside; `session_busy`: a command runs; `session_exists`: a \
              session of that name is being created",
         )])

@@ -36,11 +36,12 @@ pub async fn execute(
     handler.output_shown(&seat, &view);
     let text = text::run(&view, &view.notices, style);
     let mut result = answer(text, &readable(translate::run_view(view)))?;
-    if is_new
-        && style.names_tools()
-        && let Some(words) = seat.saved_files().await
-    {
-        result.content.push(ContentBlock::text(format!("[new session. {words}]")));
+    if is_new {
+        let saved = if style.names_tools() { seat.saved_files().await } else { None };
+        let words: Vec<String> = seat.moved().await.into_iter().chain(saved).collect();
+        if !words.is_empty() {
+            result.content.push(ContentBlock::text(format!("[new session. {}]", words.join(" "))));
+        }
     }
     Ok(result)
 }

@@ -14,10 +14,7 @@ use shellkeep_runtime::{
     CreateSession, Engine, OpError, RunCommand, RunError, RunInput, RunStream, Scope, ScreenQuery, ScreenView,
     ServiceView, SessionError, StartService,
 };
-use shellkeep_session::{ByteString, IdError, RunId, ServiceId, SessionId};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use shellkeep_session::{ByteString, IdError, RunId, Sandbox, ServiceId, SessionId};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -98,6 +95,17 @@ impl Seat {
         Some(saved(cwd, &workspace))
     }
 
+    /// Where a new session works, in words, if its room does not have the client's directory.
+    pub async fn moved(&self) -> Option<String> {
+        let (cwd, view) = (self.cwd.as_ref()?, self.engine.get(&self.session).await.ok()?);
+        let workspace = &view.meta.workspace;
+        let is_moved = !is_below(cwd, workspace) && is_below(&view.cwd, workspace);
+        (is_moved && view.sandbox == Some(Sandbox::Room)).then(|| {
+            let (cwd, workspace) = (cwd.to_text(), workspace.to_text());
+            format!("This session is in a room that does not have {cwd}. It works in its own directory, {workspace}.")
+        })
+    }
+
     /// Starts a service, and creates the session first if it does not exist.
     pub async fn start(&self, request: StartService) -> Result<ServiceView, OpError> {
         match self.engine.services().start(&self.session, request.clone()).await {
@@ -108,21 +116,23 @@ impl Seat {
         self.engine.services().start(&self.session, request).await
     }
 
-    /// Creates the session. A workspace that is invalid, or that the caller may not choose, is ignored.
+    /// Creates the session. A workspace that is invalid, or that the caller may not choose, is ignored, and so is a
+    /// directory that the session's room does not have: the client did not choose it, it happens to be there.
     async fn make(&self) -> Result<(), OpError> {
-        let create = |config: serde_json::Value| CreateSession {
-            session_id: Some(self.session.clone()),
-            cwd: self.cwd.clone(),
-            config,
-            ..CreateSession::default()
+        let create = |cwd: Option<&ByteString>, config: serde_json::Value| {
+            let session_id = Some(self.session.clone());
+            self.engine.create(CreateSession { session_id, cwd: cwd.cloned(), config, ..CreateSession::default() })
         };
         if let Some(workspace) = &self.workspace {
-            match self.engine.create(create(json!({"workspace": workspace}))).await {
+            match create(self.cwd.as_ref(), json!({"workspace": workspace})).await {
                 Err(OpError::Session(SessionError::BadWorkspace { .. }) | OpError::NotAllowed { .. }) => {}
                 made => return made.map(|_| ()),
             }
         }
-        self.engine.create(create(json!({}))).await.map(|_| ())
+        match create(self.cwd.as_ref(), json!({})).await {
+            Err(OpError::Session(SessionError::CwdNotInRoom { .. })) => create(None, json!({})).await.map(|_| ()),
+            made => made.map(|_| ()),
+        }
     }
 }
 
@@ -216,7 +226,7 @@ pub fn named_session(scope: &Scope, headers: &HeaderMap) -> Option<SessionId> {
 }
 
 fn saved(cwd: &ByteString, workspace: &ByteString) -> String {
-    let is_inside = Path::new(OsStr::from_bytes(cwd.as_bytes())).starts_with(OsStr::from_bytes(workspace.as_bytes()));
+    let is_inside = is_below(cwd, workspace);
     let (cwd, workspace) = (cwd.to_text(), workspace.to_text());
     match is_inside {
         true => format!(
@@ -225,6 +235,10 @@ fn saved(cwd: &ByteString, workspace: &ByteString) -> String {
         ),
         false => format!("Files in {cwd} are not saved; list_checkpoints, diff and rewind cover only {workspace}."),
     }
+}
+
+fn is_below(path: &ByteString, directory: &ByteString) -> bool {
+    path.as_path().starts_with(directory.as_path())
 }
 
 /// The seat of an HTTP request: the session that it names, or else one for the MCP session.

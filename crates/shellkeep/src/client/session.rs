@@ -45,6 +45,8 @@ pub enum Keeps {
     NotAllowed,
     /// None but those of its own directory: there is no project, or it holds the daemon's own data.
     Nothing,
+    /// Those of its own directory, where it works: its room does not have the directory of the caller.
+    OwnDirectory(String),
 }
 
 /// Why no files are kept, and what to do.
@@ -99,6 +101,7 @@ impl Client {
             Keeps::Project(project) => tell(session, &project, self.flags()),
             Keeps::NotAllowed => tell_nothing_kept(session, &create, NOT_ALLOWED),
             Keeps::Nothing if wants_project && !is_project => tell_nothing_kept(session, &create, NO_PROJECT),
+            Keeps::OwnDirectory(directory) => tell_elsewhere(session, &create, &directory),
             Keeps::Nothing => {}
         }
         Ok(())
@@ -110,7 +113,8 @@ impl Client {
         project::of(&here, &environment)?.into_os_string().into_string().ok()
     }
 
-    /// Creates a session that saves the files of a project, if it can.
+    /// Creates a session that saves the files of a project, if it can. One whose room does not have the directory that the
+    /// caller happens to be in starts in its own.
     pub async fn create_in(
         &mut self,
         project: Option<String>,
@@ -128,8 +132,14 @@ impl Client {
                 Err(error) => return Err(error),
             }
         }
-        self.post::<_, Session>("/v1/sessions", create).await?;
-        Ok(keeps)
+        match self.post::<_, Session>("/v1/sessions", create).await {
+            Err(ClientError::Refused(refused)) if refused.problem.code == "cwd_not_in_room" => {
+                let create = CreateSessionRequest { cwd: None, ..create.clone() };
+                let session: Session = self.post("/v1/sessions", &create).await?;
+                Ok(Keeps::OwnDirectory(session.workspace))
+            }
+            made => made.map(|_| keeps),
+        }
     }
 }
 
@@ -190,6 +200,15 @@ fn tell_nothing_kept(session: &str, create: &CreateSessionRequest, why: &str) {
     let here = create.cwd.as_deref().unwrap_or_default();
     terminal::notice(&format!(
         "session '{session}' works in {here}, but keeps no files there, so undo cannot restore them: {why}"
+    ));
+}
+
+/// Says where a session works that cannot be where its caller is.
+pub fn tell_elsewhere(session: &str, create: &CreateSessionRequest, directory: &str) {
+    let here = create.cwd.as_deref().unwrap_or_default();
+    terminal::notice(&format!(
+        "session '{session}' works in its own directory, {directory}: it is in a room, which does not have {here}; to let \
+         it work there, ask the host to create the session with --workspace"
     ));
 }
 

@@ -3,7 +3,7 @@
 
 use crate::cli::{self, DaemonArgs};
 use crate::client::pipe::{self, Pipe};
-use crate::client::session::similar_exists;
+use crate::client::session::{Keeps, similar_exists, tell_elsewhere};
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
 use crate::terminal;
@@ -136,7 +136,9 @@ async fn make_session(client: &mut Client, args: &McpArgs, project: Option<Strin
         sandbox: None,
         secrets: None,
     };
-    client.create_in(project, &request).await?;
+    if let Keeps::OwnDirectory(directory) = client.create_in(project, &request).await? {
+        tell_elsewhere(args.session.as_deref().unwrap_or_default(), &request, &directory);
+    }
     Ok(())
 }
 

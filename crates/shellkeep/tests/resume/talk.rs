@@ -162,3 +162,55 @@ fn where_secrets_are_masked_so_are_those_of_agents() {
     assert!(!result.to_string().contains(secret), "{result}");
     assert!(!conversation(&daemon, "s").concat().contains(secret));
 }
+
+/// A value that no rule recognises.
+const GIVEN: &str = "zq7-Kettle-orbit-4411";
+
+/// An agent gets the secrets of its session as commands do, a new value with the next message, and nothing that it says with
+/// one is told or written down.
+#[test]
+fn the_secrets_of_its_session_are_there_and_masked() {
+    let secrets = tempfile::tempdir().unwrap();
+    let file = secrets.path().join("token");
+    std::fs::write(&file, GIVEN).unwrap();
+    let mut daemon = Daemon::with(Settings::default().set("--secrets", &format!("TOKEN={}", file.display())));
+    let script = r#"read -r opening
+        printf '{"type":"x_env","length":%s,"begins":"%s","value":"%s","same":"%s"}\n' \
+            ${#TOKEN} "${TOKEN%%-*}" "$TOKEN" "$([ "$COPY" = "a $TOKEN z" ] && echo yes)"
+        printf '{"type":"output","text":"%s"}\n' "the key is ${TOKEN:0:8}" "${TOKEN:8}." "$TOKEN"
+        printf '{"type":"%s"}\n' "$TOKEN"
+        printf 'failed with %s\n' "$TOKEN" >&2"#;
+    let agent = json!({"command": ["bash", "-c", script]});
+    daemon.create_with(json!({"session_id": "s", "secrets": ["TOKEN"], "config": {"agent": agent}}));
+    daemon.sh("s", "export COPY=\"a $TOKEN z\"");
+    let later = "wx3-Lantern-quay-99021";
+    let mut told = Vec::new();
+    for value in [GIVEN, later] {
+        std::fs::write(&file, value).unwrap();
+        told.push(resume(&daemon, "s", "go"));
+    }
+    for answer in &told {
+        assert_eq!(
+            (&answer["status"], &answer["output"]),
+            (&json!("failed"), &json!("the key is ***.***")),
+            "{answer}"
+        );
+        assert!(answer["error"].as_str().unwrap().ends_with("failed with ***"), "{answer}");
+    }
+    let recorded = events(&daemon, "s");
+    let seen = |length: usize, begins: &str| json!({"length": length, "begins": begins, "value": "***", "same": "yes"});
+    assert_eq!(of_type(&recorded, "x_env"), [&seen(GIVEN.len(), "zq7"), &seen(later.len(), "wx3")]);
+    let recorded = json!([recorded, told]).to_string() + &conversation(&daemon, "s").concat();
+    assert_eq!(daemon.stop(), Some(0));
+    let data = daemon.data();
+    for value in [GIVEN, later] {
+        assert!(!recorded.contains(value), "{recorded}");
+        let found = std::process::Command::new("grep").args(["-r", "-l", "-a", "-F", value]).arg(&data).output();
+        assert_eq!(String::from_utf8(found.unwrap().stdout).unwrap(), "");
+    }
+    assert!(!daemon.log().contains(GIVEN), "{}", daemon.log());
+    std::fs::remove_file(&file).unwrap();
+    daemon.restart();
+    let refused = send(&daemon, "s", &json!({"message": "go"}));
+    assert_eq!((refused.status, &refused.json()["code"]), (409, &json!("secret_unavailable")), "{}", refused.text());
+}

@@ -45,6 +45,11 @@ pub enum SessionError {
     /// This machine cannot confine a session as it must be.
     #[error("the sandbox '{sandbox}' is not available here: {reason}. Nothing was run")]
     SandboxUnavailable { sandbox: Sandbox, reason: String },
+    /// The room of a new session does not have the directory that it should start in.
+    #[error(
+        "cwd '{path}' is not in the session's room, which has its workspace, its home and what the host shares; leave cwd out to start in the workspace, or ask the host to share the directory (`sandbox_read`, `sandbox_write`) or to create the session with it as its workspace. Nothing was created"
+    )]
+    CwdNotInRoom { path: String },
     /// A sandbox was to be made looser.
     #[error(
         "session '{session_id}' has the sandbox '{sandbox}', and a sandbox can only be made tighter; create another session for '{asked}'"
@@ -76,6 +81,7 @@ impl SessionError {
             Self::BadWorkspace { .. } => "bad_workspace",
             Self::WorkspaceNotTaken { .. } => "workspace_not_taken",
             Self::SandboxUnavailable { .. } => "sandbox_unavailable",
+            Self::CwdNotInRoom { .. } => "cwd_not_in_room",
             Self::SandboxNotLooser { .. } => "sandbox_not_looser",
             Self::SandboxBusy { .. } => "sandbox_busy",
             Self::SecretUnavailable { .. } => "secret_unavailable",

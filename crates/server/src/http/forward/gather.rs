@@ -232,21 +232,11 @@ fn run_key(run: &RunSummary) -> Option<RunKey> {
 mod tests {
     use super::*;
     use shellkeep_protocol::RunStatus;
-    use shellkeep_session::{Sandbox, SessionMeta};
+    use shellkeep_session::SessionMeta;
 
     fn part<N: Copy + TryInto<u64>>(names: &[(&str, N)], has_more: bool) -> SessionList {
         let session = |(name, seq): &(&str, N)| {
-            let meta = SessionMeta {
-                session_id: SessionId::parse(name).unwrap(),
-                agent: None,
-                agent_config: serde_json::Value::Null,
-                created_at: Timestamp::UNIX_EPOCH,
-                workspace: "/w".into(),
-                by: None,
-                forked_from: None,
-                sandbox: Sandbox::None,
-                secrets: Vec::new(),
-            };
+            let meta = SessionMeta::of_name(SessionId::parse(name).unwrap());
             Session { seq: (*seq).try_into().unwrap_or_default(), ..Session::new(meta, Timestamp::UNIX_EPOCH) }
         };
         let next = names.last().filter(|_| has_more).map(|(name, _)| (*name).to_owned());

@@ -1,0 +1,122 @@
+//! Where sessions in rooms work: not in a directory that their room does not have, and never in another one without a word.
+
+use crate::support::{Agent, Daemon, Door, Request, Settings, bash};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn daemon() -> Daemon {
+    Daemon::with(Settings::default().set("--sandbox-agents", "room"))
+}
+
+/// The program with an agent's token, started in a directory that no room has.
+fn program(agent: &Agent, directory: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    command.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", agent.daemon.data()).current_dir(directory);
+    command.env("SHELLKEEP_TOKEN", &agent.token);
+    let (name, args) = args.split_first().unwrap();
+    let Door::Socket(socket) = agent.daemon.door() else { panic!("a socket") };
+    command.arg(name).arg("--socket").arg(socket).arg("--no-start").args(args);
+    command
+}
+
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn code(problem: &Value) -> (&str, &str) {
+    (problem["code"].as_str().unwrap_or_default(), problem["detail"].as_str().unwrap_or_default())
+}
+
+#[test]
+fn a_directory_that_the_room_does_not_have_is_refused() {
+    let (daemon, elsewhere) = (daemon(), tempfile::tempdir().unwrap());
+    let ann = Agent::named(&daemon, "ann");
+    let create = |name: &str, cwd: &Path| ann.post("/v1/sessions", &json!({"session_id": name, "cwd": cwd}));
+    let answer = create("s", elsewhere.path());
+    let problem = answer.json();
+    assert_eq!((answer.status, code(&problem).0), (409, "cwd_not_in_room"), "{problem}");
+    assert!(code(&problem).1.contains("leave cwd out") && code(&problem).1.contains("sandbox_write"), "{problem}");
+    assert_eq!(ann.get("/v1/sessions/s").status, 404, "nothing was created");
+    for cwd in ["/", "/usr/bin", "/tmp", "/etc", "/proc"] {
+        let answer = create(&format!("in{}", cwd.replace('/', "-")), Path::new(cwd));
+        assert_eq!(answer.status, 201, "{cwd}: {}", answer.text());
+        let session = answer.json()["session_id"].as_str().unwrap().to_owned();
+        assert_eq!(ann.sh(&session, "pwd")["stdout"], format!("{cwd}\n"));
+    }
+    let own = ann.create("own");
+    assert_eq!(ann.sh(&own, "pwd")["stdout"], format!("{}\n", daemon.cwd(&own).display()));
+    // For one call alike, and behind a fence it is entered, though nothing can be read there.
+    let call = json!({"command": "pwd", "cwd": elsewhere.path()});
+    let refused = ann.post(&format!("/v1/sessions/{own}/run"), &call).json();
+    assert!(code(&refused).0 == "bad_cwd" && code(&refused).1.contains("not in the session's room"), "{refused}");
+    let refused = ann.post(&format!("/v1/sessions/{own}/services"), &call).json();
+    assert!(code(&refused).0 == "bad_cwd" && code(&refused).1.contains("not in the session's room"), "{refused}");
+    daemon.create_with(json!({"session_id": "fenced", "sandbox": "fence", "cwd": elsewhere.path()}));
+    assert_eq!(daemon.sh("fenced", "pwd").out(), format!("{}\n", elsewhere.path().display()));
+}
+
+/// A session that is tightened later stays where it was, is told why it cannot work there, and how to go on.
+#[test]
+fn a_session_that_moves_into_a_room_is_told_that_its_directory_is_outside() {
+    let (daemon, elsewhere) = (daemon(), tempfile::tempdir().unwrap());
+    daemon.create_with(json!({"session_id": "s", "cwd": elsewhere.path()}));
+    assert_eq!(daemon.sh("s", "pwd").exit_code(), Some(0));
+    daemon.hibernate("s");
+    let tighten = Request::new("PUT", "/v1/sessions/s/sandbox").json(json!({"sandbox": "room"}).to_string());
+    assert_eq!(daemon.send(&tighten).status, 200);
+    let refused = daemon.post("/v1/sessions/s/run", &json!({"command": "pwd"})).json();
+    assert!(code(&refused).0 == "bad_cwd" && code(&refused).1.contains("not in the session's room"), "{refused}");
+    let workspace = daemon.get("/v1/sessions/s").json()["workspace"].as_str().unwrap().to_owned();
+    assert_eq!(daemon.run("s", json!({"command": format!("cd {workspace}"), "cwd": "/usr"})).exit_code(), Some(0));
+    assert_eq!(daemon.sh("s", "pwd").out(), format!("{workspace}\n"));
+}
+
+/// The directory that the program happens to be started in is not one that somebody asked for: the session starts in its own,
+/// and says so, once.
+#[test]
+fn a_session_that_the_program_creates_starts_in_its_workspace() {
+    let (daemon, elsewhere) = (daemon(), tempfile::tempdir().unwrap());
+    let ann = Agent::named(&daemon, "ann");
+    let run = |args: &[&str]| texts(&program(&ann, elsewhere.path(), args).output().unwrap());
+    let (out, err) = run(&["run", "-s", "a", "--", "pwd"]);
+    let session = ann.get("/v1/sessions/a").json();
+    assert_eq!(out, format!("{}\n", session["workspace"].as_str().unwrap()), "{err}");
+    let here = elsewhere.path().to_str().unwrap();
+    assert!(err.contains("works in its own directory") && err.contains(here) && err.contains("room"), "{err}");
+    assert_eq!(run(&["run", "-s", "a", "--", "pwd"]), (out, String::new()));
+    // An asked one is refused.
+    let (out, err) = run(&["sessions", "new", "b", "--cwd", here]);
+    assert!(out.is_empty() && err.contains("is not in the session's room"), "{out}{err}");
+}
+
+#[test]
+fn a_model_is_told_where_its_session_works() {
+    let (daemon, elsewhere) = (daemon(), tempfile::tempdir().unwrap());
+    let ann = Agent::named(&daemon, "ann");
+    let mut mcp = program(&ann, elsewhere.path(), &["mcp", "-s", "m"]);
+    let mut mcp = mcp.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = mcp.stdin.take().unwrap();
+    let about = json!({"name": "t", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
+    let call = json!({"name": "run_command", "arguments": {"command": "pwd"}});
+    for line in [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}),
+    ] {
+        writeln!(stdin, "{line}").unwrap();
+    }
+    let lines = BufReader::new(mcp.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let answer = lines.map(|line| line.parse::<Value>().unwrap()).find(|line| line["id"] == 2).unwrap();
+    drop(stdin);
+    assert!(mcp.wait().unwrap().success());
+    let workspace = ann.get("/v1/sessions/m").json()["workspace"].as_str().unwrap().to_owned();
+    let parts = answer["result"]["content"].as_array().unwrap();
+    let text: String = parts.iter().map(|part| part["text"].as_str().unwrap()).collect();
+    assert!(text.starts_with(&workspace), "{answer}");
+    let told = format!("in a room that does not have {}. It works in its own directory", elsewhere.path().display());
+    assert!(text.contains(&told), "{answer}");
+}
