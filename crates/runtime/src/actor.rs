@@ -226,9 +226,7 @@ impl Actor {
             Message::Release { request, answer } => {
                 drop(answer.send(take_over::release(session, queue, request).await));
             }
-            Message::MayAct { hold, answer } => {
-                drop(answer.send(take_over::may_act(session, queue, hold.as_deref())));
-            }
+            Message::MayAct { hold, answer } => drop(answer.send(take_over::may_act(session, queue, hold.as_deref()))),
             Message::End { reason, answer } => drop(answer.send(Ok(self.end(&reason).await))),
             Message::Evict(answer) => drop(answer.send(session.evict())),
             Message::Detached { running, ended } => session.on_detached(*running, ended),
