@@ -275,7 +275,7 @@ impl SessionState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AgentState, Author, Content, Message, Sandbox, SessionId, SessionMeta, Timestamp};
+    use crate::{AgentState, Author, Content, Message, SessionId, SessionMeta, Timestamp};
     use serde_json::{Value, json};
 
     fn created() -> SessionState {
