@@ -25,6 +25,9 @@ const SHELL_GRACE: Duration = Duration::from_millis(200);
 const KILL_GRACE: Duration = Duration::from_millis(200);
 /// The end-of-file character of a terminal, which cannot be half closed.
 const END_OF_INPUT: u8 = 4;
+/// Steps in a row that only brought output. They empty a pipe more than once, so the command goes on writing; then it is
+/// the turn of everything else: its timeout, signals, and what the session is asked.
+const OUTPUTS_IN_A_ROW: u32 = 8;
 /// Input that may wait for a command that does not read.
 const INPUT_QUEUE: usize = 64;
 
@@ -82,6 +85,8 @@ pub struct Running {
     hang_up: Option<HangUp>,
     stopping: Option<Stopping>,
     met: LimitsMet,
+    /// Steps in a row that only brought output.
+    outputs: u32,
     /// How it ended, while what it left running is being killed.
     ended: Option<Ended>,
     /// Its right to run. A command in the background has none: it no longer belongs to the session.
@@ -112,6 +117,7 @@ impl Running {
             hang_up: None,
             stopping: None,
             met: LimitsMet::default(),
+            outputs: 0,
             ended: None,
             ticket: None,
         }
@@ -174,9 +180,23 @@ impl Running {
             };
             cell.append(stream, bytes);
         };
+        let is_others_turn = self.outputs >= OUTPUTS_IN_A_ROW;
+        if is_others_turn {
+            self.outputs = 0;
+        }
+        let shell = &mut self.pooled.shell;
+        let progress = async {
+            if is_others_turn {
+                // The first ends the task's turn on the runtime, in which reading may have used up what a turn may do, so
+                // that nothing else would be found ready. The second leaves the next one to the others.
+                tokio::task::yield_now().await;
+                tokio::task::yield_now().await;
+            }
+            shell.progress(&mut sink).await
+        };
         tokio::select! {
             biased;
-            progress = self.pooled.shell.progress(&mut sink) => self.on_progress(progress),
+            progress = progress => self.on_progress(progress),
             Some(control) = self.controls.recv() => self.on_control(control),
             () = self.alarm.rings() => self.on_deadline(),
             () = hung_up(&mut self.hang_up) => {
@@ -190,6 +210,7 @@ impl Running {
     fn on_progress(&mut self, progress: io::Result<Progress>) -> RunEvent {
         match progress {
             Ok(Progress::Output) => {
+                self.outputs += 1;
                 self.answer_queries();
                 RunEvent::Continue
             }

@@ -276,7 +276,9 @@ fn a_message_that_cannot_be_read_is_set_aside_and_a_newer_one_is_left() {
     let mut said = String::new();
     stderr.read_to_string(&mut said).expect("it is text");
     assert!(said.contains("a message has version 99") && said.contains("use a newer shellkeep"), "{said}");
-    assert_eq!(rabbit.messages("q"), [newer.as_bytes()]);
+    // A proof that the daemon sent meanwhile may be behind it.
+    let left = rabbit.messages("q");
+    assert!(left.iter().any(|message| message == newer.as_bytes()), "{left:?}");
 }
 
 /// What cannot work is said at once, with what to do.
