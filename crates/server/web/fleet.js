@@ -23,6 +23,12 @@ export function merged(list, changed, gone) {
   return all.sort((one, other) => (one.last_active_at < other.last_active_at ? 1 : one.last_active_at > other.last_active_at ? -1 : one.session_id < other.session_id ? -1 : 1));
 }
 
+/** Sessions with what came while they were read: nothing that is older than what was read. Pure. */
+export function caughtUp(list, news) {
+  const seqs = new Map(list.map((session) => [session.session_id, session.seq]));
+  return news.reduce((all, { some, gone }) => merged(all, some.filter((session) => !(seqs.get(session.session_id) > session.seq)), gone), list);
+}
+
 export function open(main, state) {
   const running = new Map();
   const last = new Map();
@@ -35,6 +41,8 @@ export function open(main, state) {
   let text = state.params.q ?? '';
   let stamp = Date.now();
   let reading = null;
+  /** Changes that came while the list was read, which may lack them. */
+  let news = [];
   let later = null;
   let chosen = null;
   const summary = h('p.summary', { role: 'status' });
@@ -138,6 +146,7 @@ export function open(main, state) {
   async function load({ more = false } = {}) {
     reading?.abort();
     const mine = (reading = new AbortController());
+    news = [];
     const { words, ...wanted } = filter(text);
     const switches = Object.fromEntries(['live', 'running', 'failed'].map((name) => [name, wanted[name] || null]));
     // As many rows as were there, so that the place does not jump.
@@ -152,7 +161,7 @@ export function open(main, state) {
         after = page.next;
         if (mine !== reading) return;
       } while (after && found.length < enough);
-      [list, next] = [found, after];
+      [list, next] = [caughtUp(found, news), after];
       fill(trouble);
     } catch (error) {
       if (error.name === 'AbortError') return;
@@ -175,10 +184,10 @@ export function open(main, state) {
       // Whether a filter keeps them, the daemon knows.
       later ??= setTimeout(() => { later = null; load(); }, STEADY);
       const known = new Set(list.map((session) => session.session_id));
-      list = merged(list, some.filter((session) => known.has(session.session_id)), gone);
-    } else {
-      list = merged(list, some, gone);
+      some = some.filter((session) => known.has(session.session_id));
     }
+    if (reading) news.push({ some, gone });
+    list = merged(list, some, gone);
     refresh();
   }
 

@@ -6,7 +6,7 @@ import { lines } from './ansi.js';
 import { aligned, since } from './compare.js';
 import { changed, pairs, parse as parsePatch } from './diff.js';
 import { rowsOf } from './film.js';
-import { merged } from './fleet.js';
+import { caughtUp, merged } from './fleet.js';
 import * as format from './format.js';
 import { Lineage, undone } from './lineage.js';
 import { pause } from './replay.js';
@@ -94,6 +94,15 @@ test('a list with changes put in', () => {
   const list = [session('c', '3'), session('b', '2'), session('a', '1')];
   assert.deepEqual(merged(list, [session('a', '4'), session('d', '2')], ['c']).map((one) => one.session_id), ['a', 'b', 'd']);
   assert.deepEqual(merged([], [], ['x']), []);
+});
+
+test('what changed while the list was read is not lost', () => {
+  const session = (id, at, seq) => ({ session_id: id, last_active_at: at, seq });
+  const read = [session('a', '3', 7), session('b', '2', 2)];
+  const news = [{ some: [session('c', '5', 4)], gone: [] }, { some: [session('b', '6', 3), session('a', '1', 6)], gone: [] }, { some: [], gone: ['x'] }];
+  assert.deepEqual(caughtUp(read, news).map((one) => [one.session_id, one.seq]), [['b', 3], ['c', 4], ['a', 7]]);
+  assert.deepEqual(caughtUp(read, [{ some: [], gone: ['a'] }]), [read[1]]);
+  assert.equal(caughtUp(read, []), read);
 });
 
 test('what a rewind took back is beside the line', () => {

@@ -110,6 +110,27 @@ figure(`command to visible in the list of ${SESSIONS + 1} sessions, ms`, await v
   const { run_id: id } = await run(name(round + 1), 'true');
   return { session: name(round + 1), seq: Number(id.slice(1)) };
 }));
+// A change that comes while the list is read is not lost with the answer, which lacks it.
+const top = () => page.evaluate(() => document.querySelector('.rows .row:not([hidden]) .name').textContent);
+const late = name(20);
+const isList = (url) => url.pathname === '/v1/sessions';
+let answer;
+let asked;
+const wasAsked = new Promise((resolve) => { asked = resolve; });
+await page.route(isList, async (route) => {
+  const response = await route.fetch();
+  answer = () => route.fulfill({ response });
+  asked();
+}, { times: 1 });
+await page.keyboard.press('r');
+await wasAsked;
+await run(late, 'true');
+await page.waitForFunction((wanted) => document.querySelector('.rows .row:not([hidden]) .name').textContent === wanted, late);
+const answered = page.waitForResponse((response) => isList(new URL(response.url())));
+await answer();
+await (await answered).finished();
+await page.evaluate(() => new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); }));
+assert.equal(await top(), late);
 // Pages come while one scrolls.
 const before = await page.evaluate(() => document.querySelector('.rows .row').getAttribute('aria-setsize'));
 await page.keyboard.press('End');
