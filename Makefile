@@ -46,7 +46,6 @@ test: fmt-check ## everything a change must pass
 	@$(MAKE) --no-print-directory -j2 lint mcp-tools console-tools
 	@$(MAKE) --no-print-directory tidy
 	$(CARGO) build --workspace --all-targets
-	@sync # gigabytes of a first build on their way to the disk hold up the writes of the tests
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		$(CARGO) nextest run --workspace; \
 	else \

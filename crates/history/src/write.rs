@@ -61,8 +61,7 @@ pub(crate) fn write_delivered(
 /// What a writer expects to find of what it inserts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
-    /// Nothing, as is usual. An insert that finds something fails; one that looks first costs a database half as much
-    /// again.
+    /// Nothing, as is usual. An insert that finds something fails; one that looks first costs the database more.
     Nothing,
     /// Rows of an earlier delivery, or of another node.
     Anything,
