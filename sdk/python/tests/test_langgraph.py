@@ -7,6 +7,7 @@ import operator
 import random
 import string
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -270,6 +271,26 @@ def test_pruning_beside_a_running_graph(client: shellkeep.Client) -> None:
     assert failures == []
     fresh = chat(ShellkeepSaver(client), texts(13))
     assert fresh.get_state(config(thread)).values["messages"] == state["messages"]
+
+
+def test_pruning_waits_for_a_graph_that_does_not_rest(client: shellkeep.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty tries in a row took less time than one busy turn of a graph, and pruning gave up."""
+    thread = name()
+    graph = chat(ShellkeepSaver(client), texts(3, 150))
+    for number in range(3):
+        graph.invoke({"messages": [HumanMessage(f"question {number} " * 10, id=f"h{number}")]}, config(thread))
+    busy_until = time.monotonic() + 2
+    real = Checkpoints._fenced
+
+    def fenced(self: Checkpoints, place: Any, fences: Any, ops: Any) -> None:
+        if time.monotonic() < busy_until:
+            stale = {fence: version - 1 for fence, version in fences.items()}
+            return real(self, place, stale, ops)
+        return real(self, place, fences, ops)
+
+    monkeypatch.setattr(Checkpoints, "_fenced", fenced)
+    ShellkeepSaver(client).prune([thread])
+    assert len(list(graph.get_state_history(config(thread)))) == 1
 
 
 def test_a_checkpoint_that_comes_in_the_middle_of_a_removal(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
+import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from urllib.parse import quote
 from .._graph import Cache, Codec, DamagedThread, Record, Retention, Stale, ThreadUsage, Writes, id_key, is_ref, time_of
 from ..errors import SessionNotFound, VersionConflict
 from ..values import Delete, KvEntry, KvOp, Put
+from .io import sleep
 from .kv import AsyncKv
 
 if TYPE_CHECKING:
@@ -35,8 +37,10 @@ log = logging.getLogger("shellkeep.langgraph")
 Keep = Callable[[Sequence[Record]], set[tuple[str, str]]]
 #: Changes in one batch. A batch that is fenced has a fence for each of them at most, and the daemon takes 1000.
 BATCH = 500
-#: How often a change is tried again after another process was faster.
+#: How often a change is tried after another process was faster, each time after twice the pause: some 15 s in all.
 TRIES = 20
+FIRST_PAUSE = 0.002
+LONGEST_PAUSE = 2.0
 
 
 class LateWrite(Exception):
@@ -84,6 +88,7 @@ class AsyncCheckpoints:
                     await self._index(thread, thread_id, record)
                     await self._retain(place)
                     return
+                await give_way(attempt)
         except LateWrite:
             self.cache.dead.add(record.id)
             log.warning("thread %s was deleted; the late checkpoint %s is not kept", thread_id, record.id)
@@ -513,10 +518,11 @@ class AsyncCheckpoints:
 
         What stays is made independent first: lists are written out, and delta channels keep the writes they need.
         """
-        for _ in range(TRIES):
+        for attempt in range(1, TRIES + 1):
             dropped = await self._drop_once(await self.thread(thread), keep)
             if dropped is not None:
                 return dropped
+            await give_way(attempt)
         raise VersionConflict("version_conflict", "too many processes write to this thread; try again", status=412)
 
     async def _drop_once(self, place: AsyncThread, keep: Keep) -> int | None:
@@ -682,6 +688,13 @@ class AsyncCheckpoints:
 SMALL = 96
 #: How many checkpoints a list may be spread over before it is written out.
 MAX_DEPTH = 200
+
+
+async def give_way(attempt: int) -> None:
+    """Pauses after a try, but the last, so that the process that was faster can finish what it does."""
+    if attempt < TRIES:
+        longest = min(FIRST_PAUSE * 2.0 ** (attempt - 1), LONGEST_PAUSE)
+        await sleep(random.uniform(longest / 2, longest))
 
 
 def nothing_known(thread: str, digest: bytes) -> bool:
