@@ -25,6 +25,7 @@ mod machine;
 mod options;
 mod peers;
 mod plot;
+mod relay;
 mod report;
 mod scale;
 mod setup;

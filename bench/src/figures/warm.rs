@@ -7,6 +7,7 @@ use crate::fallible::Fallible;
 use crate::floor::RawShell;
 use crate::http::Client;
 use crate::library::Library;
+use crate::relay::Relay;
 use crate::report::{Bar, Kind, Report, Row, Target};
 use crate::setup::Setup;
 use crate::stats::{Rounds, Spread};
@@ -60,11 +61,33 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
         }
     }
     drop((library, daemon));
+    beside_a_relay(setup, report)?;
     let processors = sched_getaffinity(None)?;
     sched_setaffinity(None, &first_of(&processors))?;
     let measured = on_one_processor(setup, report);
     sched_setaffinity(None, &processors)?;
     measured
+}
+
+/// The raw loop takes turns with nobody but this thread. A relay in between shows what one more process costs, whatever
+/// it does.
+fn beside_a_relay(setup: &Setup, report: &mut Report) -> Fallible<()> {
+    let (relay, daemon) = (Relay::start(&setup.bash)?, Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?);
+    let (mut relayed, mut client) = (Client::connect(&relay.socket())?, Client::connect(&daemon.socket())?);
+    let remote = client.create()?;
+    let (mut floor, mut http): (Rounds, Rounds) = Default::default();
+    for _ in 0..setup.effort.rounds {
+        relayed.times(&remote, "true", SETTLE)?;
+        floor.push(relayed.times(&remote, "true", setup.effort.commands)?);
+        client.times(&remote, "true", SETTLE)?;
+        http.push(client.times(&remote, "true", setup.effort.commands)?);
+        client.settle()?;
+    }
+    drop(relayed);
+    relay.join();
+    let what = "`true`, HTTP on the Unix socket; floor: a relay that passes the line on and parses nothing";
+    report.row(Row::latency(what.to_owned(), floor.middle(), http.middle(), None));
+    Ok(())
 }
 
 /// What this thread starts stays on the thread's processor.
