@@ -23,6 +23,9 @@ const DUPLICATE_KEY: u16 = 1062;
 /// A packet has more in it than one value.
 const PACKET_MARGIN: usize = 64 * 1024;
 
+/// How the names of settings begin that are about TLS: those of the servers' own clients, and of the crate that is used here.
+const ABOUT_TLS: [&str; 6] = ["ssl", "tls", "require_ssl", "verify_", "root_cert_path", "danger_"];
+
 /// Errors instead of truncated values, one time zone, and no locks on gaps between rows.
 const SETTINGS: [&str; 4] = [
     "SET NAMES utf8mb4",
@@ -39,7 +42,8 @@ pub(crate) struct Mysql {
 
 impl Mysql {
     pub(crate) fn open(url: &str) -> Result<Self, DatabaseError> {
-        let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+        let rest = without_tls(url.split_once("://").map_or("", |(_, rest)| rest));
+        let rest = rest.map_err(|reason| url::bad(url, reason))?;
         let opts = Opts::from_url(&format!("mysql://{rest}")).map_err(|error| url::bad(url, error))?;
         if opts.get_db_name().is_none_or(str::is_empty) {
             return Err(url::bad(url, "it names no database; end it with /DATABASE"));
@@ -52,6 +56,27 @@ impl Mysql {
         let packet = packet.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
         Ok(Self { connection, most_bytes: packet.saturating_sub(PACKET_MARGIN) })
     }
+}
+
+/// An address without what says that there is no TLS. A reason if it asks for TLS in any of the ways that clients have.
+fn without_tls(address: &str) -> Result<String, String> {
+    let Some((place, query)) = address.split_once('?') else { return Ok(address.to_owned()) };
+    let mut others = Vec::new();
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = name.to_ascii_lowercase();
+        let is_about_tls = ABOUT_TLS.iter().any(|begin| name.starts_with(begin));
+        if !is_about_tls {
+            others.push(pair);
+        } else if !["disabled", "disable", "false", "0"].contains(&value.to_ascii_lowercase().as_str()) {
+            return Err(format!(
+                "it asks for TLS ('{name}'), which there is only to PostgreSQL; connect to MySQL and MariaDB through a \
+                 private network or a tunnel"
+            ));
+        }
+    }
+    let query = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
+    Ok(format!("{place}{query}"))
 }
 
 impl Database for Mysql {
@@ -158,6 +183,18 @@ fn read_date((year, month, day): (u16, u8, u8), (hour, minute, second): (u8, u8,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_that_asks_for_tls_is_refused() {
+        let refused =
+            ["ssl-mode=REQUIRED", "sslmode=require", "require_ssl=true", "verify_ca=true", "ssl-ca=/ca.pem", "tls=1"];
+        for query in refused {
+            let reason = Mysql::open(&format!("mysql://u:word@h/d?{query}")).err().expect(query).to_string();
+            assert!(reason.contains("asks for TLS") && !reason.contains("word"), "{reason}");
+        }
+        assert_eq!(without_tls("u@h/d?ssl-mode=DISABLED"), Ok("u@h/d".to_owned()));
+        assert_eq!(without_tls("u@h/d?compress=true&ssl-mode=DISABLED"), Ok("u@h/d?compress=true".to_owned()));
+    }
 
     #[test]
     fn a_time_survives_to_the_microsecond() {

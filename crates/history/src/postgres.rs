@@ -8,6 +8,7 @@ use postgres::error::SqlState;
 use postgres::types::{Format, FromSql, IsNull, ToSql, Type};
 use postgres::{Client, Config, NoTls, Statement};
 use shellkeep_session::Timestamp;
+use shellkeep_tls::postgres::{self as tls, Tls};
 use std::collections::HashMap;
 use std::error::Error;
 use std::time::Duration;
@@ -33,12 +34,15 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     pub(crate) fn open(url: &str) -> Result<Self, DatabaseError> {
-        let mut config: Config = url.parse().map_err(|error| url::bad(url, said(&error)))?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(url::bad(url, "this program speaks no TLS; connect through a private network or a tunnel"));
-        }
+        let (plain, asked) = tls::take_from(url).map_err(|reason| url::bad(url, reason))?;
+        let mut config: Config = plain.parse().map_err(|error| url::bad(url, said(&error)))?;
         config.connect_timeout(CONNECT).tcp_user_timeout(UNACKNOWLEDGED).keepalives_idle(CONNECT);
-        let client = config.application_name("shellkeep").connect(NoTls).map_err(failed)?;
+        config.application_name("shellkeep").ssl_mode(asked.mode);
+        let connected = match asked.mode {
+            SslMode::Disable => config.connect(NoTls),
+            _ => config.connect(Tls::new(&asked).map_err(|reason| url::bad(url, reason))?),
+        };
+        let client = connected.map_err(failed)?;
         let mut postgres = Self { client, statements: HashMap::new() };
         postgres.run("SET TIME ZONE 'UTC'")?;
         Ok(postgres)

@@ -39,6 +39,7 @@ mod why;
 
 pub(crate) use fork::is_outside;
 pub(crate) use kept_to::{all_open, is_open, reopen};
+pub(crate) use kv::copy_later;
 use message::{Answer, Caller};
 pub use message::{
     Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, ReleaseHold, RunReply,

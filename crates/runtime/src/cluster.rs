@@ -15,6 +15,7 @@ mod own;
 mod removals;
 mod tokens;
 pub(crate) mod told;
+mod uncopied;
 
 use crate::names::{Names, not_found};
 use crate::ops::{ClusterError, OpError, Whereabouts};
@@ -44,6 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use tokens::Tokens;
 use tokio::sync::mpsc;
+use uncopied::Uncopied;
 
 /// How long a record may take to settle in a shared store that answers. Longer than its own patience, so that this ends
 /// only what nobody else would end.
@@ -108,8 +110,12 @@ impl Cluster {
         let elsewhere = Elsewhere::at(data_dir, &config.node).map(Arc::new).map_err(|error| error.to_string())?;
         let data_dir = data_dir.to_string_lossy().into_owned();
         let asker = Asker { node: config.node.clone(), data_dir: data_dir.clone(), elsewhere };
-        let open = |root: &PathBuf| SharedFiles::open(root.clone(), Arc::clone(&own.checkpoints), Arc::clone(&ship));
-        let files = config.blobs.as_ref().map(open).transpose().map_err(|error| format!("blobs: {error}"))?;
+        let open = |root: &PathBuf| {
+            let uncopied = Uncopied::at(Path::new(&data_dir)).map_err(|error| error.to_string())?;
+            let (checkpoints, ship) = (Arc::clone(&own.checkpoints), Arc::clone(&ship));
+            SharedFiles::open(root.clone(), uncopied, checkpoints, ship).map_err(|error| format!("blobs: {error}"))
+        };
+        let files = config.blobs.as_ref().map(open).transpose()?;
         let files = files.map(Arc::new);
         let diverged = Diverged::new(Arc::clone(&ship), asker.clone(), files.clone(), &own);
         let Own { store, names, workspaces, .. } = own;

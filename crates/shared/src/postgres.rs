@@ -2,7 +2,6 @@
 //! that it is one step for all nodes. Times are the server's. `postgres/schema.sql` has the tables, which a person can read.
 
 mod connection;
-mod tls;
 
 use crate::tier::{
     AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,

@@ -32,10 +32,15 @@ const RULES: &[Rule] = &[
         may_name: &["session", "record", "redact"],
         must_not_have: &["axum", "hyper", "clap", "libc"],
     },
-    Rule { name: "shared", may_name: &["session"], must_not_have: &["axum", "hyper", "clap", "libc", "rusqlite"] },
+    Rule { name: "tls", may_name: &[], must_not_have: &["axum", "hyper", "clap", "libc", "rusqlite"] },
+    Rule {
+        name: "shared",
+        may_name: &["session", "tls"],
+        must_not_have: &["axum", "hyper", "clap", "libc", "rusqlite"],
+    },
     Rule {
         name: "history",
-        may_name: &["session", "redact", "record", "store"],
+        may_name: &["session", "redact", "record", "store", "tls"],
         must_not_have: &["axum", "hyper", "clap", "libc", "rusqlite"],
     },
     Rule { name: "process", may_name: &[], must_not_have: &["serde", "serde_json", "axum", "hyper", "clap"] },

@@ -133,6 +133,9 @@ async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result
         Ok(Ok((changes, absent, shared)))
     };
     let (changes, absent, shared) = session.kv.with(place, write).await??;
+    if shared.is_err() {
+        copy_later(&session.ctx, session.id()).await;
+    }
     crash::point(Point::KvWritten, &mark);
     let changed = changes.iter().map(|change| (change.key.clone(), entry_of(change)));
     let entries = changed.chain(absent.into_iter().map(|key| (key, None))).collect();
@@ -146,8 +149,7 @@ async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result
         Ok(notice) => {
             crash::point(Point::KvRecorded, &mark);
             let seq = session.journal.state().seq;
-            let not_shared = shared.err().inspect(|_| share_later(session));
-            let notices = notice.into_iter().chain(on_disk).chain(not_shared).collect();
+            let notices = notice.into_iter().chain(on_disk).chain(shared.err()).collect();
             Ok(KvChangedKeys { entries, version, seq, notices })
         }
         Err(error) => {
@@ -162,21 +164,25 @@ fn log_place(session: &Session, seq: u64, after: u64) -> Option<Result<LogPlace,
     keys::place(session.ctx.shared_files()?, session.journal.state(), seq, after)
 }
 
-/// Shares everything as soon as that works, because a change could not be shared.
-fn share_later(session: &Session) {
-    let Some(files) = session.ctx.shared_files() else { return };
-    let (registry, id) = (Arc::downgrade(&session.ctx.registry), session.id().clone());
-    files.share_again(session.id(), move || {
-        let (registry, id) = (registry.upgrade(), id.clone());
+/// Shares everything of a session as soon as that works, because a change could not be shared. Returns when that is noted.
+pub(crate) async fn copy_later(ctx: &SessionContext, id: &SessionId) {
+    let Some(files) = ctx.shared_files() else { return };
+    let (registry, of) = (Arc::downgrade(&ctx.registry), id.clone());
+    let share = move || {
+        let (registry, id) = (registry.upgrade(), of.clone());
         async move {
-            let Some(registry) = registry else { return Ok(()) };
+            let Some(registry) = registry else { return Err("the daemon is stopping".to_owned()) };
             match registry.ask(&id, |answer| Message::Kv(Box::new(KvTask::Share { answer }))).await {
-                Err(OpError::Kv(KvError::Unavailable { reason })) => Err(reason),
+                Err(OpError::Kv(KvError::Unavailable { reason }) | OpError::StoreUnavailable { reason }) => Err(reason),
+                Err(error @ (OpError::Cluster(ClusterError::Alone { .. }) | OpError::ShuttingDown)) => {
+                    Err(error.to_string())
+                }
                 // It is done, or the session is another node's or removed.
                 _ => Ok(()),
             }
         }
-    });
+    };
+    files.share_again(id, share).await;
 }
 
 /// Shares a change. What fails is a notice; it is tried again, and the next change shares everything.
@@ -302,8 +308,10 @@ pub(super) async fn rewind(session: &mut Session) {
     });
     match opened.await {
         Ok(shared) => {
-            let not_shared = shared.err().inspect(|_| share_later(session));
-            session.journal.tell(not_shared);
+            if shared.is_err() {
+                copy_later(&session.ctx, session.id()).await;
+            }
+            session.journal.tell(shared.err());
         }
         Err(error) => {
             tracing::error!(session = %session.id(), %error, "the keyed store is rewound when it is next opened");

@@ -1,6 +1,7 @@
 //! A session's checkpoints, and the files that its records name, where all nodes can read them: put there behind the answer,
 //! and brought back by the node that takes the session over. Checkpoints are brought at once, the others when they are read.
 
+use super::uncopied::Uncopied;
 use crate::checkpoints::{Checkpoints, Wanted, commit_of, path};
 use crate::sync::lock;
 use shellkeep_session::{Cause, Claim, FilesAt, SessionId, SessionState, Timestamp};
@@ -8,7 +9,7 @@ use shellkeep_shared::{KeptFiles, Ship};
 use shellkeep_workspace::blobs::{BlobError, Blobs, SessionBlobs};
 use shellkeep_workspace::checkpointer::Adopted;
 use shellkeep_workspace::repo::Repo;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
@@ -104,16 +105,26 @@ pub(crate) struct SharedFiles {
     changed: watch::Sender<bool>,
     turns: Semaphore,
     problem: Mutex<Option<String>>,
-    /// Sessions with a task that waits to copy their keyed store again.
-    keys_waiting: Mutex<HashSet<SessionId>>,
+    /// Sessions whose keyed store is to be copied again.
+    uncopied: Arc<Uncopied>,
 }
 
 impl SharedFiles {
     /// Those below `root`.
-    pub(super) fn open(root: PathBuf, checkpoints: Arc<Checkpoints>, ship: Arc<Ship>) -> Result<Self, BlobError> {
+    pub(super) fn open(
+        root: PathBuf,
+        uncopied: Uncopied,
+        checkpoints: Arc<Checkpoints>,
+        ship: Arc<Ship>,
+    ) -> Result<Self, BlobError> {
         let (blobs, busy, problem) = (Blobs::open(root)?, Mutex::default(), Mutex::default());
         let (changed, turns) = (watch::Sender::new(false), Semaphore::new(AT_ONCE));
-        Ok(Self { blobs, checkpoints, ship, busy, changed, turns, problem, keys_waiting: Mutex::default() })
+        Ok(Self { blobs, checkpoints, ship, busy, changed, turns, problem, uncopied: Arc::new(uncopied) })
+    }
+
+    /// Sessions whose keyed store is to be copied again.
+    pub(crate) fn uncopied(&self) -> &Arc<Uncopied> {
+        &self.uncopied
     }
 
     /// Where the log of a session's keyed store is.
@@ -242,26 +253,26 @@ impl SharedFiles {
     }
 
     /// A change of a session's keyed store could not be copied: `share` is called until it succeeds. It fails if another try
-    /// may help.
-    pub(crate) fn share_again<F>(self: &Arc<Self>, id: &SessionId, share: impl Fn() -> F + Send + 'static)
+    /// may help. Returns when it is noted, so that it is tried again after a restart too.
+    pub(crate) async fn share_again<F>(self: &Arc<Self>, id: &SessionId, share: impl Fn() -> F + Send + 'static)
     where
         F: Future<Output = Result<(), String>> + Send,
     {
-        let (files, id, mut pause) = (Arc::clone(self), id.clone(), FIRST_PAUSE);
-        if !lock(&self.keys_waiting).insert(id.clone()) {
+        if !self.uncopied.wait(id) {
             return;
         }
+        self.uncopied.save(id).await;
+        let (files, id, mut pause) = (Arc::clone(self), id.clone(), FIRST_PAUSE);
         tokio::spawn(async move {
             while !files.closes_within(pause).await {
-                // A change that fails from here on is perhaps not in what is copied now, and is tried again by itself.
-                lock(&files.keys_waiting).remove(&id);
+                files.uncopied.go(&id);
                 let Err(reason) = share().await else {
                     *lock(&files.problem) = None;
-                    return;
+                    return files.uncopied.save(&id).await;
                 };
                 *lock(&files.problem) = Some(reason);
                 pause = (pause * 2).min(LONGEST_PAUSE);
-                if !lock(&files.keys_waiting).insert(id.clone()) {
+                if !files.uncopied.wait(&id) {
                     return;
                 }
             }

@@ -4,8 +4,9 @@ use super::access::Access;
 use super::drain;
 use super::inner::Inner;
 use super::node::NodeOps;
-use crate::actor::Message;
+use crate::actor::{Message, copy_later};
 use crate::cluster::{Cluster, Compared, Whose};
+use crate::context::SessionContext;
 use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
 use crate::services::StopReason;
@@ -151,8 +152,29 @@ impl ClusterOps<'_> {
     }
 }
 
+/// What a node does from its start on because there are others.
+pub(super) fn begin(inner: &Arc<Inner>, cluster: &Cluster, moved: mpsc::UnboundedReceiver<Moved>) {
+    tokio::spawn(follow(Arc::downgrade(inner), moved));
+    tokio::spawn(guard(cluster.members().alone()));
+    tokio::spawn(look_around(Arc::downgrade(inner), cluster.members().alone()));
+    tokio::spawn(copy_again(Arc::clone(&inner.ctx)));
+}
+
+/// Goes on copying keyed stores that an earlier process could not copy for other nodes.
+async fn copy_again(ctx: Arc<SessionContext>) {
+    let Some(files) = ctx.shared_files() else { return };
+    match files.uncopied().noted() {
+        Ok(noted) => {
+            for id in noted {
+                copy_later(&ctx, &id).await;
+            }
+        }
+        Err(error) => tracing::warn!(%error, "which keyed stores are not copied for other nodes cannot be read"),
+    }
+}
+
 /// Ends this node's sessions when it is cut off from the shared store and other nodes may take them.
-pub(super) async fn guard(alone: Alone) {
+async fn guard(alone: Alone) {
     loop {
         alone.until_away().await;
         match alone.stops_at() {
@@ -166,7 +188,7 @@ pub(super) async fn guard(alone: Alone) {
 }
 
 /// Does what the shared store asks for, as long as the engine lives.
-pub(super) async fn follow(inner: Weak<Inner>, mut news: mpsc::UnboundedReceiver<Moved>) {
+async fn follow(inner: Weak<Inner>, mut news: mpsc::UnboundedReceiver<Moved>) {
     while let Some(moved) = news.recv().await {
         let Some(inner) = inner.upgrade() else { return };
         match moved {
@@ -242,7 +264,7 @@ async fn record_forks(inner: Arc<Inner>, id: SessionId, forks: Vec<ForkNote>) {
 /// Looks for sessions of this node that other nodes took, whenever they may have: after a start, when the shared store was
 /// connected anew and may have lost what it confirmed, and when this node renewed its leases too late. They are ended here, and what only this node has of them is kept apart. Those that
 /// the shared store has lost are given again.
-pub(super) async fn look_around(inner: Weak<Inner>, alone: Alone) {
+async fn look_around(inner: Weak<Inner>, alone: Alone) {
     let mut doubts = alone.doubts();
     while doubts.wait_for(|doubts| *doubts > 0).await.is_ok() {
         let gaps = alone.gaps();

@@ -157,10 +157,8 @@ impl Engine {
             let inner = Arc::new(parts.into_inner(identities, audit));
             begin(&inner, left).await?;
             if let Some(cluster) = &inner.ctx.cluster {
-                tokio::spawn(cluster::follow(Arc::downgrade(&inner), moved));
-                tokio::spawn(cluster::guard(cluster.members().alone()));
                 tokio::spawn(identities::follow_tokens(Arc::downgrade(&inner), Arc::clone(cluster)));
-                tokio::spawn(cluster::look_around(Arc::downgrade(&inner), cluster.members().alone()));
+                cluster::begin(&inner, cluster, moved);
             }
             Ok(Self::of(inner))
         })

@@ -21,7 +21,7 @@ use axum::response::{IntoResponse as _, Response};
 use connect::{Failed, connect};
 use gather::{List, gather};
 use relay::relay;
-use shellkeep_runtime::{ClusterError, ClusterNode, ClusterOps, Engine, OpError, Whereabouts};
+use shellkeep_runtime::{ClusterError, ClusterNode, ClusterOps, Engine, LEASE, OpError, Whereabouts};
 use shellkeep_session::SessionId;
 use std::time::{Duration, Instant};
 
@@ -30,10 +30,6 @@ const NODE: HeaderName = HeaderName::from_static("shellkeep-node");
 
 /// How often a node that does not answer is looked for among those that are alive.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// Within this time a node that lives has given a session again that the shared store lost: that of a lease, which it renews
-/// more often.
-const GIVEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// What a request is about, if another node may have it.
 #[derive(Debug, PartialEq)]
@@ -86,6 +82,12 @@ impl Target {
         self.refusal(|session_id, node| ClusterError::OwnerLost { session_id, node })
     }
 
+    /// The node refused the request unseen, so long after it was signed. One that lives refuses at once; another was stopped
+    /// meanwhile, and refuses what waited for it because its signature is too old.
+    fn distrusted(&self, after: Duration) -> Refusal {
+        if after < LEASE { not_trusted(&self.node) } else { self.unreachable() }
+    }
+
     fn refusal(&self, of_session: impl FnOnce(String, String) -> ClusterError) -> Refusal {
         let node = self.node.name.clone();
         OpError::from(match &self.session {
@@ -109,7 +111,8 @@ impl Target {
             match is_there {
                 Some(true) => unknown_since = None,
                 Some(false) => return,
-                None if unknown_since.get_or_insert_with(Instant::now).elapsed() >= GIVEN_AGAIN => return,
+                // A node that lives has given it again by then: it renews its lease more often.
+                None if unknown_since.get_or_insert_with(Instant::now).elapsed() >= LEASE => return,
                 None => {}
             }
         }
@@ -177,13 +180,14 @@ async fn send(engine: &Engine, peers: &Peers, request: Request, target: Target) 
         refusal
     };
     let mut request = peers.sign(request, engine.scope(), &node.name).await?;
+    let signed = Instant::now();
     let mut sender = connect(node, &mut request).await.map_err(|error| failed(error, target.unreachable()))?;
     let mut response = tokio::select! {
         sent = sender.send_request(request) => sent.map_err(|error| failed(error.into(), target.lost()))?,
         () = target.clone().gone(engine.clone()) => return Err(target.lost()),
     };
     if response.status() == StatusCode::UNAUTHORIZED {
-        return Err(not_trusted(node));
+        return Err(target.distrusted(signed.elapsed()));
     }
     response.headers_mut().remove(header::CONNECTION);
     if let Ok(name) = HeaderValue::from_str(&node.name) {
@@ -207,6 +211,19 @@ fn not_trusted(node: &ClusterNode) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_refuses_late_was_unreachable() {
+        let (name, none) = ("n1".to_owned(), String::new);
+        let node = ClusterNode { name, url: none(), version: none(), since: none(), sessions: 0, draining: false };
+        let code = |session: Option<&str>, after: Duration| {
+            let session = session.map(|name| SessionId::parse(name).unwrap());
+            Target { node: node.clone(), session }.distrusted(after).problem().code.clone()
+        };
+        assert_eq!(code(Some("s"), LEASE / 2), "node_not_trusted");
+        assert_eq!(code(Some("s"), LEASE), "owner_unreachable");
+        assert_eq!(code(None, LEASE), "node_unreachable");
+    }
 
     #[test]
     fn a_request_says_what_it_is_about() {

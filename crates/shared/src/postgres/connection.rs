@@ -1,7 +1,7 @@
 //! A connection to PostgreSQL on which every question has a deadline.
 
-use super::tls::{self, Tls};
 use crate::tier::{Down, OpenError};
+use shellkeep_tls::postgres::{self as tls, Tls};
 use std::error::Error as _;
 use std::time::Duration;
 use tokio::runtime::Runtime;

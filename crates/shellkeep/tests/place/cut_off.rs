@@ -1,10 +1,12 @@
 //! A node that cannot reach Redis: alone, with all others, or from its start.
 
+use crate::nodes::run_when_taken_over;
 use crate::proxy::{Fault, Proxy};
 use crate::redis::{Redis, node};
+use crate::support::daemon::signal;
 use crate::support::{Daemon, Door, procs};
 use serde_json::{Value, json};
-use shellkeep_poll::{until, until_within};
+use shellkeep_poll::{pass, until, until_within};
 use std::time::{Duration, Instant};
 
 /// Within this time another node answers for a session whose node is cut off: a renewal whose answer was lost, the lease
@@ -12,6 +14,8 @@ use std::time::{Duration, Instant};
 const TAKEN_OVER: Duration = Duration::from_secs(9);
 /// A time in which a lease ends that nobody renews.
 const PAST_LEASE: Duration = Duration::from_secs(7);
+/// A time after which a node refuses what another signed: 30 s, and what a test needs to send it.
+const PAST_SIGNATURE: Duration = Duration::from_secs(33);
 
 /// A node that alone was cut off went on beside the new owner until Redis refused it.
 fn a_node_that_is_cut_off_stops(fault: Fault, is_cut_from_peers: bool) {
@@ -202,4 +206,38 @@ fn what_is_deleted_while_redis_is_away_is_removed_when_it_is_back() {
         assert_eq!(first.get("/v1/sessions/s").status, 404);
         (first.post("/v1/sessions", &json!({"session_id": "s"})).status == 201).then_some(())
     });
+}
+
+/// A request that waited at a stopped node until its signature was too old was answered with 502 `node_not_trusted`, and with
+/// advice about secrets and clocks. Without the shared store nobody sees earlier that the node is stopped.
+#[test]
+fn a_request_that_waited_at_a_stopped_node_says_that_the_node_was_unreachable() {
+    let mut redis = Redis::start();
+    let (first, mut second) = (redis.node("n1"), redis.node("n2"));
+    second.create("s");
+    assert_eq!(second.stop(), Some(0));
+    let (taken, _) = run_when_taken_over(&first, "s", &json!({"command": "n=1; echo $n"}));
+    assert_eq!(number(&taken), 1);
+    second.restart();
+    // Through the node that had it: it notes where the session is, so it needs no Redis to find it.
+    let through = second.post("/v1/sessions/s/run", &json!({"command": "echo $n"}));
+    assert_eq!((number(&through.json()), through.header("shellkeep-node")), (1, Some("n1")));
+    redis.stop();
+    until("it knows that Redis is away", || (second.get("/readyz").json()["status"] == "degraded").then_some(()));
+    signal(first.pid(), "STOP");
+    let answer = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| second.post("/v1/sessions/s/run", &json!({"command": "n=2"})));
+        pass(PAST_SIGNATURE);
+        signal(first.pid(), "CONT");
+        asked.join().expect("it is answered")
+    });
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("owner_unreachable")), "{}", answer.text());
+    assert!(answer.header("retry-after").is_some());
+    let detail = answer.json()["detail"].as_str().map(str::to_owned).unwrap_or_default();
+    assert!(detail.contains("nothing was run") && detail.contains("Repeat the request"), "{detail}");
+    redis.restart();
+    until_within(Duration::from_secs(15), "it is ready again", || {
+        (first.get("/readyz").json()["status"] == "ready").then_some(())
+    });
+    assert_eq!(first.sh("s", "echo $n").out(), "1\n", "nothing was run");
 }

@@ -14,6 +14,7 @@ mod forks;
 mod gone;
 mod history;
 mod history_query;
+mod history_tls;
 mod load;
 mod moved;
 mod node_files;

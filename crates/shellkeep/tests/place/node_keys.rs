@@ -152,3 +152,35 @@ fn a_change_that_is_not_copied_says_so() {
         assert_eq!(all(&second, session), kept, "{session}");
     }
 }
+
+/// A change that could not be copied was tried again only by the process that made it. It stayed on its node if that was killed
+/// and started again, until the next change of the session.
+#[test]
+fn a_change_that_is_not_copied_is_copied_after_a_restart() {
+    let (redis, blobs) = (Redis::start(), TempDir::new().expect("a temporary directory"));
+    let url = format!("file://{}", blobs.path().display());
+    let node = |name: &str| Daemon::with(redis.settings(name).env("SHELLKEEP_BLOBS", &url));
+    let (mut first, second) = (node("n1"), node("n2"));
+    first.create("s");
+    put(&first, "s", "a", b"1");
+    let (marker, away) = (blobs.path().join("shellkeep-blobs"), blobs.path().join("away"));
+    std::fs::rename(&marker, &away).expect("a marker");
+    let told = put(&first, "s", "b", b"the only change");
+    assert_eq!(told["notices"][0]["code"], "kept_here_only", "{told}");
+    let kept = all(&first, "s");
+    first.kill();
+    std::fs::rename(&away, &marker).expect("a marker");
+    first.restart();
+    // Nobody asks for the session.
+    until("it is copied", || {
+        let has_it = |path: &PathBuf| std::fs::read(path).is_ok_and(|log| find(&log, b"the only change"));
+        logs(blobs.path(), "s").iter().any(has_it).then_some(())
+    });
+    let notes = first.data().join("uncopied");
+    until("it is not to be copied again", || {
+        std::fs::read_dir(&notes).expect("a folder").next().is_none().then_some(())
+    });
+    first.kill();
+    run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    assert_eq!(all(&second, "s"), kept);
+}

@@ -93,7 +93,7 @@ impl Drop for TlsRedis {
 }
 
 /// A certificate for localhost that nobody but itself has signed, in `cert.pem`, with its key in `key.pem`.
-fn make_certificate(directory: &Path) {
+pub fn make_certificate(directory: &Path) {
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
         .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
