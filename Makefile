@@ -81,7 +81,7 @@ sbom: ## write the bill of materials (CycloneDX) to target/shellkeep.cdx.json
 
 # The tests that read SHELLKEEP_SOAK or PROPTEST_CASES, and no others; docs/soak.md lists them.
 SOAK ?= 20
-SOAKED = binary(/^(cases|interrupted|powercut|redact)$$/) | package(shellkeep-store) & test(/damage::/) \
+SOAKED = binary(/^(cases|corpus|interrupted|powercut|redact)$$/) | package(shellkeep-store) & test(/damage::/) \
 	| binary(checkpoints) & test(/^(model|rules)::/) \
 	| binary(records) & test(every_single_change_of_a_recorded_session_is_found) \
 	| binary(tenant) & test(/^(followers_that_never_read|half_requests|an_agent_at_every_limit)/) \

@@ -13,6 +13,7 @@ mod mcp;
 mod nodes;
 mod output;
 mod record;
+mod rungs;
 mod scale;
 mod spawn;
 mod wake;
@@ -27,7 +28,7 @@ use crate::setup::Setup;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 18] = [
+pub const ALL: [(&str, Figure); 19] = [
     ("warm", warm::measure),
     ("hops", hops::measure),
     ("against", against::measure),
@@ -35,6 +36,7 @@ pub const ALL: [(&str, Figure); 18] = [
     ("spawn", spawn::measure),
     ("fork", fork::measure),
     ("wake", wake::measure),
+    ("rungs", rungs::measure),
     ("output", output::measure),
     ("record", record::measure),
     ("history", history::measure),

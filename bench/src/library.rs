@@ -1,8 +1,9 @@
 //! The engine in this process, as a host embeds it: two workers, the default store in a directory of its own.
 
 use crate::fallible::Fallible;
+use shellkeep_process::Forking;
 use shellkeep_runtime::{CreateSession, Created, Engine, EngineConfig, RunCommand, RunView};
-use shellkeep_session::{QuotaName, SessionId};
+use shellkeep_session::{QuotaName, Sandbox, SessionId};
 use shellkeep_store::{Durability, RecordOptions, Store};
 use std::future::Future;
 use std::path::Path;
@@ -32,11 +33,27 @@ impl Library {
 
     /// The same with another way to record sessions.
     pub fn start_with(bash: &Path, max_shells: usize, spare_shells: usize, options: RecordOptions) -> Fallible<Self> {
+        Self::start_as(bash, max_shells, spare_shells, options, Forking::Auto)
+    }
+
+    /// One whose shells are made in this way.
+    pub fn start_forking(bash: &Path, max_shells: usize, forking: Forking) -> Fallible<Self> {
+        Self::start_as(bash, max_shells, 0, RecordOptions::default(), forking)
+    }
+
+    fn start_as(
+        bash: &Path,
+        max_shells: usize,
+        spare_shells: usize,
+        options: RecordOptions,
+        forking: Forking,
+    ) -> Fallible<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
         let directory = tempfile::tempdir()?;
         let store = Store::open_with("sqlite://shellkeep.db", directory.path(), Durability::Process, options)?;
         let mut config = EngineConfig::new(directory.path().to_owned(), bash.to_owned());
         config.spare_shells = spare_shells;
+        config.forking = forking;
         config.quotas.set(QuotaName::LiveShells, max_shells as u64);
         // Each shell is a process, and has some more while it works.
         config.quotas.set(QuotaName::Processes, max_shells as u64 * 4 + 1000);
@@ -77,6 +94,11 @@ impl Library {
                 Created::New(view) | Created::Existing(view) => Ok(view.meta.session_id),
             }
         })
+    }
+
+    /// Makes a session in a sandbox.
+    pub fn create_confined(&self, sandbox: Sandbox) -> Fallible<SessionId> {
+        self.with(move |engine| async move { create_confined(&engine, sandbox).await })
     }
 
     /// Ends a session.
@@ -164,7 +186,12 @@ impl Drop for Library {
 
 /// Makes a session.
 pub async fn create(engine: &Engine) -> Fallible<SessionId> {
-    match engine.create(CreateSession::default()).await? {
+    create_confined(engine, Sandbox::None).await
+}
+
+/// Makes a session in a sandbox.
+pub async fn create_confined(engine: &Engine, sandbox: Sandbox) -> Fallible<SessionId> {
+    match engine.create(CreateSession { sandbox, ..CreateSession::default() }).await? {
         Created::New(view) | Created::Existing(view) => Ok(view.meta.session_id),
     }
 }

@@ -43,17 +43,20 @@ fn by_library(setup: &Setup, report: &mut Report, floor: &mut [RawShell]) -> Fal
     let (raw, ours) = take_turns(setup, floor, |window| library.drive(&ids, window))?;
     let what = format!("{count} live sessions running `true`, library");
     report.row(Row::rate(what, "commands/s", raw, ours, TARGET));
-    let of = |pids: Vec<u32>| -> Fallible<f64> {
-        let sizes = pids.into_iter().map(machine::pss).collect::<Fallible<Vec<u64>>>()?;
-        Ok(sizes.iter().sum::<u64>() as f64 / sizes.len().max(1) as f64)
-    };
-    let raw = of(floor.iter().map(RawShell::pid).collect())?;
-    let ours = of(shells(&library, &ids)?)?;
+    let raw = memory_of_each(floor.iter().map(RawShell::pid).collect())?;
+    let ours = memory_of_each(shells(&library, &ids)?)?;
     report.row(Row::rate(format!("memory of a live session's shell (PSS, {count} alive)"), "KiB", raw, ours, None));
     Ok(())
 }
 
-fn shells(library: &Library, ids: &[SessionId]) -> Fallible<Vec<u32>> {
+/// Kibibytes of a process, on average.
+pub(super) fn memory_of_each(pids: Vec<u32>) -> Fallible<f64> {
+    let sizes = pids.into_iter().map(machine::pss).collect::<Fallible<Vec<u64>>>()?;
+    Ok(sizes.iter().sum::<u64>() as f64 / sizes.len().max(1) as f64)
+}
+
+/// The shells of sessions that all have one.
+pub(super) fn shells(library: &Library, ids: &[SessionId]) -> Fallible<Vec<u32>> {
     let ids = ids.to_vec();
     library.with(move |engine| async move {
         let mut pids = Vec::with_capacity(ids.len());

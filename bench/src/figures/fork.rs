@@ -1,8 +1,6 @@
-//! A shell for a session: forked from a bash that is loaded, beside one that is started. And what a new session's first
-//! command takes.
+//! A shell for a session: forked from a bash that is loaded, beside one that is started.
 
 use crate::fallible::Fallible;
-use crate::library::{self, Library};
 use crate::report::{Report, Row};
 use crate::setup::Setup;
 use crate::stats::Rounds;
@@ -16,13 +14,8 @@ use tokio::runtime::Runtime;
 
 /// Turns of both ways; with a turn's starts, well over a thousand of each in a full run.
 const TURNS: usize = 3;
-/// More live shells than a turn makes sessions.
-const LIVE_SHELLS: usize = 200;
-const SPARE_SHELLS: usize = 2;
 const LIMITS: Limits =
     Limits { per_cage: 64, per_party: 1000, node: 1000, memory_per_party: 8 << 30, open_files: 4096 };
-/// A new session answers its first command within this many milliseconds.
-const FIRST_MS: f64 = 1.0;
 
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -38,7 +31,7 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     for shells in [forks, starts] {
         runtime.block_on(async { shells.close() });
     }
-    first_command(setup, report)
+    Ok(())
 }
 
 /// One way to make shells.
@@ -79,26 +72,4 @@ impl Shells {
         self.zygote.close();
         self.factory.remove(&HashSet::new());
     }
-}
-
-fn first_command(setup: &Setup, report: &mut Report) -> Fallible<()> {
-    let library = Library::start(&setup.bash, LIVE_SHELLS, SPARE_SHELLS)?;
-    let mut first = Rounds::default();
-    for _ in 0..setup.effort.rounds {
-        let count = setup.effort.starts;
-        first.push(library.with(move |engine| async move {
-            let mut times = Vec::with_capacity(count);
-            for _ in 0..count {
-                let id = library::create(&engine).await?;
-                let start = Instant::now();
-                library::run(&engine, &id, "true").await?;
-                times.push(start.elapsed());
-                engine.destroy(&id).await?;
-            }
-            Ok(times)
-        })?);
-    }
-    let milliseconds = first.middle().p50 * 1000.0;
-    report.row(Row::limit("first command of a new session, library".to_owned(), milliseconds, "ms", FIRST_MS));
-    Ok(())
 }

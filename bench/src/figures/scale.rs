@@ -1,6 +1,6 @@
 //! A hundred thousand sessions with real state: what each operation costs as their number grows.
 
-mod by_daemon;
+pub(super) mod by_daemon;
 mod by_library;
 pub(super) mod state;
 
@@ -19,6 +19,8 @@ const MEMORY: f64 = 2.0;
 const MANY: usize = 100_000;
 /// Seconds until a daemon with all sessions is ready again.
 const READY: f64 = 1.0;
+/// Wakings a second, against starts of a bash that does nothing else.
+pub(super) const WOKEN: Target = Target::RatioAtLeast(1.0);
 /// A short command beside many sessions, against the same beside ten.
 const WARM: Target = Target::RatioAtMost(1.1);
 
@@ -85,7 +87,7 @@ fn rows(point: &Point) -> Vec<Row> {
             "a second",
             point.spawns,
             point.wakes,
-            None,
+            WOKEN,
         ),
         Row::alone(format!("{count} sessions listed by pages of 1000, HTTP"), "s", point.listed),
         Row::alone(format!("disk of a session, {count} of them"), "KiB", beyond(point.disk)),

@@ -9,6 +9,7 @@ use shellkeep_session::{Notice, QuotaName, SessionId, Timestamp};
 use shellkeep_store::EndedSessions;
 use shellkeep_workspace::{Usage, usage};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,7 +24,22 @@ const NEW_FILES: u64 = 1000;
 pub(crate) struct Disk {
     ended: EndedSessions,
     quotas: Arc<NodeQuotas>,
-    used: Mutex<HashMap<SessionId, Measured>>,
+    used: Mutex<Used>,
+}
+
+/// What was measured. The sum of an agent's sessions is kept: a question that adds them up would cost an agent with many
+/// sessions, and all others that wait for the lock, the more the more sessions it has.
+#[derive(Debug, Default)]
+struct Used {
+    sessions: HashMap<SessionId, Measured>,
+    agents: HashMap<Arc<str>, Together>,
+}
+
+/// What the sessions of an agent take together.
+#[derive(Debug, Default)]
+struct Together {
+    sessions: usize,
+    usage: SessionUsage,
 }
 
 /// A session that was measured, and whose it is.
@@ -42,9 +58,53 @@ pub(crate) struct SessionUsage {
     pub(crate) kept: Usage,
 }
 
-impl std::iter::Sum for SessionUsage {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self { own: sum.own + one.own, kept: sum.kept + one.kept })
+impl SessionUsage {
+    fn plus(self, other: Self) -> Self {
+        #[cfg(test)]
+        tests::ADDED.with(|added| added.set(added.get() + 1));
+        Self { own: self.own + other.own, kept: self.kept + other.kept }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        let less = |all: Usage, part: Usage| Usage { bytes: all.bytes - part.bytes, files: all.files - part.files };
+        Self { own: less(self.own, other.own), kept: less(self.kept, other.kept) }
+    }
+}
+
+impl Used {
+    /// Replaces what is known of a session. Returns what it took before.
+    fn insert(&mut self, id: SessionId, now: Measured) -> SessionUsage {
+        if let Some(agent) = &now.agent {
+            let together = self.agents.entry(Arc::clone(agent)).or_default();
+            together.sessions += 1;
+            together.usage = together.usage.plus(now.usage);
+        }
+        let before = self.sessions.insert(id, now);
+        self.subtract(before)
+    }
+
+    fn remove(&mut self, id: &SessionId) {
+        let before = self.sessions.remove(id);
+        self.subtract(before);
+    }
+
+    fn subtract(&mut self, before: Option<Measured>) -> SessionUsage {
+        let Measured { agent, usage } = before.unwrap_or_default();
+        if let Some(agent) = agent
+            && let Entry::Occupied(mut together) = self.agents.entry(agent)
+        {
+            let left = together.get_mut();
+            left.sessions -= 1;
+            left.usage = left.usage.minus(usage);
+            if left.sessions == 0 {
+                together.remove();
+            }
+        }
+        usage
+    }
+
+    fn of_agent(&self, agent: &str) -> SessionUsage {
+        self.agents.get(agent).map(|together| together.usage).unwrap_or_default()
     }
 }
 
@@ -73,13 +133,13 @@ impl Disk {
         Self { ended: EndedSessions::of(data_dir.root()), quotas, used: Mutex::default() }
     }
 
-    fn used(&self) -> MutexGuard<'_, HashMap<SessionId, Measured>> {
+    fn used(&self) -> MutexGuard<'_, Used> {
         lock(&self.used)
     }
 
     /// A session of this agent, or of none, uses this much.
     pub(crate) fn measured(&self, id: &SessionId, agent: Option<Arc<str>>, usage: SessionUsage) -> DiskUse {
-        let before = self.used().insert(id.clone(), Measured { agent, usage }).unwrap_or_default().usage;
+        let before = self.used().insert(id.clone(), Measured { agent, usage });
         // What we keep may grow because a command deletes files: its checkpoint is new.
         let grows =
             |now: Usage, before: Usage| now.bytes > before.bytes + GROWTH || now.files > before.files + NEW_FILES;
@@ -94,11 +154,11 @@ impl Disk {
     /// since the daemon started; nothing has changed in the others.
     pub(crate) fn over_quota(&self, id: &SessionId) -> Option<OverDisk> {
         let used = self.used();
-        let Measured { agent, usage } = used.get(id)?;
+        let Measured { agent, usage } = used.sessions.get(id)?;
         let of_session = [QuotaName::DiskBytesPerSession, QuotaName::FilesPerSession];
         let of_agent = [QuotaName::DiskBytesPerAgent, QuotaName::FilesPerAgent];
-        let all = || used.values().filter(|other| other.agent == *agent).map(|other| other.usage);
-        self.met(of_session, *usage).or_else(|| agent.as_ref().and_then(|_| self.met(of_agent, all().sum())))
+        let together = || agent.as_ref().and_then(|agent| self.met(of_agent, used.of_agent(agent)));
+        self.met(of_session, *usage).or_else(together)
     }
 
     /// Which of two quotas, of bytes and of files, is less than what is used.
@@ -228,6 +288,13 @@ pub(crate) fn to_reclaim(mut ended: Vec<Candidate>, now: Timestamp, rule: Reclai
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shellkeep_session::Quotas;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How often the usage of a session was added to another.
+        pub(super) static ADDED: Cell<usize> = const { Cell::new(0) };
+    }
 
     fn candidate(name: &str, at: i64, bytes: u64) -> Candidate {
         Candidate { id: SessionId::parse(name).unwrap(), ended_at: Timestamp::from_second(at).unwrap(), bytes }
@@ -235,6 +302,69 @@ mod tests {
 
     fn names(going: &[Candidate]) -> Vec<&str> {
         going.iter().map(|candidate| candidate.id.as_str()).collect()
+    }
+
+    /// A disk on which no agent may have anything, so that every question is answered with what its agent has.
+    fn without_room(root: &Path) -> Disk {
+        let mut quotas = Quotas::default();
+        quotas.set(QuotaName::DiskBytesPerAgent, 0);
+        let quotas = Arc::new(NodeQuotas::load(quotas, root).unwrap());
+        Disk { ended: EndedSessions::of(root), quotas, used: Mutex::default() }
+    }
+
+    fn session(number: usize) -> SessionId {
+        SessionId::parse(&format!("s{number}")).unwrap()
+    }
+
+    fn taking(own: u64, kept: u64) -> SessionUsage {
+        let usage = |bytes| Usage { bytes, files: 1 };
+        SessionUsage { own: usage(own), kept: usage(kept) }
+    }
+
+    fn of_agent(disk: &Disk, number: usize) -> Option<(u64, u64)> {
+        disk.over_quota(&session(number)).map(|over| (over.own, over.kept))
+    }
+
+    /// Every measurement, every command over the quota and every start of a service added up all sessions of the agent,
+    /// under the lock that all agents share: a million and a half additions for what is done here.
+    #[test]
+    fn no_question_adds_up_the_sessions_of_an_agent() {
+        const SESSIONS: usize = 1000;
+        let home = tempfile::tempdir().unwrap();
+        let (disk, agent) = (without_room(home.path()), Arc::<str>::from("ann"));
+        let before = ADDED.get();
+        for number in 0..SESSIONS {
+            disk.measured(&session(number), Some(Arc::clone(&agent)), taking(2, 1));
+        }
+        for number in 0..SESSIONS {
+            assert_eq!(of_agent(&disk, number), Some((2 * SESSIONS as u64, SESSIONS as u64)));
+        }
+        let added = ADDED.get() - before;
+        assert!(added <= SESSIONS, "{added} additions for {SESSIONS} measurements");
+    }
+
+    #[test]
+    fn an_agent_has_what_its_sessions_have_now() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = without_room(home.path());
+        let measured = |number: usize, agent: Option<&str>, usage: SessionUsage| {
+            disk.measured(&session(number), agent.map(Arc::from), usage)
+        };
+        measured(1, Some("ann"), taking(10, 1));
+        measured(2, Some("ann"), taking(20, 2));
+        measured(3, Some("bob"), taking(40, 4));
+        measured(4, None, taking(80, 8));
+        assert_eq!([1, 2, 3, 4].map(|n| of_agent(&disk, n)), [Some((30, 3)), Some((30, 3)), Some((40, 4)), None]);
+        measured(2, Some("ann"), taking(5, 3));
+        assert_eq!(of_agent(&disk, 1), Some((15, 4)), "it has become smaller");
+        measured(3, Some("ann"), taking(41, 4));
+        assert_eq!(of_agent(&disk, 1), Some((56, 8)), "it has changed hands");
+        disk.forget(&session(1));
+        disk.forget(&session(1));
+        assert_eq!([1, 2].map(|n| of_agent(&disk, n)), [None, Some((46, 7))]);
+        disk.forget(&session(2));
+        disk.forget(&session(3));
+        assert!(disk.used().agents.is_empty(), "nothing is kept of an agent without sessions");
     }
 
     #[test]

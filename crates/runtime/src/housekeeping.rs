@@ -13,6 +13,7 @@ use shellkeep_process::CageFactory;
 use shellkeep_record::beside::RECLAIMED;
 use shellkeep_session::{Author, QuotaName, SessionId};
 use shellkeep_store::keyed;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -120,15 +121,18 @@ impl Housekeeping {
         let ctx = Arc::clone(&self.ctx);
         let measuring = tokio::task::spawn_blocking(move || {
             let start = Instant::now();
-            let mut growing = Vec::new();
+            let (mut growing, mut over) = (Vec::new(), HashSet::new());
             for (id, _) in active {
-                if measure(&ctx, &id) {
+                let Measured { disk_use, agent } = measure(&ctx, &id);
+                over.extend(agent.filter(|_| disk_use != DiskUse::Within));
+                if disk_use == DiskUse::OverAndGrowing {
                     growing.push(id);
                 }
                 if start.elapsed() > DISK_BUDGET {
                     break;
                 }
             }
+            mark_sessions_of(&ctx, &over);
             growing
         });
         // Only sessions that still grow are stopped: a command that frees space must be able to run.
@@ -229,21 +233,35 @@ impl Housekeeping {
     }
 }
 
-/// Measures the disk usage of a session. Returns whether it is over its quota and still growing.
-fn measure(ctx: &SessionContext, id: &SessionId) -> bool {
+/// A session that was measured.
+struct Measured {
+    disk_use: DiskUse,
+    agent: Option<Arc<str>>,
+}
+
+/// Measures the disk usage of a session.
+fn measure(ctx: &SessionContext, id: &SessionId) -> Measured {
     let (own, kept) = (disk::measure(&own_directories(ctx, id)), disk::measure(&kept_directories(ctx, id)));
     let agent = ctx.names.agent_of(id);
-    let used = ctx.disk.measured(id, agent.clone(), SessionUsage { own, kept });
+    let disk_use = ctx.disk.measured(id, agent.clone(), SessionUsage { own, kept });
     if let Some(slot) = ctx.registry.slot(id) {
         slot.measured_at.store(ctx.lifetime.now_ms(), Ordering::Relaxed);
-        slot.over_disk.store(used != DiskUse::Within, Ordering::Relaxed);
+        slot.over_disk.store(disk_use != DiskUse::Within, Ordering::Relaxed);
     }
-    if let Some(agent) = agent.filter(|_| used != DiskUse::Within) {
-        // The quota may be that of all sessions of the agent. Whether one is told is decided when it runs a command.
-        let slots = ctx.names.of_agent(&agent).into_iter().filter_map(|id| ctx.registry.slot(&id));
-        slots.for_each(|slot| slot.over_disk.store(true, Ordering::Relaxed));
+    Measured { disk_use, agent }
+}
+
+/// Marks the sessions of agents of which one is over a quota, which may be that of all its sessions. Whether a session is
+/// told is decided when it runs a command. Once for a round of measuring: it looks at every session that is awake.
+fn mark_sessions_of(ctx: &SessionContext, agents: &HashSet<Arc<str>>) {
+    if agents.is_empty() {
+        return;
     }
-    used == DiskUse::OverAndGrowing
+    ctx.registry.for_each(|_, slot| {
+        if agents.contains(&slot.agent) {
+            slot.over_disk.store(true, Ordering::Relaxed);
+        }
+    });
 }
 
 /// The directories that a session's commands write to.

@@ -68,7 +68,8 @@ pub fn measure(setup: &Setup, points: &mut [Point]) -> Fallible<()> {
     Ok(())
 }
 
-struct Crowd {
+/// Sessions of a daemon.
+pub struct Crowd {
     daemon: Daemon,
     /// Kibibytes of the daemon before its first session.
     empty: u64,
@@ -76,7 +77,12 @@ struct Crowd {
 
 impl Crowd {
     fn start(setup: &Setup) -> Fallible<Self> {
-        let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;
+        Self::start_with(setup, &[])
+    }
+
+    /// A daemon with these settings, and no session yet.
+    pub fn start_with(setup: &Setup, settings: &[(&str, &str)]) -> Fallible<Self> {
+        let daemon = Daemon::start_with(&setup.program, &setup.bash, LIVE_SHELLS, settings)?;
         let empty = machine::resident(daemon.pid())?;
         Ok(Self { daemon, empty })
     }
@@ -89,6 +95,13 @@ impl Crowd {
     fn memory(&self) -> Fallible<f64> {
         self.client()?.call(&http::get("/v1/sessions?limit=1"))?;
         Ok(machine::resident(self.daemon.pid())?.saturating_sub(self.empty) as f64)
+    }
+
+    /// Makes as many sessions as this, with their state.
+    pub fn fill(&self, count: u64) -> Fallible<()> {
+        self.make(0, count, MAKERS)?;
+        self.furnish(0, count)?;
+        self.settle()
     }
 
     /// Waits until everything is recorded and written out.
@@ -155,7 +168,7 @@ impl Crowd {
     }
 
     /// Starts of bare shells and wakings of random sessions, in turns; both per second.
-    fn wake(&self, setup: &Setup, count: u64) -> Fallible<(f64, f64)> {
+    pub fn wake(&self, setup: &Setup, count: u64) -> Fallible<(f64, f64)> {
         let turn = AtomicU64::new(0);
         let request = || {
             let number = state::mix(!turn.fetch_add(1, Ordering::Relaxed)) % count;
@@ -193,7 +206,7 @@ impl Crowd {
     }
 
     /// Sessions that had lost their state would be cheap to keep.
-    fn prove(&self, count: u64) -> Fallible<()> {
+    pub fn prove(&self, count: u64) -> Fallible<()> {
         let mut client = self.client()?;
         for number in (0..count).step_by(usize::try_from(count.div_ceil(PROVEN))?) {
             http::check(client.call(&state::proof(number))?)?;

@@ -1,6 +1,6 @@
 //! A case: steps in one session, and what each must answer. Every case runs twice, on a fresh session and on one that is
-//! hibernated between its steps, because a session must not show whether its shell is still the same. With
-//! `SHELLKEEP_SOAK` it runs in each sandbox too.
+//! hibernated between its steps, because a session must not show whether its shell is still the same. Some
+//! run in each sandbox too, and all with `SHELLKEEP_SOAK`.
 
 use crate::support::{Daemon, Reply, bash, soak};
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ pub struct Step {
     notices: Notices,
     /// Another expectation for a session that was hibernated before this step.
     stdout_after_sleep: Option<String>,
+    /// Another expectation in a sandbox.
+    stdout_confined: Option<String>,
 }
 
 /// What a stream must hold.
@@ -62,6 +64,7 @@ pub fn request(request: Value) -> Step {
         status: "exited",
         notices: Notices::None,
         stdout_after_sleep: None,
+        stdout_confined: None,
     }
 }
 
@@ -100,6 +103,11 @@ impl Step {
 
     pub fn out_after_sleep(mut self, text: &str) -> Self {
         self.stdout_after_sleep = Some(text.to_owned());
+        self
+    }
+
+    pub fn out_confined(mut self, text: &str) -> Self {
+        self.stdout_confined = Some(text.to_owned());
         self
     }
 
@@ -153,9 +161,12 @@ impl Step {
     }
 }
 
-/// The sandboxes that a case runs in.
-fn sandboxes() -> &'static [&'static str] {
-    if soak() > 1 { &["none", "fence", "room"] } else { &["none"] }
+/// One case of a table in so many runs in each sandbox.
+const CONFINED_EVERY: usize = 10;
+
+/// The sandboxes that a case of a table runs in.
+fn sandboxes(index: usize) -> &'static [&'static str] {
+    if soak() > 1 || index.is_multiple_of(CONFINED_EVERY) { &["none", "fence", "room"] } else { &["none"] }
 }
 
 /// Runs every case both ways and reports all that went wrong, not only the first.
@@ -164,8 +175,8 @@ pub fn check(cases: Vec<Case>) {
     let count = cases.len();
     assert!(count > 0, "a table without cases");
     let mut failures = Vec::new();
-    for case in &cases {
-        for (sandbox, sleeps) in sandboxes().iter().flat_map(|sandbox| [(sandbox, false), (sandbox, true)]) {
+    for (index, case) in cases.iter().enumerate() {
+        for (sandbox, sleeps) in sandboxes(index).iter().flat_map(|sandbox| [(sandbox, false), (sandbox, true)]) {
             let way = if sleeps { "hibernated in between" } else { "on one shell" };
             for failure in run(&daemon, case, sandbox, sleeps) {
                 failures.push(format!("{} ({sandbox}, {way}): {failure}", case.name));
@@ -200,7 +211,8 @@ fn run(daemon: &Daemon, case: &Case, sandbox: &str, sleeps: bool) -> Vec<String>
         }
         let reply = daemon.run(&session, step.request.clone());
         said += &reply.notice_text().to_lowercase();
-        for failure in step.compare(&reply, slept, case.loses.is_some() && slept) {
+        let now = Now { is_confined: sandbox != "none", slept, loss: case.loses.is_some() && slept };
+        for failure in step.compare(&reply, &now) {
             failures.push(format!("step {index} `{}`: {failure}", shorten(step.command())));
         }
     }
@@ -211,16 +223,28 @@ fn run(daemon: &Daemon, case: &Case, sandbox: &str, sleeps: bool) -> Vec<String>
     failures
 }
 
+/// How a step was run.
+struct Now {
+    is_confined: bool,
+    /// The session was hibernated before it.
+    slept: bool,
+    /// Something was lost by that.
+    loss: bool,
+}
+
 impl Step {
-    fn compare(&self, reply: &Reply, slept: bool, loss: bool) -> Vec<String> {
+    fn compare(&self, reply: &Reply, now: &Now) -> Vec<String> {
         let mut failures = Vec::new();
         let oracle = matches!(self.stdout, Text::LikeBash) || matches!(self.stderr, Text::LikeBash);
         let expected = oracle.then(|| {
             let home = tempfile::tempdir().expect("a directory for the oracle");
-            bash::run(self.command(), home.path())
+            // A sandbox gives its session a directory for temporary files.
+            let variables = [("TMPDIR", home.path())];
+            bash::run_with(self.command(), home.path(), if now.is_confined { &variables } else { &[] })
         });
-        let stdout = match &self.stdout_after_sleep {
-            Some(text) if slept => Text::Is(text.as_bytes().to_vec()),
+        let stdout = match (&self.stdout_after_sleep, &self.stdout_confined) {
+            (Some(text), _) if now.slept => Text::Is(text.as_bytes().to_vec()),
+            (_, Some(text)) if now.is_confined => Text::Is(text.as_bytes().to_vec()),
             _ => self.stdout.resolve(expected.as_ref().map(|outcome| outcome.stdout.clone())),
         };
         let stderr = self.stderr.resolve(expected.as_ref().map(|outcome| outcome.stderr.clone()));
@@ -234,7 +258,7 @@ impl Step {
             failures.push(format!("status {:?}, expected {:?}", reply.status(), self.status));
         }
         // After a loss by nature the notice is looked for once in the whole case, not in each step.
-        if !loss && !self.notices.allow(&reply.notice_codes()) {
+        if !now.loss && !self.notices.allow(&reply.notice_codes()) {
             failures.push(format!("notices {:?} {:?}", reply.notice_codes(), reply.notice_text()));
         }
         failures

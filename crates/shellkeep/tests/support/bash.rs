@@ -21,6 +21,11 @@ pub fn environment() -> Vec<(&'static str, &'static str)> {
 
 /// Runs `bash -c script` with nothing to read and no descriptor but the usual three.
 pub fn run(script: &str, directory: &Path) -> Outcome {
+    run_with(script, directory, &[])
+}
+
+/// The same with more variables.
+pub fn run_with(script: &str, directory: &Path, variables: &[(&str, &Path)]) -> Outcome {
     let mut command = Command::new("bash");
     // A text may begin with a dash; it is still the text and not an option.
     match close_leaked() {
@@ -28,6 +33,7 @@ pub fn run(script: &str, directory: &Path) -> Outcome {
         Some(closing) => command.arg("-c").arg(closing).arg("bash"),
     };
     command.arg(script).current_dir(directory).stdin(Stdio::null()).env_clear().envs(environment());
+    command.envs(variables.iter().copied());
     let output = command.output().expect("bash starts");
     let status = output.status;
     let exit_code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
