@@ -9,6 +9,7 @@ mod greedy;
 mod history;
 mod hops;
 mod hostile;
+mod limits;
 mod mcp;
 mod nodes;
 mod output;
@@ -16,6 +17,7 @@ mod record;
 mod rungs;
 mod scale;
 mod spawn;
+mod token_holder;
 mod wake;
 mod warm;
 
@@ -28,7 +30,7 @@ use crate::setup::Setup;
 type Figure = fn(&Setup, &mut Report) -> Fallible<()>;
 
 /// Every figure by name, in the order of the table. The peers come last: they are compared with what came before.
-pub const ALL: [(&str, Figure); 19] = [
+pub const ALL: [(&str, Figure); 20] = [
     ("warm", warm::measure),
     ("hops", hops::measure),
     ("against", against::measure),
@@ -46,6 +48,7 @@ pub const ALL: [(&str, Figure); 19] = [
     ("create", create::measure),
     ("greedy", greedy::measure),
     ("hostile", hostile::measure),
+    ("limits", limits::measure),
     ("scale", scale::measure),
     ("peers", peers::measure),
 ];

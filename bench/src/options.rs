@@ -7,7 +7,7 @@ const USAGE: &str = "usage: shellkeep-bench [--quick] [--no-peers] [--only FIGUR
   --quick      a short run with fewer sessions; its figures go to target/bench, not to docs
   --no-peers   leave other tools out
   --only NAME  only this figure (warm, hops, against, mcp, spawn, fork, wake, rungs, output, record, history, nodes,
-               files, crowd, create, greedy, hostile, scale, peers); goes to target/bench
+               files, crowd, create, greedy, hostile, limits, scale, peers); goes to target/bench
   --against P  another build of shellkeep: both answer the same commands, in turns
   --out DIR    where bench.md, scale.md, files.md and their pictures go";
 

@@ -1,15 +1,15 @@
 //! One agent attacks the node through its door; what another agent's commands take meanwhile, and how much memory the
 //! daemon needs at its peak. Each attack has a daemon of its own, so that none pays for the one before it.
 
+use super::token_holder::{LONG, TokenHolder};
 use crate::daemon::Daemon;
 use crate::fallible::Fallible;
-use crate::http::{self, Client};
+use crate::http::Client;
 use crate::machine;
 use crate::report::{Report, Row, Target};
 use crate::setup::Setup;
 use crate::stats::Rounds;
-use serde_json::{Value, json};
-use std::io::Write;
+use serde_json::json;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -20,10 +20,6 @@ const MEMORY: f64 = 512.0;
 const LIVE_SHELLS: usize = 50;
 /// Untimed commands before each turn.
 const SETTLE: usize = 50;
-/// How long one write of an attacker may take before the daemon has evidently stopped listening to it.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// What an attacker's own command may take.
-const LONG: u64 = 120;
 
 /// What is tried, and how.
 const ATTACKS: [(&str, Attack); 7] = [
@@ -37,20 +33,14 @@ const ATTACKS: [(&str, Attack); 7] = [
 ];
 
 /// Attacks, and gives the connections that keep the attack going while they are open.
-type Attack = fn(&Attacker) -> Fallible<Vec<UnixStream>>;
-
-struct Attacker<'a> {
-    daemon: &'a Daemon,
-    token: String,
-    session: String,
-}
+type Attack = fn(&TokenHolder) -> Fallible<Vec<UnixStream>>;
 
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     for (name, attack) in ATTACKS {
         let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;
         let mut host = Client::connect(&daemon.socket())?;
         let victim = host.create_for("victim")?;
-        let attacker = Attacker::new(&daemon, &mut host)?;
+        let attacker = TokenHolder::new(&daemon, &mut host, "attacker", "x")?;
         host.times(&victim, "true", SETTLE)?;
         let (mut alone, mut beside) = (Rounds::default(), Rounds::default());
         alone.push(within(&mut host, &victim, setup.effort.window)?);
@@ -79,59 +69,13 @@ fn within(client: &mut Client, id: &str, window: Duration) -> Fallible<Vec<Durat
     Ok(times)
 }
 
-impl<'a> Attacker<'a> {
-    fn new(daemon: &'a Daemon, host: &mut Client) -> Fallible<Self> {
-        let made: Value = serde_json::from_slice(host.call(&http::post("/v1/tokens", r#"{"agent": "attacker"}"#))?)?;
-        let token = made["token"].as_str().ok_or("no token was made")?.to_owned();
-        let mut attacker = Self { daemon, token, session: String::new() };
-        let created = attacker.ask("POST", "/v1/sessions", &json!({ "session_id": "x" }))?;
-        attacker.session = created["session_id"].as_str().ok_or("no session was made")?.to_owned();
-        Ok(attacker)
-    }
-
-    fn path(&self, rest: &str) -> String {
-        format!("/v1/sessions/{}/{rest}", self.session)
-    }
-
-    fn request(&self, method: &str, path: &str, more: &str, body: &str) -> Vec<u8> {
-        let (token, length) = (&self.token, body.len());
-        format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: \
-             application/json\r\n{more}content-length: {length}\r\n\r\n{body}"
-        )
-        .into_bytes()
-    }
-
-    /// Asks and waits for the answer.
-    fn ask(&self, method: &str, path: &str, body: &Value) -> Fallible<Value> {
-        let mut client = Client::connect(&self.daemon.socket())?;
-        Ok(serde_json::from_slice(client.call(&self.request(method, path, "", &body.to_string()))?)?)
-    }
-
-    /// Runs a command of the attacker and waits for it.
-    fn run(&self, command: &str) -> Fallible<String> {
-        let body = json!({ "command": command, "timeout": LONG, "max_output": 1000 });
-        let result = self.ask("POST", &self.path("run"), &body)?;
-        result["run_id"].as_str().map(str::to_owned).ok_or_else(|| "the attacker's command was refused".into())
-    }
-
-    /// Sends without waiting for an answer, as far as the daemon takes it.
-    fn throw(&self, bytes: &[u8]) -> Fallible<UnixStream> {
-        let mut connection = UnixStream::connect(self.daemon.socket())?;
-        connection.set_write_timeout(Some(PATIENCE))?;
-        // Whether the daemon hangs up or stops reading is its business.
-        let _ = connection.write_all(bytes);
-        Ok(connection)
-    }
-}
-
-fn searches(attacker: &Attacker) -> Fallible<Vec<UnixStream>> {
+fn searches(attacker: &TokenHolder) -> Fallible<Vec<UnixStream>> {
     let run = attacker.run("head -c 18000000 /dev/zero | tr '\\0' a | fold -w 100000")?;
     let path = attacker.path(&format!("runs/{run}/output?stream=stdout&grep=a%5Bab%5D%7B1500%7DX"));
     (0..3).map(|_| attacker.throw(&attacker.request("GET", &path, "", ""))).collect()
 }
 
-fn variables(attacker: &Attacker) -> Fallible<Vec<UnixStream>> {
+fn variables(attacker: &TokenHolder) -> Fallible<Vec<UnixStream>> {
     for n in 0..12 {
         attacker.run(&format!("big_{n}=$(head -c 15000000 /dev/zero | tr '\\0' a)"))?;
     }
@@ -142,7 +86,7 @@ fn variables(attacker: &Attacker) -> Fallible<Vec<UnixStream>> {
     Ok(vec![attacker.throw(&(0..500).flat_map(small).collect::<Vec<u8>>())?])
 }
 
-fn followers(attacker: &Attacker) -> Fallible<Vec<UnixStream>> {
+fn followers(attacker: &TokenHolder) -> Fallible<Vec<UnixStream>> {
     let text = "a".repeat(4000);
     let event = json!({ "event_type": "user_input", "data": { "message": text } });
     for _ in 0..20 {
@@ -153,11 +97,11 @@ fn followers(attacker: &Attacker) -> Fallible<Vec<UnixStream>> {
     (0..100).map(|_| attacker.throw(&request)).collect()
 }
 
-fn half_headers(attacker: &Attacker) -> Fallible<Vec<UnixStream>> {
+fn half_headers(attacker: &TokenHolder) -> Fallible<Vec<UnixStream>> {
     (0..4000).map(|_| attacker.throw(b"GET /healthz HTTP/1.1\r\nhost: loc")).collect()
 }
 
-fn seats(attacker: &Attacker) -> Fallible<Vec<UnixStream>> {
+fn seats(attacker: &TokenHolder) -> Fallible<Vec<UnixStream>> {
     let about = json!({ "name": "bench", "version": "1" });
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about });
     let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }).to_string();
@@ -165,13 +109,13 @@ fn seats(attacker: &Attacker) -> Fallible<Vec<UnixStream>> {
     (0..2000).map(|_| attacker.throw(&attacker.request("POST", "/mcp", more, &body))).collect()
 }
 
-fn bodies(attacker: &Attacker) -> Fallible<Vec<UnixStream>> {
+fn bodies(attacker: &TokenHolder) -> Fallible<Vec<UnixStream>> {
     let mut request = attacker.request("POST", &attacker.path("run"), "", &" ".repeat(60 << 20));
     request.truncate(request.len() - 1);
     (0..20).map(|_| attacker.throw(&request)).collect()
 }
 
-fn ignore_rules(attacker: &Attacker) -> Fallible<Vec<UnixStream>> {
+fn ignore_rules(attacker: &TokenHolder) -> Fallible<Vec<UnixStream>> {
     attacker.run(
         "seq -f 'some/long/pattern-%g-*.[a-z]' 1000 >.gitignore; \
          for d in {1..2500}; do mkdir d$d; cp .gitignore d$d; echo $d >d$d/file; done",
