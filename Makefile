@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test build install screens dist fmt fmt-check lint tidy deny sbom soak mcp-tools console-tools schemathesis typescript npm python python-models wheel bench models-view clean
+.PHONY: help run cluster test build install screens dist fmt fmt-check lint tidy deny sbom soak mcp-tools console-tools s3-tools schemathesis typescript npm python python-models wheel bench models-view clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -43,7 +43,7 @@ cluster: build ## start Redis and three nodes that share it, print what to try, 
 # The cheap checks come first, so that a typo does not wait for the end-to-end tests. What has to be fetched is
 # fetched beside them.
 test: fmt-check ## everything a change must pass
-	@$(MAKE) --no-print-directory -j2 lint mcp-tools console-tools
+	@$(MAKE) --no-print-directory -j2 lint mcp-tools console-tools s3-tools
 	@$(MAKE) --no-print-directory tidy
 	$(CARGO) build --workspace --all-targets
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
@@ -91,6 +91,7 @@ SOAKED = binary(/^(cases|corpus|interrupted|powercut|redact)$$/) | package(shell
 soak: ## the long forms of the tests that repeat something, SOAK times as often (20)
 	SHELLKEEP_SOAK=$(SOAK) PROPTEST_CASES=$$((256 * $(SOAK))) $(CARGO) nextest run --profile soak --workspace -E '$(SOAKED)'
 	$(CARGO) nextest run --profile soak --package shellkeep --run-ignored only -E 'binary(services)'
+	$(CARGO) nextest run --profile soak --package shellkeep --features s3 --test place -E 'test(/^bucket::/)'
 	SHELLKEEP_SOAK=10 crates/shellkeep/tests/openapi/run.sh
 
 # Where they cannot be had the tests that need them say so; with CI set they fail.
@@ -105,6 +106,9 @@ models-view: ## run the MCP tests and write what a model reads in them to target
 
 console-tools: ## fetch what the tests of the console drive chromium with, into target/console-tools
 	@crates/shellkeep/tests/console/install.sh || true
+
+s3-tools: ## fetch the server that the tests of s3:// talk to, into target/s3-tools
+	@crates/s3/tests/install.sh || true
 
 # It runs what was built; SHELLKEEP_SOAK=10 makes it ten minutes.
 schemathesis: ## call every route as /openapi.json describes it, and otherwise, for a minute

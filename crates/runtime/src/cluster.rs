@@ -21,7 +21,7 @@ use crate::names::{Names, not_found};
 use crate::ops::{ClusterError, OpError, Whereabouts};
 pub(crate) use agents::Agents;
 use arrive::{Former, kept, stands_for};
-pub use config::ClusterConfig;
+pub use config::{BlobPlace, ClusterConfig};
 pub(crate) use create::Creation;
 use create::Creations;
 pub(crate) use diverged::{Compared, Diverged, Whose};
@@ -40,12 +40,11 @@ use shellkeep_shared::{
 };
 use shellkeep_store::{FeedControl, Store};
 use shellkeep_workspace::Workspaces;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use tokens::Tokens;
 use tokio::sync::mpsc;
-use uncopied::Uncopied;
 
 /// How long a record may take to settle in a shared store that answers. Longer than its own patience, so that this ends
 /// only what nobody else would end.
@@ -110,10 +109,8 @@ impl Cluster {
         let elsewhere = Elsewhere::at(data_dir, &config.node).map(Arc::new).map_err(|error| error.to_string())?;
         let data_dir = data_dir.to_string_lossy().into_owned();
         let asker = Asker { node: config.node.clone(), data_dir: data_dir.clone(), elsewhere };
-        let open = |root: &PathBuf| {
-            let uncopied = Uncopied::at(Path::new(&data_dir)).map_err(|error| error.to_string())?;
-            let (checkpoints, ship) = (Arc::clone(&own.checkpoints), Arc::clone(&ship));
-            SharedFiles::open(root.clone(), uncopied, checkpoints, ship).map_err(|error| format!("blobs: {error}"))
+        let open = |place: &BlobPlace| {
+            SharedFiles::open(place, Path::new(&data_dir), Arc::clone(&own.checkpoints), Arc::clone(&ship))
         };
         let files = config.blobs.as_ref().map(open).transpose()?;
         let files = files.map(Arc::new);

@@ -101,7 +101,7 @@ mod work;
 
 pub use adaptive::{Adaptive, RealSenses, Senses};
 pub use admission::{Admission, AdmissionConfig, AdmissionFigures};
-pub use cluster::ClusterConfig;
+pub use cluster::{BlobPlace, ClusterConfig};
 pub use console_codes::CODE_LIFETIME;
 pub use disk::Reclaim;
 pub use engine::{

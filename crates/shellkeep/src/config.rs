@@ -11,7 +11,7 @@ mod setting;
 mod values;
 
 pub use checkpoints::CheckpointSettings;
-pub use cluster::secret as cluster_secret;
+pub use cluster::{BlobsUrl, secret as cluster_secret};
 pub use history::{HistoryLimits, retention};
 pub use layer::Layer;
 pub use paths::{DaemonPaths, keeps_projects};
@@ -308,8 +308,8 @@ impl Settings {
         shown
     }
 
-    /// The directory for checkpoints that all nodes can read.
-    pub fn blobs_directory(&self) -> Result<Option<PathBuf>, Failure> {
+    /// The place for checkpoints that all nodes can read.
+    pub fn blobs_place(&self) -> Result<Option<BlobsUrl>, Failure> {
         cluster::blobs(&self.blobs.value, &self.store.value)
     }
 

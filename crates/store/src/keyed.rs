@@ -12,7 +12,7 @@ mod scrub;
 mod share;
 
 pub use entry::{KeyedEntry, hash};
-pub use log::{LogPart, LogPlace, Replayed};
+pub use log::{LogKeeper, LogPart, LogPlace, Replayed};
 
 use crate::error::Durability;
 use entry::entry;

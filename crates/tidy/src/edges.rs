@@ -45,6 +45,7 @@ const RULES: &[Rule] = &[
     },
     Rule { name: "process", may_name: &[], must_not_have: &["serde", "serde_json", "axum", "hyper", "clap"] },
     Rule { name: "workspace", may_name: &["session"], must_not_have: &["axum", "hyper", "clap"] },
+    Rule { name: "s3", may_name: &["tls", "workspace"], must_not_have: &["axum", "clap", "libc", "rusqlite", "serde"] },
     Rule {
         name: "runtime",
         may_name: &["session", "redact", "record", "store", "shared", "process", "workspace"],
@@ -69,6 +70,7 @@ const RULES: &[Rule] = &[
             "workspace",
             "runtime",
             "protocol",
+            "s3",
             "server",
             "terminal",
             "top",

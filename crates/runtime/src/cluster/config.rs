@@ -1,7 +1,18 @@
 //! What a node is told about its cluster.
 
 use shellkeep_shared::WhenAlone;
+use shellkeep_workspace::blobs::Objects;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where all nodes can read checkpoints.
+#[derive(Debug, Clone)]
+pub enum BlobPlace {
+    /// In a directory on a file system that all of them mount.
+    Directory(PathBuf),
+    /// In a store of objects.
+    Objects(Arc<dyn Objects>),
+}
 
 /// How this node takes part in a cluster.
 #[derive(Debug, Clone)]
@@ -12,8 +23,8 @@ pub struct ClusterConfig {
     pub node: String,
     /// The URL at which other nodes reach it; empty if there is none.
     pub advertise: String,
-    /// A directory that all nodes can read, for checkpoints.
-    pub blobs: Option<PathBuf>,
+    /// Where all nodes can read checkpoints, if there is such a place.
+    pub blobs: Option<BlobPlace>,
     /// What it does while the shared store is unreachable.
     pub when_alone: WhenAlone,
 }

@@ -1,6 +1,7 @@
 //! A session's checkpoints, and the files that its records name, where all nodes can read them: put there behind the answer,
 //! and brought back by the node that takes the session over. Checkpoints are brought at once, the others when they are read.
 
+use super::config::BlobPlace;
 use super::uncopied::Uncopied;
 use crate::checkpoints::{Checkpoints, Wanted, commit_of, path};
 use crate::sync::lock;
@@ -16,6 +17,8 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
+/// The directory of this node with copies of objects, in its data directory.
+const COPIES: &str = "blob-copies";
 /// How many sessions are put at a time. Each reads and writes whole packs; more would only compete for the disk.
 const AT_ONCE: usize = 4;
 /// How long to wait after a failure, at first and at most.
@@ -110,26 +113,27 @@ pub(crate) struct SharedFiles {
 }
 
 impl SharedFiles {
-    /// Those below `root`.
+    /// Those at a place.
     pub(super) fn open(
-        root: PathBuf,
-        uncopied: Uncopied,
+        place: &BlobPlace,
+        data_dir: &Path,
         checkpoints: Arc<Checkpoints>,
         ship: Arc<Ship>,
-    ) -> Result<Self, BlobError> {
-        let (blobs, busy, problem) = (Blobs::open(root)?, Mutex::default(), Mutex::default());
+    ) -> Result<Self, String> {
+        let blobs = match place {
+            BlobPlace::Directory(root) => Blobs::open(root.clone()),
+            BlobPlace::Objects(objects) => Blobs::of_objects(Arc::clone(objects), data_dir.join(COPIES)),
+        };
+        let blobs = blobs.map_err(|error| format!("blobs: {error}"))?;
+        let uncopied = Arc::new(Uncopied::at(data_dir).map_err(reason)?);
+        let (busy, problem) = (Mutex::default(), Mutex::default());
         let (changed, turns) = (watch::Sender::new(false), Semaphore::new(AT_ONCE));
-        Ok(Self { blobs, checkpoints, ship, busy, changed, turns, problem, uncopied: Arc::new(uncopied) })
+        Ok(Self { blobs, checkpoints, ship, busy, changed, turns, problem, uncopied })
     }
 
     /// Sessions whose keyed store is to be copied again.
     pub(crate) fn uncopied(&self) -> &Arc<Uncopied> {
         &self.uncopied
-    }
-
-    /// Where the log of a session's keyed store is.
-    pub(super) fn keyed(&self, id: &SessionId, created_at: Timestamp) -> Result<PathBuf, String> {
-        self.of(id, created_at).keyed().map_err(reason)
     }
 
     /// Closed for a moment while the data directory is backed up.
@@ -312,7 +316,8 @@ impl SharedFiles {
         Ok(())
     }
 
-    fn of(&self, id: &SessionId, created_at: Timestamp) -> SessionBlobs {
+    /// What is there of a session.
+    pub(super) fn of(&self, id: &SessionId, created_at: Timestamp) -> SessionBlobs {
         self.blobs.of(id.as_str(), &created_at.as_nanosecond().to_string())
     }
 

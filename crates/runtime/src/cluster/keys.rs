@@ -3,11 +3,12 @@
 
 use super::files::SharedFiles;
 use shellkeep_session::{SessionId, SessionState};
-use shellkeep_store::keyed::{self, LogPlace};
+use shellkeep_store::keyed::{self, LogKeeper, LogPlace};
 use shellkeep_store::{Durability, Keyed, KeyedError};
+use shellkeep_workspace::blobs::KeyedObjects;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 /// How often to look for the log again if its last owner replaced it meanwhile.
 const ATTEMPTS: u32 = 3;
@@ -34,8 +35,28 @@ pub(crate) fn place(
     after: u64,
 ) -> Option<Result<LogPlace, String>> {
     let claim = state.claims.last()?.clone();
-    let directory = files.keyed(&state.meta.session_id, state.meta.created_at);
-    Some(directory.map(|directory| LogPlace { directory, claim, seq, after }))
+    let blobs = files.of(&state.meta.session_id, state.meta.created_at);
+    let keeper = blobs.keyed_objects().map(|objects| Arc::new(Keeper(objects)) as Arc<dyn LogKeeper>);
+    let directory = blobs.keyed().map_err(|error| error.to_string());
+    Some(directory.map(|directory| LogPlace { directory, claim, seq, after, keeper }))
+}
+
+/// Brings logs to a store of objects.
+#[derive(Debug)]
+struct Keeper(KeyedObjects);
+
+impl LogKeeper for Keeper {
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.0.names().map_err(io::Error::other)
+    }
+
+    fn keep(&self, name: &str, file: &Path) -> io::Result<()> {
+        self.0.keep(name, file).map_err(io::Error::other)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name).map_err(io::Error::other)
+    }
 }
 
 /// Makes the keyed store of a session that this node takes over.
@@ -45,13 +66,15 @@ pub(super) async fn bring(files: Option<&SharedFiles>, data_dir: &str, state: &S
     }
     let Some(files) = files else { return Keys::Missing };
     let id = &state.meta.session_id;
-    let brought = match files.keyed(id, state.meta.created_at) {
+    let blobs = files.of(id, state.meta.created_at);
+    let brought = match blobs.keyed().map_err(|error| error.to_string()) {
         Ok(from) => {
             let (to, gate) = (home(data_dir, id), files.gate());
             let (claims, recorded) = (state.claims.clone(), state.kv);
             let bringing = tokio::task::spawn_blocking(move || {
                 let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
                 let draft = draft_of(&to);
+                blobs.fetch_keyed().map_err(io::Error::other)?;
                 let replayed = retried(|| {
                     remove(&draft)?;
                     Keyed::replay(&draft, &from, &claims, recorded)

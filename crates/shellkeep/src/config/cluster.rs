@@ -44,23 +44,41 @@ pub fn secret(variable: Option<&String>, file: Option<&Path>, token: &str) -> Re
     Ok(secret)
 }
 
-/// The directory that the URL of blobs names; none if there is none. It must be absolute, and other nodes must exist.
-pub(super) fn blobs(url: &str, store: &str) -> Result<Option<PathBuf>, Failure> {
+/// Where the URL of blobs leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlobsUrl {
+    /// To a directory on a file system that all nodes mount.
+    Directory(PathBuf),
+    /// To a bucket of S3, by this URL.
+    Bucket(String),
+}
+
+/// Where the URL of blobs leads; none if there is none. A directory must be absolute, and other nodes must exist.
+pub(super) fn blobs(url: &str, store: &str) -> Result<Option<BlobsUrl>, Failure> {
     if url.is_empty() {
         return Ok(None);
     }
-    let directory = url.strip_prefix("file://").filter(|path| path.starts_with('/') && path.len() > 1);
-    let Some(directory) = directory else {
-        let message = format!(
-            "blobs is '{url}'; it must be a directory on a file system that all nodes share, such as file:///mnt/shellkeep"
-        );
-        return Err(Failure::start(message));
+    let place = match url.split_once("://") {
+        Some(("file", path)) if path.starts_with('/') && path.len() > 1 => BlobsUrl::Directory(PathBuf::from(path)),
+        Some(("s3", _)) if cfg!(feature = "s3") => BlobsUrl::Bucket(url.to_owned()),
+        Some(("s3", _)) => {
+            let message = "blobs is an s3:// URL, which this program was built without; build it with `--features s3`, or use \
+                           a directory that all nodes share, such as file:///mnt/shellkeep";
+            return Err(Failure::start(message));
+        }
+        _ => {
+            let message = format!(
+                "blobs is '{url}'; it must be a directory on a file system that all nodes share, such as \
+                 file:///mnt/shellkeep, or a bucket such as s3://BUCKET/PREFIX"
+            );
+            return Err(Failure::start(message));
+        }
     };
     if !shellkeep_shared::is_shared(store) {
         let message = "blobs is for nodes that share a store; use --store redis://HOST:PORT, or remove blobs";
         return Err(Failure::start(message));
     }
-    Ok(Some(PathBuf::from(directory)))
+    Ok(Some(place))
 }
 
 /// Refuses a promise that needs other nodes where there are none.
@@ -112,8 +130,11 @@ mod tests {
         assert!(check(&host_name(), "").is_ok());
         let redis = "redis://h:1";
         assert!(matches!(blobs("", "memory://"), Ok(None)));
-        assert_eq!(blobs("file:///mnt/x", redis).ok().flatten(), Some(PathBuf::from("/mnt/x")));
-        for (url, store) in [("s3://b", redis), ("file://x", redis), ("file:///", redis), ("file:///x", "memory://")] {
+        assert_eq!(blobs("file:///mnt/x", redis).ok().flatten(), Some(BlobsUrl::Directory(PathBuf::from("/mnt/x"))));
+        assert_eq!(blobs("s3://b", redis).is_ok(), cfg!(feature = "s3"));
+        for (url, store) in
+            [("s3://b", "memory://"), ("file://x", redis), ("file:///", redis), ("file:///x", "memory://")]
+        {
             assert!(blobs(url, store).is_err(), "{url} {store}");
         }
         assert_eq!(without_login("redis://u:secret@h:1/2"), "redis://h:1/2");

@@ -40,7 +40,7 @@ pub struct Layer {
     /// File with the secret that all nodes share; SHELLKEEP_CLUSTER_SECRET holds the secret itself [default: the host token]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub cluster_secret_file: Option<PathBuf>,
-    /// Copy checkpoints to a directory that all nodes can read, file:///DIR, so that files move with their session
+    /// Copy checkpoints to where all nodes can read them, file:///DIR or s3://BUCKET/PREFIX, so that files move with their session
     #[arg(long, value_name = "URL")]
     pub blobs: Option<String>,
     /// Write what agents do to a database as well: postgres://USER:PASSWORD@HOST:PORT/DATABASE or

@@ -1,8 +1,8 @@
 //! What a daemon needs to be a node among others.
 
-use crate::config::{self, Settings, Sources, cluster_secret};
+use crate::config::{self, BlobsUrl, Settings, Sources, cluster_secret};
 use crate::failure::Failure;
-use shellkeep_runtime::{ClusterConfig, WhenAlone};
+use shellkeep_runtime::{BlobPlace, ClusterConfig, WhenAlone};
 use shellkeep_server::Peers;
 use tokio::net::TcpListener;
 
@@ -24,8 +24,24 @@ pub(super) fn config(settings: &Settings, tcp: Option<&TcpListener>) -> Result<O
         config::WhenAlone::Serve => WhenAlone::Serve,
         config::WhenAlone::Refuse => WhenAlone::Refuse,
     };
-    let blobs = settings.blobs_directory()?;
+    let blobs = settings.blobs_place()?.map(blob_place).transpose()?;
     Ok(Some(ClusterConfig { url: url.clone(), node, advertise, blobs, when_alone }))
+}
+
+fn blob_place(url: BlobsUrl) -> Result<BlobPlace, Failure> {
+    match url {
+        BlobsUrl::Directory(directory) => Ok(BlobPlace::Directory(directory)),
+        #[cfg(feature = "s3")]
+        BlobsUrl::Bucket(url) => {
+            let wrong = |reason: String| Failure::start(format!("blobs is '{url}': {reason}"));
+            let address = shellkeep_s3::Address::parse(&url, config::environment);
+            let address = address.map_err(|error| wrong(error.to_string()))?;
+            let bucket = shellkeep_s3::Bucket::open(address).map_err(wrong)?;
+            Ok(BlobPlace::Objects(std::sync::Arc::new(bucket)))
+        }
+        #[cfg(not(feature = "s3"))]
+        BlobsUrl::Bucket(url) => Err(Failure::start(format!("blobs is '{url}', which this program was built without"))),
+    }
 }
 
 /// How this node shows others that it is one of them.

@@ -6,6 +6,8 @@ mod all_nodes;
 mod backup;
 mod broker;
 mod broker_proofs;
+#[cfg(feature = "s3")]
+mod bucket;
 mod cut_off;
 mod databases;
 mod deploy;

@@ -11,6 +11,7 @@ use shellkeep_session::{Claim, KvChange, KvRestored};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Values with their hashes.
 type Values = Vec<(String, Vec<u8>)>;
@@ -24,6 +25,16 @@ pub(super) const TIMES: u64 = 4;
 /// Most bytes of a head: a thousand changes of keys of 512 bytes, with room.
 const LONGEST_HEAD: u32 = 64 << 20;
 
+/// Brings logs to where other nodes read them, if that is not the directory that they are written to.
+pub trait LogKeeper: std::fmt::Debug + Send + Sync {
+    /// The names of the logs that are there.
+    fn names(&self) -> io::Result<Vec<String>>;
+    /// Brings what was appended to a log, or all of it. Returns when it is there.
+    fn keep(&self, name: &str, file: &Path) -> io::Result<()>;
+    /// Removes a log.
+    fn remove(&self, name: &str) -> io::Result<()>;
+}
+
 /// Where a session's log is, and who writes it.
 #[derive(Debug, Clone)]
 pub struct LogPlace {
@@ -35,6 +46,38 @@ pub struct LogPlace {
     pub seq: u64,
     /// What the log has before this change if it is complete.
     pub after: u64,
+    /// Who brings it to the other nodes, if they do not read the directory.
+    pub keeper: Option<Arc<dyn LogKeeper>>,
+}
+
+impl LogPlace {
+    /// All logs, in no order.
+    pub(super) fn files(&self) -> io::Result<Vec<LogFile>> {
+        let mut files = all_files(&self.directory)?;
+        let Some(keeper) = &self.keeper else { return Ok(files) };
+        let is_new = |path: &PathBuf| !files.iter().any(|file| file.path == *path);
+        let there: Vec<PathBuf> = keeper.names()?.iter().map(|name| self.directory.join(name)).filter(is_new).collect();
+        files.extend(there.into_iter().filter_map(LogFile::of));
+        Ok(files)
+    }
+
+    /// A log was written to: brings it to the other nodes.
+    pub(super) fn keep(&self, path: &Path) -> io::Result<()> {
+        self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.keep(&name_of(path), path))
+    }
+
+    /// Removes a log.
+    pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
+        self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.remove(&name_of(path)))?;
+        match fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.keeper.is_some() => Ok(()),
+            removed => removed,
+        }
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// One change, or what was there at the beginning of a file.
@@ -62,6 +105,7 @@ pub struct LogPart {
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) file: File,
+    pub(super) path: PathBuf,
     pub(super) claim: Claim,
     /// The version that it leads to.
     pub(super) version: u64,
@@ -158,7 +202,7 @@ impl Log {
         drop(parts);
         file.seek(SeekFrom::End(0))?;
         let is_whole = at == length;
-        Ok(is_whole.then(|| Self { file, claim: place.claim.clone(), version, bytes: length }))
+        Ok(is_whole.then(|| Self { file, path: found.path, claim: place.claim.clone(), version, bytes: length }))
     }
 }
 
@@ -169,6 +213,17 @@ pub(super) struct LogFile {
     pub(super) path: PathBuf,
     /// It is not complete.
     is_draft: bool,
+}
+
+impl LogFile {
+    /// The file at a path; none if it is no log.
+    fn of(path: PathBuf) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let (name, is_draft) = name.strip_suffix(DRAFT).map_or((name, false), |name| (name, true));
+        let (claim, number) = name.strip_suffix(ENDING)?.rsplit_once('-')?;
+        let (claim, number) = (claim.parse().ok()?, number.parse().ok()?);
+        Some(Self { claim, number, path, is_draft })
+    }
 }
 
 /// The complete files in a directory, those of the latest claim first.
@@ -188,12 +243,7 @@ pub(super) fn all_files(directory: &Path) -> io::Result<Vec<LogFile>> {
     };
     let mut files = Vec::new();
     for entry in entries {
-        let path = entry?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        let (name, is_draft) = name.strip_suffix(DRAFT).map_or((name, false), |name| (name, true));
-        let parts = name.strip_suffix(ENDING).and_then(|name| name.rsplit_once('-'));
-        let parts = parts.and_then(|(claim, number)| Some((claim.parse().ok()?, number.parse().ok()?)));
-        files.extend(parts.map(|(claim, number)| LogFile { claim, number, path: path.clone(), is_draft }));
+        files.extend(LogFile::of(entry?.path()));
     }
     Ok(files)
 }

@@ -1,6 +1,6 @@
 //! A keyed store and its log: what the owner of a session writes, and what its next owner makes of it.
 
-use super::log::{DRAFT, ENDING, LARGE, Log, LogFile, LogPart, LogPlace, Replayed, TIMES, all_files, logs};
+use super::log::{DRAFT, ENDING, LARGE, Log, LogFile, LogPart, LogPlace, Replayed, TIMES, logs};
 use super::{DEFAULT_TYPE, Keyed, KeyedError, add, past};
 use rusqlite::{Connection, params};
 use shellkeep_session::{Claims, KvChange, KvState, KvValue};
@@ -28,6 +28,7 @@ impl Keyed {
         log.bytes += part.write(values, &mut bytes)?;
         log.file.write_all(&bytes)?;
         log.file.sync_data()?;
+        place.keep(&log.path)?;
         log.version = version;
         self.log = Some(log);
         Ok(())
@@ -37,7 +38,7 @@ impl Keyed {
     pub fn share_all(&mut self, place: &LogPlace, version: u64) -> Result<(), KeyedError> {
         self.log = None;
         fs::create_dir_all(&place.directory)?;
-        let files = all_files(&place.directory)?;
+        let files = place.files()?;
         let number =
             files.iter().filter(|file| file.claim == place.claim).map(|file| file.number + 1).max().unwrap_or(1);
         let name = format!("{}-{number}{ENDING}", place.claim);
@@ -58,9 +59,10 @@ impl Keyed {
         for directory in place.directory.ancestors().take(3) {
             File::open(directory)?.sync_all()?;
         }
-        self.log = Some(Log { file, claim: place.claim.clone(), version, bytes });
+        place.keep(&path)?;
+        self.log = Some(Log { file, path, claim: place.claim.clone(), version, bytes });
         let is_replaced = |file: &LogFile| file.claim == place.claim || file.claim.epoch < place.claim.epoch;
-        files.into_iter().filter(is_replaced).try_for_each(|file| fs::remove_file(file.path))?;
+        files.into_iter().filter(is_replaced).try_for_each(|file| place.remove(&file.path))?;
         Ok(())
     }
 

@@ -234,6 +234,7 @@ impl Logged {
             claim: self.claims.last().unwrap().clone(),
             seq: self.seq + 1,
             after,
+            keeper: None,
         }
     }
 

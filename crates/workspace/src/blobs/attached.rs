@@ -4,7 +4,9 @@
 //! A file is `ROOT/SESSION/CREATED/attached/NAME.HASH`, and is written under another name first. So what is there is complete and
 //! never changes, and two nodes that both believe to own a session replace nothing of each other's.
 
-use super::{ATTACHED, BlobError, Blobs, SessionBlobs, at};
+use super::error::{BlobError, at, remove};
+use super::objects::Remote;
+use super::{ATTACHED, Blobs, SessionBlobs};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,10 @@ impl SessionBlobs {
         self.check()?;
         let directory = self.home.join(ATTACHED);
         let name = file.file_name().unwrap_or_default().to_string_lossy();
+        if let Some(remote) = self.remote.as_ref().map(|remote| remote.below(ATTACHED)) {
+            let name = format!("{name}.{hash}");
+            return if remote.list()?.contains_key(&name) { Ok(()) } else { remote.put(&name, file) };
+        }
         let (draft, to) = (directory.join(format!("{name}.{claim}.new")), directory.join(format!("{name}.{hash}")));
         if to.exists() {
             return Ok(());
@@ -31,11 +37,8 @@ impl SessionBlobs {
     /// Removes all attached files of the session.
     pub fn detach_all(&self) -> Result<(), BlobError> {
         self.check()?;
-        let directory = self.home.join(ATTACHED);
-        match fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(&directory)(error)),
-            _ => Ok(()),
-        }
+        self.remote.as_ref().map_or(Ok(()), |remote| remote.below(ATTACHED).remove_all())?;
+        remove(&self.home.join(ATTACHED))
     }
 }
 
@@ -44,7 +47,7 @@ impl Blobs {
     pub fn bring_attached(&self, session_id: &str, hash: &str, to: &Path) -> Result<bool, BlobError> {
         let found = self.attached(session_id)?.into_iter().find(|(_, _, found)| found == hash);
         let Some((path, ..)) = found else { return Ok(false) };
-        copy(&path, to).map_err(at(to))?;
+        self.copy(session_id, &path, to)?;
         Ok(true)
     }
 
@@ -53,7 +56,7 @@ impl Blobs {
         for (path, name, _) in self.attached(session_id)? {
             let to = directory.join(name);
             if !to.exists() {
-                copy(&path, &to).map_err(at(&to))?;
+                self.copy(session_id, &path, &to)?;
             }
         }
         Ok(())
@@ -62,23 +65,43 @@ impl Blobs {
     /// Removes the attached files with these names.
     pub fn detach(&self, session_id: &str, names: &[String]) -> Result<(), BlobError> {
         for (path, ..) in self.attached(session_id)?.into_iter().filter(|(_, name, _)| names.contains(name)) {
-            fs::remove_file(&path).map_err(at(&path))?;
+            match self.remote(session_id) {
+                Some(remote) => remote.remove(&path.to_string_lossy())?,
+                None => fs::remove_file(&path).map_err(at(&path))?,
+            }
         }
         Ok(())
     }
 
-    /// The attached files of a session, each with its name and its hash.
+    fn remote(&self, session_id: &str) -> Option<Remote> {
+        self.objects.as_ref().map(|objects| Remote::new(objects, format!("{session_id}/")))
+    }
+
+    /// Brings what [`Self::attached`] found.
+    fn copy(&self, session_id: &str, from: &Path, to: &Path) -> Result<(), BlobError> {
+        match self.remote(session_id) {
+            Some(remote) => remote.get(&from.to_string_lossy(), to),
+            None => copy(from, to).map_err(at(to)),
+        }
+    }
+
+    /// The attached files of a session, each with its name and its hash. Of objects the path is the name.
     fn attached(&self, session_id: &str) -> Result<Vec<(PathBuf, String, String)>, BlobError> {
-        let mut found = Vec::new();
-        for created in entries(&self.root.join(session_id))? {
-            for path in entries(&created.join(ATTACHED))? {
-                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                if let Some((name, hash)) = name.rsplit_once('.').filter(|(_, hash)| *hash != "new") {
-                    found.push((path.clone(), name.to_owned(), hash.to_owned()));
-                }
+        let mut paths = Vec::new();
+        if let Some(remote) = self.remote(session_id) {
+            let is_attached = |name: &String| name.split('/').nth(1) == Some(ATTACHED);
+            paths.extend(remote.list()?.into_keys().filter(is_attached).map(PathBuf::from));
+        } else {
+            for created in entries(&self.root.join(session_id))? {
+                paths.extend(entries(&created.join(ATTACHED))?);
             }
         }
-        Ok(found)
+        let named = |path: PathBuf| {
+            let name = path.file_name()?.to_string_lossy().into_owned();
+            let (name, hash) = name.rsplit_once('.').filter(|(_, hash)| *hash != "new")?;
+            Some((path, name.to_owned(), hash.to_owned()))
+        };
+        Ok(paths.into_iter().filter_map(named).collect())
     }
 }
 

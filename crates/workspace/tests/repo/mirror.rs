@@ -1,5 +1,6 @@
 //! A second repository that has what the first has: for other machines, and back.
 
+use crate::blobs;
 use crate::fixture::{Files, Home, files, read};
 use shellkeep_workspace::blobs::{BlobError, Blobs};
 use shellkeep_workspace::repo::{ObjectId, Repo};
@@ -43,40 +44,31 @@ fn only_what_is_lacking_is_brought_and_a_pruned_history_is_whole_there() {
 }
 
 #[test]
-fn a_claim_has_folders_of_its_own_and_pruned_checkpoints_leave_them() {
+fn checkpoints_are_kept_in_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    blobs::checkpoints(|| Blobs::open(directory.path().to_owned()).unwrap());
+    assert!(!directory.path().join("s").exists(), "everything was removed");
+}
+
+#[test]
+fn attached_files_are_kept_in_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    blobs::attached(|| Blobs::open(directory.path().to_owned()).unwrap());
+}
+
+#[test]
+fn a_directory_is_a_repository_for_git_and_is_not_written_to_if_it_is_not_mounted() {
     let mut home = Home::new();
     let directory = home.directory.path().join("blobs");
     let faults = home.faults.clone();
     let blobs = Blobs::open(directory.clone()).unwrap().of("s", "7");
-    let (one, first) = saved(&mut home, "one", &[("a", "secret")], &[]);
-    assert_eq!(blobs.put(&home.repo, "1.n1.x", &faults).unwrap(), "1.n1.x-1");
-    assert_eq!(read(&blobs.find(one, None, &faults).unwrap().unwrap(), one).unwrap(), first);
-    let (two, second) = saved(&mut home, "two", &[("a", "plain")], &[one]);
-    assert_eq!(blobs.put(&home.repo, "1.n1.x", &faults).unwrap(), "1.n1.x-1");
-    // A folder is written anew without what was purged, and the old one goes when the new one is noted.
-    home.repo.thin(&[two]).unwrap();
-    assert_eq!(blobs.put(&home.repo, "1.n1.x", &faults).unwrap(), "1.n1.x-2");
-    assert!(blobs.find(one, Some("1.n1.x-1"), &faults).unwrap().is_some());
-    blobs.tidy("1.n1.x-2", &faults).unwrap();
-    assert!(blobs.find(one, Some("1.n1.x-1"), &faults).unwrap().is_none());
-    assert_eq!(read(&blobs.find(two, Some("1.n1.x-2"), &faults).unwrap().unwrap(), two).unwrap(), second);
-    // The next owner's folder replaces it only with all of its checkpoints.
-    let mut next = Home::new();
-    saved(&mut next, "three", &[("b", "new")], &[]);
-    assert_eq!(blobs.put(&next.repo, "2.n2.y", &faults).unwrap(), "2.n2.y-1");
-    blobs.tidy("2.n2.y-1", &faults).unwrap();
-    assert!(blobs.find(two, None, &faults).unwrap().is_some());
-    blobs.find(two, None, &faults).unwrap().unwrap().mirror_into(&mut next.repo).unwrap();
-    blobs.put(&next.repo, "2.n2.y", &faults).unwrap();
-    blobs.tidy("2.n2.y-1", &faults).unwrap();
+    saved(&mut home, "one", &[("a", "1")], &[]);
+    blobs.put(&home.repo, "2.n2.y", &faults).unwrap();
     let left: Vec<_> =
         std::fs::read_dir(directory.join("s/7")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["2.n2.y-1"]);
     fsck(&directory.join("s/7/2.n2.y-1"));
-    blobs.remove().unwrap();
-    assert!(!directory.join("s").exists());
-    // A file system that is not mounted is not written to.
     std::fs::remove_dir_all(&directory).unwrap();
     std::fs::create_dir(&directory).unwrap();
-    assert!(matches!(blobs.put(&next.repo, "2.n2.y", &faults), Err(BlobError::NotThere { .. })));
+    assert!(matches!(blobs.put(&home.repo, "2.n2.y", &faults), Err(BlobError::NotThere { .. })));
 }
