@@ -15,21 +15,24 @@
 //! - `sk:nodes`: names of nodes; `sk:node:N`: what node N tells of itself, with an expiry.
 
 mod address;
+mod answers;
+mod calls;
+mod pipe;
 
 use crate::tier::{
     AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,
-    NoClaim, NodeEntry, OpenError, REMEMBERED, SharedToken, Tier, UsedByAgent,
+    NodeEntry, OpenError, Pipe, REMEMBERED, SharedToken, Tier, UsedByAgent,
 };
 use ::redis::{
     Cmd, Connection, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind, cmd, pipe,
 };
 use address::Address;
-use shellkeep_session::ownership::{Claim, Claimed, Head, NotAClaim, Point, Refusal};
+use answers::{appended, claimed, fork_notes, head};
+use calls::{PATIENCE, append_call, call, keys, millis, text};
+use pipe::{RedisPipe, run_id_in};
+use shellkeep_session::ownership::{Claim, NotAClaim};
 use shellkeep_session::{ServiceId, SessionId};
 use std::time::Duration;
-
-/// How long the server may take to answer, or to take a connection. A node goes on by itself afterwards.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// All tokens, and the number that changes with them.
 const TOKEN_KEYS: [&str; 2] = ["sk:tokens", "sk:tokens:version"];
@@ -72,24 +75,24 @@ const SCRIPTS: [&str; 11] = [
 /// A connection to a server that knows the scripts.
 struct Live {
     connection: Connection,
+    /// Where it is, with its password.
+    url: String,
     /// Their hashes, in the order of [`SCRIPTS`].
     hashes: Vec<String>,
 }
 
 impl Live {
-    fn new(mut connection: Connection) -> RedisResult<Self> {
+    fn new((mut connection, url): (Connection, String)) -> RedisResult<Self> {
         let mut load = pipe();
         for text in SCRIPTS {
             load.cmd("SCRIPT").arg("LOAD").arg(text);
         }
         let hashes = load.query(&mut connection)?;
-        Ok(Self { connection, hashes })
+        Ok(Self { connection, url, hashes })
     }
 
     fn call(&self, script: Script, keys: &[String]) -> Cmd {
-        let mut call = cmd("EVALSHA");
-        call.arg(&self.hashes[script as usize]).arg(keys.len()).arg(keys);
-        call
+        call(&self.hashes[script as usize], keys)
     }
 }
 
@@ -167,10 +170,6 @@ fn not_ours(address: &Address, what: &NotAClaim) -> Down {
     Down { reason, answers: true }
 }
 
-fn keys<const N: usize>(session_id: &SessionId, names: [&str; N]) -> [String; N] {
-    names.map(|name| format!("sk:{{{session_id}}}:{name}"))
-}
-
 fn agent_key(agent: &str, of: &str) -> String {
     format!("sk:agent:{{{agent}}}:{of}")
 }
@@ -186,59 +185,8 @@ fn service(agent: &str, member: &str) -> Option<AgentService> {
     Some(AgentService { agent: agent.to_owned(), session_id, service_id })
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn text(claim: Option<&Claim>) -> String {
-    claim.map(Claim::to_string).unwrap_or_default()
-}
-
-/// A head, from the texts in Redis.
-fn head(owner: &str, seq: &str, at: &str, claims: &str) -> Result<Head, NotAClaim> {
-    let wrong = || NotAClaim { text: seq.to_owned() };
-    let seq = seq.parse().map_err(|_| wrong())?;
-    let at = if at.is_empty() { None } else { Some(at.parse()?) };
-    Ok(Head { owner: owner.parse()?, last: Point { seq, at }, claims: claims.parse()? })
-}
-
-/// Notes of forks. One of a later version that cannot be read stays for a node that can.
-fn fork_notes(lines: &str) -> Vec<ForkNote> {
-    lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
 fn json<T: serde::Serialize>(value: &T) -> Result<String, Down> {
     serde_json::to_string(value).map_err(|error| Down::new(error.to_string()))
-}
-
-/// The answer of `append.lua`.
-fn appended(answer: &[String]) -> Result<Appended, NotAClaim> {
-    let part = |index: usize| answer.get(index).map_or("", String::as_str);
-    match part(0) {
-        "ok" => Ok(Ok(fork_notes(part(1)))),
-        "apart" => Ok(Err(Refusal::Apart(Box::new(head(part(1), part(2), part(3), part(4))?)))),
-        "fenced" if part(1).is_empty() => Ok(Err(Refusal::Fenced(None))),
-        "fenced" => Ok(Err(Refusal::Fenced(Some(part(1).parse()?)))),
-        other => Err(NotAClaim { text: other.to_owned() }),
-    }
-}
-
-/// The answer of `claim.lua`.
-fn claimed(answer: &[String]) -> Result<ClaimAnswer, NotAClaim> {
-    let part = |index: usize| answer.get(index).map_or("", String::as_str);
-    let owned = || head(part(1), part(2), part(3), part(4));
-    match part(0) {
-        "removed" => Ok(Err(NoClaim::Removed)),
-        "full" => {
-            let used = part(1).parse().map_err(|_| NotAClaim { text: part(1).to_owned() })?;
-            Ok(Err(NoClaim::Full { used }))
-        }
-        "held" => Ok(Ok(Claimed::Held(part(1).parse()?))),
-        "new" => Ok(Ok(Claimed::New(owned()?))),
-        "kept" => Ok(Ok(Claimed::Kept(owned()?))),
-        "taken" => Ok(Ok(Claimed::Taken(owned()?))),
-        other => Err(NotAClaim { text: other.to_owned() }),
-    }
 }
 
 impl Tier for RedisTier {
@@ -248,6 +196,18 @@ impl Tier for RedisTier {
 
     fn connections(&self) -> u64 {
         self.connections
+    }
+
+    fn pipe(&mut self) -> Result<Option<Box<dyn Pipe>>, Down> {
+        let info: Option<String> = self.ask(|live| match cmd("INFO").arg("server").query(&mut live.connection) {
+            // A server may keep this from its users; then the thread sends.
+            Err(error) if !error.is_io_error() => Ok(None),
+            info => info.map(Some),
+        })?;
+        let (Some(live), Some(run_id)) = (&self.live, info.as_deref().and_then(run_id_in)) else { return Ok(None) };
+        let connected = RedisPipe::connect(&live.url, &self.address, run_id, SCRIPTS[Script::Append as usize]);
+        let pipe = connected.map_err(|error| down(&self.address, &error))?;
+        Ok(pipe.map(|pipe| Box::new(pipe) as Box<dyn Pipe>))
     }
 
     fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down> {
@@ -265,11 +225,7 @@ impl Tier for RedisTier {
         let answers: Vec<Vec<String>> = self.ask(|live| {
             let mut all = pipe();
             for append in appends {
-                let Append { session_id, claim, after, from, through, lines } = append;
-                let mut call = live.call(Script::Append, &keys(session_id, ["head", "lease", "log"]));
-                call.arg(claim.to_string()).arg(millis(lease)).arg(after.seq).arg(text(after.at.as_ref()));
-                call.arg(through).arg(from).arg(lines);
-                all.add_command(call);
+                all.add_command(append_call(&live.hashes[Script::Append as usize], append, lease));
             }
             all.query(&mut live.connection)
         })?;

@@ -14,21 +14,21 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-const LEASE: Duration = Duration::from_secs(60);
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
 const NO_LIMIT: Create = Create { most_of_agent: u64::MAX };
 const SHORT: Duration = Duration::from_millis(1);
 
-fn id(name: &str) -> SessionId {
+pub(crate) fn id(name: &str) -> SessionId {
     SessionId::parse(name).unwrap()
 }
 
-fn request(name: &str, node: &str, nonce: &str, mine: Option<&Claim>) -> ClaimRequest {
+pub(crate) fn request(name: &str, node: &str, nonce: &str, mine: Option<&Claim>) -> ClaimRequest {
     let ask = Ask { node: node.to_owned(), nonce: nonce.to_owned(), mine: mine.cloned(), seen: 0 };
     let (agent, data_dir) = (Some("ann".to_owned()), format!("/data/{node}"));
     ClaimRequest { session_id: id(name), ask, data_dir, agent, create: None }
 }
 
-fn claimed(tier: &mut dyn Tier, request: &ClaimRequest, lease: Duration) -> Head {
+pub(crate) fn claimed(tier: &mut dyn Tier, request: &ClaimRequest, lease: Duration) -> Head {
     match tier.claim(request, lease).unwrap() {
         Ok(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => head,
         other => panic!("{other:?}"),
@@ -50,7 +50,7 @@ fn send(tier: &mut dyn Tier, name: &str, head: &Head, from: u64, lines: &[&str])
     Ok(Head { last, ..head.clone() })
 }
 
-fn lines(tier: &mut dyn Tier, name: &str) -> Vec<String> {
+pub(crate) fn lines(tier: &mut dyn Tier, name: &str) -> Vec<String> {
     tier.load(&id(name)).unwrap().lines.into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
 }
 
@@ -326,14 +326,14 @@ fn services_of_an_agent_are_limited(tier: &mut dyn Tier) {
 }
 
 /// A server with its data in a temporary directory.
-struct RedisServer {
+pub(crate) struct RedisServer {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     _directory: TempDir,
 }
 
 impl RedisServer {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let directory = TempDir::new().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("redis-server")
@@ -348,7 +348,7 @@ impl RedisServer {
         server
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 }
