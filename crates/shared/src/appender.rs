@@ -77,7 +77,7 @@ impl Turn {
             is_for_thread |= lanes.is_for_thread(&append.session_id);
         }
         lanes.clean(&self.appends);
-        if is_for_thread || lanes.turns.is_wanted() {
+        if is_for_thread || lanes.turns.is_wanted() || lanes.can_pack() {
             self.shared.work.notify_one();
         }
     }

@@ -6,7 +6,7 @@ use crate::tier::{AgentService, Append, Appended, Down, ForkNote, Tier};
 use crate::turns::Turns;
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Claim, Refusal};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,6 +43,8 @@ pub(crate) struct Lanes {
     /// Records of sessions that are not claimed yet, or that another node took.
     pub(crate) unclaimed: HashMap<SessionId, Unclaimed>,
     pub(crate) queued_bytes: usize,
+    /// Sessions that went to sleep and are packed when there is nothing else to do.
+    pub(crate) to_pack: VecDeque<(SessionId, Claim)>,
     pub(crate) asks: Vec<Ask>,
     /// Who uses the tier.
     pub(crate) turns: Turns,
@@ -150,6 +152,7 @@ impl Lanes {
             dirty: HashSet::new(),
             unclaimed: HashMap::new(),
             queued_bytes: 0,
+            to_pack: VecDeque::new(),
             asks: Vec::new(),
             turns: Turns::default(),
             has_appender: false,
@@ -173,6 +176,27 @@ impl Lanes {
     pub(crate) fn is_for_thread(&self, session_id: &SessionId) -> bool {
         let needs = |lane: &Lane| lane.rest().is_some() || (lane.is_closing && lane.is_empty());
         self.all.get(session_id).is_some_and(needs)
+    }
+
+    /// A session to be packed, if there is nothing else to do. One that was woken meanwhile is left as it is.
+    pub(crate) fn next_to_pack(&mut self) -> Option<(SessionId, Claim)> {
+        while self.can_pack()
+            && let Some(next) = self.to_pack.pop_front()
+        {
+            if !self.all.contains_key(&next.0) {
+                return Some(next);
+            }
+        }
+        None
+    }
+
+    /// Whether a session can be packed: nobody waits for the tier.
+    pub(crate) fn can_pack(&self) -> bool {
+        !self.to_pack.is_empty() && self.asks.is_empty() && !self.dirty.iter().any(|id| self.is_dirty(id))
+    }
+
+    fn is_dirty(&self, session_id: &SessionId) -> bool {
+        self.all.get(session_id).is_some_and(Lane::is_ready) || self.is_for_thread(session_id)
     }
 
     /// Whether the thread has something to do with lanes.
@@ -271,6 +295,7 @@ impl Lanes {
         let Some(lane) = self.all.get(session_id).filter(|lane| lane.is_closing && lane.is_empty()) else { return };
         let bytes: usize = lane.lines().map(|line| line.json.len()).sum();
         let Some(lane) = self.all.remove(session_id) else { return };
+        self.to_pack.push_back((session_id.clone(), lane.claim.clone()));
         if self.queued_bytes + bytes <= MOST_SLEPT {
             self.queued_bytes += bytes;
             let slept = Unclaimed { slept_at: Some(Instant::now()), ..lane.into_unclaimed() };

@@ -8,7 +8,7 @@
 //!   kept as sessions of their own, until the owner has recorded it).
 //! - `sk:{S}:lease`: the claim of the node that works with it, with an expiry.
 //! - `sk:{S}:log`: list of records, oldest first; `sk:{S}:base`: the record that stands for those before them;
-//!   `sk:{S}:next`: the one that will replace it.
+//!   `sk:{S}:next`: the one that will replace it; `sk:{S}:packed`: the records before the log of a session that slept, with gzip.
 //! - `sk:agent:{A}:sessions`, `sk:agent:{A}:services`: sorted sets of what agent A has on all nodes; the score is when it
 //!   ends, in ms since 1970. That of a session is infinite once it has a record; a service is `SESSION/SERVICE`.
 //! - `sk:tokens`: hash of tokens by id, without their secrets; `sk:tokens:version`: a number that changes with them.
@@ -17,6 +17,7 @@
 mod address;
 mod answers;
 mod calls;
+mod pack;
 mod pipe;
 
 use crate::tier::{
@@ -56,9 +57,10 @@ enum Script {
     Tokens,
     Service,
     Used,
+    Pack,
 }
 
-const SCRIPTS: [&str; 11] = [
+const SCRIPTS: [&str; 12] = [
     include_str!("redis/claim.lua"),
     include_str!("redis/append.lua"),
     include_str!("redis/rest.lua"),
@@ -70,6 +72,7 @@ const SCRIPTS: [&str; 11] = [
     include_str!("redis/tokens.lua"),
     include_str!("redis/service.lua"),
     include_str!("redis/used.lua"),
+    include_str!("redis/pack.lua"),
 ];
 
 /// A connection to a server that knows the scripts.
@@ -94,6 +97,15 @@ impl Live {
     fn call(&self, script: Script, keys: &[String]) -> Cmd {
         call(&self.hashes[script as usize], keys)
     }
+}
+
+/// What there is of a session.
+struct Records {
+    owner: Option<String>,
+    seq: Option<String>,
+    base: Option<Vec<u8>>,
+    packed: Vec<u8>,
+    log: Vec<Vec<u8>>,
 }
 
 /// A shared tier in Redis.
@@ -144,6 +156,27 @@ impl RedisTier {
         })
     }
 
+    /// What there is of a session at one moment.
+    fn records(&mut self, session_id: &SessionId) -> Result<Records, Down> {
+        let [head, base, packed, log] = keys(session_id, ["head", "base", "packed", "log"]);
+        let mut all = pipe();
+        all.atomic()
+            .cmd("HMGET")
+            .arg(&head)
+            .arg(&["owner", "seq", "packed"])
+            .cmd("GET")
+            .arg(&base)
+            .cmd("GET")
+            .arg(&packed);
+        all.cmd("LRANGE").arg(&log).arg(0).arg(-1);
+        type Answer =
+            ((Option<String>, Option<String>, Option<String>), Option<Vec<u8>>, Option<Vec<u8>>, Vec<Vec<u8>>);
+        let ((owner, seq, is_packed), base, packed, log): Answer = self.query_all(&all)?;
+        // A build that does not know it leaves it behind when it removes a session.
+        let packed = packed.filter(|_| is_packed.is_some()).unwrap_or_default();
+        Ok(Records { owner, seq, base, packed, log })
+    }
+
     fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Down> {
         self.ask(|live| command.query(&mut live.connection))
     }
@@ -168,6 +201,10 @@ fn down(address: &Address, error: &RedisError) -> Down {
 fn not_ours(address: &Address, what: &NotAClaim) -> Down {
     let reason = format!("{address}: the keys in this database are not shellkeep's: {what}");
     Down { reason, answers: true }
+}
+
+fn unreadable(address: &Address, error: &std::io::Error) -> Down {
+    Down { reason: format!("{address}: packed records cannot be read: {error}"), answers: true }
 }
 
 fn agent_key(agent: &str, of: &str) -> String {
@@ -212,7 +249,7 @@ impl Tier for RedisTier {
 
     fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down> {
         let ClaimRequest { session_id, ask, data_dir, agent, create } = request;
-        let keys = keys(session_id, ["head", "lease", "log", "base", "next"]);
+        let keys = keys(session_id, ["head", "lease", "log", "base", "next", "packed"]);
         let answer: Vec<String> = self.run(Script::Claim, &keys, |call| {
             call.arg(&ask.node).arg(&ask.nonce).arg(text(ask.mine.as_ref())).arg(millis(lease));
             call.arg(data_dir).arg(agent.as_deref().unwrap_or_default()).arg(u8::from(create.is_some()));
@@ -233,11 +270,27 @@ impl Tier for RedisTier {
     }
 
     fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down> {
-        let keys = keys(session_id, ["head", "log", "base", "next"]);
+        let keys = keys(session_id, ["head", "log", "base", "next", "packed"]);
         let arguments = |call: &mut Cmd| {
             call.arg(claim.to_string()).arg(line);
         };
         self.run::<i64>(Script::Rest, &keys, arguments).map(|_| ())
+    }
+
+    fn pack(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
+        let Records { owner, seq, base, packed, log } = self.records(session_id)?;
+        if owner.as_ref() != Some(&claim.to_string()) || log.is_empty() {
+            return Ok(());
+        }
+        let new: Vec<Vec<u8>> = base.into_iter().chain(log).collect();
+        let Some(value) = pack::packed(&packed, &new).map_err(|error| unreadable(&self.address, &error))? else {
+            return Ok(());
+        };
+        let keys = keys(session_id, ["head", "log", "base", "packed"]);
+        let arguments = |call: &mut Cmd| {
+            call.arg(claim.to_string()).arg(&seq).arg(&value);
+        };
+        self.run::<i64>(Script::Pack, &keys, arguments).map(|_| ())
     }
 
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down> {
@@ -273,7 +326,7 @@ impl Tier for RedisTier {
     }
 
     fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
-        let keys = keys(session_id, ["head", "lease", "log", "base", "next"]);
+        let keys = keys(session_id, ["head", "lease", "log", "base", "next", "packed"]);
         let arguments = |call: &mut Cmd| {
             call.arg(claim.to_string()).arg(millis(REMEMBERED));
         };
@@ -311,11 +364,9 @@ impl Tier for RedisTier {
     }
 
     fn load(&mut self, session_id: &SessionId) -> Result<Loaded, Down> {
-        let [base, log] = keys(session_id, ["base", "log"]);
-        let mut both = pipe();
-        both.atomic().cmd("GET").arg(&base).cmd("LRANGE").arg(&log).arg(0).arg(-1);
-        let (base, log): (Option<Vec<u8>>, Vec<Vec<u8>>) = self.query_all(&both)?;
-        Ok(Loaded { lines: base.into_iter().chain(log).collect() })
+        let Records { base, packed, log, .. } = self.records(session_id)?;
+        let packed = pack::unpacked(&packed).map_err(|error| unreadable(&self.address, &error))?;
+        Ok(Loaded { lines: base.into_iter().chain(packed).chain(log).collect() })
     }
 
     fn count_service(&mut self, asked: &AgentService, limit: u64, lease: Duration) -> Result<CountAnswer, Down> {

@@ -246,6 +246,11 @@ pub trait Tier: Send {
     /// node owns the session.
     fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down>;
 
+    /// Makes what a session takes smaller that sleeps, if the claim owns it. What is loaded stays the same.
+    fn pack(&mut self, _session_id: &SessionId, _claim: &Claim) -> Result<(), Down> {
+        Ok(())
+    }
+
     /// Notes the newest checkpoint that all nodes can read, if the claim owns the session. Returns whether it does.
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down>;
 

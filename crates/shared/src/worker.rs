@@ -19,6 +19,9 @@ const BEAT: Duration = Duration::from_millis(1500);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// How long the thread appends before it tries again to make a pipe: trying takes time that appends wait for.
+const NEXT_PIPE: Duration = Duration::from_secs(30);
+
 /// How long a turn of the task may last: longer than a server may be silent.
 const LONGEST_TURN: Duration = Duration::from_secs(1);
 
@@ -53,7 +56,8 @@ impl Worker {
             self.look_again();
             self.answer(asks);
             if self.retry_at.is_none() {
-                let worked = self.beat().and_then(|()| self.send()).and_then(|()| self.tidy());
+                let worked =
+                    self.beat().and_then(|()| self.send()).and_then(|()| self.tidy()).and_then(|()| self.pack());
                 if let Err(down) = worked {
                     self.went_down(down);
                 }
@@ -78,7 +82,8 @@ impl Worker {
         loop {
             let until = self.retry_at.unwrap_or(self.beat_at);
             let left = until.saturating_duration_since(Instant::now());
-            let can_send = self.retry_at.is_none() && (lanes.has_news || lanes.has_work_for_thread());
+            let can_send =
+                self.retry_at.is_none() && (lanes.has_news || lanes.has_work_for_thread() || lanes.can_pack());
             if left.is_zero() || can_send || lanes.is_closing || !lanes.asks.is_empty() {
                 return (std::mem::take(&mut lanes.asks), lanes.is_closing);
             }
@@ -137,7 +142,8 @@ impl Worker {
             Ok(Some(_)) => {}
             Ok(None) => self.runtime = None,
             Err(down) => {
-                tracing::debug!(reason = down.reason, "there is no connection for appends; the thread sends them")
+                tracing::debug!(reason = down.reason, "there is no connection for appends; the thread sends them");
+                self.pipe_at += NEXT_PIPE;
             }
         }
     }
@@ -289,6 +295,19 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Packs a session that sleeps, one at a time, so that nobody waits for many.
+    fn pack(&mut self) -> Result<(), Down> {
+        let next = self.shared.lanes().next_to_pack();
+        let Some((session_id, claim)) = next else { return Ok(()) };
+        match self.tier.pack(&session_id, &claim) {
+            Err(down) if down.answers => {
+                tracing::error!(session = %session_id, reason = down.reason, "a session that sleeps cannot be packed");
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     /// The last act. What could not be sent is in this node's journal and is sent after its next start.

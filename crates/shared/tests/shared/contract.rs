@@ -61,6 +61,7 @@ fn contract(tier: &mut dyn Tier) {
     a_lost_answer_is_recognised(tier);
     creation_has_one_winner(tier);
     records_are_shortened(tier);
+    what_sleeps_is_packed_and_loaded_as_it_was(tier);
     files_are_noted_by_the_owner(tier);
     forks_are_noted_until_the_owner_has_recorded_them(tier);
     removal_is_remembered(tier);
@@ -164,6 +165,43 @@ fn records_are_shortened(tier: &mut dyn Tier) {
     let head = send(tier, "d", &head, 1, &["4"]).unwrap();
     tier.rest(&id("d"), &head.owner, b"all to 4").unwrap();
     assert_eq!(lines(tier, "d"), ["all to 3", "4"]);
+}
+
+fn what_sleeps_is_packed_and_loaded_as_it_was(tier: &mut dyn Tier) {
+    let long = |name: &str| format!("{name} {}", "x".repeat(500));
+    let head = claimed(tier, &request("k", "n1", "x", None), LEASE);
+    let head = send(tier, "k", &head, 1, &[&long("1"), &long("2")]).unwrap();
+    tier.rest(&id("k"), &head.owner, long("all to 2").as_bytes()).unwrap();
+    let head = send(tier, "k", &head, 1, &[&long("3")]).unwrap();
+    let all = ["1", "2", "3"].map(long);
+    tier.pack(&id("k"), &"7.n7.x".parse().unwrap()).unwrap();
+    tier.pack(&id("k"), &head.owner).unwrap();
+    assert_eq!(lines(tier, "k"), all);
+    tier.pack(&id("k"), &head.owner).unwrap();
+    assert_eq!(lines(tier, "k"), all);
+    // It is woken, goes on, and sleeps again.
+    let head = send(tier, "k", &head, 1, &[&long("4")]).unwrap();
+    assert_eq!(lines(tier, "k"), ["1", "2", "3", "4"].map(long));
+    tier.pack(&id("k"), &head.owner).unwrap();
+    let head = send(tier, "k", &head, 1, &[&long("5")]).unwrap();
+    assert_eq!(lines(tier, "k"), ["1", "2", "3", "4", "5"].map(long));
+    // It is shortened, at the latest the second time, and what is left has no gap.
+    tier.rest(&id("k"), &head.owner, long("all to 5").as_bytes()).unwrap();
+    let head = send(tier, "k", &head, 1, &[&long("6")]).unwrap();
+    tier.rest(&id("k"), &head.owner, long("all to 6").as_bytes()).unwrap();
+    assert_eq!(lines(tier, "k"), ["all to 5", "6"].map(long));
+    tier.pack(&id("k"), &head.owner).unwrap();
+    assert_eq!(lines(tier, "k"), ["all to 5", "6"].map(long));
+    // Whoever takes it has all of it; who had it changes nothing any more.
+    tier.release(&id("k"), &head.owner, false).unwrap();
+    let next = claimed(tier, &request("k", "n2", "y", None), LEASE);
+    let next = send(tier, "k", &next, 7, &[&long("7")]).unwrap();
+    tier.pack(&id("k"), &head.owner).unwrap();
+    assert_eq!(lines(tier, "k"), ["all to 5", "6", "7"].map(long));
+    // A name that is used again has nothing of it.
+    tier.pack(&id("k"), &next.owner).unwrap();
+    tier.remove(&id("k"), &next.owner).unwrap();
+    assert!(lines(tier, "k").is_empty());
 }
 
 fn files_are_noted_by_the_owner(tier: &mut dyn Tier) {
