@@ -3,13 +3,14 @@
 use crate::lane::{Lane, Rewind, Settled, Unclaimed};
 use crate::tenure::Tenure;
 use crate::tier::{AgentService, Append, Appended, Down, ForkNote, Tier};
+use crate::turns::Turns;
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Claim, Refusal};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 /// How long the last records of a session that sleeps are kept in case the tier loses them, and at how many queued bytes they
 /// are not: a replica is a few seconds behind at most.
@@ -42,7 +43,13 @@ pub(crate) struct Lanes {
     /// Records of sessions that are not claimed yet, or that another node took.
     pub(crate) unclaimed: HashMap<SessionId, Unclaimed>,
     pub(crate) queued_bytes: usize,
+    /// Sessions that went to sleep and are packed when there is nothing else to do.
+    pub(crate) to_pack: VecDeque<(SessionId, Claim)>,
     pub(crate) asks: Vec<Ask>,
+    /// Who uses the tier.
+    pub(crate) turns: Turns,
+    /// Whether there is a task that appends, if it is given a pipe.
+    pub(crate) has_appender: bool,
     /// Services of agents that run here and are counted.
     pub(crate) services: HashSet<AgentService>,
     pub(crate) down: Option<Down>,
@@ -58,7 +65,10 @@ pub(crate) struct Lanes {
 /// What the thread and its users share.
 pub(crate) struct Shared {
     lanes: Mutex<Lanes>,
+    /// There is something for the thread.
     pub(crate) work: Condvar,
+    /// There may be something for the task that appends.
+    pub(crate) to_append: Notify,
     /// How many lanes there are, for those who wait until there are none.
     pub(crate) count: watch::Sender<usize>,
     /// Changes when this node's sessions may have been taken without its knowledge: how often the tier was connected, and
@@ -85,6 +95,7 @@ impl Shared {
         Self {
             lanes,
             work: Condvar::new(),
+            to_append: Notify::new(),
             count,
             doubts,
             gaps: AtomicU64::new(0),
@@ -98,6 +109,14 @@ impl Shared {
 
     pub(crate) fn lanes(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There are records to send.
+    pub(crate) fn has_records(&self, lanes: &Lanes) {
+        match lanes.turns.has_pipe() {
+            true => self.to_append.notify_one(),
+            false => self.work.notify_one(),
+        }
     }
 
     /// Asks the tier, on the thread that uses it. At once [`Down`] while it is unreachable, and when the node is stopping. The
@@ -133,13 +152,67 @@ impl Lanes {
             dirty: HashSet::new(),
             unclaimed: HashMap::new(),
             queued_bytes: 0,
+            to_pack: VecDeque::new(),
             asks: Vec::new(),
+            turns: Turns::default(),
+            has_appender: false,
             services: HashSet::new(),
             down: None,
             tenure,
             is_draining: false,
             has_news: false,
             is_closing: false,
+        }
+    }
+
+    /// The next append of each lane that has something to send and needs nothing else before.
+    pub(crate) fn ready(&self) -> Vec<Append> {
+        let dirty = self.dirty.iter().filter_map(|id| Some((id, self.all.get(id)?)));
+        let ready = dirty.filter(|(_, lane)| lane.is_ready() && lane.rest().is_none());
+        ready.filter_map(|(id, lane)| lane.next_append(id)).collect()
+    }
+
+    /// Whether a lane needs something that the task does not do.
+    pub(crate) fn is_for_thread(&self, session_id: &SessionId) -> bool {
+        let needs = |lane: &Lane| lane.rest().is_some() || (lane.is_closing && lane.is_empty());
+        self.all.get(session_id).is_some_and(needs)
+    }
+
+    /// A session to be packed, if there is nothing else to do. One that was woken meanwhile is left as it is.
+    pub(crate) fn next_to_pack(&mut self) -> Option<(SessionId, Claim)> {
+        while self.can_pack()
+            && let Some(next) = self.to_pack.pop_front()
+        {
+            if !self.all.contains_key(&next.0) {
+                return Some(next);
+            }
+        }
+        None
+    }
+
+    /// Whether a session can be packed: nobody waits for the tier.
+    pub(crate) fn can_pack(&self) -> bool {
+        !self.to_pack.is_empty() && self.asks.is_empty() && !self.dirty.iter().any(|id| self.is_dirty(id))
+    }
+
+    fn is_dirty(&self, session_id: &SessionId) -> bool {
+        self.all.get(session_id).is_some_and(Lane::is_ready) || self.is_for_thread(session_id)
+    }
+
+    /// Whether the thread has something to do with lanes.
+    pub(crate) fn has_work_for_thread(&self) -> bool {
+        match self.turns.has_pipe() {
+            true => self.dirty.iter().any(|id| self.is_for_thread(id)),
+            false => !self.dirty.is_empty(),
+        }
+    }
+
+    /// Lanes that have nothing more to do after their appends.
+    pub(crate) fn clean(&mut self, appends: &[Append]) {
+        for Append { session_id, .. } in appends {
+            if !self.all.get(session_id).is_some_and(Lane::is_ready) && !self.is_for_thread(session_id) {
+                self.dirty.remove(session_id);
+            }
         }
     }
 
@@ -222,6 +295,7 @@ impl Lanes {
         let Some(lane) = self.all.get(session_id).filter(|lane| lane.is_closing && lane.is_empty()) else { return };
         let bytes: usize = lane.lines().map(|line| line.json.len()).sum();
         let Some(lane) = self.all.remove(session_id) else { return };
+        self.to_pack.push_back((session_id.clone(), lane.claim.clone()));
         if self.queued_bytes + bytes <= MOST_SLEPT {
             self.queued_bytes += bytes;
             let slept = Unclaimed { slept_at: Some(Instant::now()), ..lane.into_unclaimed() };

@@ -6,10 +6,10 @@
 //! - [`memory`]: one in memory, the reference for the contract that all tiers keep.
 //! - [`redis`]: one in Redis or Valkey, with scripts in Lua.
 //! - [`postgres`]: one in PostgreSQL.
-//! - [`ship`]: the thread that brings a node's records to the tier, and those who wait for it.
+//! - [`ship`]: what brings a node's records to the tier, and those who wait for it.
 //! - [`counted`]: services of agents that count towards limits of all nodes.
 //! - [`alone`]: what a node may do while the tier is unreachable; `tenure`: for how long.
-//! - `worker`: that thread; `lanes`: what it and the ship share; `lane`: what they know of one session.
+//! - `worker`: the thread of the ship; `appender`: its task, which appends on a [`Pipe`] if the tier has one; `turns`: which of them uses the tier; `lanes`: what they and the ship share; `lane`: what they know of one session.
 
 pub mod alone;
 pub mod counted;
@@ -19,9 +19,11 @@ pub mod redis;
 pub mod ship;
 pub mod tier;
 
+mod appender;
 mod lane;
 mod lanes;
 mod tenure;
+mod turns;
 mod worker;
 
 pub use alone::{Alone, Unserved};
@@ -29,8 +31,8 @@ pub use counted::{AgentCounts, CountedService};
 pub use ship::{Left, Moved, Settled, Ship, ShipOptions, Start};
 pub use tenure::{Remembered, WhenAlone};
 pub use tier::{
-    AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Create, Down, ForkNote, Found, KeptFiles,
-    Loaded, NoClaim, NodeEntry, OpenError, SharedToken, Tier, UsedByAgent,
+    AgentService, Append, Appended, Appending, ClaimAnswer, ClaimRequest, CountAnswer, Create, Down, ForkNote, Found,
+    KeptFiles, Loaded, NoClaim, NodeEntry, OpenError, Pipe, PipeError, SharedToken, Tier, UsedByAgent,
 };
 
 /// How long a node keeps a session without a word: others take it over afterwards.

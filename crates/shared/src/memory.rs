@@ -2,8 +2,8 @@
 //! can be cut off, and it can fall back to an older copy of itself, as a database does when a replica takes over.
 
 use crate::tier::{
-    AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,
-    NoClaim, NodeEntry, SharedToken, Tier, UsedByAgent,
+    AgentService, Append, Appended, Appending, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found,
+    KeptFiles, Loaded, NoClaim, NodeEntry, Pipe, PipeError, SharedToken, Tier, UsedByAgent,
 };
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{self, Claim, Claimed, Head};
@@ -107,6 +107,13 @@ impl Contents {
     }
 }
 
+impl Pipe for MemoryTier {
+    fn append<'a>(&'a mut self, appends: &'a [Append], lease: Duration) -> Appending<'a> {
+        let answers = Tier::append(self, appends, lease).map_err(PipeError::Silent);
+        Box::pin(async { answers })
+    }
+}
+
 impl Tier for MemoryTier {
     fn ping(&mut self) -> Result<(), Down> {
         self.up().map(|_| ())
@@ -114,6 +121,11 @@ impl Tier for MemoryTier {
 
     fn connections(&self) -> u64 {
         self.contents().connections
+    }
+
+    fn pipe(&mut self) -> Result<Option<Box<dyn Pipe>>, Down> {
+        self.up().map(|_| ())?;
+        Ok(Some(Box::new(self.clone())))
     }
 
     fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down> {

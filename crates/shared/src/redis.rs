@@ -8,28 +8,32 @@
 //!   kept as sessions of their own, until the owner has recorded it).
 //! - `sk:{S}:lease`: the claim of the node that works with it, with an expiry.
 //! - `sk:{S}:log`: list of records, oldest first; `sk:{S}:base`: the record that stands for those before them;
-//!   `sk:{S}:next`: the one that will replace it.
+//!   `sk:{S}:next`: the one that will replace it; `sk:{S}:packed`: the records before the log of a session that slept, with gzip.
 //! - `sk:agent:{A}:sessions`, `sk:agent:{A}:services`: sorted sets of what agent A has on all nodes; the score is when it
 //!   ends, in ms since 1970. That of a session is infinite once it has a record; a service is `SESSION/SERVICE`.
 //! - `sk:tokens`: hash of tokens by id, without their secrets; `sk:tokens:version`: a number that changes with them.
 //! - `sk:nodes`: names of nodes; `sk:node:N`: what node N tells of itself, with an expiry.
 
 mod address;
+mod answers;
+mod calls;
+mod pack;
+mod pipe;
 
 use crate::tier::{
     AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,
-    NoClaim, NodeEntry, OpenError, REMEMBERED, SharedToken, Tier, UsedByAgent,
+    NodeEntry, OpenError, Pipe, REMEMBERED, SharedToken, Tier, UsedByAgent,
 };
 use ::redis::{
     Cmd, Connection, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind, cmd, pipe,
 };
 use address::Address;
-use shellkeep_session::ownership::{Claim, Claimed, Head, NotAClaim, Point, Refusal};
+use answers::{appended, claimed, fork_notes, head};
+use calls::{PATIENCE, append_call, call, keys, millis, text};
+use pipe::{RedisPipe, run_id_in};
+use shellkeep_session::ownership::{Claim, NotAClaim};
 use shellkeep_session::{ServiceId, SessionId};
 use std::time::Duration;
-
-/// How long the server may take to answer, or to take a connection. A node goes on by itself afterwards.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// All tokens, and the number that changes with them.
 const TOKEN_KEYS: [&str; 2] = ["sk:tokens", "sk:tokens:version"];
@@ -53,9 +57,10 @@ enum Script {
     Tokens,
     Service,
     Used,
+    Pack,
 }
 
-const SCRIPTS: [&str; 11] = [
+const SCRIPTS: [&str; 12] = [
     include_str!("redis/claim.lua"),
     include_str!("redis/append.lua"),
     include_str!("redis/rest.lua"),
@@ -67,30 +72,40 @@ const SCRIPTS: [&str; 11] = [
     include_str!("redis/tokens.lua"),
     include_str!("redis/service.lua"),
     include_str!("redis/used.lua"),
+    include_str!("redis/pack.lua"),
 ];
 
 /// A connection to a server that knows the scripts.
 struct Live {
     connection: Connection,
+    /// Where it is, with its password.
+    url: String,
     /// Their hashes, in the order of [`SCRIPTS`].
     hashes: Vec<String>,
 }
 
 impl Live {
-    fn new(mut connection: Connection) -> RedisResult<Self> {
+    fn new((mut connection, url): (Connection, String)) -> RedisResult<Self> {
         let mut load = pipe();
         for text in SCRIPTS {
             load.cmd("SCRIPT").arg("LOAD").arg(text);
         }
         let hashes = load.query(&mut connection)?;
-        Ok(Self { connection, hashes })
+        Ok(Self { connection, url, hashes })
     }
 
     fn call(&self, script: Script, keys: &[String]) -> Cmd {
-        let mut call = cmd("EVALSHA");
-        call.arg(&self.hashes[script as usize]).arg(keys.len()).arg(keys);
-        call
+        call(&self.hashes[script as usize], keys)
     }
+}
+
+/// What there is of a session.
+struct Records {
+    owner: Option<String>,
+    seq: Option<String>,
+    base: Option<Vec<u8>>,
+    packed: Vec<u8>,
+    log: Vec<Vec<u8>>,
 }
 
 /// A shared tier in Redis.
@@ -141,6 +156,27 @@ impl RedisTier {
         })
     }
 
+    /// What there is of a session at one moment.
+    fn records(&mut self, session_id: &SessionId) -> Result<Records, Down> {
+        let [head, base, packed, log] = keys(session_id, ["head", "base", "packed", "log"]);
+        let mut all = pipe();
+        all.atomic()
+            .cmd("HMGET")
+            .arg(&head)
+            .arg(&["owner", "seq", "packed"])
+            .cmd("GET")
+            .arg(&base)
+            .cmd("GET")
+            .arg(&packed);
+        all.cmd("LRANGE").arg(&log).arg(0).arg(-1);
+        type Answer =
+            ((Option<String>, Option<String>, Option<String>), Option<Vec<u8>>, Option<Vec<u8>>, Vec<Vec<u8>>);
+        let ((owner, seq, is_packed), base, packed, log): Answer = self.query_all(&all)?;
+        // A build that does not know it leaves it behind when it removes a session.
+        let packed = packed.filter(|_| is_packed.is_some()).unwrap_or_default();
+        Ok(Records { owner, seq, base, packed, log })
+    }
+
     fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Down> {
         self.ask(|live| command.query(&mut live.connection))
     }
@@ -167,8 +203,8 @@ fn not_ours(address: &Address, what: &NotAClaim) -> Down {
     Down { reason, answers: true }
 }
 
-fn keys<const N: usize>(session_id: &SessionId, names: [&str; N]) -> [String; N] {
-    names.map(|name| format!("sk:{{{session_id}}}:{name}"))
+fn unreadable(address: &Address, error: &std::io::Error) -> Down {
+    Down { reason: format!("{address}: packed records cannot be read: {error}"), answers: true }
 }
 
 fn agent_key(agent: &str, of: &str) -> String {
@@ -186,59 +222,8 @@ fn service(agent: &str, member: &str) -> Option<AgentService> {
     Some(AgentService { agent: agent.to_owned(), session_id, service_id })
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn text(claim: Option<&Claim>) -> String {
-    claim.map(Claim::to_string).unwrap_or_default()
-}
-
-/// A head, from the texts in Redis.
-fn head(owner: &str, seq: &str, at: &str, claims: &str) -> Result<Head, NotAClaim> {
-    let wrong = || NotAClaim { text: seq.to_owned() };
-    let seq = seq.parse().map_err(|_| wrong())?;
-    let at = if at.is_empty() { None } else { Some(at.parse()?) };
-    Ok(Head { owner: owner.parse()?, last: Point { seq, at }, claims: claims.parse()? })
-}
-
-/// Notes of forks. One of a later version that cannot be read stays for a node that can.
-fn fork_notes(lines: &str) -> Vec<ForkNote> {
-    lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
 fn json<T: serde::Serialize>(value: &T) -> Result<String, Down> {
     serde_json::to_string(value).map_err(|error| Down::new(error.to_string()))
-}
-
-/// The answer of `append.lua`.
-fn appended(answer: &[String]) -> Result<Appended, NotAClaim> {
-    let part = |index: usize| answer.get(index).map_or("", String::as_str);
-    match part(0) {
-        "ok" => Ok(Ok(fork_notes(part(1)))),
-        "apart" => Ok(Err(Refusal::Apart(Box::new(head(part(1), part(2), part(3), part(4))?)))),
-        "fenced" if part(1).is_empty() => Ok(Err(Refusal::Fenced(None))),
-        "fenced" => Ok(Err(Refusal::Fenced(Some(part(1).parse()?)))),
-        other => Err(NotAClaim { text: other.to_owned() }),
-    }
-}
-
-/// The answer of `claim.lua`.
-fn claimed(answer: &[String]) -> Result<ClaimAnswer, NotAClaim> {
-    let part = |index: usize| answer.get(index).map_or("", String::as_str);
-    let owned = || head(part(1), part(2), part(3), part(4));
-    match part(0) {
-        "removed" => Ok(Err(NoClaim::Removed)),
-        "full" => {
-            let used = part(1).parse().map_err(|_| NotAClaim { text: part(1).to_owned() })?;
-            Ok(Err(NoClaim::Full { used }))
-        }
-        "held" => Ok(Ok(Claimed::Held(part(1).parse()?))),
-        "new" => Ok(Ok(Claimed::New(owned()?))),
-        "kept" => Ok(Ok(Claimed::Kept(owned()?))),
-        "taken" => Ok(Ok(Claimed::Taken(owned()?))),
-        other => Err(NotAClaim { text: other.to_owned() }),
-    }
 }
 
 impl Tier for RedisTier {
@@ -250,9 +235,21 @@ impl Tier for RedisTier {
         self.connections
     }
 
+    fn pipe(&mut self) -> Result<Option<Box<dyn Pipe>>, Down> {
+        let info: Option<String> = self.ask(|live| match cmd("INFO").arg("server").query(&mut live.connection) {
+            // A server may keep this from its users; then the thread sends.
+            Err(error) if !error.is_io_error() => Ok(None),
+            info => info.map(Some),
+        })?;
+        let (Some(live), Some(run_id)) = (&self.live, info.as_deref().and_then(run_id_in)) else { return Ok(None) };
+        let connected = RedisPipe::connect(&live.url, &self.address, run_id, SCRIPTS[Script::Append as usize]);
+        let pipe = connected.map_err(|error| down(&self.address, &error))?;
+        Ok(pipe.map(|pipe| Box::new(pipe) as Box<dyn Pipe>))
+    }
+
     fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down> {
         let ClaimRequest { session_id, ask, data_dir, agent, create } = request;
-        let keys = keys(session_id, ["head", "lease", "log", "base", "next"]);
+        let keys = keys(session_id, ["head", "lease", "log", "base", "next", "packed"]);
         let answer: Vec<String> = self.run(Script::Claim, &keys, |call| {
             call.arg(&ask.node).arg(&ask.nonce).arg(text(ask.mine.as_ref())).arg(millis(lease));
             call.arg(data_dir).arg(agent.as_deref().unwrap_or_default()).arg(u8::from(create.is_some()));
@@ -265,11 +262,7 @@ impl Tier for RedisTier {
         let answers: Vec<Vec<String>> = self.ask(|live| {
             let mut all = pipe();
             for append in appends {
-                let Append { session_id, claim, after, from, through, lines } = append;
-                let mut call = live.call(Script::Append, &keys(session_id, ["head", "lease", "log"]));
-                call.arg(claim.to_string()).arg(millis(lease)).arg(after.seq).arg(text(after.at.as_ref()));
-                call.arg(through).arg(from).arg(lines);
-                all.add_command(call);
+                all.add_command(append_call(&live.hashes[Script::Append as usize], append, lease));
             }
             all.query(&mut live.connection)
         })?;
@@ -277,11 +270,27 @@ impl Tier for RedisTier {
     }
 
     fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down> {
-        let keys = keys(session_id, ["head", "log", "base", "next"]);
+        let keys = keys(session_id, ["head", "log", "base", "next", "packed"]);
         let arguments = |call: &mut Cmd| {
             call.arg(claim.to_string()).arg(line);
         };
         self.run::<i64>(Script::Rest, &keys, arguments).map(|_| ())
+    }
+
+    fn pack(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
+        let Records { owner, seq, base, packed, log } = self.records(session_id)?;
+        if owner.as_ref() != Some(&claim.to_string()) || log.is_empty() {
+            return Ok(());
+        }
+        let new: Vec<Vec<u8>> = base.into_iter().chain(log).collect();
+        let Some(value) = pack::packed(&packed, &new).map_err(|error| unreadable(&self.address, &error))? else {
+            return Ok(());
+        };
+        let keys = keys(session_id, ["head", "log", "base", "packed"]);
+        let arguments = |call: &mut Cmd| {
+            call.arg(claim.to_string()).arg(&seq).arg(&value);
+        };
+        self.run::<i64>(Script::Pack, &keys, arguments).map(|_| ())
     }
 
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down> {
@@ -317,7 +326,7 @@ impl Tier for RedisTier {
     }
 
     fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
-        let keys = keys(session_id, ["head", "lease", "log", "base", "next"]);
+        let keys = keys(session_id, ["head", "lease", "log", "base", "next", "packed"]);
         let arguments = |call: &mut Cmd| {
             call.arg(claim.to_string()).arg(millis(REMEMBERED));
         };
@@ -355,11 +364,9 @@ impl Tier for RedisTier {
     }
 
     fn load(&mut self, session_id: &SessionId) -> Result<Loaded, Down> {
-        let [base, log] = keys(session_id, ["base", "log"]);
-        let mut both = pipe();
-        both.atomic().cmd("GET").arg(&base).cmd("LRANGE").arg(&log).arg(0).arg(-1);
-        let (base, log): (Option<Vec<u8>>, Vec<Vec<u8>>) = self.query_all(&both)?;
-        Ok(Loaded { lines: base.into_iter().chain(log).collect() })
+        let Records { base, packed, log, .. } = self.records(session_id)?;
+        let packed = pack::unpacked(&packed).map_err(|error| unreadable(&self.address, &error))?;
+        Ok(Loaded { lines: base.into_iter().chain(packed).chain(log).collect() })
     }
 
     fn count_service(&mut self, asked: &AgentService, limit: u64, lease: Duration) -> Result<CountAnswer, Down> {

@@ -1,8 +1,9 @@
-//! The thread that brings a node's records to the shared tier. A record is offered to it when the node has it, and whoever
+//! What brings a node's records to the shared tier: a task that appends, and a thread for everything else. A record is offered to it when the node has it, and whoever
 //! answers for the record waits until it has settled. While one batch is on its way the next gathers, so many sessions
 //! share a round trip. If the tier is unreachable, the node continues alone and sends its records later.
 
 use crate::alone::Alone;
+use crate::appender;
 pub use crate::lane::Settled;
 use crate::lane::{Lane, Line, Unclaimed};
 pub use crate::lanes::Moved;
@@ -14,6 +15,7 @@ use shellkeep_session::ownership::{Claim, Point};
 use shellkeep_session::{Record, SessionId};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// What a ship is made with.
@@ -59,12 +61,17 @@ pub struct Ship {
 }
 
 impl Ship {
-    /// Starts the thread.
+    /// Starts the thread; and the task that appends, if this is called in a runtime.
     pub fn start(options: ShipOptions) -> std::io::Result<Self> {
         let ShipOptions { tier, node, when_alone, remembered, news } = options;
         let tenure = Tenure::new(&node.name, when_alone, remembered);
         let shared = Arc::new(Shared::new(tenure, news));
-        let worker = Worker::new(Arc::clone(&shared), tier, node);
+        let runtime = Handle::try_current().ok();
+        if let Some(runtime) = &runtime {
+            shared.lanes().has_appender = true;
+            runtime.spawn(appender::run(Arc::clone(&shared)));
+        }
+        let worker = Worker::new(Arc::clone(&shared), tier, node, runtime);
         let thread = std::thread::Builder::new().name("shared-ship".to_owned()).spawn(|| worker.run())?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
@@ -103,10 +110,10 @@ impl Ship {
         lanes.all.insert(session_id.clone(), lane);
         self.shared.count.send_replace(lanes.all.len());
         lanes.dirty.insert(session_id.clone());
-        self.shared.work.notify_one();
+        self.shared.has_records(&lanes);
     }
 
-    /// Takes a record that this node has. Cheap: it is sent by the thread, once the session is claimed.
+    /// Takes a record that this node has. Cheap: it is sent later, once the session is claimed.
     pub fn offer(&self, record: &Record) {
         let Some(line) = Line::of(record) else { return };
         let session_id = &record.session_id;
@@ -128,7 +135,7 @@ impl Ship {
             lanes.queued_bytes += added;
         }
         lanes.dirty.insert(session_id.clone());
-        self.shared.work.notify_one();
+        self.shared.has_records(&lanes);
     }
 
     /// Waits until the tier has a record, is unreachable, or says that the session is another's.
@@ -283,6 +290,7 @@ impl Ship {
     pub fn close(&self) {
         self.shared.lanes().is_closing = true;
         self.shared.work.notify_one();
+        self.shared.to_append.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that shares records panicked; this node's journal keeps them");

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Point, Refusal};
 use shellkeep_session::{ServiceId, SessionId};
+use std::pin::Pin;
 use std::time::Duration;
 
 /// How long it is remembered that a session was removed: until then a node that still has a copy does not bring it back.
@@ -195,6 +196,28 @@ pub struct NodeEntry {
     pub draining: bool,
 }
 
+/// What an append on a [`Pipe`] is while it is under way.
+pub type Appending<'a> = Pin<Box<dyn Future<Output = Result<Vec<Appended>, PipeError>> + Send + 'a>>;
+
+/// A connection of its own to the same server, for a task that appends.
+pub trait Pipe: Send {
+    /// Appends to many sessions in one round trip, as [`Tier::append`] does. After an error, or if this is dropped before
+    /// its end, the pipe is not used again.
+    fn append<'a>(&'a mut self, appends: &'a [Append], lease: Duration) -> Appending<'a>;
+}
+
+/// Why a pipe is not used again. Whether the records were appended is not known; the next append tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PipeError {
+    /// It broke, or the server refuses what it is for: the tier may do better on its other connection.
+    Broken {
+        /// What it, or the network, said.
+        reason: String,
+    },
+    /// The server was silent for as long as a tier waits for it.
+    Silent(Down),
+}
+
 /// A shared tier.
 pub trait Tier: Send {
     /// Asks whether it answers.
@@ -202,6 +225,12 @@ pub trait Tier: Send {
 
     /// How often it was connected. After a new connection it may have fallen back to an older copy of itself.
     fn connections(&self) -> u64;
+
+    /// A connection to the same server on which a task appends by itself; `None` if there is no such thing. It is used no
+    /// longer than [`Tier::connections`] stays as it is. Called in a runtime.
+    fn pipe(&mut self) -> Result<Option<Box<dyn Pipe>>, Down> {
+        Ok(None)
+    }
 
     /// Claims a session. The answer is decided by [`shellkeep_session::ownership::claim`]. With `create`, a session that has
     /// records is [`Claimed::Held`] by its owner, and one that was removed counts as unknown. A new session of an agent
@@ -216,6 +245,11 @@ pub trait Tier: Send {
     /// was given before are removed, so that those since then are still there for retries. Refused, silently, if another
     /// node owns the session.
     fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down>;
+
+    /// Makes what a session takes smaller that sleeps, if the claim owns it. What is loaded stays the same.
+    fn pack(&mut self, _session_id: &SessionId, _claim: &Claim) -> Result<(), Down> {
+        Ok(())
+    }
 
     /// Notes the newest checkpoint that all nodes can read, if the claim owns the session. Returns whether it does.
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down>;

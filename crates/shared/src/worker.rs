@@ -1,4 +1,5 @@
-//! The thread that uses the tier: it renews leases, sends what lanes have queued, and tries again when the tier was away.
+//! The thread that uses the tier: it renews leases, sends what lanes have queued unless a task does, and tries again when the
+//! tier was away.
 
 use crate::LEASE;
 use crate::lane::{Lane, Line, Settled};
@@ -9,6 +10,7 @@ use shellkeep_session::ownership::Claim;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 
 /// How often leases are renewed: twice before they end, whatever happens to one of them.
 const BEAT: Duration = Duration::from_millis(1500);
@@ -16,6 +18,12 @@ const BEAT: Duration = Duration::from_millis(1500);
 /// Pauses between attempts to reach an unreachable tier.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long the thread appends before it tries again to make a pipe: trying takes time that appends wait for.
+const NEXT_PIPE: Duration = Duration::from_secs(30);
+
+/// How long a turn of the task may last: longer than a server may be silent.
+const LONGEST_TURN: Duration = Duration::from_secs(1);
 
 /// The thread.
 pub(crate) struct Worker {
@@ -26,26 +34,35 @@ pub(crate) struct Worker {
     /// When to try an unreachable tier again.
     retry_at: Option<Instant>,
     pause: Duration,
+    /// Where the task runs that appends; none if it has nothing to append on.
+    runtime: Option<Handle>,
+    /// How often the tier had been connected when it was last asked for a pipe, and when it is asked again.
+    pipe_of: u64,
+    pipe_at: Instant,
 }
 
 impl Worker {
     /// A thread that has not begun.
-    pub(crate) fn new(shared: Arc<Shared>, tier: Box<dyn Tier>, node: NodeEntry) -> Self {
-        Self { shared, tier, node, beat_at: Instant::now(), retry_at: None, pause: FIRST_PAUSE }
+    pub(crate) fn new(shared: Arc<Shared>, tier: Box<dyn Tier>, node: NodeEntry, runtime: Option<Handle>) -> Self {
+        let (now, retry_at, pause) = (Instant::now(), None, FIRST_PAUSE);
+        Self { shared, tier, node, beat_at: now, retry_at, pause, runtime, pipe_of: 0, pipe_at: now }
     }
 
     /// Serves the lanes until they are closed.
     pub(crate) fn run(mut self) {
         loop {
             let (asks, is_closing) = self.wait();
+            self.begin_turn();
             self.look_again();
             self.answer(asks);
             if self.retry_at.is_none() {
-                let worked = self.beat().and_then(|()| self.send()).and_then(|()| self.tidy());
+                let worked =
+                    self.beat().and_then(|()| self.send()).and_then(|()| self.tidy()).and_then(|()| self.pack());
                 if let Err(down) = worked {
                     self.went_down(down);
                 }
             }
+            self.end_turn();
             let doubts = self.tier.connections() + self.shared.gaps.load(Ordering::SeqCst);
             self.shared.doubts.send_if_modified(|seen| std::mem::replace(seen, doubts) != doubts);
             if let Some(call) = self.shared.settled.get() {
@@ -65,11 +82,69 @@ impl Worker {
         loop {
             let until = self.retry_at.unwrap_or(self.beat_at);
             let left = until.saturating_duration_since(Instant::now());
-            let can_send = self.retry_at.is_none() && (lanes.has_news || !lanes.dirty.is_empty());
+            let can_send =
+                self.retry_at.is_none() && (lanes.has_news || lanes.has_work_for_thread() || lanes.can_pack());
             if left.is_zero() || can_send || lanes.is_closing || !lanes.asks.is_empty() {
                 return (std::mem::take(&mut lanes.asks), lanes.is_closing);
             }
             lanes = self.shared.work.wait_timeout(lanes, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Waits until the task does not use the tier.
+    fn begin_turn(&mut self) {
+        let mut lanes = self.shared.lanes();
+        let until = Instant::now() + LONGEST_TURN;
+        while !lanes.turns.begin_thread() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                // Its runtime is blocked, or ending.
+                lanes.turns.begin_thread_anyway();
+                break;
+            }
+            lanes = self.shared.work.wait_timeout(lanes, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let silent = lanes.turns.take_silent();
+        drop(lanes);
+        if let Some(down) = silent {
+            self.went_down(down);
+        }
+    }
+
+    /// Lets the task use the tier, on a pipe to the server that this thread uses.
+    fn end_turn(&mut self) {
+        let connections = self.tier.connections();
+        let has_pipe = {
+            let mut lanes = self.shared.lanes();
+            if self.pipe_of != connections || self.retry_at.is_some() {
+                lanes.turns.drop_pipe();
+            }
+            lanes.turns.has_pipe() || lanes.is_closing || !lanes.has_appender
+        };
+        let is_due = self.pipe_of != connections || self.pipe_at <= Instant::now();
+        if !has_pipe && self.retry_at.is_none() && is_due {
+            self.make_pipe(connections);
+        }
+        let mut lanes = self.shared.lanes();
+        lanes.turns.end_thread();
+        if lanes.turns.has_pipe() {
+            self.shared.to_append.notify_one();
+        }
+    }
+
+    fn make_pipe(&mut self, connections: u64) {
+        let Some(runtime) = self.runtime.clone() else { return };
+        let _in_runtime = runtime.enter();
+        (self.pipe_of, self.pipe_at) = (connections, Instant::now() + BEAT);
+        match self.tier.pipe() {
+            // It may have been connected anew, and is asked again then.
+            Ok(Some(pipe)) if self.tier.connections() == connections => self.shared.lanes().turns.set_pipe(pipe),
+            Ok(Some(_)) => {}
+            Ok(None) => self.runtime = None,
+            Err(down) => {
+                tracing::debug!(reason = down.reason, "there is no connection for appends; the thread sends them");
+                self.pipe_at += NEXT_PIPE;
+            }
         }
     }
 
@@ -160,10 +235,8 @@ impl Worker {
             self.shorten()?;
             let (appends, has_rests): (Vec<Append>, bool) = {
                 let lanes = self.shared.lanes();
-                let dirty = lanes.dirty.iter().filter_map(|id| Some((id, lanes.all.get(id)?)));
-                let (rests, others): (Vec<_>, Vec<_>) = dirty.partition(|(_, lane)| lane.rest().is_some());
-                let ready = others.into_iter().filter(|(_, lane)| lane.is_ready());
-                (ready.filter_map(|(id, lane)| lane.next_append(id)).collect(), !rests.is_empty())
+                let mut dirty = lanes.dirty.iter().filter_map(|id| lanes.all.get(id));
+                (lanes.ready(), dirty.any(|lane| lane.rest().is_some()))
             };
             if appends.is_empty() && !has_rests {
                 return Ok(());
@@ -222,6 +295,19 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Packs a session that sleeps, one at a time, so that nobody waits for many.
+    fn pack(&mut self) -> Result<(), Down> {
+        let next = self.shared.lanes().next_to_pack();
+        let Some((session_id, claim)) = next else { return Ok(()) };
+        match self.tier.pack(&session_id, &claim) {
+            Err(down) if down.answers => {
+                tracing::error!(session = %session_id, reason = down.reason, "a session that sleeps cannot be packed");
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     /// The last act. What could not be sent is in this node's journal and is sent after its next start.

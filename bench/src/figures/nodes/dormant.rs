@@ -8,14 +8,18 @@ use crate::lanes;
 use crate::report::{Report, Row};
 use crate::setup::Setup;
 use crate::stats::digits;
+use shellkeep_servers::RedisServer;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What [`MANY`] of them may take, in MiB.
 const MOST: f64 = 600.0;
 const MANY: usize = 100_000;
 /// So few that a session which is not busy is soon asleep.
 const LIVE_SHELLS: usize = 16;
+/// How often the memory of Redis is looked at until it no longer falls.
+const LOOK: Duration = Duration::from_millis(500);
 /// Connections that make sessions and run commands in them.
 const CONNECTIONS: usize = 8;
 /// Up to this number every session runs its two commands; beyond it one of ten does, which would take too long otherwise.
@@ -26,7 +30,7 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let redis = start_redis()?;
     let node = start_node(setup, &redis, "n1", LIVE_SHELLS)?;
     let before = redis.used_memory()?;
-    let mebibytes = || -> Fallible<f64> { Ok(redis.used_memory()?.saturating_sub(before) as f64 / f64::from(1 << 20)) };
+    let mebibytes = || -> Fallible<f64> { Ok(settled(&redis)?.saturating_sub(before) as f64 / f64::from(1 << 20)) };
     let sessions = 0..count as u64;
     send(&node.socket(), |_| Ok(()), sessions.clone().map(state::creation_request))?;
     let made = mebibytes()?;
@@ -46,6 +50,19 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
         });
     }
     Ok(())
+}
+
+/// The memory of Redis once it no longer falls: sessions are packed behind the answers.
+fn settled(redis: &RedisServer) -> Fallible<u64> {
+    let mut last = redis.used_memory()?;
+    loop {
+        std::thread::sleep(LOOK);
+        let now = redis.used_memory()?;
+        if now >= last - last / 1000 {
+            return Ok(now);
+        }
+        last = now;
+    }
 }
 
 /// Sends requests on several connections.

@@ -66,19 +66,19 @@ impl Address {
         Ok(Self::Sentinels { sentinels, has_tls, name: name.to_owned(), login, database })
     }
 
-    /// Connects to the server, which answers within `patience` or not at all.
-    pub(super) fn connect(&self, patience: Duration) -> RedisResult<Connection> {
+    /// Connects to the server, which answers within `patience` or not at all. Gives its URL too, with its password.
+    pub(super) fn connect(&self, patience: Duration) -> RedisResult<(Connection, String)> {
         match self {
-            Self::Fixed { url, .. } => open(url, patience),
+            Self::Fixed { url, .. } => Ok((open(url, patience)?, url.clone())),
             Self::Sentinels { sentinels, has_tls, name, login, database } => {
                 let scheme = if *has_tls { "rediss" } else { "redis" };
                 let mut last = RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "no Sentinel knows it"));
                 for sentinel in sentinels {
                     let found = primary(&format!("{scheme}://{sentinel}"), name, patience)
-                        .and_then(|place| open(&format!("{scheme}://{login}{place}/{database}"), patience))
-                        .and_then(check_primary);
+                        .map(|place| format!("{scheme}://{login}{place}/{database}"))
+                        .and_then(|url| Ok((check_primary(open(&url, patience)?)?, url)));
                     match found {
-                        Ok(connection) => return Ok(connection),
+                        Ok(connected) => return Ok(connected),
                         Err(error) => last = error,
                     }
                 }

@@ -1,5 +1,5 @@
 -- Claims a session: ownership::claim. Checks come first, because a script that fails half-way is not rolled back.
--- KEYS head lease log base next
+-- KEYS head lease log base next packed
 -- ARGV node, nonce, last claim of the node or '', lease in ms, data directory, agent or '', '1' to create, how many sessions the
 -- agent may have, highest epoch that the node has seen
 local h = redis.call('HMGET', KEYS[1], 'owner', 'seq', 'at', 'claims', 'removed', 'agent')
@@ -32,7 +32,7 @@ local kind, claim
 if not owner then
   kind, claim, seq = 'new', ARGV[3], '0'
   if claim == '' then claim = next_after(h[1]) end
-  redis.call('DEL', KEYS[1], KEYS[3], KEYS[4], KEYS[5])
+  redis.call('DEL', KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6])
   redis.call('HSET', KEYS[1], 'seq', '0', 'at', '', 'claims', '')
   h[3], h[4] = '', ''
 elseif repeated(owner) then

@@ -1,11 +1,14 @@
--- Shortens a session's records. What was given the last time becomes the base, and the records that it covers go.
--- KEYS head log base next
+-- Shortens a session's records. What was given the last time becomes the base, and the records that it covers go; but if some
+-- of those that it does not cover are packed with the others, all of them stay until the next time.
+-- KEYS head log base next packed
 -- ARGV claim, a record that begins the session
 local h = redis.call('HMGET', KEYS[1], 'owner', 'covers', 'removed')
 if h[3] or h[1] ~= ARGV[1] then return 0 end
-if h[2] and redis.call('EXISTS', KEYS[4]) == 1 then
+if h[2] and h[2] ~= '0' and redis.call('EXISTS', KEYS[4]) == 1 then
   redis.call('LTRIM', KEYS[2], h[2], -1)
   redis.call('RENAME', KEYS[4], KEYS[3])
+  redis.call('DEL', KEYS[5])
+  redis.call('HDEL', KEYS[1], 'packed')
 end
 redis.call('SET', KEYS[4], ARGV[2])
 redis.call('HSET', KEYS[1], 'covers', redis.call('LLEN', KEYS[2]))

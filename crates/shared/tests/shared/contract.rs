@@ -14,21 +14,21 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-const LEASE: Duration = Duration::from_secs(60);
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
 const NO_LIMIT: Create = Create { most_of_agent: u64::MAX };
 const SHORT: Duration = Duration::from_millis(1);
 
-fn id(name: &str) -> SessionId {
+pub(crate) fn id(name: &str) -> SessionId {
     SessionId::parse(name).unwrap()
 }
 
-fn request(name: &str, node: &str, nonce: &str, mine: Option<&Claim>) -> ClaimRequest {
+pub(crate) fn request(name: &str, node: &str, nonce: &str, mine: Option<&Claim>) -> ClaimRequest {
     let ask = Ask { node: node.to_owned(), nonce: nonce.to_owned(), mine: mine.cloned(), seen: 0 };
     let (agent, data_dir) = (Some("ann".to_owned()), format!("/data/{node}"));
     ClaimRequest { session_id: id(name), ask, data_dir, agent, create: None }
 }
 
-fn claimed(tier: &mut dyn Tier, request: &ClaimRequest, lease: Duration) -> Head {
+pub(crate) fn claimed(tier: &mut dyn Tier, request: &ClaimRequest, lease: Duration) -> Head {
     match tier.claim(request, lease).unwrap() {
         Ok(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => head,
         other => panic!("{other:?}"),
@@ -50,7 +50,7 @@ fn send(tier: &mut dyn Tier, name: &str, head: &Head, from: u64, lines: &[&str])
     Ok(Head { last, ..head.clone() })
 }
 
-fn lines(tier: &mut dyn Tier, name: &str) -> Vec<String> {
+pub(crate) fn lines(tier: &mut dyn Tier, name: &str) -> Vec<String> {
     tier.load(&id(name)).unwrap().lines.into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
 }
 
@@ -61,6 +61,7 @@ fn contract(tier: &mut dyn Tier) {
     a_lost_answer_is_recognised(tier);
     creation_has_one_winner(tier);
     records_are_shortened(tier);
+    what_sleeps_is_packed_and_loaded_as_it_was(tier);
     files_are_noted_by_the_owner(tier);
     forks_are_noted_until_the_owner_has_recorded_them(tier);
     removal_is_remembered(tier);
@@ -164,6 +165,43 @@ fn records_are_shortened(tier: &mut dyn Tier) {
     let head = send(tier, "d", &head, 1, &["4"]).unwrap();
     tier.rest(&id("d"), &head.owner, b"all to 4").unwrap();
     assert_eq!(lines(tier, "d"), ["all to 3", "4"]);
+}
+
+fn what_sleeps_is_packed_and_loaded_as_it_was(tier: &mut dyn Tier) {
+    let long = |name: &str| format!("{name} {}", "x".repeat(500));
+    let head = claimed(tier, &request("k", "n1", "x", None), LEASE);
+    let head = send(tier, "k", &head, 1, &[&long("1"), &long("2")]).unwrap();
+    tier.rest(&id("k"), &head.owner, long("all to 2").as_bytes()).unwrap();
+    let head = send(tier, "k", &head, 1, &[&long("3")]).unwrap();
+    let all = ["1", "2", "3"].map(long);
+    tier.pack(&id("k"), &"7.n7.x".parse().unwrap()).unwrap();
+    tier.pack(&id("k"), &head.owner).unwrap();
+    assert_eq!(lines(tier, "k"), all);
+    tier.pack(&id("k"), &head.owner).unwrap();
+    assert_eq!(lines(tier, "k"), all);
+    // It is woken, goes on, and sleeps again.
+    let head = send(tier, "k", &head, 1, &[&long("4")]).unwrap();
+    assert_eq!(lines(tier, "k"), ["1", "2", "3", "4"].map(long));
+    tier.pack(&id("k"), &head.owner).unwrap();
+    let head = send(tier, "k", &head, 1, &[&long("5")]).unwrap();
+    assert_eq!(lines(tier, "k"), ["1", "2", "3", "4", "5"].map(long));
+    // It is shortened, at the latest the second time, and what is left has no gap.
+    tier.rest(&id("k"), &head.owner, long("all to 5").as_bytes()).unwrap();
+    let head = send(tier, "k", &head, 1, &[&long("6")]).unwrap();
+    tier.rest(&id("k"), &head.owner, long("all to 6").as_bytes()).unwrap();
+    assert_eq!(lines(tier, "k"), ["all to 5", "6"].map(long));
+    tier.pack(&id("k"), &head.owner).unwrap();
+    assert_eq!(lines(tier, "k"), ["all to 5", "6"].map(long));
+    // Whoever takes it has all of it; who had it changes nothing any more.
+    tier.release(&id("k"), &head.owner, false).unwrap();
+    let next = claimed(tier, &request("k", "n2", "y", None), LEASE);
+    let next = send(tier, "k", &next, 7, &[&long("7")]).unwrap();
+    tier.pack(&id("k"), &head.owner).unwrap();
+    assert_eq!(lines(tier, "k"), ["all to 5", "6", "7"].map(long));
+    // A name that is used again has nothing of it.
+    tier.pack(&id("k"), &next.owner).unwrap();
+    tier.remove(&id("k"), &next.owner).unwrap();
+    assert!(lines(tier, "k").is_empty());
 }
 
 fn files_are_noted_by_the_owner(tier: &mut dyn Tier) {
@@ -326,14 +364,14 @@ fn services_of_an_agent_are_limited(tier: &mut dyn Tier) {
 }
 
 /// A server with its data in a temporary directory.
-struct RedisServer {
+pub(crate) struct RedisServer {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     _directory: TempDir,
 }
 
 impl RedisServer {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let directory = TempDir::new().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("redis-server")
@@ -348,7 +386,7 @@ impl RedisServer {
         server
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 }

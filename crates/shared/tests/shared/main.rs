@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 mod contract;
+mod pipe;
 mod ship;
 mod tls;

@@ -202,7 +202,7 @@ fn a_node_goes_on_while_redis_is_away_and_gives_everything_again() {
     until("what slept is shared", || redis.cli(&["EXISTS", "sk:{asleep}:head"]).trim().eq("1").then_some(()));
     assert_eq!(second.sh("asleep", "echo $v").out(), "9\n");
     until("what was made meanwhile is shared", || {
-        redis.cli(&["LLEN", "sk:{made-meanwhile}:log"]).trim().parse().ok().filter(|lines: &u64| *lines > 0)
+        redis.cli(&["HGET", "sk:{made-meanwhile}:head", "seq"]).trim().parse().ok().filter(|seq: &u64| *seq > 0)
     });
 
     first.kill();

@@ -49,7 +49,10 @@ impl Story {
         let log = format!("sk:{{{}}}:log", self.session);
         let lines = redis.cli(&["--no-raw", "LRANGE", &log, "0", "-1"]);
         assert!(!lines.contains("records_lost"), "{lines}");
-        assert_eq!(redis.cli(&["LLEN", &log]).trim(), seq.to_string(), "one line for each record");
+        let in_log: u64 = redis.cli(&["LLEN", &log]).trim().parse().expect("a number");
+        // It slept before its first command.
+        let packed = redis.packed(&format!("sk:{{{}}}:packed", self.session));
+        assert_eq!(packed + in_log, seq, "one line for each record");
         let events = first.get(&format!("{path}/events?limit=1000")).json();
         let numbers: Vec<u64> =
             events["events"].as_array().expect("a list").iter().filter_map(|event| event["seq"].as_u64()).collect();

@@ -53,6 +53,15 @@ impl Redis {
         cli(self.address, words)
     }
 
+    /// How many records are packed at a key.
+    pub fn packed(&self, key: &str) -> u64 {
+        let script = r#"redis-cli -p "$0" --raw GET "$1" | zcat 2>/dev/null | wc -l"#;
+        let port = self.address.port().to_string();
+        let answer =
+            Command::new("sh").args(["-c", script, &port, key]).output().expect("sh, redis-cli and zcat are installed");
+        String::from_utf8_lossy(&answer.stdout).trim().parse().expect("a number")
+    }
+
     pub fn stop(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");

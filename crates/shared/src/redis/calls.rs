@@ -1,0 +1,37 @@
+//! What is sent to the server: calls of scripts, and the keys of a session.
+
+use crate::tier::Append;
+use redis::{Cmd, cmd};
+use shellkeep_session::SessionId;
+use shellkeep_session::ownership::Claim;
+use std::time::Duration;
+
+/// How long the server may take to answer, or to take a connection. A node goes on by itself afterwards.
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+
+pub(super) fn call(hash: &str, keys: &[String]) -> Cmd {
+    let mut call = cmd("EVALSHA");
+    call.arg(hash).arg(keys.len()).arg(keys);
+    call
+}
+
+/// A call of `append.lua`.
+pub(super) fn append_call(hash: &str, append: &Append, lease: Duration) -> Cmd {
+    let Append { session_id, claim, after, from, through, lines } = append;
+    let mut call = call(hash, &keys(session_id, ["head", "lease", "log"]));
+    call.arg(claim.to_string()).arg(millis(lease)).arg(after.seq).arg(text(after.at.as_ref()));
+    call.arg(through).arg(from).arg(lines);
+    call
+}
+
+pub(super) fn keys<const N: usize>(session_id: &SessionId, names: [&str; N]) -> [String; N] {
+    names.map(|name| format!("sk:{{{session_id}}}:{name}"))
+}
+
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn text(claim: Option<&Claim>) -> String {
+    claim.map(Claim::to_string).unwrap_or_default()
+}
