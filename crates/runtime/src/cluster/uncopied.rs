@@ -80,12 +80,12 @@ mod tests {
         let (uncopied, id) = (at(), SessionId::parse("s").unwrap());
         assert!(uncopied.wait(&id) && !uncopied.wait(&id));
         uncopied.save(&id).await;
-        assert_eq!(at().noted().unwrap(), [id.clone()]);
+        assert_eq!(at().noted().unwrap(), std::slice::from_ref(&id));
         // While one try succeeds, another change fails.
         uncopied.go(&id);
         assert!(uncopied.wait(&id));
         uncopied.save(&id).await;
-        assert_eq!(at().noted().unwrap(), [id.clone()]);
+        assert_eq!(at().noted().unwrap(), std::slice::from_ref(&id));
         uncopied.go(&id);
         uncopied.save(&id).await;
         assert_eq!(at().noted().unwrap(), []);
