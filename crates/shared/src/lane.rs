@@ -220,6 +220,12 @@ impl Lane {
         }
     }
 
+    /// What the tier has is replaced there, so what it is given again comes from its node.
+    pub(crate) fn forget_sent(&mut self) {
+        self.sent.clear();
+        (self.sent_bytes, self.rest) = (0, None);
+    }
+
     pub(crate) fn set_rest(&mut self, line: Line) {
         self.rest = Some(line);
     }

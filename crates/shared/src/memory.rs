@@ -197,6 +197,15 @@ impl Tier for MemoryTier {
         Ok(())
     }
 
+    fn replace(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, lines: &[Vec<u8>]) -> Result<bool, Down> {
+        let mut contents = self.up()?;
+        let Some(kept) = contents.owned(session_id, claim).filter(|kept| kept.head.last.seq == seq) else {
+            return Ok(false);
+        };
+        (kept.base, kept.next, kept.log) = (None, None, lines.to_vec());
+        Ok(true)
+    }
+
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down> {
         let mut contents = self.up()?;
         let owned = contents.owned(session_id, claim);

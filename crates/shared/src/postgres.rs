@@ -293,6 +293,24 @@ impl Tier for PostgresTier {
         })
     }
 
+    fn replace(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, lines: &[Vec<u8>]) -> Result<bool, Down> {
+        self.server.ask(async |client| {
+            let within = client.transaction().await?;
+            let Some(row) = owned(&within, session_id, claim).await? else { return Ok(false) };
+            if head(&row)?.last.seq != seq {
+                return Ok(false);
+            }
+            let id = session_id.as_str();
+            within.execute("DELETE FROM sk_shared_log WHERE session_id = $1", &[&id]).await?;
+            let log = "INSERT INTO sk_shared_log (session_id, line) SELECT $1, * FROM unnest($2::bytea[])";
+            within.execute(log, &[&id, &lines]).await?;
+            let rest = "UPDATE sk_shared_heads SET base = NULL, next = NULL, covers = NULL WHERE session_id = $1";
+            within.execute(rest, &[&id]).await?;
+            within.commit().await?;
+            Ok(true)
+        })
+    }
+
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down> {
         let sql = format!("UPDATE sk_shared_heads SET files = $3 WHERE session_id = $1 AND owner = $2 AND {EXISTS}");
         let files = json(files).map_err(|error| Down::new(error.to_string()))?;

@@ -58,9 +58,10 @@ enum Script {
     Service,
     Used,
     Pack,
+    Replace,
 }
 
-const SCRIPTS: [&str; 12] = [
+const SCRIPTS: [&str; 13] = [
     include_str!("redis/claim.lua"),
     include_str!("redis/append.lua"),
     include_str!("redis/rest.lua"),
@@ -73,6 +74,7 @@ const SCRIPTS: [&str; 12] = [
     include_str!("redis/service.lua"),
     include_str!("redis/used.lua"),
     include_str!("redis/pack.lua"),
+    include_str!("redis/replace.lua"),
 ];
 
 /// A connection to a server that knows the scripts.
@@ -291,6 +293,15 @@ impl Tier for RedisTier {
             call.arg(claim.to_string()).arg(&seq).arg(&value);
         };
         self.run::<i64>(Script::Pack, &keys, arguments).map(|_| ())
+    }
+
+    fn replace(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, lines: &[Vec<u8>]) -> Result<bool, Down> {
+        let value = pack::value_of(lines).map_err(|error| unreadable(&self.address, &error))?;
+        let keys = keys(session_id, ["head", "log", "base", "next", "packed"]);
+        let arguments = |call: &mut Cmd| {
+            call.arg(claim.to_string()).arg(seq).arg(&value);
+        };
+        self.run::<i64>(Script::Replace, &keys, arguments).map(|replaced| replaced == 1)
     }
 
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down> {

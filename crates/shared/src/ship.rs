@@ -209,6 +209,25 @@ impl Ship {
         }
     }
 
+    /// Replaces all records of a session in the tier by what `change` makes of them. `seq` is the number of the last one.
+    /// Returns whether it did; not if the session is another node's, or has more records by now.
+    pub async fn replace<F>(&self, session_id: &SessionId, seq: u64, change: F) -> Result<bool, Down>
+    where
+        F: FnOnce(Vec<Vec<u8>>) -> Vec<Vec<u8>> + Send + 'static,
+    {
+        let Some(claim) = self.claim_of(session_id) else { return Ok(false) };
+        let id = session_id.clone();
+        let replace = move |tier: &mut dyn Tier| {
+            let lines = change(tier.load(&id)?.lines);
+            tier.replace(&id, &claim, seq, &lines)
+        };
+        let replaced = self.ask(replace).await?;
+        if let Some(lane) = self.shared.lanes().all.get_mut(session_id).filter(|_| replaced) {
+            lane.forget_sent();
+        }
+        Ok(replaced)
+    }
+
     /// The session sleeps: its lease is given up once everything is sent.
     pub fn end(&self, session_id: &SessionId) {
         let mut lanes = self.shared.lanes();

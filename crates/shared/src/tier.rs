@@ -251,6 +251,10 @@ pub trait Tier: Send {
         Ok(())
     }
 
+    /// Replaces all records of a session by these, if the claim owns it and this is the number of its last record. Returns
+    /// whether it did.
+    fn replace(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, lines: &[Vec<u8>]) -> Result<bool, Down>;
+
     /// Notes the newest checkpoint that all nodes can read, if the claim owns the session. Returns whether it does.
     fn note_files(&mut self, session_id: &SessionId, claim: &Claim, files: &KeptFiles) -> Result<bool, Down>;
 

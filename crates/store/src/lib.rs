@@ -92,7 +92,7 @@ pub use identity::{Arrival, CopyOf, Home};
 pub use journal::AppendError;
 pub use key::PUBLIC_KEY;
 pub use keyed::{Keyed, KeyedEntry, KeyedError, KeyedUse};
-pub use mask::masked_state;
+pub use mask::{masked_record, masked_state};
 pub use pending::{Deletion, FileChange, Pending};
 pub use quotas::QuotaFile;
 pub use recordings::RecordOptions;

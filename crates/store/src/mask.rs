@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use shellkeep_record::Masker;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{ByteString, SessionState, ShellState, StoredRun};
+use shellkeep_session::{ByteString, Event, Record, SessionMeta, SessionState, ShellState, StoredRun};
 use std::collections::BTreeMap;
 
 /// A session's state with everything masked that the redactor finds. Its name and agent are not masked.
@@ -26,6 +26,30 @@ pub fn masked_state(state: &SessionState, redactor: &Redactor) -> Result<Session
         shown.content = shellkeep_session::Content::Inline(redactor.redact(bytes.as_bytes()).into());
     }
     Ok(masked)
+}
+
+/// A record with everything masked that the redactor finds. Its session, number and time are not.
+pub fn masked_record(record: &Record, redactor: &Redactor) -> Result<Record, BackendError> {
+    let masker = Masker::of_values(redactor.clone());
+    let event = match &record.event {
+        Event::SessionCreated { meta, shell: first } => {
+            let mut shown: Box<SessionMeta> = masked(meta, &masker, "a record")?;
+            (shown.session_id, shown.agent, shown.by) = (meta.session_id.clone(), meta.agent.clone(), meta.by.clone());
+            Event::SessionCreated { meta: shown, shell: Box::new(shell(first, &masker)?) }
+        }
+        Event::Owned { claim, because, state: Some(state) } => Event::Owned {
+            claim: claim.clone(),
+            because: because.clone(),
+            state: Some(Box::new(masked_state(state, redactor)?)),
+        },
+        Event::RecordsLost { from, reason, state } => Event::RecordsLost {
+            from: *from,
+            reason: String::from_utf8_lossy(&redactor.redact(reason.as_bytes())).into_owned(),
+            state: Box::new(masked_state(state, redactor)?),
+        },
+        event => masked(event, &masker, "a record")?,
+    };
+    Ok(Record { session_id: record.session_id.clone(), event, ..*record })
 }
 
 /// A shell's state with everything masked.

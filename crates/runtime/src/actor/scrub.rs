@@ -60,6 +60,9 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     };
     session.journal.record(event);
     session.journal.sync().await;
+    if let Some(cluster) = &session.ctx.cluster {
+        cluster.scrub(session.journal.state(), &redactor).await.map_err(|error| failed(error.to_string()))?;
+    }
     if let Some(shared) = session.ctx.shared_files() {
         let files = outputs_now(&session.outputs).map_err(|error| failed(error.to_string()))?;
         shared.replace(session.journal.state(), files).await.map_err(&failed)?;

@@ -17,12 +17,20 @@ pub(super) fn packed(before: &[u8], lines: &[Vec<u8>]) -> io::Result<Option<Vec<
     let (kept, plain) = (value.len(), old.len() + bytes);
     let mut encoder = GzEncoder::new(&mut value, Compression::default());
     encoder.write_all(&old)?;
-    for line in lines {
-        encoder.write_all(line)?;
-        encoder.write_all(b"\n")?;
-    }
+    write(&mut encoder, lines)?;
     encoder.finish()?;
     Ok((value.len() - kept < plain).then_some(value))
+}
+
+/// Packs records in place of all others.
+pub(super) fn value_of(lines: &[Vec<u8>]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    write(&mut encoder, lines)?;
+    encoder.finish()
+}
+
+fn write(encoder: &mut impl Write, lines: &[Vec<u8>]) -> io::Result<()> {
+    lines.iter().try_for_each(|line| encoder.write_all(line).and_then(|()| encoder.write_all(b"\n")))
 }
 
 /// The records in a packed value.

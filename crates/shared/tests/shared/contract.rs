@@ -61,6 +61,7 @@ fn contract(tier: &mut dyn Tier) {
     a_lost_answer_is_recognised(tier);
     creation_has_one_winner(tier);
     records_are_shortened(tier);
+    records_are_replaced_by_the_owner(tier);
     what_sleeps_is_packed_and_loaded_as_it_was(tier);
     files_are_noted_by_the_owner(tier);
     forks_are_noted_until_the_owner_has_recorded_them(tier);
@@ -165,6 +166,32 @@ fn records_are_shortened(tier: &mut dyn Tier) {
     let head = send(tier, "d", &head, 1, &["4"]).unwrap();
     tier.rest(&id("d"), &head.owner, b"all to 4").unwrap();
     assert_eq!(lines(tier, "d"), ["all to 3", "4"]);
+}
+
+fn records_are_replaced_by_the_owner(tier: &mut dyn Tier) {
+    let to = |lines: &[&str]| -> Vec<Vec<u8>> { lines.iter().map(|line| line.as_bytes().to_vec()).collect() };
+    let head = claimed(tier, &request("m", "n1", "x", None), LEASE);
+    let head = send(tier, "m", &head, 1, &["1 horse", "2"]).unwrap();
+    tier.rest(&id("m"), &head.owner, b"all to 2, horse").unwrap();
+    let head = send(tier, "m", &head, 1, &["3"]).unwrap();
+    tier.rest(&id("m"), &head.owner, b"all to 3, horse").unwrap();
+    assert!(!tier.replace(&id("m"), &"7.n7.x".parse().unwrap(), 3, &to(&["another's"])).unwrap());
+    assert!(!tier.replace(&id("m"), &head.owner, 2, &to(&["too early"])).unwrap());
+    assert!(!tier.replace(&id("nobody"), &head.owner, 3, &to(&["nobody's"])).unwrap());
+    assert_eq!(lines(tier, "m"), ["all to 2, horse", "3"]);
+    assert!(tier.replace(&id("m"), &head.owner, 3, &to(&["all to 2, *****", "3"])).unwrap());
+    assert_eq!(lines(tier, "m"), ["all to 2, *****", "3"]);
+    // It goes on, is packed and shortened, and nothing of what was replaced comes back.
+    let head = send(tier, "m", &head, 1, &["4"]).unwrap();
+    assert_eq!(lines(tier, "m"), ["all to 2, *****", "3", "4"]);
+    tier.rest(&id("m"), &head.owner, b"all to 4").unwrap();
+    assert_eq!(lines(tier, "m"), ["all to 2, *****", "3", "4"]);
+    let head = send(tier, "m", &head, 1, &["5"]).unwrap();
+    tier.rest(&id("m"), &head.owner, b"all to 5").unwrap();
+    assert_eq!(lines(tier, "m"), ["all to 4", "5"]);
+    tier.pack(&id("m"), &head.owner).unwrap();
+    assert!(tier.replace(&id("m"), &head.owner, 5, &to(&["all"])).unwrap());
+    assert_eq!(lines(tier, "m"), ["all"]);
 }
 
 fn what_sleeps_is_packed_and_loaded_as_it_was(tier: &mut dyn Tier) {

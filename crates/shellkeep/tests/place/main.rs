@@ -21,6 +21,7 @@ mod load;
 mod moved;
 mod node_files;
 mod node_keys;
+mod node_scrub;
 mod nodes;
 mod promoted;
 mod proxy;

@@ -53,13 +53,23 @@ impl Redis {
         cli(self.address, words)
     }
 
+    /// Everything that is kept of a session, unpacked.
+    pub fn records(&self, session: &str) -> String {
+        let read = |key: &str| self.cli(&["--raw", "GET", &format!("sk:{{{session}}}:{key}")]);
+        let log = self.cli(&["--raw", "LRANGE", &format!("sk:{{{session}}}:log"), "0", "-1"]);
+        [read("base"), self.unpacked(&format!("sk:{{{session}}}:packed")), log, read("next")].concat()
+    }
+
     /// How many records are packed at a key.
     pub fn packed(&self, key: &str) -> u64 {
-        let script = r#"redis-cli -p "$0" --raw GET "$1" | zcat 2>/dev/null | wc -l"#;
+        self.unpacked(key).lines().count() as u64
+    }
+
+    fn unpacked(&self, key: &str) -> String {
+        let script = r#"redis-cli -p "$0" --raw GET "$1" | zcat 2>/dev/null"#;
         let port = self.address.port().to_string();
-        let answer =
-            Command::new("sh").args(["-c", script, &port, key]).output().expect("sh, redis-cli and zcat are installed");
-        String::from_utf8_lossy(&answer.stdout).trim().parse().expect("a number")
+        let answer = Command::new("sh").args(["-c", script, &port, key]).output();
+        String::from_utf8_lossy(&answer.expect("sh, redis-cli and zcat are installed").stdout).into_owned()
     }
 
     pub fn stop(&mut self) {
