@@ -2,16 +2,17 @@
 //! that it is one step for all nodes. Times are the server's. `postgres/schema.sql` has the tables, which a person can read.
 
 mod connection;
+mod rows;
 
 use crate::tier::{
     AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,
     NoClaim, NodeEntry, OpenError, REMEMBERED, SharedToken, Tier, UsedByAgent,
 };
 use connection::{Failed, Server};
-use shellkeep_session::ownership::{self, Claim, Claimed, Head, Point};
+use rows::{fork_notes, head, json, lease, number};
+use shellkeep_session::ownership::{self, Claim, Claimed, Head};
 use shellkeep_session::{ServiceId, SessionId};
 use std::collections::HashMap;
-use std::str::FromStr;
 use std::time::Duration;
 use tokio_postgres::{GenericClient, Row, Transaction};
 
@@ -44,39 +45,6 @@ fn millis(time: Duration) -> f64 {
 
 fn text(claim: Option<&Claim>) -> String {
     claim.map(Claim::to_string).unwrap_or_default()
-}
-
-fn number(seq: u64) -> Result<i64, Failed> {
-    i64::try_from(seq).map_err(|_| Failed::Foreign(format!("{seq} is too large")))
-}
-
-fn read<T: FromStr>(text: &str) -> Result<T, Failed>
-where
-    T::Err: std::fmt::Display,
-{
-    text.parse().map_err(|error: T::Err| Failed::Foreign(error.to_string()))
-}
-
-fn json<T: serde::Serialize>(value: &T) -> Result<String, Failed> {
-    serde_json::to_string(value).map_err(|error| Failed::Foreign(error.to_string()))
-}
-
-/// The head in a row.
-fn head(row: &Row) -> Result<Head, Failed> {
-    let (owner, at, claims): (&str, &str, &str) = (row.try_get("owner")?, row.try_get("at")?, row.try_get("claims")?);
-    let seq = u64::try_from(row.try_get::<_, i64>("seq")?).map_err(|error| Failed::Foreign(error.to_string()))?;
-    let at = if at.is_empty() { None } else { Some(read(at)?) };
-    Ok(Head { owner: read(owner)?, last: Point { seq, at }, claims: read(claims)? })
-}
-
-/// Who holds the lease in a row.
-fn lease(row: &Row) -> Result<Option<Claim>, Failed> {
-    row.try_get::<_, Option<&str>>("lease")?.map(read).transpose()
-}
-
-/// Notes of forks, which are lines of JSON. One of a later version that cannot be read stays for a node that can.
-fn fork_notes(lines: &str) -> Vec<ForkNote> {
-    lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// A session's row, locked until the transaction ends; `None` if it does not exist, or was removed.
