@@ -13,7 +13,7 @@ mod look;
 mod members;
 mod own;
 mod removals;
-mod scrub;
+pub(crate) mod scrub;
 mod tokens;
 pub(crate) mod told;
 mod uncopied;

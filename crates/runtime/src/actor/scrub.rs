@@ -3,6 +3,7 @@
 
 use super::kv;
 use super::session::Session;
+use crate::cluster;
 use crate::ops::{CheckpointError, FilesReason, OpError, RecordError, Scrubbed, Secret};
 use crate::state_file;
 use shellkeep_record::beside;
@@ -61,7 +62,9 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     session.journal.record(event);
     session.journal.sync().await;
     if let Some(cluster) = &session.ctx.cluster {
-        cluster.scrub(session.journal.state(), &redactor).await.map_err(|error| failed(error.to_string()))?;
+        cluster::scrub::scrub(cluster, session.journal.state(), &redactor)
+            .await
+            .map_err(|error| failed(error.to_string()))?;
     }
     if let Some(shared) = session.ctx.shared_files() {
         let files = outputs_now(&session.outputs).map_err(|error| failed(error.to_string()))?;

@@ -7,16 +7,14 @@ use shellkeep_redact::Redactor;
 use shellkeep_session::{Record, SessionState};
 use shellkeep_store::masked_record;
 
-impl Cluster {
-    /// Masks a secret in the session's records. `state` is masked already, and the last record is its own.
-    pub(crate) async fn scrub(&self, state: &SessionState, redactor: &Redactor) -> Result<(), OpError> {
-        let (whole, redactor) = (stands_for(state, 1, "they had a secret that was masked"), redactor.clone());
-        let mask = move |lines: Vec<Vec<u8>>| masked(&lines, &whole, &redactor);
-        let replaced = self.ship.replace(&state.meta.session_id, state.seq, mask).await.map_err(look::away)?;
-        match replaced {
-            true => Ok(()),
-            false => Err(OpError::StoreUnavailable { reason: "the shared store has other records of it".to_owned() }),
-        }
+/// Masks a secret in a session's records. `state` is masked already, and the last record is its own.
+pub(crate) async fn scrub(cluster: &Cluster, state: &SessionState, redactor: &Redactor) -> Result<(), OpError> {
+    let (whole, redactor) = (stands_for(state, 1, "they had a secret that was masked"), redactor.clone());
+    let mask = move |lines: Vec<Vec<u8>>| masked(&lines, &whole, &redactor);
+    let replaced = cluster.ship.replace(&state.meta.session_id, state.seq, mask).await.map_err(look::away)?;
+    match replaced {
+        true => Ok(()),
+        false => Err(OpError::StoreUnavailable { reason: "the shared store has other records of it".to_owned() }),
     }
 }
 
