@@ -13,6 +13,7 @@ use crate::setup::Setup;
 use crate::stats::{Rounds, Spread};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use shellkeep_session::SessionId;
+use std::time::Duration;
 
 /// Each with what it writes.
 const COMMANDS: [(&str, &str); 3] = [("true", ""), ("echo hi", "hi\n"), ("cd /tmp; export X=1", "")];
@@ -75,19 +76,30 @@ fn beside_a_relay(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let (relay, daemon) = (Relay::start(&setup.bash)?, Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?);
     let (mut relayed, mut client) = (Client::connect(&relay.socket())?, Client::connect(&daemon.socket())?);
     let remote = client.create()?;
-    let (mut floor, mut http): (Rounds, Rounds) = Default::default();
+    let (floor, http) = in_turns(setup, &mut client, &remote, |count| relayed.times(&remote, "true", count))?;
+    drop(relayed);
+    relay.join()?;
+    let what = "`true`, HTTP on the Unix socket; floor: a relay that passes the line on and parses nothing";
+    report.row(Row::latency(what.to_owned(), floor, http, None));
+    Ok(())
+}
+
+/// `true` in a floor and over HTTP, one after the other.
+fn in_turns(
+    setup: &Setup,
+    client: &mut Client,
+    remote: &str,
+    mut floor: impl FnMut(usize) -> Fallible<Vec<Duration>>,
+) -> Fallible<(Spread, Spread)> {
+    let (mut below, mut http): (Rounds, Rounds) = Default::default();
     for _ in 0..setup.effort.rounds {
-        relayed.times(&remote, "true", SETTLE)?;
-        floor.push(relayed.times(&remote, "true", setup.effort.commands)?);
-        client.times(&remote, "true", SETTLE)?;
-        http.push(client.times(&remote, "true", setup.effort.commands)?);
+        floor(SETTLE)?;
+        below.push(floor(setup.effort.commands)?);
+        client.times(remote, "true", SETTLE)?;
+        http.push(client.times(remote, "true", setup.effort.commands)?);
         client.settle()?;
     }
-    drop(relayed);
-    relay.join();
-    let what = "`true`, HTTP on the Unix socket; floor: a relay that passes the line on and parses nothing";
-    report.row(Row::latency(what.to_owned(), floor.middle(), http.middle(), None));
-    Ok(())
+    Ok((below.middle(), http.middle()))
 }
 
 /// What this thread starts stays on the thread's processor.
@@ -96,16 +108,9 @@ fn on_one_processor(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let mut client = Client::connect(&daemon.socket())?;
     let mut raw = RawShell::start(&setup.bash)?;
     let remote = client.create()?;
-    let (mut floor, mut http): (Rounds, Rounds) = Default::default();
-    for _ in 0..setup.effort.rounds {
-        raw.times("true", "", SETTLE)?;
-        floor.push(raw.times("true", "", setup.effort.commands)?);
-        client.times(&remote, "true", SETTLE)?;
-        http.push(client.times(&remote, "true", setup.effort.commands)?);
-        client.settle()?;
-    }
+    let (floor, http) = in_turns(setup, &mut client, &remote, |count| raw.times("true", "", count))?;
     let what = "`true`, HTTP on the Unix socket, everything on one processor";
-    report.row(Row::latency(what.to_owned(), floor.middle(), http.middle(), HTTP));
+    report.row(Row::latency(what.to_owned(), floor, http, HTTP));
     Ok(())
 }
 
