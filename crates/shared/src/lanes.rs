@@ -210,7 +210,7 @@ impl Lanes {
     /// Lanes that have nothing more to do after their appends.
     pub(crate) fn clean(&mut self, appends: &[Append]) {
         for Append { session_id, .. } in appends {
-            if !self.all.get(session_id).is_some_and(Lane::is_ready) && !self.is_for_thread(session_id) {
+            if !self.is_dirty(session_id) {
                 self.dirty.remove(session_id);
             }
         }
