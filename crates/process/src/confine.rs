@@ -6,6 +6,7 @@
 //! applies its confinement itself, in `driver/confine.c`; a program that has no driver applies it between fork and exec.
 
 mod apply;
+mod bpf;
 mod fence;
 mod filter;
 mod grants;
@@ -27,8 +28,7 @@ const STEPS: [&str; 6] =
     ["the frame", "landlock_add_rule", "no_new_privs", "capabilities", "landlock_restrict_self", "seccomp"];
 
 /// What a driver answered to a confinement: done, or the step that failed and why.
-pub(crate) fn outcome(payload: &[u8]) -> io::Result<()> {
-    let mut reader = crate::wire::Reader::new(payload);
+pub(crate) fn outcome(reader: &mut crate::wire::Reader<'_>) -> io::Result<()> {
     let (Some(step), Some(why)) = (reader.u32(), reader.u32()) else {
         return Err(io::Error::other("the driver's answer to a confinement cannot be read"));
     };

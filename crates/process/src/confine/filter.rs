@@ -1,10 +1,10 @@
 //! The system calls that a confined process is refused: those that reach other processes, change what the machine is, or
 //! open a large part of the kernel that a shell's programs do not need. Each fails with `EPERM`.
+//!
+//! The kernel runs a new filter once for every system call that it knows, to find those that it need not be asked about, and
+//! every shell puts it on when its session wakes. So calls are found by halving, and each argument is looked at once.
 
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-};
-use std::collections::BTreeMap;
+use super::bpf::{Label, Program};
 
 /// Refused whatever their arguments are.
 const REFUSED: &[i64] = &[
@@ -81,82 +81,135 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 /// Makes a namespace too, but only for `unshare`; in `clone` it is part of a signal's number.
-const NEW_TIME: u64 = 0x80;
-/// The kinds of sockets that programs need. Others reach parts of the kernel, or of a hypervisor, that they do not.
-const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+const NEW_TIME: u32 = 0x80;
+/// The kinds of sockets that programs need, whatever their type. Others reach parts of the kernel, or of a hypervisor, that
+/// they do not.
+const FAMILIES: [libc::c_int; 2] = [libc::AF_UNIX, libc::AF_NETLINK];
+/// Those that they need for streams and datagrams only.
+const INTERNET: [libc::c_int; 2] = [libc::AF_INET, libc::AF_INET6];
 /// The part of a socket's type that is not a flag.
-const TYPE_BITS: u64 = 0xf;
+const TYPE_BITS: u32 = 0xf;
 /// A type of socket that sees all packets, as raw ones do; old, and not in libc.
 const SOCK_PACKET: libc::c_int = 10;
 /// Puts characters into a terminal's input, or reads the console's screen.
-const TERMINAL_TRICKS: [u64; 2] = [0x5412, 0x541c];
+const TERMINAL_TRICKS: [u32; 2] = [0x5412, 0x541c];
 
-const LOAD_WORD: u16 = 0x20;
-const JUMP_IF_EQUAL: u16 = 0x15;
-const RETURN: u16 = 0x06;
-const ERRNO: u32 = 0x0005_0000;
+/// How the kernel names the processor.
 #[cfg(target_arch = "x86_64")]
-const JUMP_IF_AT_LEAST: u16 = 0x35;
+const PROCESSOR: Option<u32> = Some(0xc000_003e);
+#[cfg(target_arch = "aarch64")]
+const PROCESSOR: Option<u32> = Some(0xc000_00b7);
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const PROCESSOR: Option<u32> = None;
 /// From here on numbers are those of another calling convention, with the same calls behind them.
 #[cfg(target_arch = "x86_64")]
 const FIRST_X32: u32 = 0x4000_0000;
 
+const ALLOW: u32 = 0x7fff_0000;
+const KILL: u32 = 0x8000_0000;
+const ERRNO: u32 = 0x0005_0000;
+
+/// Where in a call's description its number is, and its processor.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+
+/// The lower half of an argument. All that we look at have 32 bits in the kernel.
+fn argument(number: u32) -> u32 {
+    let low = if cfg!(target_endian = "big") { 4 } else { 0 };
+    16 + 8 * number + low
+}
+
+/// How a filter ends.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    allow: Label,
+    refuse: Label,
+    /// As a kernel that does not know the call.
+    unknown: Label,
+    kill: Label,
+}
+
 /// The filter, ready for the kernel; `None` on a processor for which there is none.
 pub(super) fn compile() -> Option<Vec<libc::sock_filter>> {
-    let target = TargetArch::try_from(std::env::consts::ARCH).ok()?;
-    let refuse = SeccompAction::Errno(libc::EPERM as u32);
-    let filter = SeccompFilter::new(rules()?, SeccompAction::Allow, refuse, target).ok()?;
-    let program = BpfProgram::try_from(filter).ok()?;
-    let rest = program.into_iter().map(|step| instruction(step.code, step.jt, step.jf, step.k));
-    Some(first_steps().into_iter().chain(rest).collect())
-}
-
-/// Answers as a kernel that does not know these calls: programs then use `clone`, whose flags a filter can read.
-fn first_steps() -> Vec<libc::sock_filter> {
-    let unknown = instruction(RETURN, 0, 0, ERRNO | libc::ENOSYS as u32);
-    let mut steps = vec![instruction(LOAD_WORD, 0, 0, 0)];
+    let mut program = Program::default();
+    let ends =
+        Ends { allow: program.label(), refuse: program.label(), unknown: program.label(), kill: program.label() };
+    program.load(ARCHITECTURE);
+    program.unless_equal(PROCESSOR?, ends.kill);
+    program.load(NUMBER);
     #[cfg(target_arch = "x86_64")]
-    steps.extend([instruction(JUMP_IF_AT_LEAST, 0, 1, FIRST_X32), unknown]);
-    steps.extend([instruction(JUMP_IF_EQUAL, 0, 1, libc::SYS_clone3 as u32), unknown]);
-    steps
+    program.if_at_least(FIRST_X32, ends.unknown);
+    // Programs then use `clone`, whose flags a filter can read.
+    program.if_equal(libc::SYS_clone3 as u32, ends.unknown);
+    let others = program.label();
+    program.search(&edges(), others, ends.refuse);
+    program.place(others);
+    by_argument(&mut program, ends);
+    for (end, answer) in [
+        (ends.allow, ALLOW),
+        (ends.refuse, ERRNO | libc::EPERM as u32),
+        (ends.unknown, ERRNO | libc::ENOSYS as u32),
+        (ends.kill, KILL),
+    ] {
+        program.place(end);
+        program.answer(answer);
+    }
+    program.finish()
 }
 
-fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code, jt, jf, k }
+/// The first number of each run of refused calls, and the first after it.
+fn edges() -> Vec<u32> {
+    let mut numbers: Vec<u32> = REFUSED.iter().map(|call| *call as u32).collect();
+    numbers.sort_unstable();
+    let mut edges: Vec<u32> = Vec::new();
+    for number in numbers {
+        match edges.last_mut() {
+            Some(after) if *after == number => *after = number + 1,
+            _ => edges.extend([number, number + 1]),
+        }
+    }
+    edges
 }
 
-fn rules() -> Option<BTreeMap<i64, Vec<SeccompRule>>> {
-    use SeccompCmpOp::{Eq, MaskedEq, Ne};
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    let has_flag = |flag: u64| rule(&[(0, MaskedEq(flag), flag)]);
-    let namespaces = || NAMESPACES.iter().map(|flag| has_flag(*flag as u32 as u64));
-    rules.insert(libc::SYS_clone, namespaces().collect::<Option<_>>()?);
-    rules.insert(libc::SYS_unshare, namespaces().chain([has_flag(NEW_TIME)]).collect::<Option<_>>()?);
-    let other_family: Vec<_> = FAMILIES.iter().map(|family| (0, Ne, *family as u64)).collect();
-    let raw =
-        |family: libc::c_int, kind: libc::c_int| rule(&[(0, Eq, family as u64), (1, MaskedEq(TYPE_BITS), kind as u64)]);
-    let sockets = [
-        rule(&other_family),
-        raw(libc::AF_INET, libc::SOCK_RAW),
-        raw(libc::AF_INET, SOCK_PACKET),
-        raw(libc::AF_INET6, libc::SOCK_RAW),
-        raw(libc::AF_INET6, SOCK_PACKET),
-    ];
-    rules.insert(libc::SYS_socket, sockets.into_iter().collect::<Option<_>>()?);
-    let tricks = TERMINAL_TRICKS.iter().map(|request| rule(&[(1, Eq, *request)]));
-    rules.insert(libc::SYS_ioctl, tricks.collect::<Option<_>>()?);
+/// What is refused for some arguments only.
+fn by_argument(program: &mut Program, ends: Ends) {
+    let [clone, unshare, socket, ioctl, limit] = std::array::from_fn(|_| program.label());
+    for (call, label) in [
+        (libc::SYS_clone, clone),
+        (libc::SYS_unshare, unshare),
+        (libc::SYS_socket, socket),
+        (libc::SYS_ioctl, ioctl),
+        (libc::SYS_prlimit64, limit),
+    ] {
+        program.if_equal(call as u32, label);
+    }
+    program.answer(ALLOW);
+    let namespaces = NAMESPACES.iter().fold(0, |all, flag| all | *flag as u32);
+    for (label, flags) in [(clone, namespaces), (unshare, namespaces | NEW_TIME)] {
+        program.place(label);
+        program.load(argument(0));
+        program.if_any(flags, ends.refuse);
+        program.answer(ALLOW);
+    }
+    program.place(ioctl);
+    program.load(argument(1));
+    TERMINAL_TRICKS.iter().for_each(|request| program.if_equal(*request, ends.refuse));
+    program.answer(ALLOW);
     // Limits of another process; a process names itself by 0.
-    rules.insert(libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]);
-    Some(rules)
-}
-
-/// Matches if all conditions hold: an argument's number, how it is compared, and with what. All of these arguments have 32
-/// bits in the kernel.
-fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Option<SeccompRule> {
-    let condition = |(argument, how, value): &(u8, SeccompCmpOp, u64)| {
-        SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, how.clone(), *value).ok()
-    };
-    SeccompRule::new(conditions.iter().map(condition).collect::<Option<_>>()?).ok()
+    program.place(limit);
+    program.load(argument(0));
+    program.unless_equal(0, ends.refuse);
+    program.answer(ALLOW);
+    let kind = program.label();
+    program.place(socket);
+    program.load(argument(0));
+    FAMILIES.iter().for_each(|family| program.if_equal(*family as u32, ends.allow));
+    INTERNET.iter().for_each(|family| program.if_equal(*family as u32, kind));
+    program.answer(ERRNO | libc::EPERM as u32);
+    program.place(kind);
+    program.load(argument(1));
+    program.keep_bits(TYPE_BITS);
+    [libc::SOCK_RAW, SOCK_PACKET].iter().for_each(|kind| program.if_equal(*kind as u32, ends.refuse));
 }
 
 #[cfg(test)]
@@ -172,6 +225,10 @@ mod tests {
         for (number, argument) in arguments.iter().enumerate() {
             data[16 + 8 * number..24 + 8 * number].copy_from_slice(&argument.to_ne_bytes());
         }
+        run(filter, data)
+    }
+
+    fn run(filter: &[libc::sock_filter], data: [u8; 64]) -> u32 {
         let (mut at, mut register) = (0, 0_u32);
         loop {
             let step = &filter[at];
@@ -183,9 +240,8 @@ mod tests {
                     register = u32::from_ne_bytes(data[start..start + 4].try_into().unwrap());
                 }
                 0x54 => register &= step.k,
-                0x05 => at += step.k as usize,
                 0x15 => at += jump(register == step.k),
-                0x25 => at += jump(register > step.k),
+                0x45 => at += jump(register & step.k != 0),
                 0x35 => at += jump(register >= step.k),
                 0x06 => return step.k,
                 other => panic!("instruction {other:#x}"),
@@ -209,7 +265,7 @@ mod tests {
             (libc::SYS_clone3, [0, 0, 0], unknown),
             (libc::SYS_unshare, [libc::CLONE_FILES as u64, 0, 0], allowed),
             (libc::SYS_unshare, [user, 0, 0], refused),
-            (libc::SYS_unshare, [NEW_TIME, 0, 0], refused),
+            (libc::SYS_unshare, [NEW_TIME.into(), 0, 0], refused),
             (libc::SYS_socket, [1, 1, 0], allowed),
             (libc::SYS_socket, [2, 1, 0], allowed),
             (libc::SYS_socket, [10, 2, 0], allowed),
@@ -232,5 +288,27 @@ mod tests {
         }
         #[cfg(target_arch = "x86_64")]
         assert_eq!(answer(&filter, i64::from(FIRST_X32) | libc::SYS_ptrace, [0, 0, 0]), unknown);
+    }
+
+    #[test]
+    fn every_call_on_the_list_is_refused_and_no_other_number() {
+        let filter = compile().unwrap();
+        for number in 0..1000 {
+            let answer = answer(&filter, number, [0, libc::SOCK_STREAM as u64, 0]);
+            let expected = match number {
+                _ if REFUSED.contains(&number) => ERRNO | libc::EPERM as u32,
+                libc::SYS_clone3 => ERRNO | libc::ENOSYS as u32,
+                // A family of this number does not exist.
+                libc::SYS_socket => ERRNO | libc::EPERM as u32,
+                _ => ALLOW,
+            };
+            assert_eq!(answer, expected, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_call_of_another_processor_ends_the_program() {
+        let filter = compile().unwrap();
+        assert_eq!(run(&filter, [0; 64]), KILL);
     }
 }
