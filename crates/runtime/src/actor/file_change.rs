@@ -23,7 +23,7 @@ pub(super) async fn after(session: &mut Session, change: FileChanged) -> Result<
         None
     } else {
         session.files.before_change(&session.journal).await;
-        Some(session.files.before_end(&session.journal))
+        Some(session.files.before_end(&mut session.journal))
     };
     let posted = notes::post_events(session, vec![event], &author).await;
     if let Some(changed) = changed {

@@ -3,6 +3,7 @@
 
 use super::hold::{self, Hold};
 use super::journal::Journal;
+use super::keeping::{Keeping, Outcome, Worked};
 use super::kept_to::{self, KeptTo};
 use super::message::Answer;
 use super::owed::{Owed, owed_by_last_daemon};
@@ -16,9 +17,9 @@ use shellkeep_session::{Cause, Event, Timestamp};
 use shellkeep_workspace::checkpointer::{Checkpointer, Label, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;
 use std::error::Error;
-use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
-use tokio::task::JoinHandle;
+use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
 /// What an actor knows about its session's files.
@@ -47,39 +48,6 @@ enum First {
     Outside,
     /// What was there before the first command, if nothing is known of that.
     Base,
-}
-
-#[derive(Default)]
-enum Keeping {
-    /// The files are not watched.
-    #[default]
-    Off,
-    /// They are watched.
-    Idle(Box<Checkpointer>),
-    /// They are being read or written.
-    Busy(JoinHandle<Worked>),
-}
-
-impl Keeping {
-    fn is_busy(&self) -> bool {
-        matches!(self, Self::Busy(_))
-    }
-}
-
-/// The result of work with the files.
-pub(super) struct Worked {
-    keeper: Box<Checkpointer>,
-    outcome: Outcome,
-}
-
-enum Outcome {
-    /// They are watched from now on, and the existing files may have been saved.
-    Begun(Option<Wanted>, Result<Option<Saved>, Trouble>),
-    /// They were saved, if something had changed.
-    Saved(Wanted, Result<Option<Saved>, Trouble>),
-    /// They are no longer watched. The file that marks a live session for the next daemon is no longer needed, if there
-    /// is one.
-    Rested { open: Option<PathBuf> },
 }
 
 /// What a run did to the files.
@@ -131,6 +99,17 @@ impl Files {
         let worked = work.await;
         self.keeping = Keeping::Off;
         worked.inspect_err(|error| tracing::error!(%error, "work with a session's files ended badly")).ok()
+    }
+
+    /// Takes the result of work that is done and that nobody has looked at yet.
+    fn take_finished(&mut self, journal: &mut Journal) {
+        if !matches!(&self.keeping, Keeping::Busy(work) if work.is_finished()) {
+            return;
+        }
+        let worked = pin!(self.worked()).poll(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(worked) = worked {
+            self.on_worked(journal, worked);
+        }
     }
 
     /// Answers when no work is in progress.
@@ -283,7 +262,8 @@ impl Files {
 
     /// The end of a run is about to be recorded. If it may have changed files, that is noted for the next daemon, in
     /// case this one dies before they are saved.
-    pub(super) fn before_end(&mut self, journal: &Journal) -> Changed {
+    pub(super) fn before_end(&mut self, journal: &mut Journal) -> Changed {
+        self.take_finished(journal);
         if matches!(&self.keeping, Keeping::Idle(keeper) if keeper.heard_nothing()) {
             return Changed::Nothing;
         }

@@ -165,11 +165,12 @@ impl Session {
                 if in_own_directory {
                     check_cwd(&self.ctx, self.journal.state()).await?;
                 }
+                // Meanwhile, so that it is known at the end of a short command that it changed nothing.
+                self.files.watch(&self.journal);
                 // No session may ask this one for its shell while this one asks: both would wait forever.
                 self.slot.pid.store(0, Ordering::Relaxed);
                 let Some(acquired) = acquire(&self.ctx, self.journal.state(), given).await? else { return Ok(None) };
                 self.journal.record(Event::ShellStarted { generation: self.journal.state().generation + 1 });
-                self.files.watch(&self.journal);
                 acquired
             }
         };
@@ -307,7 +308,7 @@ impl Session {
         let mut conclusion = self.conclude(&running, ended, notices);
         let cell = Arc::clone(&running.cell);
         conclusion.notices.extend(self.refused(&running, conclusion.exit_code));
-        let changed = self.files.before_end(&self.journal);
+        let changed = self.files.before_end(&mut self.journal);
         let Finished { result, seq, has_moved } = self.journal.finish_run(conclusion, &cell, late).await;
         cell.finish(RunEnd { seq, result: *result, unread_input });
         self.ctx.runs.remove(self.id(), cell.run_id.clone());
@@ -395,7 +396,7 @@ impl Session {
     /// A command in the background ended. What it changed in its own shell stays there; only its result is the session's.
     pub(super) fn on_detached(&mut self, running: Running, ended: Ended) {
         let conclusion = self.conclude(&running, ended, Vec::new());
-        let changed = self.files.before_end(&self.journal);
+        let changed = self.files.before_end(&mut self.journal);
         let (seq, result) = self.journal.finish_detached(conclusion, &running.cell);
         running.cell.finish(RunEnd { seq, result, unread_input: Vec::new() });
         self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&running.cell, covers));
