@@ -88,6 +88,7 @@ mod services;
 mod session_files;
 mod shares;
 mod shells;
+mod spare_namespaces;
 mod state_file;
 mod stored;
 pub mod stream;

@@ -6,6 +6,7 @@
 
 use crate::network::{Gate, Refused};
 use crate::ops::{OpError, SandboxPlaces, SandboxSource, SandboxSupport, SandboxView, SessionError};
+use crate::spare_namespaces::SpareNamespaces;
 use crate::sync::lock;
 use crate::token_holders::TokenHolders;
 use shellkeep_process::{
@@ -78,6 +79,7 @@ struct Rooms {
     refused: Mutex<Option<mpsc::Receiver<Refused>>>,
     /// What programs inside read to find the gate's resolver.
     resolver: PathBuf,
+    spares: Arc<SpareNamespaces>,
     /// What the processes of each session share, for as long as one of them lives.
     shared: Mutex<HashMap<SessionId, Weak<Namespaces>>>,
 }
@@ -307,7 +309,8 @@ impl Sandboxes {
 
 impl Home {
     fn make(&self) -> io::Result<()> {
-        [&self.home, &self.tmp, &self.rescue, &self.root].into_iter().try_for_each(std::fs::create_dir_all)
+        let missing = [&self.home, &self.tmp, &self.rescue, &self.root].into_iter().filter(|path| !path.is_dir());
+        missing.into_iter().try_for_each(std::fs::create_dir_all)
     }
 }
 
@@ -324,7 +327,8 @@ impl Rooms {
         let written = written.map_err(|error| NoRoom::NotMade(format!("{}: {error}", resolver.display())));
         let (gate, refused) = gate.unzip();
         let (refused, shared) = (Mutex::new(refused), Mutex::default());
-        Self { network, unavailable: proof.and(written).err(), gate, refused, resolver, shared }
+        let spares = Arc::new(SpareNamespaces::new(room_network(network)));
+        Self { network, unavailable: proof.and(written).err(), gate, refused, resolver, spares, shared }
     }
 
     /// What the processes of a session share, made if none of them lives.
@@ -333,7 +337,7 @@ impl Rooms {
         match live {
             Some(namespaces) => Ok(namespaces),
             None => {
-                let namespaces = Arc::new(Namespaces::new(room_network(self.network))?);
+                let namespaces = Arc::new(self.spares.take()?);
                 self.gate.as_ref().map_or(Ok(()), |gate| gate.open(id, &namespaces))?;
                 Ok(self.keep(id, namespaces))
             }

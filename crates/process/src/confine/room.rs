@@ -137,6 +137,11 @@ impl Namespaces {
         ask(&words, &[self.user.as_fd(), net.as_fd()])
     }
 
+    /// The number of the user namespace, which no other one has while it exists.
+    pub fn number(&self) -> io::Result<u64> {
+        Ok(rustix::fs::fstat(&self.user)?.st_ino)
+    }
+
     /// Keeps something for as long as they are used. Once.
     pub fn attach(&self, kept: Box<dyn Send + Sync>) {
         let _ = self.attached.set(kept);

@@ -1,0 +1,72 @@
+//! Namespaces for rooms, made in advance: making one takes longer than everything else that a session needs to wake in a
+//! room. None are made before the first room, and none is used twice.
+
+use crate::sync::lock;
+use shellkeep_process::{Namespaces, RoomNetwork};
+use std::io;
+use std::sync::{Arc, Mutex, TryLockError};
+use tokio::runtime::Handle;
+
+/// As many as sessions that wake at once find. Each takes some 200 KiB of the kernel's memory.
+const WANTED: usize = 2;
+
+/// Namespaces that nobody uses yet.
+#[derive(Debug)]
+pub(crate) struct SpareNamespaces {
+    network: RoomNetwork,
+    ready: Mutex<Vec<Namespaces>>,
+    /// Held by whoever makes more.
+    filling: Mutex<()>,
+}
+
+impl SpareNamespaces {
+    /// None yet, for rooms with this network.
+    pub(crate) fn new(network: RoomNetwork) -> Self {
+        Self { network, ready: Mutex::default(), filling: Mutex::default() }
+    }
+
+    /// Namespaces for a new room. If none are ready, starts a small program and waits for it.
+    pub(crate) fn take(self: &Arc<Self>) -> io::Result<Namespaces> {
+        let ready = lock(&self.ready).pop();
+        if let Ok(runtime) = Handle::try_current() {
+            let again = Arc::clone(self);
+            runtime.spawn_blocking(move || again.fill());
+        }
+        ready.map_or_else(|| Namespaces::new(self.network), Ok)
+    }
+
+    /// Makes those that are missing, unless somebody else does.
+    fn fill(&self) {
+        let _filling = match self.filling.try_lock() {
+            Err(TryLockError::WouldBlock) => return,
+            other => other,
+        };
+        while lock(&self.ready).len() < WANTED {
+            match Namespaces::new(self.network) {
+                Ok(namespaces) => lock(&self.ready).push(namespaces),
+                // The next room tries again, and says why it could not be made.
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_taken_is_replaced_and_never_given_again() {
+        let spares = Arc::new(SpareNamespaces::new(RoomNetwork::Own));
+        // A machine without them has no rooms, which other tests are about.
+        let Ok(first) = spares.take() else { return };
+        spares.fill();
+        let (second, third) = (spares.take().unwrap(), spares.take().unwrap());
+        spares.fill();
+        assert_eq!(lock(&spares.ready).len(), WANTED);
+        let fourth = spares.take().unwrap();
+        let distinct: std::collections::HashSet<u64> =
+            [&first, &second, &third, &fourth].map(|namespaces| namespaces.number().unwrap()).into();
+        assert_eq!(distinct.len(), 4);
+    }
+}
