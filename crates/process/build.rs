@@ -6,12 +6,13 @@
 use std::env;
 use std::path::PathBuf;
 
-const DRIVER: [&str; 12] = [
+const DRIVER: [&str; 13] = [
     "driver/driver.c",
     "driver/call.c",
     "driver/channel.c",
     "driver/confine.c",
     "driver/descriptors.c",
+    "driver/locale.c",
     "driver/wire.c",
     "driver/seen.c",
     "driver/capture.c",

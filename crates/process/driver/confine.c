@@ -15,18 +15,20 @@ static void close_all(const int *fds, int count) {
         close(fds[i]);
 }
 
-void confine(CURSOR *in, const int *fds, int fd_count) {
-    BUFFER out = {0};
-    uint32_t failed = FENCE_FRAME;
+uint32_t confine(CURSOR *in, const int *fds, int fd_count) {
+    uint32_t length = get_u32(in), failed = FENCE_FRAME;
     errno = EINVAL;
-    if (fd_count == 1)
-        failed = fence_put_on(in->at, in->left, fds[0]);
-    int why = failed ? errno : 0;
+    if (!in->bad && length == 0 && fd_count == 0)
+        return FENCE_DONE;
+    if (!in->bad && length <= in->left && fd_count == 1) {
+        failed = fence_put_on(in->at, length, fds[0]);
+        in->at += length;
+        in->left -= length;
+    }
+    int why = errno;
     close_all(fds, fd_count);
-    put_u32(&out, failed);
-    put_u32(&out, (uint32_t)why);
-    send_frame(FRAME_CONFINE, &out);
-    free(out.bytes);
+    errno = why;
+    return failed;
 }
 
 /* What bash noted when it started is not true of its copy in another namespace. */

@@ -5,9 +5,9 @@
 
 #include "wire.h"
 
-/* Puts on the fence in the frame with the ruleset that came along, and answers which step failed, if one did. The daemon
- * ends a shell that answers anything but success. */
-void confine(CURSOR *in, const int *fds, int fd_count);
+/* Puts on the fence in the frame with the ruleset that came along, if there is one. Gives the step that failed, with the
+ * reason in `errno`; nothing may be done then in what is not confined. The descriptors are closed. */
+uint32_t confine(CURSOR *in, const int *fds, int fd_count);
 
 /* Enters the room in the frame. The descriptors are the user namespace and, if the room has its own network, the network
  * namespace. Gives 1 in a copy of this process inside; this one answers who the copy is, or which step failed, and ends. */

@@ -12,6 +12,7 @@
 #include "channel.h"
 #include "confine.h"
 #include "descriptors.h"
+#include "locale.h"
 #include "state.h"
 #include "wire.h"
 #include "zygote.h"
@@ -292,13 +293,26 @@ static void become_service(CURSOR *in, const int *fds, int fd_count) {
     execute_for_good(command);
 }
 
-static void become(CURSOR *in) {
-    BUFFER problems = {0};
-    BUFFER out = {0};
+static uint32_t take_state(CURSOR *in, BUFFER *problems) {
     free(rescue_path);
     rescue_path = get_string(in);
-    uint32_t count = restore_facts(in, &problems);
+    char *locale = get_string(in);
+    locale_begin(locale);
+    free(locale);
+    uint32_t count = restore_facts(in, problems);
     capture_forget();
+    return count;
+}
+
+/* The daemon ends a shell that answers that it is not confined. */
+static void become(CURSOR *in, const int *fds, int fd_count) {
+    BUFFER problems = {0};
+    BUFFER out = {0};
+    uint32_t failed = confine(in, fds, fd_count);
+    int why = failed ? errno : 0;
+    put_u32(&out, failed);
+    put_u32(&out, (uint32_t)why);
+    uint32_t count = failed ? 0 : take_state(in, &problems);
     put_u32(&out, count);
     put_bytes(&out, problems.bytes, problems.length);
     send_frame(FRAME_RESTORE, &out);
@@ -326,13 +340,11 @@ static void serve(void) {
         if (request.kind == FRAME_RUN)
             run(&in, fds, fd_count);
         else if (request.kind == FRAME_RESTORE)
-            become(&in);
+            become(&in, fds, fd_count);
         else if (request.kind == FRAME_SERVICE)
             become_service(&in, fds, fd_count);
-        else if (request.kind == FRAME_FORK && fork_shell(fds, fd_count))
+        else if (request.kind == FRAME_FORK && fork_shell(&in, fds, fd_count))
             shell_pid = getpid();
-        else if (request.kind == FRAME_CONFINE)
-            confine(&in, fds, fd_count);
         else if (request.kind == FRAME_ROOM && enter_room(&in, fds, fd_count))
             shell_pid = getpid();
     }

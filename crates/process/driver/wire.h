@@ -18,12 +18,11 @@ typedef struct {
 /* Kinds of frames. */
 enum {
     FRAME_HELLO = 1,    /* driver: here I am */
-    FRAME_RESTORE = 2,  /* daemon: become this session; driver: done, with what did not work */
+    FRAME_RESTORE = 2,  /* daemon: become this session; driver: which step of its confinement failed, what did not work */
     FRAME_RUN = 3,      /* daemon: run this; driver: done */
     FRAME_BAD_CWD = 4,  /* driver: not run, the directory for this call cannot be entered */
     FRAME_SERVICE = 5,  /* daemon: become this service; driver: I will, and this is my last word */
     FRAME_FORK = 7,     /* daemon: fork a shell; driver: this is its number, or why there is none */
-    FRAME_CONFINE = 16, /* daemon: confine yourself; driver: done, or which step failed */
     FRAME_ROOM = 17,    /* daemon: enter this room; driver: my copy is inside, or which step failed */
 };
 

@@ -9,6 +9,7 @@
 
 #include "bash.h"
 #include "channel.h"
+#include "locale.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,8 +88,11 @@ static void begin_life(const int *fds, int count) {
     prctl(PR_SET_DUMPABLE, 1);
 }
 
-int fork_shell(const int *fds, int count) {
+int fork_shell(CURSOR *in, const int *fds, int count) {
     BUFFER answer = {0};
+    char *locale = get_string(in);
+    locale_prepare(locale);
+    free(locale);
     /* Commands run as our user. None may trace the process that all later shells are copies of. */
     prctl(PR_SET_DUMPABLE, 0);
     errno = EINVAL;

@@ -12,6 +12,7 @@
 //! - [`cgroup`]: control groups, where the machine has them.
 //! - [`proc`]: reading `/proc`.
 //! - [`handle`]: handles on processes, through which they are signalled.
+//! - [`locale`]: which locale a shell's variables name.
 //! - [`service`]: a long-running command that outlives us, and its log.
 //! - [`program`]: a program with pipes that does not.
 //! - [`own`]: what this process does for its own safety.
@@ -28,6 +29,7 @@ pub mod confine;
 mod exit;
 pub mod facts;
 pub mod handle;
+pub mod locale;
 pub mod machine;
 pub mod own;
 pub mod peer;

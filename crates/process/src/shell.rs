@@ -12,7 +12,7 @@ mod start_error;
 
 use crate::cage::{Cage, Met};
 use crate::channel::Channel;
-use crate::confine::Namespaces;
+use crate::confine::{Confinement, Namespaces};
 use crate::exit::ExitStatus;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
@@ -21,7 +21,7 @@ use crate::stdio::{CommandTerminal, Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
 use crate::{handle, proc, spawn};
 pub use ends::{Ends, Stdin};
-use frames::{flag, read_problems, write_command, write_restore};
+use frames::{flag, write_command};
 use process::ShellProcess;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::Signal;
@@ -217,13 +217,20 @@ impl LiveShell {
     }
 
     /// Forks another shell from this one, which has run nothing. The other is a child of ours, uses `control` as its
-    /// socket, and is born in its groups. The inner error is the kernel's; the outer one means that this shell is gone.
-    pub(crate) async fn fork(&mut self, control: OwnedFd, entrance: Entrance) -> io::Result<io::Result<Born>> {
+    /// socket, is born in its groups, and has this locale loaded. The inner error is the kernel's; the outer one means that
+    /// this shell is gone.
+    pub(crate) async fn fork(
+        &mut self,
+        control: OwnedFd,
+        entrance: Entrance,
+        locale: &[u8],
+    ) -> io::Result<io::Result<Born>> {
         // The child may end before we know its number, and must not be taken for a stray.
         let birth = spawn::births().read().await;
         let mut descriptors = vec![control, entrance.group];
         descriptors.extend(entrance.tasks.into_iter().map(OwnedFd::from));
-        let frame = self.channel.frame(kind::FORK);
+        let mut frame = self.channel.frame(kind::FORK);
+        frame.bytes(locale);
         self.channel.send(frame, &descriptors).await?;
         drop(descriptors);
         let reply = tokio::time::timeout(FORK_LIMIT, self.reply()).await;
@@ -268,14 +275,17 @@ impl LiveShell {
 
     /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
     pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<(String, String)>> {
-        let mut frame = self.channel.frame(kind::RESTORE);
-        write_restore(&mut frame, &self.spec.rescue, facts);
-        self.channel.send(frame, &[]).await?;
-        let reply = tokio::time::timeout(START_LIMIT, self.reply()).await;
-        let Ok(Some((kind::RESTORE, payload))) = reply else {
-            return Err(io::Error::other("the shell ended while it took over the session's state"));
-        };
-        Ok(read_problems(&payload))
+        self.take_over(None, facts).await
+    }
+
+    async fn take_over(
+        &mut self,
+        confinement: Option<Confinement>,
+        facts: &[Fact],
+    ) -> io::Result<Vec<(String, String)>> {
+        let restored = frames::restore(&mut self.channel, confinement, &self.spec.rescue, facts);
+        let restored = tokio::time::timeout(START_LIMIT, restored).await;
+        restored.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
     /// Makes the pipes that a command needs and the shell does not have. Nothing is run and nothing has changed if it fails.

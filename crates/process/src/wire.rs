@@ -30,8 +30,6 @@ pub mod kind {
     pub const SERVICE: u32 = 5;
     /// Fork a shell.
     pub const FORK: u32 = 7;
-    /// Confine yourself.
-    pub const CONFINE: u32 = 16;
     /// Enter a room.
     pub const ROOM: u32 = 17;
 }

@@ -3,6 +3,7 @@
 
 use crate::cage::{Cage, CageFactory};
 use crate::channel::Channel;
+use crate::locale;
 use crate::shell::{LiveShell, ShellOrigin, ShellSpec, StartError};
 use crate::spawn::{self, Born};
 use std::io;
@@ -30,6 +31,8 @@ pub struct Zygote {
     /// An empty directory.
     scratch: PathBuf,
     factory: CageFactory,
+    /// What most sessions name; empty for none.
+    locale: Vec<u8>,
     live: Mutex<Option<Live>>,
     /// Whether shells are not forked: the host does not want it, or the kernel refused.
     is_off: AtomicBool,
@@ -74,10 +77,17 @@ impl Zygote {
             bash,
             scratch,
             factory,
+            locale: Vec::new(),
             live: Mutex::new(None),
             is_off: AtomicBool::new(forking == Forking::Off),
             started: AtomicU64::new(0),
         }
+    }
+
+    /// The same with the locale loaded that these variables name, for sessions that have them too.
+    pub fn with_locale_of(self, variables: &[(Vec<u8>, Vec<u8>)]) -> Self {
+        let named = locale::named(variables.iter().map(|(name, value)| (name.as_slice(), value.as_slice())));
+        Self { locale: named.unwrap_or_default().to_vec(), ..self }
     }
 
     /// A shell in this cage: forked if possible, else started. `rescue` is where the driver leaves a result when a command
@@ -115,7 +125,7 @@ impl Zygote {
                 *live = Some(Live { shell: self.start().await?, origin });
             }
             let zygote = live.as_mut()?;
-            match zygote.shell.fork(theirs, entrance).await {
+            match zygote.shell.fork(theirs, entrance, &self.locale).await {
                 Ok(Ok(born)) => {
                     let origin = ShellOrigin { is_forked: true, ..zygote.shell.origin().clone() };
                     return Some(Forked { born, channel, origin });

@@ -76,6 +76,8 @@ pub struct Fence {
     data: PathBuf,
     read: Vec<Grant>,
     write: Vec<Grant>,
+    devices: Vec<OwnedFd>,
+    shared_memory: Option<OwnedFd>,
     filter: Arc<[libc::sock_filter]>,
     links: RootLinks,
 }
@@ -148,7 +150,10 @@ impl Fence {
         }
         read.extend(named(&spec.read, &data)?);
         let write = named(&spec.write, &data)?;
-        Ok(Self { abi, data, read, write, filter: filter.into(), links: RootLinks::read() })
+        let devices = DEVICES.iter().filter_map(|path| open_path(Path::new(path)).ok()).collect();
+        let shared_memory = open_path(Path::new(SHARED_MEMORY)).ok();
+        let (filter, links) = (filter.into(), RootLinks::read());
+        Ok(Self { abi, data, read, write, devices, shared_memory, filter, links })
     }
 
     /// Whether sessions may read what is at a path, because the system or the host's list includes it.
@@ -215,12 +220,10 @@ impl Fence {
             rules = self.grant(rules, grant, self.full())?;
         }
         let device = make_bitflags!(AccessFs::{ReadFile | WriteFile}) | self.if_known(AccessFs::IoctlDev);
-        for path in DEVICES {
-            if let Ok(opened) = open_path(Path::new(path)) {
-                rules = rules.add_rule(PathBeneath::new(opened, device | AccessFs::Truncate))?;
-            }
+        for opened in &self.devices {
+            rules = rules.add_rule(PathBeneath::new(opened, device | AccessFs::Truncate))?;
         }
-        if let Ok(opened) = open_path(Path::new(SHARED_MEMORY)) {
+        if let Some(opened) = &self.shared_memory {
             let shared = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | MakeReg | RemoveFile});
             rules = rules.add_rule(PathBeneath::new(opened, shared))?;
         }

@@ -1,7 +1,7 @@
 //! Starting a program in a room, through the small program in `room/main.c` that enters it.
 
 use crate::confine::{Confinement, ENTERED_BYTES, Entered, Room, entered_numbers};
-use crate::{confine, spawn};
+use crate::{confine, spawn, wire};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -88,7 +88,7 @@ impl Waiting {
         let entered = self.room.entered(entered_numbers(&bytes))?;
         let mut fence = [0; 8];
         self.answer.read_exact(&mut fence).map_err(early)?;
-        confine::outcome(&fence)?;
+        confine::outcome(&mut wire::Reader::new(&fence))?;
         Ok(entered)
     }
 }

@@ -9,7 +9,7 @@ use crate::confine::Confinement;
 use crate::facts::Fact;
 use crate::handle;
 use crate::proc::{ProcessStamp, Stat};
-use crate::shell::frames::{confine, flag, read_problems, write_command, write_restore};
+use crate::shell::frames::{self, flag, write_command};
 use crate::shell::{START_LIMIT, StartError, unsupported};
 use crate::wire::{self, kind};
 use crate::{spawn, stdio};
@@ -78,10 +78,7 @@ pub(super) async fn start(
         };
         let mut channel = Channel::new(control)?;
         greet(&mut channel, &spec).await?;
-        if let Some(confinement) = confinement {
-            confine(&mut channel, confinement).await?;
-        }
-        let problems = restore(&mut channel, &spec, facts).await?;
+        let problems = frames::restore(&mut channel, confinement, &spec.rescue, facts).await?;
         begin(&mut channel, run, output).await?;
         Ok::<_, ServiceStartError>((stamps, problems))
     };
@@ -135,20 +132,6 @@ async fn ended_early(spec: &ServiceSpec) -> ServiceStartError {
         watch.changed().await;
     };
     unsupported(&spec.bash, Some(status)).into()
-}
-
-async fn restore(
-    channel: &mut Channel,
-    spec: &ServiceSpec,
-    facts: &[Fact],
-) -> Result<Vec<(String, String)>, ServiceStartError> {
-    let mut frame = channel.frame(kind::RESTORE);
-    write_restore(&mut frame, &spec.rescue, facts);
-    channel.send(frame, &[]).await?;
-    match channel.next().await {
-        Some((kind::RESTORE, payload)) => Ok(read_problems(&payload)),
-        _ => Err(io::Error::other("bash ended while it took over the session's state").into()),
-    }
 }
 
 async fn begin(channel: &mut Channel, run: ServiceCommand<'_>, output: OwnedFd) -> Result<(), ServiceStartError> {

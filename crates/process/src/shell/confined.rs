@@ -3,24 +3,29 @@
 use super::process::ShellProcess;
 use super::{LiveShell, START_LIMIT, frames};
 use crate::confine::{Confinement, Entered, Room};
+use crate::facts::Fact;
 use crate::spawn;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-impl Confinement {
-    /// Has a shell confine itself and everything it will start. A result that it cannot send goes to a file in `rescue`,
-    /// because the usual place is out of its reach then. A shell for which this fails must not be used.
-    pub async fn put_on(self, shell: &mut LiveShell, rescue: &Path) -> io::Result<()> {
-        if let Some(name) = shell.spec.rescue.file_name() {
-            shell.spec.rescue = rescue.join(name);
+impl LiveShell {
+    /// Becomes a session that is confined with everything it will start. A result that it cannot send goes to a file in
+    /// `rescue`, because the usual place is out of its reach then. A shell for which this fails must not be used.
+    pub async fn restore_confined(
+        &mut self,
+        confinement: Confinement,
+        rescue: &Path,
+        facts: &[Fact],
+    ) -> io::Result<Vec<(String, String)>> {
+        if let Some(name) = self.spec.rescue.file_name() {
+            self.spec.rescue = rescue.join(name);
         }
-        if let Some(room) = &self.room {
-            enter(shell, room).await?;
-            shell.namespaces = self.namespaces().map(Arc::clone);
+        if let Some(room) = &confinement.room {
+            enter(self, room).await?;
+            self.namespaces = confinement.namespaces().map(Arc::clone);
         }
-        let confined = frames::confine(&mut shell.channel, self);
-        tokio::time::timeout(START_LIMIT, confined).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+        self.take_over(Some(confinement), facts).await
     }
 }
 

@@ -3,8 +3,10 @@
 use crate::channel::Channel;
 use crate::confine::{self, Confinement, Entered, Room};
 use crate::facts::{self, Bytes, Fact};
+use crate::locale;
 use crate::wire::{self, kind};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// What comes along with a command; `RUN_…` in `descriptors.h`.
@@ -14,17 +16,6 @@ pub(crate) mod flag {
     pub const STDERR: u32 = 4;
     pub const TTY: u32 = 8;
     pub const CWD: u32 = 16;
-}
-
-/// Has a driver confine itself.
-pub(crate) async fn confine(channel: &mut Channel, confinement: Confinement) -> io::Result<()> {
-    let mut frame = channel.frame(kind::CONFINE);
-    frame.raw(&confinement.fence_bytes());
-    channel.send(frame, &[confinement.ruleset]).await?;
-    match channel.next().await {
-        Some((kind::CONFINE, payload)) => confine::outcome(&payload),
-        _ => Err(io::Error::other("the shell ended while it was confined")),
-    }
 }
 
 /// Has a driver enter a room. It goes on in another process.
@@ -39,17 +30,28 @@ pub(super) async fn enter(channel: &mut Channel, room: &Room) -> io::Result<Ente
     room.entered(confine::entered_numbers(bytes))
 }
 
-/// A state for the driver to take over.
-pub(crate) fn write_restore(frame: &mut wire::Writer, rescue: &Path, facts: &[Fact]) {
-    frame.bytes(std::os::unix::ffi::OsStrExt::as_bytes(rescue.as_os_str()));
-    facts::write_all(facts, frame);
-}
-
-/// What the driver could not take over.
-pub(crate) fn read_problems(payload: &[u8]) -> Vec<(String, String)> {
+/// Has a driver take over a state, and before that confine itself and everything it will start, if it is to be confined. Gives
+/// what could not be taken over, with the reason. A shell for which this fails must not be used.
+pub(crate) async fn restore(
+    channel: &mut Channel,
+    confinement: Option<Confinement>,
+    rescue: &Path,
+    facts: &[Fact],
+) -> io::Result<Vec<(String, String)>> {
+    let mut frame = channel.frame(kind::RESTORE);
+    frame.bytes(&confinement.as_ref().map(Confinement::fence_bytes).unwrap_or_default());
+    frame.bytes(rescue.as_os_str().as_bytes());
+    frame.bytes(locale::named_in(facts).unwrap_or_default());
+    facts::write_all(facts, &mut frame);
+    channel.send(frame, confinement.map(|confinement| confinement.ruleset).as_slice()).await?;
+    let Some((kind::RESTORE, payload)) = channel.next().await else {
+        return Err(io::Error::other("the shell ended while it took over the session's state"));
+    };
+    let mut reader = wire::Reader::new(&payload);
+    confine::outcome(&mut reader)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let problems = wire::Reader::new(payload).list(|r| Some((text(r.bytes()?), text(r.bytes()?))));
-    problems.unwrap_or_default()
+    let problems = reader.list(|r| Some((text(r.bytes()?), text(r.bytes()?))));
+    Ok(problems.unwrap_or_default())
 }
 
 /// A command for the driver, and what holds for it alone.

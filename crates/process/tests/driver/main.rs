@@ -45,6 +45,8 @@ impl Fixture {
         let limits = Limits { per_cage: 128, per_party: 1000, node: 1000, memory_per_party: 8 << 30, open_files: 4096 };
         let factory = CageFactory::detect(&format!("shellkeep-test{name}"), mode, limits);
         let zygote = Zygote::new(bash, scratch.path().to_owned(), factory.clone(), forking);
+        // Sessions that do not use it must not notice.
+        let zygote = zygote.with_locale_of(&[(b"LANG".to_vec(), b"C.UTF-8".to_vec())]);
         Self { factory, zygote, scratch, count: std::cell::Cell::new(0) }
     }
 

@@ -32,11 +32,11 @@ const PROBES: &[&str] = &[
     "trap 'echo bye' EXIT; exit 5",
 ];
 
-async fn started(fixture: &Fixture) -> LiveShell {
+async fn started(fixture: &Fixture, facts: &[Fact]) -> LiveShell {
     let name = fixture.next_name();
     let spec = ShellSpec { bash: bash(), rescue: fixture.scratch.path().join(&name) };
     let mut shell = LiveShell::start(spec, fixture.factory.cage(&name)).await.unwrap();
-    assert_eq!(shell.restore(&[]).await.unwrap(), []);
+    assert_eq!(shell.restore(facts).await.unwrap(), []);
     shell
 }
 
@@ -63,7 +63,7 @@ async fn a_forked_shell_looks_like_a_started_one() {
         return;
     }
     for probe in PROBES {
-        let (mut forked, mut started) = (fixture.shell(&[]).await, started(&fixture).await);
+        let (mut forked, mut started) = (fixture.shell(&[]).await, started(&fixture, &[]).await);
         assert!(forked.origin().is_forked && !started.origin().is_forked);
         assert_eq!(forked.origin().version, started.origin().version);
         assert_eq!(answer(&mut forked, probe).await, answer(&mut started, probe).await, "{probe}");
@@ -152,6 +152,39 @@ async fn a_new_bash_makes_a_new_zygote() {
     assert!(of(&first).ends_with("bash (deleted)"));
     let second = fixture.shell(&[]).await;
     assert_eq!((of(&second).as_path(), second.origin().is_forked), (path.as_path(), true));
+}
+
+/// The zygote has a locale loaded, which most sessions use.
+#[tokio::test]
+async fn a_forked_shell_has_the_locale_of_its_variables() {
+    let fixture = Fixture::new();
+    let probe = "x=é; echo ${#x}; [[ $x == [[:alpha:]] ]]; echo $?; printf '\\u00e9' | od -c; printf '%(%c)T\\n' 0; locale; \
+                 unset LC_ALL LC_CTYPE; echo ${#x}; LANG=C; echo ${#x}; unset LANG; echo ${#x}; LC_ALL=C.UTF-8; echo ${#x}";
+    let states: [&[(&str, &str)]; 8] = [
+        &[],
+        &[("LANG", "C.UTF-8")],
+        &[("LC_ALL", "C.UTF-8")],
+        &[("LANG", "C"), ("LC_ALL", "C.UTF-8")],
+        &[("LANG", "C.UTF-8"), ("LC_ALL", "C")],
+        &[("LANG", "C.UTF-8"), ("LC_CTYPE", "C")],
+        &[("LC_TIME", "C.UTF-8")],
+        &[("LANG", "no_SUCH.locale")],
+    ];
+    let mut answers = HashSet::new();
+    for state in states {
+        let scalar = |(name, value): &(&str, &str)| Fact::Scalar {
+            name: name.as_bytes().to_vec(),
+            attributes: facts::attribute::EXPORTED,
+            value: value.as_bytes().to_vec(),
+        };
+        let facts: Vec<Fact> = state.iter().map(scalar).collect();
+        let (mut forked, mut other) = (fixture.shell(&facts).await, started(&fixture, &facts).await);
+        assert!(forked.origin().is_forked || !has_groups(&fixture));
+        let expected = answer(&mut other, probe).await;
+        assert_eq!(answer(&mut forked, probe).await, expected, "{state:?}");
+        answers.insert(expected);
+    }
+    assert!(answers.len() > 4, "the probe tells locales apart: {answers:?}");
 }
 
 #[tokio::test]

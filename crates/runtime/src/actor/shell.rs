@@ -50,13 +50,16 @@ pub(super) async fn acquire(
         return Ok(None);
     };
     let unavailable = |error: io::Error| OpError::Run(RunError::ShellUnavailable { reason: error.to_string() });
-    if let Some(Confined { confinement, rescue, sandbox }) = confined {
-        confinement.put_on(&mut pooled.shell, &rescue).await.map_err(unavailable)?;
-        pooled.sandbox = sandbox;
-    }
     let mut facts = translate::facts(&ctx.sandboxes.placed(state));
     given.fill_in(&mut facts);
-    let problems = pooled.shell.restore(&facts).await.map_err(unavailable)?;
+    let problems = match confined {
+        Some(Confined { confinement, rescue, sandbox }) => {
+            pooled.sandbox = sandbox;
+            pooled.shell.restore_confined(confinement, &rescue, &facts).await
+        }
+        None => pooled.shell.restore(&facts).await,
+    };
+    let problems = problems.map_err(unavailable)?;
     let found = Found {
         cwd_missing: problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone()),
         notices: notices::not_restored(problems.iter().filter(|(what, _)| what != CWD)),

@@ -280,6 +280,7 @@ impl Parts {
         let shells = node_limits::count(quotas, QuotaName::LiveShells);
         let bash = config.bash.clone();
         let zygote = Zygote::new(bash.clone(), data_dir.scratch(), CageFactory::clone(factory), config.forking);
+        let zygote = zygote.with_locale_of(&self.environment);
         let pool = Pool::new(zygote, data_dir.scratch(), Arc::clone(factory), shells, config.spare_shells);
         let pool = Arc::new(pool);
         let runs = Arc::new(LiveRuns::default());
