@@ -253,17 +253,18 @@ static void restore_directories(CURSOR *in) {
 }
 
 static void restore_positional(CURSOR *in) {
-    char *text = join("set --", "");
+    static const char set[] = "set --";
+    BUFFER text = {0};
+    put_bytes(&text, set, sizeof set - 1);
     for (uint32_t left = get_u32(in); left && !in->bad; left--) {
-        char *word = get_string(in), *quoted = sh_single_quote(word), *spaced = join(" ", quoted);
-        char *longer = join(text, spaced);
+        char *word = get_string(in), *quoted = sh_single_quote(word);
+        put_bytes(&text, " ", 1);
+        put_bytes(&text, quoted, strlen(quoted));
         free(word);
         free(quoted);
-        free(spaced);
-        free(text);
-        text = longer;
     }
-    evaluate(text);
+    put_bytes(&text, "", 1);
+    evaluate((char *)text.bytes);
 }
 
 static void restore_limits(CURSOR *in) {

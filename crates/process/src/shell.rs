@@ -283,8 +283,8 @@ impl LiveShell {
         confinement: Option<Confinement>,
         facts: &[Fact],
     ) -> io::Result<Vec<(String, String)>> {
-        let restored = frames::restore(&mut self.channel, confinement, &self.spec.rescue, facts);
-        let restored = tokio::time::timeout(START_LIMIT, restored).await;
+        frames::restore(&mut self.channel, confinement, &self.spec.rescue, facts).await?;
+        let restored = tokio::time::timeout(START_LIMIT, frames::restored(&mut self.channel)).await;
         restored.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 

@@ -55,8 +55,9 @@ impl SpareNamespaces {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn what_is_taken_is_replaced_and_never_given_again() {
+    /// Without a runtime nothing is made behind its back.
+    #[test]
+    fn what_is_taken_is_replaced_and_never_given_again() {
         let spares = Arc::new(SpareNamespaces::new(RoomNetwork::Own));
         // A machine without them has no rooms, which other tests are about.
         let Ok(first) = spares.take() else { return };

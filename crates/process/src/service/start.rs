@@ -78,7 +78,8 @@ pub(super) async fn start(
         };
         let mut channel = Channel::new(control)?;
         greet(&mut channel, &spec).await?;
-        let problems = frames::restore(&mut channel, confinement, &spec.rescue, facts).await?;
+        frames::restore(&mut channel, confinement, &spec.rescue, facts).await?;
+        let problems = frames::restored(&mut channel).await?;
         begin(&mut channel, run, output).await?;
         Ok::<_, ServiceStartError>((stamps, problems))
     };

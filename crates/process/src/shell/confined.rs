@@ -21,24 +21,30 @@ impl LiveShell {
         if let Some(name) = self.spec.rescue.file_name() {
             self.spec.rescue = rescue.join(name);
         }
+        let mut before = None;
         if let Some(room) = &confinement.room {
-            enter(self, room).await?;
+            before = Some(enter(self, room).await?);
             self.namespaces = confinement.namespaces().map(Arc::clone);
         }
-        self.take_over(Some(confinement), facts).await
+        let restored = self.take_over(Some(confinement), facts).await;
+        // It ends meanwhile, and must not be taken for a process of the session.
+        if let Some(mut before) = before {
+            before.wait_exit().await;
+        }
+        restored
     }
 }
 
-/// Has a shell enter a room. It continues in another process, which is a child of ours as the first one was.
-async fn enter(shell: &mut LiveShell, room: &Room) -> io::Result<()> {
+/// Has a shell enter a room. It continues in another process, which is a child of ours as the first one was. Gives the first
+/// one, which ends.
+async fn enter(shell: &mut LiveShell, room: &Room) -> io::Result<ShellProcess> {
     // The new process may end before we know its number, and must not be taken for a stray.
     let birth = spawn::births().read().await;
     let entered = tokio::time::timeout(START_LIMIT, frames::enter(&mut shell.channel, room)).await;
     let Entered { main, init } = entered.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     spawn::awaited().insert(main);
     drop(birth);
-    let mut before = std::mem::replace(&mut shell.process, ShellProcess::watch(main)?);
+    let before = std::mem::replace(&mut shell.process, ShellProcess::watch(main)?);
     shell.cage.move_in(main, init);
-    before.wait_exit().await;
-    Ok(())
+    Ok(before)
 }

@@ -30,20 +30,24 @@ pub(super) async fn enter(channel: &mut Channel, room: &Room) -> io::Result<Ente
     room.entered(confine::entered_numbers(bytes))
 }
 
-/// Has a driver take over a state, and before that confine itself and everything it will start, if it is to be confined. Gives
-/// what could not be taken over, with the reason. A shell for which this fails must not be used.
+/// Has a driver take over a state, and before that confine itself and everything it will start, if it is to be confined. What
+/// came of it is for [`restored`] to say.
 pub(crate) async fn restore(
     channel: &mut Channel,
     confinement: Option<Confinement>,
     rescue: &Path,
     facts: &[Fact],
-) -> io::Result<Vec<(String, String)>> {
+) -> io::Result<()> {
     let mut frame = channel.frame(kind::RESTORE);
     frame.bytes(&confinement.as_ref().map(Confinement::fence_bytes).unwrap_or_default());
     frame.bytes(rescue.as_os_str().as_bytes());
     frame.bytes(locale::named_in(facts).unwrap_or_default());
     facts::write_all(facts, &mut frame);
-    channel.send(frame, confinement.map(|confinement| confinement.ruleset).as_slice()).await?;
+    channel.send(frame, confinement.map(|confinement| confinement.ruleset).as_slice()).await
+}
+
+/// What a driver could not take over, with the reason. A shell for which this fails must not be used.
+pub(crate) async fn restored(channel: &mut Channel) -> io::Result<Vec<(String, String)>> {
     let Some((kind::RESTORE, payload)) = channel.next().await else {
         return Err(io::Error::other("the shell ended while it took over the session's state"));
     };
