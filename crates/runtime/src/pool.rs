@@ -11,9 +11,13 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
 use tokio::sync::Notify;
 pub use trouble::NoShell;
 use trouble::Trouble;
+
+/// How long nothing is made in advance after a shell was taken: its session is waking, and its command comes first.
+pub(crate) const GIVE_WAY: Duration = Duration::from_millis(5);
 
 /// A shell and its place under the quota; both end together.
 #[derive(Debug)]
@@ -242,6 +246,7 @@ impl Pool {
             // Dropping the pool wakes this task one last time.
             drop(pool);
             places.news.wanted.notified().await;
+            tokio::time::sleep(GIVE_WAY).await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Namespaces for rooms, made in advance: making one takes longer than everything else that a session needs to wake in a
 //! room. None are made before the first room, and none is used twice.
 
+use crate::pool::GIVE_WAY;
 use crate::sync::lock;
 use shellkeep_process::{Namespaces, RoomNetwork};
 use std::io;
@@ -30,7 +31,10 @@ impl SpareNamespaces {
         let ready = lock(&self.ready).pop();
         if let Ok(runtime) = Handle::try_current() {
             let again = Arc::clone(self);
-            runtime.spawn_blocking(move || again.fill());
+            runtime.spawn(async move {
+                tokio::time::sleep(GIVE_WAY).await;
+                tokio::task::spawn_blocking(move || again.fill()).await
+            });
         }
         ready.map_or_else(|| Namespaces::new(self.network), Ok)
     }

@@ -420,7 +420,7 @@ impl Files {
             let detail = "the host has turned off checkpoints (checkpoints.on)".to_owned();
             return Err(OpError::NotAllowed { detail });
         }
-        make_workspace(&self.ctx, journal.state()).await?;
+        make_workspace(&self.ctx, journal.state())?;
         let (is_new, mut keeper) = match std::mem::take(&mut self.keeping) {
             Keeping::Idle(keeper) => (false, keeper),
             _ => (true, Box::new(self.ctx.checkpoints.checkpointer(journal.id(), &journal.state().meta.workspace))),

@@ -121,7 +121,7 @@ async fn service_cwd(session: &Session, asked: Option<&ByteString>) -> Result<By
         check_cwd(ctx, state).await?;
         return Ok(state.shell.cwd.clone());
     };
-    make_workspace(ctx, state).await?;
+    make_workspace(ctx, state)?;
     resolve_cwd(ctx, state, asked).await.map(ByteString)
 }
 

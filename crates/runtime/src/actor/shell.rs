@@ -73,7 +73,7 @@ pub(crate) async fn confine(ctx: &Arc<SessionContext>, state: &SessionState) -> 
     if sandbox.is_none() {
         return Ok(None);
     }
-    make_workspace(ctx, state).await?;
+    make_workspace(ctx, state)?;
     let (id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.as_path().to_owned());
     if ctx.workspaces.owns(&state.meta.workspace) && sandbox != Sandbox::Room {
         return ctx.sandboxes.confine(&id, sandbox, &workspace);
@@ -100,8 +100,14 @@ pub(super) async fn resolve_cwd(
 
 /// Whether the session's directory can be entered. A command never runs in another directory instead.
 pub(super) async fn check_cwd(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<(), OpError> {
-    make_workspace(ctx, state).await?;
-    let entered = is_directory(checkpoints::path(&state.shell.cwd).to_owned()).await;
+    make_workspace(ctx, state)?;
+    let cwd = checkpoints::path(&state.shell.cwd);
+    // Most sessions are at the top of a workspace in the data directory, whose disk answers.
+    let is_own = ctx.workspaces.owns(&state.meta.workspace) && cwd == state.meta.workspace.as_path();
+    if is_own && fs::symlink_metadata(cwd).is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    let entered = is_directory(cwd.to_owned()).await;
     entered.map_err(|reason| cwd_gone(state, &reason))
 }
 
@@ -149,14 +155,12 @@ fn cwd_gone(state: &SessionState, reason: &str) -> OpError {
 
 /// Creates our own workspace before its session's first shell. One that is missing later was removed or lost: an empty
 /// one in its place would look as if all files had been deleted.
-pub(super) async fn make_workspace(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<(), OpError> {
+pub(super) fn make_workspace(ctx: &SessionContext, state: &SessionState) -> Result<(), OpError> {
     if state.generation > 0 {
         return Ok(());
     }
     let workspace = &state.meta.workspace;
-    let (shared, path) = (Arc::clone(ctx), workspace.clone());
-    let created = apart(move || shared.workspaces.ensure(&path).map_err(|error| error.to_string())).await;
-    created.map_err(|error| {
+    ctx.workspaces.ensure(workspace).map_err(|error| {
         OpError::Run(RunError::ShellUnavailable { reason: format!("{}: {error}", workspace.to_text()) })
     })
 }
