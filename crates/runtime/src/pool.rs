@@ -17,7 +17,7 @@ pub use trouble::NoShell;
 use trouble::Trouble;
 
 /// How long nothing is made in advance after a shell was taken: its session is waking, and its command comes first.
-pub(crate) const GIVE_WAY: Duration = Duration::from_millis(5);
+pub(crate) const GIVE_WAY: Duration = Duration::from_millis(2);
 
 /// A shell and its place under the quota; both end together.
 #[derive(Debug)]
