@@ -12,7 +12,7 @@ mod start_error;
 
 use crate::cage::{Cage, Met};
 use crate::channel::Channel;
-use crate::confine::{Confinement, Namespaces};
+use crate::confine::Namespaces;
 use crate::exit::ExitStatus;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
@@ -275,17 +275,7 @@ impl LiveShell {
 
     /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
     pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<(String, String)>> {
-        self.take_over(None, facts).await
-    }
-
-    async fn take_over(
-        &mut self,
-        confinement: Option<Confinement>,
-        facts: &[Fact],
-    ) -> io::Result<Vec<(String, String)>> {
-        frames::restore(&mut self.channel, confinement, &self.spec.rescue, facts).await?;
-        let restored = tokio::time::timeout(START_LIMIT, frames::restored(&mut self.channel)).await;
-        restored.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+        confined::take_over(self, None, facts).await
     }
 
     /// Makes the pipes that a command needs and the shell does not have. Nothing is run and nothing has changed if it fails.

@@ -185,7 +185,7 @@ impl Identities {
                     rejected"),
             }
         }
-        let holders = Arc::new(TokenHolders::of(&records));
+        let holders = Arc::new(TokenHolders::of(records.iter()));
         let (records, active) = (Mutex::new(records), RwLock::new(active));
         Ok(Self { file, records, active, holders, may_restart, codes: ConsoleCodes::default() })
     }
@@ -302,6 +302,8 @@ impl Identities {
                     write(&self.active).insert(hash, Active::new(&other));
                     records.push(other);
                 }
+                // Of an agent that this node does not know to have had one.
+                None if self.holders.add(&other) => records.push(other),
                 _ => continue,
             }
             is_changed = true;
@@ -405,6 +407,7 @@ fn check_agent(agent: &str, records: &[TokenRecord]) -> Result<(), OpError> {
     }
 }
 
+/// The last token of an agent stays, revoked or not: that it had one keeps its sessions confined.
 fn forget_the_oldest(records: &mut Vec<TokenRecord>) {
     let mut revoked: Vec<Timestamp> = records.iter().filter_map(|record| record.revoked_at).collect();
     if revoked.len() <= MAX_REVOKED {
@@ -412,7 +415,9 @@ fn forget_the_oldest(records: &mut Vec<TokenRecord>) {
     }
     revoked.sort_unstable();
     let oldest_kept = revoked[revoked.len() - MAX_REVOKED];
-    records.retain(|record| record.revoked_at.is_none_or(|at| at >= oldest_kept));
+    let is_kept = |record: &TokenRecord| record.revoked_at.is_none_or(|at| at >= oldest_kept);
+    let kept = TokenHolders::of(records.iter().filter(|record| is_kept(record)));
+    records.retain(|record| is_kept(record) || kept.add(record));
 }
 
 fn view(record: &TokenRecord) -> TokenView {
@@ -506,20 +511,25 @@ mod tests {
 
     #[test]
     fn only_the_latest_revocations_are_remembered() {
-        let record = |n: usize, revoked: bool| TokenRecord {
+        let of = |agent: &str, n: usize, revoked: bool| TokenRecord {
             id: format!("tok_{n}"),
-            bearer: TokenBearer::Agent { agent: "ann".to_owned(), may_restart: false },
+            bearer: TokenBearer::Agent { agent: agent.to_owned(), may_restart: false },
             name: None,
             created_at: Timestamp::UNIX_EPOCH,
             hash: String::new(),
             revoked_at: revoked.then(|| Timestamp::from_second(n as i64).unwrap()),
             expires_at: None,
         };
-        let mut records: Vec<_> = (0..MAX_REVOKED + 5).map(|n| record(n, true)).collect();
-        records.push(record(0, false));
+        let mut records: Vec<_> = (0..MAX_REVOKED + 5).map(|n| of("ann", n, true)).collect();
+        records.push(of("ann", 0, false));
         forget_the_oldest(&mut records);
         assert_eq!(records.len(), MAX_REVOKED + 1);
         assert_eq!(records[0].id, "tok_5");
+        // Otherwise the sessions of an agent would not be confined any more after the next start.
+        records.insert(0, of("bob", 1, true));
+        forget_the_oldest(&mut records);
+        assert_eq!(records.len(), MAX_REVOKED + 2);
+        assert!(TokenHolders::of(records.iter()).contains("bob"));
     }
 
     #[tokio::test(start_paused = true)]

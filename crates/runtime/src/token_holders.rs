@@ -14,16 +14,19 @@ pub(crate) struct TokenHolders {
 
 impl TokenHolders {
     /// Those of these tokens, revoked ones included.
-    pub(crate) fn of(tokens: &[TokenRecord]) -> Self {
+    pub(crate) fn of<'a>(tokens: impl Iterator<Item = &'a TokenRecord>) -> Self {
         let holders = Self::default();
-        tokens.iter().for_each(|token| holders.add(token));
+        for token in tokens {
+            holders.add(token);
+        }
         holders
     }
 
-    /// Adds the agent of a token, if it is one of an agent.
-    pub(crate) fn add(&self, token: &TokenRecord) {
-        if let TokenBearer::Agent { agent, .. } = &token.bearer {
-            write(&self.agents).insert(agent.clone());
+    /// Adds the agent of a token, if it is one of an agent. Returns whether it was not known before.
+    pub(crate) fn add(&self, token: &TokenRecord) -> bool {
+        match &token.bearer {
+            TokenBearer::Agent { agent, .. } => write(&self.agents).insert(agent.clone()),
+            TokenBearer::Reader { .. } | TokenBearer::Console { .. } => false,
         }
     }
 

@@ -9,30 +9,41 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-impl LiveShell {
-    /// Becomes a session that is confined with everything it will start. A result that it cannot send goes to a file in
-    /// `rescue`, because the usual place is out of its reach then. A shell for which this fails must not be used.
-    pub async fn restore_confined(
-        &mut self,
-        confinement: Confinement,
+impl Confinement {
+    /// Has a shell become a session that is confined with everything it will start. A result that it cannot send goes to a
+    /// file in `rescue`, because the usual place is out of its reach then. A shell for which this fails must not be used.
+    pub async fn restore(
+        self,
+        shell: &mut LiveShell,
         rescue: &Path,
         facts: &[Fact],
     ) -> io::Result<Vec<(String, String)>> {
-        if let Some(name) = self.spec.rescue.file_name() {
-            self.spec.rescue = rescue.join(name);
+        if let Some(name) = shell.spec.rescue.file_name() {
+            shell.spec.rescue = rescue.join(name);
         }
         let mut before = None;
-        if let Some(room) = &confinement.room {
-            before = Some(enter(self, room).await?);
-            self.namespaces = confinement.namespaces().map(Arc::clone);
+        if let Some(room) = &self.room {
+            before = Some(enter(shell, room).await?);
+            shell.namespaces = self.namespaces().map(Arc::clone);
         }
-        let restored = self.take_over(Some(confinement), facts).await;
+        let restored = take_over(shell, Some(self), facts).await;
         // It ends meanwhile, and must not be taken for a process of the session.
         if let Some(mut before) = before {
             before.wait_exit().await;
         }
         restored
     }
+}
+
+/// Has a shell take over a state, confined if it is to be.
+pub(super) async fn take_over(
+    shell: &mut LiveShell,
+    confinement: Option<Confinement>,
+    facts: &[Fact],
+) -> io::Result<Vec<(String, String)>> {
+    frames::restore(&mut shell.channel, confinement, &shell.spec.rescue, facts).await?;
+    let restored = tokio::time::timeout(START_LIMIT, frames::restored(&mut shell.channel)).await;
+    restored.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 /// Has a shell enter a room. It continues in another process, which is a child of ours as the first one was. Gives the first

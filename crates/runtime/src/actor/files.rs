@@ -1,9 +1,12 @@
 //! A session's files: checked after every command, after its answer was sent, and saved in a checkpoint if something
 //! changed. Only the next command of the same session waits for that, and not for long.
 
+mod keeping;
+
+pub(super) use keeping::Worked;
+
 use super::hold::{self, Hold};
 use super::journal::Journal;
-use super::keeping::{Keeping, Outcome, Worked};
 use super::kept_to::{self, KeptTo};
 use super::message::Answer;
 use super::owed::{Owed, owed_by_last_daemon};
@@ -13,6 +16,7 @@ use crate::checkpoints::{Wanted, commit_of};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::{CheckpointError, CheckpointView, OpError};
+use keeping::{Keeping, Outcome};
 use shellkeep_session::{Cause, Event, Timestamp};
 use shellkeep_workspace::checkpointer::{Checkpointer, Label, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;
@@ -99,17 +103,6 @@ impl Files {
         let worked = work.await;
         self.keeping = Keeping::Off;
         worked.inspect_err(|error| tracing::error!(%error, "work with a session's files ended badly")).ok()
-    }
-
-    /// Takes the result of work that is done and that nobody has looked at yet.
-    fn take_finished(&mut self, journal: &mut Journal) {
-        if !matches!(&self.keeping, Keeping::Busy(work) if work.is_finished()) {
-            return;
-        }
-        let worked = pin!(self.worked()).poll(&mut Context::from_waker(Waker::noop()));
-        if let Poll::Ready(worked) = worked {
-            self.on_worked(journal, worked);
-        }
     }
 
     /// Answers when no work is in progress.
@@ -263,7 +256,12 @@ impl Files {
     /// The end of a run is about to be recorded. If it may have changed files, that is noted for the next daemon, in
     /// case this one dies before they are saved.
     pub(super) fn before_end(&mut self, journal: &mut Journal) -> Changed {
-        self.take_finished(journal);
+        if matches!(&self.keeping, Keeping::Busy(work) if work.is_finished()) {
+            let worked = pin!(self.worked()).poll(&mut Context::from_waker(Waker::noop()));
+            if let Poll::Ready(worked) = worked {
+                self.on_worked(journal, worked);
+            }
+        }
         if matches!(&self.keeping, Keeping::Idle(keeper) if keeper.heard_nothing()) {
             return Changed::Nothing;
         }

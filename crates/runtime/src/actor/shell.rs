@@ -55,7 +55,7 @@ pub(super) async fn acquire(
     let problems = match confined {
         Some(Confined { confinement, rescue, sandbox }) => {
             pooled.sandbox = sandbox;
-            pooled.shell.restore_confined(confinement, &rescue, &facts).await
+            confinement.restore(&mut pooled.shell, &rescue, &facts).await
         }
         None => pooled.shell.restore(&facts).await,
     };
