@@ -275,7 +275,7 @@ impl LiveShell {
 
     /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
     pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<(String, String)>> {
-        confined::take_over(self, None, facts).await
+        frames::take_over(&mut self.channel, None, &self.spec.rescue, facts).await
     }
 
     /// Makes the pipes that a command needs and the shell does not have. Nothing is run and nothing has changed if it fails.

@@ -26,24 +26,13 @@ impl Confinement {
             before = Some(enter(shell, room).await?);
             shell.namespaces = self.namespaces().map(Arc::clone);
         }
-        let restored = take_over(shell, Some(self), facts).await;
+        let restored = frames::take_over(&mut shell.channel, Some(self), &shell.spec.rescue, facts).await;
         // It ends meanwhile, and must not be taken for a process of the session.
         if let Some(mut before) = before {
             before.wait_exit().await;
         }
         restored
     }
-}
-
-/// Has a shell take over a state, confined if it is to be.
-pub(super) async fn take_over(
-    shell: &mut LiveShell,
-    confinement: Option<Confinement>,
-    facts: &[Fact],
-) -> io::Result<Vec<(String, String)>> {
-    frames::restore(&mut shell.channel, confinement, &shell.spec.rescue, facts).await?;
-    let restored = tokio::time::timeout(START_LIMIT, frames::restored(&mut shell.channel)).await;
-    restored.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 /// Has a shell enter a room. It continues in another process, which is a child of ours as the first one was. Gives the first

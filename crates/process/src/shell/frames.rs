@@ -1,5 +1,6 @@
 //! What is in the frames that a shell and a service both get.
 
+use super::start_error::START_LIMIT;
 use crate::channel::Channel;
 use crate::confine::{self, Confinement, Entered, Room};
 use crate::facts::{self, Bytes, Fact};
@@ -28,6 +29,18 @@ pub(super) async fn enter(channel: &mut Channel, room: &Room) -> io::Result<Ente
     };
     let bytes = payload.as_slice().try_into().map_err(|_| io::Error::other("the driver's answer cannot be read"))?;
     room.entered(confine::entered_numbers(bytes))
+}
+
+/// Has a shell take over a state, confined if it is to be. Gives what could not be taken over, with the reason.
+pub(super) async fn take_over(
+    channel: &mut Channel,
+    confinement: Option<Confinement>,
+    rescue: &Path,
+    facts: &[Fact],
+) -> io::Result<Vec<(String, String)>> {
+    restore(channel, confinement, rescue, facts).await?;
+    let restored = tokio::time::timeout(START_LIMIT, restored(channel)).await;
+    restored.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 /// Has a driver take over a state, and before that confine itself and everything it will start, if it is to be confined. What
