@@ -13,6 +13,7 @@ mod fork;
 mod held_notice;
 mod hold;
 mod journal;
+mod keeping;
 mod kept_to;
 mod kv;
 mod merge;
@@ -50,15 +51,14 @@ pub(crate) use shell::confine;
 pub use slot::Slot;
 
 use crate::admission::Ticket;
-use crate::cluster;
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::pending::Removal;
 use crate::running::RunEvent;
 use crate::stored::read_error;
-use files::Worked;
 use journal::Journal;
+use keeping::Worked;
 use panicked::OnPanic;
 use phase::{Change, Phase, Wait};
 use queue::{Queue, Submitted, Waiting, until};
@@ -246,7 +246,7 @@ impl Actor {
                 let _ = answer.send(notes::save_agent_state(session, save, author).await);
             }
             Message::Moved => {
-                self.stop_everything(&cluster::moved(self.session.id())).await;
+                self.stop_everything(&crate::cluster::moved(self.session.id())).await;
                 self.session.phase = Phase::Gone;
             }
             Message::Forked { forks, answer } => notes::record_forks(session, forks, answer).await,

@@ -1,12 +1,9 @@
 //! A session's files: checked after every command, after its answer was sent, and saved in a checkpoint if something
 //! changed. Only the next command of the same session waits for that, and not for long.
 
-mod keeping;
-
-pub(super) use keeping::Worked;
-
 use super::hold::{self, Hold};
 use super::journal::Journal;
+use super::keeping::{Keeping, Outcome, Worked};
 use super::kept_to::{self, KeptTo};
 use super::message::Answer;
 use super::owed::{Owed, owed_by_last_daemon};
@@ -16,7 +13,6 @@ use crate::checkpoints::{Wanted, commit_of};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::{CheckpointError, CheckpointView, OpError};
-use keeping::{Keeping, Outcome};
 use shellkeep_session::{Cause, Event, Timestamp};
 use shellkeep_workspace::checkpointer::{Checkpointer, Label, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;

@@ -24,7 +24,7 @@ impl Keeping {
 }
 
 /// The result of work with the files.
-pub(in crate::actor) struct Worked {
+pub(super) struct Worked {
     pub(super) keeper: Box<Checkpointer>,
     pub(super) outcome: Outcome,
 }
