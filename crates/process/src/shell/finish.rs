@@ -4,8 +4,10 @@ use super::{ExitStatus, Finishing, LiveShell, Progress, Report, Stream};
 use crate::facts;
 use crate::stdio::{CommandTerminal, Read, Reader};
 use crate::wire::{self, kind};
+use rustix::fs::{Mode, OFlags, open};
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::path::Path;
 use std::time::Duration;
 
 /// What a command left in the background often still has a line to say; this long it may still say it here.
@@ -64,8 +66,9 @@ impl LiveShell {
     pub(super) async fn gone(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Progress> {
         let mut rescued = Vec::new();
         let longest = (wire::HEADER_BYTES + wire::MAX_PAYLOAD) as u64;
-        // Commands can write to this file too, so no more is read than a frame may have.
-        let _ = File::open(&self.spec.rescue).map(|file| file.take(longest).read_to_end(&mut rescued));
+        // Commands can write to this file too, so no more is read than a frame may have, and what they put in its place is
+        // neither followed nor waited for.
+        let _ = open_regular(&self.spec.rescue).map(|file| file.take(longest).read_to_end(&mut rescued));
         let _ = std::fs::remove_file(&self.spec.rescue);
         if let Some((kind::RUN, payload)) = self.channel.find(rescued) {
             // The shell ended only because its channel was closed; the command has the status it reported.
@@ -113,5 +116,32 @@ impl LiveShell {
             }
         }
         late
+    }
+}
+
+/// Opens a file that others can replace: never what a link leads to, nor a pipe or a device.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_command_puts_in_the_place_of_its_result_is_not_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        std::fs::write(at("file"), "x").unwrap();
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+            .unwrap();
+        assert!(open_regular(&at("file")).is_ok());
+        for wrong in ["link", "pipe", "missing"] {
+            assert!(open_regular(&at(wrong)).is_err(), "{wrong}");
+        }
+        assert!(open_regular(home.path()).is_err());
     }
 }
