@@ -6,7 +6,7 @@
 use std::env;
 use std::path::PathBuf;
 
-const DRIVER: [&str; 13] = [
+const DRIVER: [&str; 14] = [
     "driver/driver.c",
     "driver/call.c",
     "driver/channel.c",
@@ -20,6 +20,7 @@ const DRIVER: [&str; 13] = [
     "driver/zygote.c",
     "room/fence.c",
     "room/room.c",
+    "room/user.c",
 ];
 const KEEPER: [&str; 4] = ["keeper/keeper.c", "keeper/log.c", "keeper/mask.c", "room/room.c"];
 const ROOM: [&str; 3] = ["room/main.c", "room/fence.c", "room/room.c"];

@@ -68,6 +68,15 @@ typedef struct command {
     int flags;
 } COMMAND;
 
+/* Who runs this bash. The name, shell and home are looked up when they are first needed. */
+struct user_info {
+    uid_t uid, euid;
+    gid_t gid, egid;
+    char *user_name;
+    char *shell;
+    char *home_dir;
+};
+
 typedef struct alias {
     char *name;
     char *value;
@@ -121,6 +130,7 @@ extern void *last_procsub_child;
 extern pid_t dollar_dollar_pid, shell_pgrp;
 extern void set_ppid(void) __attribute__((weak));
 extern time_t shell_start_time;
+extern struct user_info current_user;
 
 extern int parse_and_execute(char *, const char *, int);
 extern void clear_unwind_protect_list(int);

@@ -3,10 +3,12 @@
 
 #include "../room/fence.h"
 #include "../room/room.h"
+#include "../room/user.h"
 #include "bash.h"
 #include "channel.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,15 +17,48 @@ static void close_all(const int *fds, int count) {
         close(fds[i]);
 }
 
+/* Sets a variable that bash computes once and lets nobody change. */
+static void set_computed(const char *name, uint32_t number) {
+    char text[16];
+    SHELL_VAR *variable = find_variable(name);
+    if (!variable)
+        return;
+    snprintf(text, sizeof text, "%u", number);
+    variable->value = copied(text);
+}
+
+/* Becomes another user. What bash noted of its user when it started is not true any more; the name is looked up when it is
+ * needed. */
+static uint32_t become_user(uint32_t number) {
+    if (user_become(number) != 0)
+        return FENCE_USER;
+    current_user = (struct user_info){.uid = number, .euid = number, .gid = number, .egid = number};
+    set_computed("UID", number);
+    set_computed("EUID", number);
+    return FENCE_DONE;
+}
+
+/* What is in the frame about it: the user, and the fence. */
+static uint32_t put_on(CURSOR *in, const int *fds, int fd_count) {
+    uint32_t user = get_u32(in);
+    int has_fence = in->left > 0;
+    if (in->bad || (!user && !has_fence) || fd_count != has_fence)
+        return FENCE_FRAME;
+    uint32_t failed = user ? become_user(user) : FENCE_DONE;
+    return failed || !has_fence ? failed : fence_put_on(in->at, in->left, fds[0]);
+}
+
 uint32_t confine(CURSOR *in, const int *fds, int fd_count) {
     uint32_t length = get_u32(in), failed = FENCE_FRAME;
     errno = EINVAL;
     if (!in->bad && length == 0 && fd_count == 0)
         return FENCE_DONE;
-    if (!in->bad && length <= in->left && fd_count == 1) {
-        failed = fence_put_on(in->at, length, fds[0]);
+    if (!in->bad && length <= in->left) {
+        CURSOR part = *in;
+        part.left = length;
         in->at += length;
         in->left -= length;
+        failed = put_on(&part, fds, fd_count);
     }
     int why = errno;
     close_all(fds, fd_count);

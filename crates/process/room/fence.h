@@ -16,6 +16,7 @@ enum {
     FENCE_CAPABILITIES,
     FENCE_LANDLOCK,
     FENCE_SECCOMP,
+    FENCE_USER,
 };
 
 /* Puts it on. `fence` is the length of the filter, the filter, and then rules for paths that only this process can open:

@@ -48,7 +48,10 @@ mod wire;
 pub mod zygote;
 
 pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits, guard_memory};
-pub use confine::{Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, Own, Proof, RoomNetwork, RoomSpec, Socket};
+pub use confine::{
+    AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoUser, Own, Proof, RoomNetwork, RoomSpec,
+    Socket, UserTrial,
+};
 pub use exit::ExitStatus;
 pub use facts::Fact;
 pub use own::is_short_of_descriptors;

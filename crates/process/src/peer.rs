@@ -11,6 +11,8 @@ pub struct Peer {
     /// `None` if it is in a pid namespace that cannot be seen from ours. Processes can only enter namespaces below their
     /// own, so such a process does not descend from us.
     pub(crate) process: Option<PeerProcess>,
+    /// Its user when it connected.
+    user: u32,
 }
 
 /// A process and its number.
@@ -23,9 +25,9 @@ pub(crate) struct PeerProcess {
 impl Peer {
     /// Asks the kernel. Fails if the process is gone.
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
-        let pid = peer_pid(socket)?;
+        let (pid, user) = peer_numbers(socket)?;
         if pid == 0 {
-            return Ok(Self { process: None });
+            return Ok(Self { process: None, user });
         }
         let handle = match peer_handle(socket) {
             // Kernels before 6.5 do not have it. The number could have been given to another process since `connect`;
@@ -33,7 +35,12 @@ impl Peer {
             Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => handle::open(pid).ok_or_else(gone)?,
             other => other?,
         };
-        Ok(Self { process: Some(PeerProcess { pid, handle }) })
+        Ok(Self { process: Some(PeerProcess { pid, handle }), user })
+    }
+
+    /// The user that it ran as when it connected.
+    pub fn user(&self) -> u32 {
+        self.user
     }
 }
 
@@ -41,12 +48,12 @@ fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::ESRCH)
 }
 
-/// The number of the process, as seen from our pid namespace; 0 if it cannot be seen.
-fn peer_pid(socket: BorrowedFd<'_>) -> io::Result<u32> {
+/// The number of the process, as seen from our pid namespace and 0 if it cannot be seen, and its user.
+fn peer_numbers(socket: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let value = std::ptr::from_mut(&mut credentials).cast();
     option(socket, libc::SO_PEERCRED, value, size_of::<libc::ucred>())?;
-    u32::try_from(credentials.pid).map_err(io::Error::other)
+    Ok((u32::try_from(credentials.pid).map_err(io::Error::other)?, credentials.uid))
 }
 
 fn peer_handle(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {

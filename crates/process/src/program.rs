@@ -78,6 +78,9 @@ impl Program {
         let (stdin, writer) = stdio::input_pipe()?;
         let (stdout, stdout_end) = stdio::output_pipe()?;
         let (stderr, stderr_end) = stdio::output_pipe()?;
+        if let Some(user) = confinement.as_ref().and_then(|confinement| confinement.user) {
+            user.give([&stdin, &stdout_end, &stderr_end])?;
+        }
         let namespaces = confinement.as_ref().and_then(Confinement::namespaces).cloned();
         let inside = match &confinement {
             Some(confinement) if namespaces.is_some() => Some(Inside::new(confinement, cwd(spec))?),

@@ -12,7 +12,7 @@ mod start_error;
 
 use crate::cage::{Cage, Met};
 use crate::channel::Channel;
-use crate::confine::Namespaces;
+use crate::confine::{AgentUser, Namespaces};
 use crate::exit::ExitStatus;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
@@ -164,6 +164,8 @@ pub struct LiveShell {
     finishing: Option<Finishing>,
     /// Kept for the other processes of its session.
     namespaces: Option<Arc<Namespaces>>,
+    /// Whose it is, if not the daemon's user's.
+    user: Option<AgentUser>,
 }
 
 impl LiveShell {
@@ -211,6 +213,7 @@ impl LiveShell {
             met,
             finishing: None,
             namespaces: None,
+            user: None,
         };
         enclosed?;
         Ok(shell)
@@ -281,10 +284,12 @@ impl LiveShell {
     /// Makes the pipes that a command needs and the shell does not have. Nothing is run and nothing has changed if it fails.
     pub fn prepare(&self, stdin: Stdin<'_>, stderr: Stderr) -> io::Result<Ends> {
         let ends = Ends::of_input(stdin)?;
-        match stderr {
+        let ends = match stderr {
             Stderr::Apart => ends.with_outputs([self.stdout.is_none(), self.stderr.is_none()]),
             Stderr::Merged => ends.with_one_output(),
-        }
+        }?;
+        self.user.map_or(Ok(()), |user| user.give(&ends.descriptors))?;
+        Ok(ends)
     }
 
     /// Starts a command with what [`LiveShell::prepare`] made. Gives the end to write to if its input is open.

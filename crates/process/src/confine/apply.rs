@@ -29,20 +29,26 @@ pub(super) fn apply(ruleset: BorrowedFd<'_>, filter: &[libc::sock_filter]) -> io
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     // SAFETY: plain system calls; the kernel copies the filter, which is valid for the call.
     unsafe {
-        done(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).into())?;
-        drop_capabilities()?;
+        no_new_privileges()?;
+        drop_capabilities(KEPT_CAPABILITIES)?;
         done(libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0))?;
         done(libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program))
     }
 }
 
-/// Without new privileges, what is dropped here does not come back with the next program.
-fn drop_capabilities() -> io::Result<()> {
+/// Programs that this process becomes gain no privileges.
+pub(super) fn no_new_privileges() -> io::Result<()> {
+    // SAFETY: a plain system call.
+    done(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())
+}
+
+/// Drops all capabilities but these. Without new privileges, what is dropped here does not come back with the next program.
+pub(super) fn drop_capabilities(kept: u32) -> io::Result<()> {
     let mut header = Header { version: CAPABILITY_VERSION, pid: 0 };
     let mut held = [Held::default(); 2];
     // SAFETY: the version says that the kernel fills in two structures.
     done(unsafe { libc::syscall(libc::SYS_capget, &raw mut header, &raw mut held) })?;
-    for (half, kept) in held.iter_mut().zip([KEPT_CAPABILITIES, 0]) {
+    for (half, kept) in held.iter_mut().zip([kept, 0]) {
         half.effective &= kept;
         half.permitted &= kept;
         half.inheritable &= kept;

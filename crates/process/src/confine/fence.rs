@@ -5,6 +5,7 @@ use super::filter;
 use super::grants::{DEVICES, SHARED_MEMORY, system, without};
 use super::plan::{self, Plan, RootLinks};
 use super::room::{Namespaces, Room};
+use super::user::AgentUser;
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
     RulesetCreated, RulesetCreatedAttr as _, Scope, make_bitflags,
@@ -105,16 +106,25 @@ pub struct RoomSpec<'a> {
 /// What confines the processes of one session.
 #[derive(Debug)]
 pub struct Confinement {
+    /// Whose they are, if not the daemon's user's.
+    pub(crate) user: Option<AgentUser>,
+    /// What they are behind, unless permissions alone confine them.
+    pub(crate) fence: Option<Around>,
+    pub(crate) room: Option<Room>,
+}
+
+/// The fence of one session.
+#[derive(Debug)]
+pub(crate) struct Around {
     pub(crate) ruleset: OwnedFd,
     filter: Arc<[libc::sock_filter]>,
-    pub(crate) room: Option<Room>,
     /// Rules for what is only in the room: the rights, and the path.
     inside: Vec<(u64, &'static str)>,
 }
 
-impl Confinement {
+impl Around {
     /// The filter and the rules that are added inside, as `room/fence.c` reads them.
-    pub(crate) fn fence_bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let step = |step: &libc::sock_filter| {
             let ([a, b], [e, f, g, h]) = (step.code.to_ne_bytes(), step.k.to_ne_bytes());
             [a, b, step.jt, step.jf, e, f, g, h]
@@ -124,6 +134,24 @@ impl Confinement {
         let length = (filter.len() as u32).to_ne_bytes();
         length.into_iter().chain(filter).chain(self.inside.iter().flat_map(rule)).collect()
     }
+}
+
+impl Confinement {
+    /// Only another user.
+    pub(super) fn of_user(user: AgentUser) -> Self {
+        Self { user: Some(user), fence: None, room: None }
+    }
+
+    /// The same for another user's processes. Not for a room, which has the daemon's user.
+    pub fn of(self, user: Option<AgentUser>) -> Self {
+        Self { user, ..self }
+    }
+
+    /// What a driver reads to confine itself: the user, and the fence. Root is nobody's user, so 0 is none.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let user = self.user.map_or(0, AgentUser::number).to_ne_bytes();
+        user.into_iter().chain(self.fence.as_ref().map(Around::bytes).unwrap_or_default()).collect()
+    }
 
     /// What the room shares with the other processes of the session, if there is a room.
     pub fn namespaces(&self) -> Option<&Arc<Namespaces>> {
@@ -132,7 +160,8 @@ impl Confinement {
 
     /// Confines the calling process. Makes only system calls, for use between fork and exec.
     pub(crate) fn apply(&self) -> io::Result<()> {
-        super::apply::apply(self.ruleset.as_fd(), &self.filter)
+        self.user.map_or(Ok(()), AgentUser::become_it)?;
+        self.fence.as_ref().map_or(Ok(()), |fence| super::apply::apply(fence.ruleset.as_fd(), &fence.filter))
     }
 }
 
@@ -169,10 +198,14 @@ impl Fence {
 
     /// Makes the confinement of one session. Its directories must exist.
     pub fn around(&self, own: Own<'_>) -> io::Result<Confinement> {
+        Ok(Confinement { user: None, fence: Some(self.make(own, Vec::new())?), room: None })
+    }
+
+    fn make(&self, own: Own<'_>, inside: Vec<(u64, &'static str)>) -> io::Result<Around> {
         let ruleset = self.ruleset(own).map_err(io::Error::other)?;
         let ruleset: Option<OwnedFd> = ruleset.into();
         let ruleset = ruleset.ok_or_else(|| io::Error::other("the kernel made no ruleset"))?;
-        Ok(Confinement { ruleset, filter: Arc::clone(&self.filter), room: None, inside: Vec::new() })
+        Ok(Around { ruleset, filter: Arc::clone(&self.filter), inside })
     }
 
     /// Makes the confinement of one session in a room. Its directories must exist.
@@ -183,11 +216,9 @@ impl Fence {
         let devices = self.full() | self.if_known(AccessFs::IoctlDev);
         let list = BitFlags::from(AccessFs::ReadDir);
         let inside = [(AccessFs::from_read(self.abi), "/proc"), (devices, "/dev"), (list, "/")];
-        Ok(Confinement {
-            room: Some(Room { plan: self.plan(own, with).into(), namespaces }),
-            inside: inside.into_iter().map(|(access, path)| (access.bits(), path)).collect(),
-            ..self.around(own)?
-        })
+        let inside = inside.into_iter().map(|(access, path)| (access.bits(), path)).collect();
+        let room = Room { plan: self.plan(own, with).into(), namespaces };
+        Ok(Confinement { user: None, fence: Some(self.make(own, inside)?), room: Some(room) })
     }
 
     /// Whether the room of a session has a directory of the machine. It may be on a disk that does not answer.

@@ -1,7 +1,7 @@
 //! Tries to break out of a fence. A child tries everything twice: before it is confined, where it should succeed, and
 //! after. So the answer does not depend on what the kernel says about itself.
 
-use super::fence::{Confinement, Fence, NoFence, Own};
+use super::fence::{Fence, NoFence, Own};
 use rustix::fd::AsRawFd;
 use std::ffi::CString;
 use std::io::{self, Read as _};
@@ -96,7 +96,7 @@ impl Fence {
         let tried = self.around(Own { workspace: &own, home: &own, tmp: &own, rescue: &own }).and_then(|confinement| {
             let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
             let trial = Trial::new(&canary, &name)?;
-            let tried = in_child(trial, confinement);
+            let tried = in_child(move || trial.run(), move || confinement.apply());
             drop(listener);
             tried
         });
@@ -165,15 +165,19 @@ impl Trial {
     }
 }
 
-/// Runs a trial in a child, before and after it confined itself. The child never becomes another program.
-fn in_child(trial: Trial, confinement: Confinement) -> io::Result<[[i32; 2]; ATTEMPTS.len()]> {
+/// Runs a trial in a child, before and after it confined itself, and gives both error numbers of each attempt. Both make
+/// only system calls. The child never becomes another program.
+pub(super) fn in_child<const COUNT: usize>(
+    trial: impl Fn() -> [i32; COUNT] + Send + Sync + 'static,
+    confine: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<[[i32; 2]; COUNT]> {
     let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let mut command = Command::new("/proc/self/exe");
     let answer = writing.as_raw_fd();
     let try_out = move || -> io::Result<()> {
-        let before = trial.run();
-        confinement.apply()?;
-        let tried = [before, trial.run()];
+        let before = trial();
+        confine()?;
+        let tried = [before, trial()];
         // SAFETY: a plain system call; the array is as long as we say, and the pipe takes it whole.
         let written = unsafe { libc::write(answer, tried.as_ptr().cast(), std::mem::size_of_val(&tried)) };
         let _ = written;
@@ -191,13 +195,13 @@ fn in_child(trial: Trial, confinement: Confinement) -> io::Result<[[i32; 2]; ATT
     std::fs::File::from(reading).read_to_end(&mut bytes)?;
     let numbers: Vec<i32> =
         bytes.chunks_exact(4).filter_map(|number| number.try_into().ok().map(i32::from_ne_bytes)).collect();
-    if numbers.len() != 2 * ATTEMPTS.len() {
+    if numbers.len() != 2 * COUNT {
         return Err(failed.unwrap_or_else(|| io::Error::other("the trial did not end")));
     }
-    Ok(std::array::from_fn(|number| [numbers[number], numbers[ATTEMPTS.len() + number]]))
+    Ok(std::array::from_fn(|number| [numbers[number], numbers[COUNT + number]]))
 }
 
-fn opened(result: libc::c_int) -> i32 {
+pub(super) fn opened(result: libc::c_int) -> i32 {
     let error = error_of(result.into());
     if result >= 0 {
         // SAFETY: a descriptor that was just opened and that nothing else knows.
@@ -206,7 +210,7 @@ fn opened(result: libc::c_int) -> i32 {
     error
 }
 
-fn error_of(result: libc::c_long) -> i32 {
+pub(super) fn error_of(result: libc::c_long) -> i32 {
     if result >= 0 { 0 } else { last_error() }
 }
 

@@ -33,11 +33,12 @@ impl Inside {
     /// For this confinement, which has a room, and a directory inside.
     pub(crate) fn new(confinement: &Confinement, directory: &Path) -> io::Result<Self> {
         let room = confinement.room.clone().ok_or_else(|| io::Error::other("there is no room to enter"))?;
+        let fence = confinement.fence.as_ref().ok_or_else(|| io::Error::other("a room has a fence"))?;
         let (answer, status) = pipe_with(PipeFlags::CLOEXEC)?;
         Ok(Self {
             plan: room.plan_file()?,
-            fence: spawn::in_memory(c"shellkeep-fence", &confinement.fence_bytes())?,
-            ruleset: confinement.ruleset.try_clone()?,
+            fence: spawn::in_memory(c"shellkeep-fence", &fence.bytes())?,
+            ruleset: fence.ruleset.try_clone()?,
             namespaces: room.descriptors()?,
             room,
             status,

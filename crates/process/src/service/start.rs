@@ -78,6 +78,8 @@ pub(super) async fn start(
         };
         let mut channel = Channel::new(control)?;
         greet(&mut channel, &spec).await?;
+        let user = confinement.as_ref().and_then(|confinement| confinement.user);
+        user.map_or(Ok(()), |user| user.give([&output]))?;
         frames::restore(&mut channel, confinement, &spec.rescue, facts).await?;
         let problems = frames::restored(&mut channel).await?;
         begin(&mut channel, run, output).await?;

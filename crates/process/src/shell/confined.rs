@@ -26,6 +26,7 @@ impl Confinement {
             before = Some(enter(shell, room).await?);
             shell.namespaces = self.namespaces().map(Arc::clone);
         }
+        shell.user = self.user;
         let restored = frames::take_over(&mut shell.channel, Some(self), &shell.spec.rescue, facts).await;
         // It ends meanwhile, and must not be taken for a process of the session.
         if let Some(mut before) = before {

@@ -52,11 +52,12 @@ pub(crate) async fn restore(
     facts: &[Fact],
 ) -> io::Result<()> {
     let mut frame = channel.frame(kind::RESTORE);
-    frame.bytes(&confinement.as_ref().map(Confinement::fence_bytes).unwrap_or_default());
+    frame.bytes(&confinement.as_ref().map(Confinement::bytes).unwrap_or_default());
     frame.bytes(rescue.as_os_str().as_bytes());
     frame.bytes(locale::named_in(facts).unwrap_or_default());
     facts::write_all(facts, &mut frame);
-    channel.send(frame, confinement.map(|confinement| confinement.ruleset).as_slice()).await
+    let ruleset = confinement.and_then(|confinement| confinement.fence).map(|fence| fence.ruleset);
+    channel.send(frame, ruleset.as_slice()).await
 }
 
 /// What a driver could not take over, with the reason. A shell for which this fails must not be used.

@@ -1,0 +1,73 @@
+//! A user of its own for the processes of an agent. Files, processes and sockets of others are then kept from them by
+//! ordinary permissions.
+
+use super::apply;
+use super::fence::Confinement;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::fchown;
+use rustix::process::{Gid, Uid};
+use std::io;
+
+/// Leaves the keyring that was inherited, for a new one.
+const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
+
+/// The user of an agent, and its only group, which has the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AgentUser(u32);
+
+impl AgentUser {
+    /// The user with this number; none for root.
+    pub fn new(number: u32) -> Option<Self> {
+        (number != 0 && number != u32::MAX).then_some(Self(number))
+    }
+
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// What makes processes this user's, and nothing else.
+    pub fn confinement(self) -> Confinement {
+        Confinement::of_user(self)
+    }
+
+    /// Makes the calling process this user's, as `room/user.c` does it for a shell. Makes only system calls, for use
+    /// between fork and exec.
+    pub(super) fn become_it(self) -> io::Result<()> {
+        let Self(number) = self;
+        leave_keys()?;
+        // SAFETY: plain system calls. The process has no other threads.
+        let results = unsafe {
+            [
+                libc::setgroups(0, std::ptr::null()),
+                libc::setresgid(number, number, number),
+                libc::setresuid(number, number, number),
+            ]
+        };
+        if results.into_iter().any(|result| result != 0) {
+            return Err(io::Error::last_os_error());
+        }
+        apply::drop_capabilities(0)?;
+        apply::no_new_privileges()
+    }
+
+    /// Gives it a pipe or terminal, so that its processes can open that again by a name such as `/dev/stdout`.
+    pub(crate) fn give<'a>(self, descriptors: impl IntoIterator<Item = &'a OwnedFd>) -> io::Result<()> {
+        let (user, group) = (Uid::from_raw(self.0), Gid::from_raw(self.0));
+        descriptors
+            .into_iter()
+            .try_for_each(|descriptor| fchown(descriptor.as_fd(), Some(user), Some(group)).map_err(io::Error::from))
+    }
+}
+
+/// Keys of whoever started the daemon stay with him. Where keys are not to be had, there are none to leave.
+fn leave_keys() -> io::Result<()> {
+    // SAFETY: a plain system call; without a name the new keyring has none.
+    let joined = unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<u8>()) };
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        _ if joined >= 0 => Ok(()),
+        Some(libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP) => Ok(()),
+        _ => Err(error),
+    }
+}
