@@ -11,6 +11,7 @@ mod index;
 mod limits;
 pub mod merge;
 pub mod meta;
+pub mod owner;
 pub mod remade;
 pub mod repo;
 pub mod restore;

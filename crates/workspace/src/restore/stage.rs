@@ -5,6 +5,7 @@ use super::place::Root;
 use super::{Item, PathChange, Plan, RestoreError};
 use crate::fault::{Faults, Point};
 use crate::meta::MODE_BITS;
+use crate::owner::Owner;
 use crate::repo::Repo;
 use crate::root;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, OFlags, StatxFlags, fallocate, statx, syncfs};
@@ -60,13 +61,15 @@ pub fn stage(repo: &Repo, workspace: &Path, home: &Path, plan: &Plan, faults: &F
         let error = io::Error::other("an earlier rewind is not complete; recover it first");
         return Err(RestoreError::Stage(error));
     }
-    root::open(workspace, OFlags::PATH).map_err(RestoreError::Stage)?;
+    let owner = root::open(workspace, OFlags::PATH).and_then(Owner::of).map_err(RestoreError::Stage)?;
     drop_unfinished(workspace, home).map_err(RestoreError::Stage)?;
     let place = choose(workspace, home).map_err(RestoreError::Stage)?;
     let path = place.path(workspace, home);
+    // In the workspace, its owner could put something else in the way between making a file and giving it away.
+    let owner = owner.filter(|_| matches!(place, StageLocation::Home));
     let intent = Intent { note: Vec::new(), place, tasks: Vec::new() };
     let mut staged = Staged { workspace: workspace.to_owned(), home: home.to_owned(), intent, is_kept: false };
-    let mut stager = Stager { repo, path, written: Vec::new() };
+    let mut stager = Stager { repo, path, owner, written: Vec::new() };
     stager.begin().map_err(RestoreError::Stage)?;
     for step in &plan.steps {
         let number = staged.intent.tasks.len();
@@ -118,6 +121,8 @@ fn choose(workspace: &Path, home: &Path) -> io::Result<StageLocation> {
 struct Stager<'a> {
     repo: &'a Repo,
     path: PathBuf,
+    /// Whom it is given to. Nobody reaches it before it is in its place.
+    owner: Option<Owner>,
     /// The first ones, to be synced.
     written: Vec<File>,
 }
@@ -170,6 +175,9 @@ impl Stager<'_> {
             if self.written.len() <= SYNCED_ALONE {
                 self.written.push(file);
             }
+        }
+        if let Some(owner) = self.owner {
+            owner.take_at(CWD, &path).map_err(|error| RestoreError::Stage(error.into()))?;
         }
         Ok(path.symlink_metadata().map_err(RestoreError::Stage)?.ino())
     }

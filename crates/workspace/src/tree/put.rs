@@ -1,6 +1,7 @@
 //! Writing a file: aside first, then by one rename, so that a reader finds the old content or the new.
 
 use super::{MAX_FILE_BYTES, MODE_BITS, NameAt, Tree, TreeError, sha256, sha256_of, split};
+use crate::owner::Owner;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, linkat, mkdirat, openat, readlinkat, renameat,
     renameat_with, statat, unlinkat,
@@ -77,11 +78,12 @@ impl Tree {
         for _ in 0..LINKS {
             let (above, name) = split(&path);
             let place = NameAt { directory: self.make(above)?, name };
+            let owner = Owner::of(&self.root)?;
             match place.stat() {
-                Err(Errno::NOENT) => return place.write(None, put),
+                Err(Errno::NOENT) => return place.write(None, put, owner),
                 Err(error) => return Err(error.into()),
                 Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-                    FileType::RegularFile => return place.write(Some(stat.st_mode & MODE_BITS), put),
+                    FileType::RegularFile => return place.write(Some(stat.st_mode & MODE_BITS), put, owner),
                     FileType::Directory => return Err(TreeError::IsDirectory),
                     FileType::Symlink => path = self.target(&path)?,
                     _ => return Err(TreeError::NotAFile),
@@ -100,7 +102,11 @@ impl Tree {
         let (above, name) = split(path);
         let directory = self.make(above)?;
         match mkdirat(&directory, name, Mode::from_raw_mode(NEW_DIRECTORY)) {
-            Ok(()) | Err(Errno::EXIST) => Ok(self.resolve(path, super::DIRECTORY)?),
+            Ok(()) => {
+                Owner::of(&self.root)?.map_or(Ok(()), |owner| owner.take_directory(&directory, name))?;
+                Ok(self.resolve(path, super::DIRECTORY)?)
+            }
+            Err(Errno::EXIST) => Ok(self.resolve(path, super::DIRECTORY)?),
             Err(error) => Err(error.into()),
         }
     }
@@ -119,8 +125,8 @@ impl Tree {
 }
 
 impl NameAt<'_> {
-    /// Writes a file here. `mode` is that of the file that is here now, if there is one.
-    fn write(&self, mode: Option<u32>, put: &Put<'_>) -> Result<Written, TreeError> {
+    /// Writes a file here, for this owner if it is not ours. `mode` is that of the file that is here now, if there is one.
+    fn write(&self, mode: Option<u32>, put: &Put<'_>, owner: Option<Owner>) -> Result<Written, TreeError> {
         let current = || self.sha256();
         match (&put.expected, mode) {
             (Expected::Nothing, Some(_)) => return Err(TreeError::Unexpected { current: current()? }),
@@ -131,7 +137,7 @@ impl NameAt<'_> {
             },
             (Expected::Anything, _) | (Expected::Nothing, None) => {}
         }
-        let aside = self.write_aside(put, put.mode.or(mode.map(|mode| mode & PERMISSIONS)))?;
+        let aside = self.write_aside(put, put.mode.or(mode.map(|mode| mode & PERMISSIONS)), owner)?;
         match &put.expected {
             Expected::Anything => renameat(&self.directory, aside.name.as_str(), &self.directory, self.name)?,
             Expected::Nothing => self.move_new(&aside)?,
@@ -205,7 +211,7 @@ impl NameAt<'_> {
 
     /// Writes a file beside its place. Until it is complete it has no name, where the file system can do that: a daemon that
     /// is killed leaves nothing behind.
-    fn write_aside(&self, put: &Put<'_>, mode: Option<u32>) -> Result<Aside<'_>, TreeError> {
+    fn write_aside(&self, put: &Put<'_>, mode: Option<u32>, owner: Option<Owner>) -> Result<Aside<'_>, TreeError> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{ASIDE}{}-{number}", std::process::id());
         let new = Mode::from_raw_mode(NEW_FILE);
@@ -220,6 +226,7 @@ impl NameAt<'_> {
         };
         let mut file = File::from(file);
         file.write_all(put.bytes)?;
+        owner.map_or(Ok(()), |owner| owner.take(&file))?;
         if let Some(mode) = mode {
             fchmod(&file, Mode::from_raw_mode(mode))?;
         }
