@@ -6,7 +6,8 @@
 //! - [`shell`]: the state of a shell (variables, functions, options, …) and the difference between two states.
 //! - [`size`]: how large a shell's state is, and what of a change does not fit.
 //! - [`run`]: a command, its result, its notices.
-//! - [`sandbox`], [`hosts`]: how far its processes are confined, and what they may connect to.
+//! - [`sandbox`], [`hosts`], [`user_range`]: how far its processes are confined, what they may connect to, and whose they
+//!   are.
 //! - [`secret`]: which secrets it is given, by name.
 //! - [`service`]: a command that keeps running next to the session.
 //! - [`checkpoint`]: a workspace's files as they were.
@@ -54,6 +55,7 @@ pub mod size;
 pub mod state;
 pub mod terminal;
 pub mod typed_time;
+pub mod user_range;
 
 pub use adapt::{Controller, Limit, LimitChange, LimitName, PressureReading};
 pub use agent::{AgentState, Content, Message};
@@ -79,3 +81,4 @@ pub use session_place::SessionPlace;
 pub use shell::{ShellDelta, ShellState};
 pub use state::{ActiveRun, LeftProcess, SessionMeta, SessionState};
 pub use terminal::{TerminalChange, TerminalEvent, TerminalEvents, TerminalLog};
+pub use user_range::UserRange;

@@ -24,6 +24,7 @@
 //! - `follow`: followers of a session's new records.
 //! - [`mask`]: a session's state without a secret.
 //! - [`tokens`]: the agents' tokens, in a separate file.
+//! - [`users`]: which user of the machine is whose.
 //! - [`pending`], [`ended`], [`deleted`], [`quotas`]: other facts, in separate files.
 //! - `sealed`: how such files are written and read.
 //! - [`keyed`]: a session's keyed store, in a separate database.
@@ -75,6 +76,7 @@ pub mod store;
 pub mod sum;
 mod tail;
 pub mod tokens;
+pub mod users;
 mod walk;
 
 pub use all_runs::AllRuns;
@@ -100,4 +102,5 @@ pub use request_index::RequestIndex;
 pub use sealed::Survives;
 pub use store::{Store, StoreHold, StoreScrubbed};
 pub use tokens::{ConsoleRight, ReaderRole, TokenBearer, TokenFile, TokenRecord};
+pub use users::{UserFile, UserHolder, UserRecord};
 pub use walk::{Candidate, SessionOrder, Walk};
