@@ -10,6 +10,9 @@ pub enum SandboxName {
     /// Not at all.
     #[default]
     None,
+    /// They are another user's, one for each agent, and may do what the permissions of files allow that user. Needs a
+    /// daemon that runs as root.
+    User,
     /// They read the system, write to their own directories, and reach no other process.
     Fence,
     /// Like a fence, and they see only their own processes, a root directory of their own, and a network of their own
@@ -32,6 +35,7 @@ impl SandboxName {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::User => "user",
             Self::Fence => "fence",
             Self::Room => "room",
         }

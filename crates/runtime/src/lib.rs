@@ -97,6 +97,7 @@ mod thinning;
 mod token_holders;
 pub mod translate;
 mod user_path;
+mod users;
 pub mod validate;
 mod work;
 

@@ -9,11 +9,12 @@ use crate::ops::{OpError, SandboxPlaces, SandboxSource, SandboxSupport, SandboxV
 use crate::spare_namespaces::SpareNamespaces;
 use crate::sync::lock;
 use crate::token_holders::TokenHolders;
+use crate::users::{self, Users};
 use shellkeep_process::{
-    Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoRoom, Own, Proof, RoomNetwork, RoomSpec,
+    AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoRoom, Own, Proof, RoomNetwork, RoomSpec,
 };
 use shellkeep_session::shell::{ShellState, Value, Variable};
-use shellkeep_session::{AllowedHost, ByteString, Network, Sandbox, SessionId, SessionState};
+use shellkeep_session::{AllowedHost, ByteString, Network, Sandbox, SessionId, SessionMeta, SessionState, UserRange};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
@@ -29,6 +30,8 @@ const AGENTS_NEED_IT: &str =
     ". Agents with tokens need it, unless the host starts the daemon with `--sandbox-agents none`";
 /// What a room with a list of hosts reads to find its resolver.
 const RESOLVER: &str = "nameserver 127.0.0.1\n";
+/// Variables with the name of the user.
+const NAMES: [&str; 2] = ["USER", "LOGNAME"];
 /// Directories of users, which are not part of the system wherever they are.
 const HOMES: [&str; 2] = ["/home", "/root"];
 
@@ -40,6 +43,8 @@ pub struct SandboxConfig {
     /// How far sessions of agents with tokens, at least. With none it is [`AGENTS_DEFAULT`], and a machine that does not
     /// support that refuses their commands; a machine that does not support what is set here refuses to start.
     pub agents: Option<Sandbox>,
+    /// The users of the machine that are for agents.
+    pub users: UserRange,
     /// The network of sessions in rooms.
     pub network: Network,
     /// What rooms without the machine's network may connect to.
@@ -63,6 +68,7 @@ pub(crate) struct Sandboxes {
     root: PathBuf,
     /// Variables of the daemon that do not make sense inside.
     given: Given,
+    users: Users,
     fence: Result<Held, NoFence>,
     rooms: Rooms,
 }
@@ -97,6 +103,8 @@ struct Given {
     home: Option<Vec<u8>>,
     tmp: Option<Vec<u8>>,
     path: Option<Vec<u8>>,
+    /// The name of the daemon's user, as these two have it.
+    names: [Option<Vec<u8>>; 2],
     /// `path` without the directories that confined sessions cannot read. Bash would find a program in such a directory,
     /// fail to run it, and not look further.
     readable_path: Option<Vec<u8>>,
@@ -130,8 +138,8 @@ impl Sandboxes {
         holders: Arc<TokenHolders>,
     ) -> Self {
         let value = |name: &[u8]| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-        let mut given =
-            Given { home: value(b"HOME"), tmp: value(b"TMPDIR"), path: value(b"PATH"), readable_path: None };
+        let mut given = Given { home: value(b"HOME"), tmp: value(b"TMPDIR"), path: value(b"PATH"), ..Given::default() };
+        given.names = NAMES.map(|name| value(name.as_bytes()));
         let own_home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         let hidden =
             HOMES.into_iter().map(PathBuf::from).chain(own_home).chain(config.hidden.iter().cloned()).collect();
@@ -145,7 +153,8 @@ impl Sandboxes {
         }
         let rooms = Rooms::new(config, fence.as_ref().map(|held| &held.fence), data);
         let agents = config.least.max(config.agents.unwrap_or(AGENTS_DEFAULT));
-        Self { least: config.least, agents, holders, root: data.join("homes"), given, fence, rooms }
+        let users = Users::new(config.users, data);
+        Self { least: config.least, agents, holders, root: data.join("homes"), given, users, fence, rooms }
     }
 
     /// How far every session of an agent, or of none, is confined at least.
@@ -179,6 +188,7 @@ impl Sandboxes {
     fn support_of(&self, sandbox: Sandbox) -> SandboxSupport {
         let (unavailable, missing) = match (sandbox, &self.fence) {
             (Sandbox::None, _) => (None, Vec::new()),
+            (Sandbox::User, _) => (self.users.unavailable().map(str::to_owned), Vec::new()),
             (Sandbox::Fence, Ok(held)) => (None, held.missing.clone()),
             // A room that holds has none of the gaps of a fence.
             (Sandbox::Room, Ok(_)) => (self.rooms.unavailable.as_ref().map(NoRoom::to_string), Vec::new()),
@@ -187,33 +197,75 @@ impl Sandboxes {
         SandboxSupport { sandbox, unavailable, missing }
     }
 
-    /// What confines a process of a session that is about to start; none if nothing does. Makes its directories. Looks at
-    /// its workspace, which may be on a disk that does not answer, and for a room starts a small program and waits for it.
+    /// What confines a process of a session that is about to start; none if nothing does. Makes its directories, and gives
+    /// them to its user. Looks at its workspace, which may be on a disk that does not answer, and for a room starts a small
+    /// program and waits for it. `is_own` says whether the workspace is one of ours.
     pub(crate) fn confine(
         &self,
-        id: &SessionId,
+        session: &SessionMeta,
         sandbox: Sandbox,
-        workspace: &Path,
+        is_own: bool,
     ) -> Result<Option<Confined>, OpError> {
+        self.check(sandbox)?;
+        let refused = |error: &dyn std::fmt::Display| self.unavailable(sandbox, error);
+        let user = match sandbox {
+            // A room has the daemon's user and nobody else.
+            Sandbox::None | Sandbox::Room => None,
+            Sandbox::User => Some(self.users.assign(session).map_err(|error| refused(&error))?),
+            // It is put around the user that the agent has: becoming root again would not be tighter.
+            Sandbox::Fence => self.users.find(session),
+        };
+        if let (Some(reason), Some(_)) = (self.users.unavailable(), user) {
+            return Err(refused(&reason));
+        }
+        let own = self.home(&session.session_id);
+        let confinement = self.prepare(session, (sandbox, user), is_own, &own);
+        let confinement = confinement.map_err(|error| refused(&error))?;
+        Ok(confinement.map(|confinement| Confined { confinement, sandbox, rescue: own.rescue }))
+    }
+
+    /// Makes and gives the directories, and makes the confinement.
+    fn prepare(
+        &self,
+        session: &SessionMeta,
+        (sandbox, user): (Sandbox, Option<AgentUser>),
+        is_own: bool,
+        own: &Home,
+    ) -> io::Result<Option<Confinement>> {
+        let workspace = session.workspace.as_path();
+        if is_own {
+            self.users.give(workspace, user)?;
+        }
         if sandbox.is_none() {
             return Ok(None);
         }
-        let held = self.fence.as_ref().map_err(|why| self.unavailable(sandbox, why))?;
-        self.check(sandbox)?;
-        let own = self.home(id);
+        own.make(user.is_some())?;
+        [&own.home, &own.tmp, &own.rescue].into_iter().try_for_each(|path| self.users.give(path, user))?;
         let paths = Own { workspace, home: &own.home, tmp: &own.tmp, rescue: &own.rescue };
-        let confinement = own.make().and_then(|()| match sandbox {
-            Sandbox::Room => {
+        let confinement = match (sandbox, user) {
+            (Sandbox::User, Some(user)) => user.confinement(),
+            (Sandbox::Room, _) => {
                 let resolver = self.rooms.gate.as_ref().map(|_| self.rooms.resolver.as_path());
                 let with = RoomSpec { root: &own.root, resolver };
-                held.fence.room(paths, with, self.rooms.namespaces(id)?)
+                self.held()?.fence.room(paths, with, self.rooms.namespaces(&session.session_id)?)?
             }
-            Sandbox::None | Sandbox::Fence => held.fence.around(paths),
-        });
-        match confinement {
-            Ok(confinement) => Ok(Some(Confined { confinement, sandbox, rescue: own.rescue })),
-            Err(error) => Err(self.unavailable(sandbox, &error)),
-        }
+            _ => self.held()?.fence.around(paths)?.of(user),
+        };
+        Ok(Some(confinement))
+    }
+
+    fn held(&self) -> io::Result<&Held> {
+        self.fence.as_ref().map_err(|why| io::Error::other(why.to_string()))
+    }
+
+    /// Whether the agent of a session, or a session without one, has a user of its own, whatever its sandbox is.
+    pub(crate) fn has_user(&self, session: &SessionMeta) -> bool {
+        self.users.find(session).is_some()
+    }
+
+    /// Whether a user of the machine is one that agents have.
+    pub(crate) fn is_of_agent(&self, user: u32) -> bool {
+        self.users.is_of_agent(user)
     }
 
     /// Whether a session that is confined so far can be in a directory of the machine. Looks at the directory, which may be on
@@ -240,7 +292,8 @@ impl Sandboxes {
 
     /// A session's shell as it is inside its sandbox.
     pub(crate) fn placed<'a>(&self, state: &'a SessionState) -> Cow<'a, ShellState> {
-        if self.of(state).is_none() {
+        let sandbox = self.of(state);
+        if sandbox.is_none() {
             return Cow::Borrowed(&state.shell);
         }
         let (own, mut shell) = (self.home(&state.meta.session_id), state.shell.clone());
@@ -250,7 +303,16 @@ impl Sandboxes {
                 shell.variables.insert(name.into(), Variable::scalar("x", place));
             }
         }
+        if let Some(user) = self.users.find(&state.meta).filter(|_| sandbox != Sandbox::Room) {
+            for (name, given) in NAMES.into_iter().zip(&self.given.names) {
+                if given.as_ref().is_some_and(|given| scalar(&shell, name) == Some(given)) {
+                    let own = ByteString::from(format!("u{}", user.number()).as_str());
+                    shell.variables.insert(name.into(), Variable::scalar("x", own));
+                }
+            }
+        }
         if let (Some(path), Some(readable)) = (&self.given.path, &self.given.readable_path)
+            && sandbox >= Sandbox::Fence
             && scalar(&shell, "PATH") == Some(path)
         {
             shell.variables.insert("PATH".into(), Variable::scalar("x", ByteString(readable.clone())));
@@ -275,9 +337,13 @@ impl Sandboxes {
         let SandboxSupport { unavailable, missing, .. } = self.support_of(sandbox);
         let set_by =
             if state.sandbox < sandbox || sandbox.is_none() { SandboxSource::Node } else { SandboxSource::Session };
-        let places = self.fence.as_ref().ok().filter(|_| !sandbox.is_none()).map(|held| {
+        let shared = match (sandbox, &self.fence) {
+            (Sandbox::User, _) => Some(Default::default()),
+            (Sandbox::Fence | Sandbox::Room, Ok(held)) => Some(held.fence.paths()),
+            _ => None,
+        };
+        let places = shared.map(|(read, write)| {
             let own = self.home(&session_id);
-            let (read, write) = held.fence.paths();
             let workspace = state.meta.workspace.as_path().to_owned();
             let write =
                 [workspace, own.home.clone(), own.tmp.clone()].into_iter().chain(write.into_iter().map(Path::to_owned));
@@ -296,7 +362,7 @@ impl Sandboxes {
 
     /// This machine does not support a sandbox.
     fn unavailable(&self, sandbox: Sandbox, reason: &dyn std::fmt::Display) -> OpError {
-        let is_of_agents = sandbox > self.least && sandbox <= self.agents;
+        let is_of_agents = sandbox > self.least && sandbox == self.agents;
         let agents = if is_of_agents { AGENTS_NEED_IT } else { "" };
         OpError::Session(SessionError::SandboxUnavailable { sandbox, reason: format!("{reason}{agents}") })
     }
@@ -308,9 +374,15 @@ impl Sandboxes {
 }
 
 impl Home {
-    fn make(&self) -> io::Result<()> {
+    /// Makes the directories. For another user, what they are in can be passed; it stays ours, so that nobody can put
+    /// something else in their place.
+    fn make(&self, is_passed: bool) -> io::Result<()> {
         let missing = [&self.home, &self.tmp, &self.rescue, &self.root].into_iter().filter(|path| !path.is_dir());
-        missing.into_iter().try_for_each(std::fs::create_dir_all)
+        missing.into_iter().try_for_each(std::fs::create_dir_all)?;
+        match self.home.parent().filter(|_| is_passed) {
+            Some(above) => users::let_pass(above),
+            None => Ok(()),
+        }
     }
 }
 

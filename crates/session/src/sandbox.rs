@@ -12,6 +12,9 @@ pub enum Sandbox {
     /// Not at all: they may do what the daemon's user may.
     #[default]
     None,
+    /// They are another user's, one for each agent, and may do what the permissions of files allow that user. Needs a
+    /// daemon that runs as root.
+    User,
     /// They read the system, write to their own directories, and reach no other process.
     Fence,
     /// Like a fence, and they see only their own processes, a root directory of their own, and a network of their own
@@ -21,11 +24,12 @@ pub enum Sandbox {
 
 impl Sandbox {
     /// All of them, from the loosest to the tightest.
-    pub const ALL: [Self; 3] = [Self::None, Self::Fence, Self::Room];
+    pub const ALL: [Self; 4] = [Self::None, Self::User, Self::Fence, Self::Room];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::User => "user",
             Self::Fence => "fence",
             Self::Room => "room",
         }
@@ -48,7 +52,7 @@ impl FromStr for Sandbox {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|sandbox| sandbox.as_str() == text);
-        named.ok_or_else(|| format!("'{text}' is not a sandbox; use none, fence or room"))
+        named.ok_or_else(|| format!("'{text}' is not a sandbox; use none, user, fence or room"))
     }
 }
 
@@ -100,7 +104,7 @@ mod tests {
             assert_eq!(serde_json::to_value(sandbox).unwrap(), sandbox.as_str());
         }
         assert!(Sandbox::ALL.is_sorted() && Sandbox::default().is_none());
-        assert!("cell".parse::<Sandbox>().unwrap_err().contains("none, fence or room"));
+        assert!("cell".parse::<Sandbox>().unwrap_err().contains("none, user, fence or room"));
     }
 
     #[test]

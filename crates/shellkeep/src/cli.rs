@@ -166,6 +166,7 @@ pub fn variable(text: &str) -> Result<(String, String), String> {
 pub fn sandbox(text: &str) -> Result<SandboxName, String> {
     text.parse().map(|sandbox| match sandbox {
         Sandbox::None => SandboxName::None,
+        Sandbox::User => SandboxName::User,
         Sandbox::Fence => SandboxName::Fence,
         Sandbox::Room => SandboxName::Room,
     })

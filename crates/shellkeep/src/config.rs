@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use layers::{Layers, setting_of};
 use setting::show;
 use shellkeep_runtime::{AGENTS_DEFAULT, AdmissionConfig, Reclaim};
-use shellkeep_session::{AllowedHost, Network, QuotaName, Quotas, Sandbox, SecretSource};
+use shellkeep_session::{AllowedHost, Network, QuotaName, Quotas, Sandbox, SecretSource, UserRange};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -105,6 +105,8 @@ pub struct Settings {
     pub sandbox: Setting<Sandbox>,
     /// How far sessions of agents with tokens are confined at least.
     pub sandbox_agents: Setting<Sandbox>,
+    /// The users of the machine that are for agents.
+    pub sandbox_users: Setting<UserRange>,
     /// The network of sessions in rooms.
     pub sandbox_network: Setting<Network>,
     /// What sessions in rooms may connect to.
@@ -224,6 +226,7 @@ impl Settings {
             cages: layers.or("SHELLKEEP_CAGES", |layer| layer.cages, Cages::Auto)?,
             sandbox: layers.or("SHELLKEEP_SANDBOX", |layer| layer.sandbox, Sandbox::None)?,
             sandbox_agents: layers.or("SHELLKEEP_SANDBOX_AGENTS", |layer| layer.sandbox_agents, AGENTS_DEFAULT)?,
+            sandbox_users: layers.or("SHELLKEEP_SANDBOX_USERS", |layer| layer.sandbox_users, UserRange::default())?,
             sandbox_network: layers.or("SHELLKEEP_SANDBOX_NETWORK", |layer| layer.sandbox_network, Network::None)?,
             sandbox_hosts: layers.or("SHELLKEEP_SANDBOX_HOSTS", |layer| layer.sandbox_hosts.clone(), Vec::new())?,
             sandbox_read: layers.or("SHELLKEEP_SANDBOX_READ", |layer| layer.sandbox_read.clone(), Vec::new())?,
@@ -276,6 +279,7 @@ impl Settings {
             show("fork_shells", &self.fork_shells, ToString::to_string),
             show("sandbox", &self.sandbox, ToString::to_string),
             show("sandbox_agents", &self.sandbox_agents, ToString::to_string),
+            show("sandbox_users", &self.sandbox_users, ToString::to_string),
             show("sandbox_network", &self.sandbox_network, ToString::to_string),
             show("sandbox_hosts", &self.sandbox_hosts, |hosts| {
                 hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")

@@ -425,6 +425,7 @@ async fn start_engine(
         sandbox: SandboxConfig {
             least: settings.sandbox.value,
             agents: settings.sandbox_agents.set(),
+            users: settings.sandbox_users.value,
             network: settings.sandbox_network.value,
             hosts: settings.sandbox_hosts.value.clone(),
             read: settings.sandbox_read.value.clone(),

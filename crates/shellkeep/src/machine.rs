@@ -6,7 +6,7 @@ use rustix::fs::{Access, access, statvfs};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use shellkeep_process::machine::probe;
-use shellkeep_process::{Fence, FenceSpec, Gap, NoFence, NoRoom, RoomNetwork};
+use shellkeep_process::{AgentUser, Fence, FenceSpec, Gap, NoFence, NoRoom, NoUser, RoomNetwork, UserTrial};
 use shellkeep_session::{Network, QuotaName};
 use shellkeep_terminal::words;
 use std::fs::read_to_string;
@@ -93,6 +93,7 @@ pub async fn checks(settings: &Settings) -> Vec<Check> {
         },
         memory_limit(machine.memory_limit, settings),
         Check::ok("kernel", kernel()),
+        user(settings),
         fence(settings),
         room(settings),
         open_files(),
@@ -126,6 +127,33 @@ fn cgroups(groups: bool, unified: Option<String>) -> Check {
             "start the daemon where it owns a group: systemd-run --user --scope -p Delegate=yes shellkeep serve",
         ),
     }
+}
+
+/// Tries what a process of an agent's user must not be able to do. Only root can have such processes, and nobody needs them
+/// where there are fences.
+fn user(settings: &Settings) -> Check {
+    let data = &settings.data.value;
+    // One that is made later is closed to others until an agent has a user; what it is made in must let them pass now.
+    let above = || data.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/")).join(".");
+    let data = &if data.exists() { data.clone() } else { above() };
+    let first = AgentUser::new(settings.sandbox_users.value.first());
+    let proof = first.map(|user| UserTrial { user, data, scratch: &std::env::temp_dir() }.prove());
+    match proof {
+        Some(Ok(proof)) => Check::ok("user", format!("holds against {} attempts to break out", proof.attempts.len())),
+        Some(Err(reason @ NoUser::NotRoot)) => Check::ok("user", format!("no users of agents: {reason}")),
+        Some(Err(reason)) => user_missing(&reason.to_string()),
+        None => user_missing("sandbox_users begins with root"),
+    }
+}
+
+fn user_missing(reason: &str) -> Check {
+    Check::bad(
+        "user",
+        Status::Warning,
+        format!("no users of agents: {reason}"),
+        "agents cannot run as users of their own; `--sandbox user` is rejected",
+        "use a data directory that all users can reach, users that this machine has, and fs.protected_hardlinks=1; or `--sandbox fence`",
+    )
 }
 
 fn fence_of(settings: &Settings) -> Result<Fence, NoFence> {

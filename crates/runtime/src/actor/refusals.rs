@@ -5,7 +5,7 @@
 use crate::cell::RunCell;
 use crate::notices;
 use crate::ops::{SandboxView, Stream};
-use shellkeep_session::{Network, Notice, NoticeCode};
+use shellkeep_session::{Network, Notice, NoticeCode, Sandbox};
 
 /// How much of the end of a command's output is looked at.
 const LOOKED_AT: usize = 4 << 10;
@@ -85,6 +85,15 @@ fn message(reason: Reason, view: &SandboxView) -> Option<String> {
     let (sandbox, places) = (view.sandbox, view.places.as_ref()?);
     Some(match reason {
         Reason::OpenFiles => return None,
+        Reason::File if sandbox == Sandbox::User => {
+            let own: Vec<String> = places.write.iter().map(|path| path.display().to_string()).collect();
+            format!(
+                "The sandbox of this session ({sandbox}) may be why this failed: its commands run as a user of their own, \
+                 and not as root. Its own directories are {}; for others, ask the operator of the daemon to change their \
+                 permissions.",
+                own.join(", ")
+            )
+        }
         Reason::File => {
             let own: Vec<String> = places.write.iter().map(|path| path.display().to_string()).collect();
             format!(

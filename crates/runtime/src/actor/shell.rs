@@ -70,16 +70,18 @@ pub(super) async fn acquire(
 /// What confines a process of a session that is about to start; none if nothing does.
 pub(crate) async fn confine(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<Option<Confined>, OpError> {
     let sandbox = ctx.sandboxes.of(state);
-    if sandbox.is_none() {
+    let has_user = sandbox == Sandbox::User || ctx.sandboxes.has_user(&state.meta);
+    if sandbox.is_none() && !has_user {
         return Ok(None);
     }
     make_workspace(ctx, state)?;
-    let (id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.as_path().to_owned());
-    if ctx.workspaces.owns(&state.meta.workspace) && sandbox != Sandbox::Room {
-        return ctx.sandboxes.confine(&id, sandbox, &workspace);
+    let is_own = ctx.workspaces.owns(&state.meta.workspace);
+    // To give a workspace to another user takes as long as it has files.
+    if is_own && sandbox != Sandbox::Room && !has_user {
+        return ctx.sandboxes.confine(&state.meta, sandbox, is_own);
     }
-    let sandboxes = Arc::clone(&ctx.sandboxes);
-    let confined = apart(move || Ok(sandboxes.confine(&id, sandbox, &workspace))).await;
+    let (sandboxes, meta) = (Arc::clone(&ctx.sandboxes), state.meta.clone());
+    let confined = apart(move || Ok(sandboxes.confine(&meta, sandbox, is_own))).await;
     confined.map_err(|reason| OpError::Session(SessionError::SandboxUnavailable { sandbox, reason }))?
 }
 

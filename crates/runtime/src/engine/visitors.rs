@@ -45,7 +45,11 @@ impl IdentityOps<'_> {
                     return Visitor::Unclear(format!("cannot inspect the process that connected: {error}"));
                 }
             };
-            match self.access.at_large().factory.whose(&peer) {
+            let inner = self.access.at_large();
+            match inner.factory.whose(&peer) {
+                Belongs::Outside if inner.ctx.sandboxes.is_of_agent(peer.user()) => Visitor::Unclear(
+                    "its user is one that agents have, but it descends from no live session".to_owned(),
+                ),
                 Belongs::Outside => Visitor::Host,
                 // Asked while the peer still has its descriptor: what was missing is the second one.
                 Belongs::Unclear(_) if is_short_of_descriptors() => Visitor::Unasked,

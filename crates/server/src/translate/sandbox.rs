@@ -9,6 +9,7 @@ use std::path::PathBuf;
 pub fn named_sandbox(name: wire::SandboxName) -> Sandbox {
     match name {
         wire::SandboxName::None => Sandbox::None,
+        wire::SandboxName::User => Sandbox::User,
         wire::SandboxName::Fence => Sandbox::Fence,
         wire::SandboxName::Room => Sandbox::Room,
     }
@@ -18,6 +19,7 @@ pub fn named_sandbox(name: wire::SandboxName) -> Sandbox {
 pub fn sandbox_name(sandbox: Sandbox) -> wire::SandboxName {
     match sandbox {
         Sandbox::None => wire::SandboxName::None,
+        Sandbox::User => wire::SandboxName::User,
         Sandbox::Fence => wire::SandboxName::Fence,
         Sandbox::Room => wire::SandboxName::Room,
     }

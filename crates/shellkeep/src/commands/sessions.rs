@@ -94,7 +94,7 @@ Example:\n  shellkeep sessions rm one two three"
     Sandbox {
         /// The session
         id: String,
-        /// The tighter sandbox: fence or room
+        /// The tighter sandbox: user, fence or room
         #[arg(value_parser = crate::cli::sandbox)]
         sandbox: Option<SandboxName>,
     },

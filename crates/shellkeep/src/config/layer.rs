@@ -7,7 +7,7 @@ use super::values::{ByAgent, Cages, Durability, LogFormat, OnStop, Span, WhenAlo
 use crate::failure::Failure;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
-use shellkeep_session::{AllowedHost, Network, QuotaName, Sandbox, SecretSource};
+use shellkeep_session::{AllowedHost, Network, QuotaName, Sandbox, SecretSource, UserRange};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -142,13 +142,18 @@ pub struct Layer {
     /// [default: auto]
     #[arg(long, value_name = "HOW")]
     pub cages: Option<Cages>,
-    /// How far sessions are confined at least: `none`, `fence` (read the system, write to their own directories, reach no
-    /// other process), or `room` (also a root directory, processes and a network of their own) [default: none]
+    /// How far sessions are confined at least: `none`, `user` (a user for each agent; needs root), `fence` (read the system,
+    /// write to their own directories, reach no other process), or `room` (also a root directory, processes and a network of
+    /// their own) [default: none]
     #[arg(long, value_name = "SANDBOX")]
     pub sandbox: Option<Sandbox>,
-    /// How far sessions of agents with tokens are confined at least: `none`, `fence` or `room` [default: fence]
+    /// How far sessions of agents with tokens are confined at least: `none`, `user`, `fence` or `room` [default: fence]
     #[arg(long, value_name = "SANDBOX")]
     pub sandbox_agents: Option<Sandbox>,
+    /// The users of the machine that are for agents in the sandbox `user`, from the first to the last
+    /// [default: 1879048192-1887436799]
+    #[arg(long, value_name = "FIRST-LAST")]
+    pub sandbox_users: Option<UserRange>,
     /// The network of sessions in rooms: `none` (only their own loopback) or `full` (that of the machine) [default: none]
     #[arg(long, value_name = "NETWORK")]
     pub sandbox_network: Option<Network>,
@@ -282,6 +287,7 @@ pub fn from_environment(env: Environment) -> Result<Layer, Failure> {
         cages: parsed(env, "SHELLKEEP_CAGES")?,
         sandbox: parsed(env, "SHELLKEEP_SANDBOX")?,
         sandbox_agents: parsed(env, "SHELLKEEP_SANDBOX_AGENTS")?,
+        sandbox_users: parsed(env, "SHELLKEEP_SANDBOX_USERS")?,
         sandbox_network: parsed(env, "SHELLKEEP_SANDBOX_NETWORK")?,
         sandbox_hosts: listed(env, "SHELLKEEP_SANDBOX_HOSTS")?,
         sandbox_read: paths(env, "SHELLKEEP_SANDBOX_READ"),

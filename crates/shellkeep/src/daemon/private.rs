@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 
 /// The rights that others must not have.
 const OTHERS: u32 = 0o077;
+/// Those that they have where users of agents pass: to enter it, not to list it.
+const PASSING: u32 = 0o011;
+/// What users of agents pass on the way to their own directories, besides the data directory itself.
+const PASSED: [&str; 2] = ["homes", "workspaces"];
 /// One of these is in every data directory that was used before.
 const SIGNS: [&str; 6] = ["token", "shellkeep.db", "journal", "workspaces", "start.lock", "lock"];
 
@@ -28,12 +32,17 @@ pub fn make_data(path: &Path) -> Result<(), Failure> {
     let place = path.display();
     let unreadable = |error: io::Error| Failure::start(format!("cannot read {place}: {error}"));
     let found = fs::metadata(path).map_err(unreadable)?;
-    if found.mode() & OTHERS != 0 {
+    // Without agents that have users of their own, nobody passes.
+    let passing = if path.join(shellkeep_store::users::NAME).exists() { PASSING } else { 0 };
+    if found.mode() & OTHERS & !passing != 0 {
         refuse_if_shared(path, &found)?;
         close(path, &found).map_err(|error| Failure::start(format!("cannot make {place} private: {error}")))?;
     }
     for entry in fs::read_dir(path).map_err(unreadable)?.flatten() {
-        close_below(&entry.path());
+        let is_passed = PASSED.iter().any(|name| entry.file_name() == *name);
+        if !is_passed || fs::symlink_metadata(entry.path()).is_ok_and(|found| found.mode() & OTHERS & !passing != 0) {
+            close_below(&entry.path());
+        }
     }
     Ok(())
 }
@@ -126,6 +135,27 @@ mod tests {
         make_data(&data).unwrap();
         assert_eq!((mode(&data), mode(&data.join("outputs"))), (0o700, 0o700));
         assert_eq!((mode(&data.join("shellkeep.db")), mode(&data.join("shellkeep.db-wal"))), (0o600, 0o600));
+    }
+
+    #[test]
+    fn users_of_agents_pass_where_there_are_some() {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join("data");
+        for directory in ["homes", "outputs", "workspaces"] {
+            fs::create_dir_all(data.join(directory)).unwrap();
+        }
+        let all = [data.clone(), data.join("homes"), data.join("workspaces"), data.join("outputs")];
+        let modes = || {
+            all.iter().for_each(|path| fs::set_permissions(path, Permissions::from_mode(0o711)).unwrap());
+            make_data(&data).unwrap();
+            all.clone().map(|path| mode(&path))
+        };
+        assert_eq!(modes(), [0o700; 4]);
+        fs::write(data.join(shellkeep_store::users::NAME), "").unwrap();
+        assert_eq!(modes(), [0o711, 0o711, 0o711, 0o700]);
+        fs::set_permissions(data.join("homes"), Permissions::from_mode(0o755)).unwrap();
+        make_data(&data).unwrap();
+        assert_eq!(mode(&data.join("homes")), 0o700);
     }
 
     #[test]

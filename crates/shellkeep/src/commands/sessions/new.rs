@@ -31,7 +31,7 @@ pub struct NewArgs {
     /// A JSON file with its config; `-` is standard input
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
-    /// How far its commands are confined: none, fence, room [default: as the daemon is configured]
+    /// How far its commands are confined: none, user, fence, room [default: as the daemon is configured]
     #[arg(long, value_name = "SANDBOX", value_parser = cli::sandbox)]
     sandbox: Option<SandboxName>,
     /// A secret of the daemon's settings that its commands get as a variable; may be repeated

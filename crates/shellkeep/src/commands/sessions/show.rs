@@ -139,12 +139,10 @@ fn network(network: NetworkName) -> &'static str {
 
 /// The sandbox and who set it, in a few words.
 fn confined(sandbox: &SandboxInForce) -> String {
+    let name = sandbox.sandbox.as_str();
     match (sandbox.sandbox, sandbox.set_by) {
-        (SandboxName::None, _) => "none".to_owned(),
-        (SandboxName::Fence, SandboxSource::Node) => "fence, set for all sessions".to_owned(),
-        (SandboxName::Fence, SandboxSource::Session) => "fence".to_owned(),
-        (SandboxName::Room, SandboxSource::Node) => "room, set for all sessions".to_owned(),
-        (SandboxName::Room, SandboxSource::Session) => "room".to_owned(),
+        (SandboxName::None, _) | (_, SandboxSource::Session) => name.to_owned(),
+        (_, SandboxSource::Node) => format!("{name}, set for all sessions"),
     }
 }
 
