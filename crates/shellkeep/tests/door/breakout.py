@@ -103,6 +103,15 @@ def route(address):
         one.connect((address, 53))
 
 
+def read_memory(pid):
+    """Nothing is at this address, so where the process may be read the answer is that the address is bad."""
+    byte = ctypes.create_string_buffer(1)
+    here = (ctypes.c_size_t * 2)(ctypes.addressof(byte), 1)
+    there = (ctypes.c_size_t * 2)(16, 1)
+    one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)
+    known_to_kernel("process_vm_readv", ctypes.c_ulong(int(pid)), here, one, there, one, none)
+
+
 def setuid_program(_):
     shutil.copy("/usr/bin/id", "id")
     os.chown("id", 1, -1)
@@ -155,10 +164,10 @@ ATTEMPTS = {
     "descriptors": lambda pid: os.readlink(f"/proc/{pid}/fd/0"),
     "limits": lambda pid: resource.prlimit(int(pid), resource.RLIMIT_NOFILE),
     "ptrace": lambda pid: call("ptrace", PTRACE_SEIZE, int(pid), 0, 0),
-    "read_memory": lambda pid: known_to_kernel("process_vm_readv", int(pid), 0, 0, 0, 0, 0),
+    "read_memory": read_memory,
     "setns": lambda pid: call("setns", os.open(f"/proc/{pid}/ns/uts", os.O_RDONLY), 0),
     "unshare": lambda _: call("unshare", CLONE_NEWUSER),
-    "mount": lambda _: known_to_kernel("mount", b"none", b"/proc/self/nothing", b"tmpfs", 0, None),
+    "mount": lambda _: known_to_kernel("mount", b"none", b"/", b"no-such-file-system", 0, None),
     "chroot": lambda _: call("chroot", b"."),
     "io_uring": lambda _: known_to_kernel("io_uring_setup", 1, None),
     "bpf": lambda _: known_to_kernel("bpf", 0, None, 0),

@@ -3,10 +3,12 @@
 //! there too.
 
 use crate::support::{Agent, Daemon, Door, Settings};
+use crate::users;
 use rustix::process::geteuid;
 use serde_json::json;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,7 +35,7 @@ enum Answer {
     Hides,
     /// It reaches something of the session's own in that place.
     Own,
-    /// The same as outside. Known, and in docs/security.md.
+    /// The same as outside; for a user of agents, as for any other user of the machine. Known, and in docs/security.md.
     Allows,
 }
 
@@ -44,6 +46,7 @@ use Outside::{Never, Sometimes, Works};
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Rung {
     None,
+    User,
     Fence,
     Room,
     /// Sessions of two agents with tokens, and a daemon whose settings do not mention sandboxes.
@@ -51,9 +54,10 @@ enum Rung {
 }
 
 impl Rung {
-    fn answer(self, fence: Answer, room: Answer) -> Answer {
+    fn answer(self, [user, fence, room]: [Answer; 3]) -> Answer {
         match self {
             Self::None => Allows,
+            Self::User => user,
             Self::Fence | Self::Tokens => fence,
             Self::Room => room,
         }
@@ -62,6 +66,7 @@ impl Rung {
     fn settings(self) -> Settings {
         match self {
             Self::None => Settings::default().set("--sandbox", "none"),
+            Self::User => Settings::default().set("--sandbox", "user"),
             Self::Fence => Settings::default().set("--sandbox", "fence"),
             Self::Room => Settings::default().set("--sandbox", "room"),
             Self::Tokens => Settings::default(),
@@ -69,66 +74,66 @@ impl Rung {
     }
 }
 
-/// The attempts, and the answers of a fence and of a room; the default for agents with tokens is a fence. In an argument
+/// The attempts, and the answers to a user of agents, of a fence and of a room; the default for agents with tokens is a fence. In an argument
 /// `{other}` is the workspace of another session, `{work}` a file in it, `{data}` the data directory, `{home}` the user's
 /// home, `{shell}` the pid of another session's process, `{daemon}` that of the daemon.
-const ATTEMPTS: &[(&str, &str, Outside, Answer, Answer)] = &[
-    ("read", "{work}", Works, Refuses, Hides),
-    ("write", "{work}", Works, Refuses, Hides),
-    ("truncate", "{work}", Works, Refuses, Hides),
-    ("hard_link", "{work}", Works, Refuses, Hides),
-    ("symbolic_link", "{work}", Works, Refuses, Hides),
-    ("see", "{other}", Works, Refuses, Hides),
-    ("list", "{other}", Works, Refuses, Hides),
-    ("create", "{other}/planted", Works, Refuses, Hides),
-    ("remove", "{other}/spare", Works, Refuses, Hides),
-    ("fifo", "{other}/pipe", Works, Refuses, Hides),
-    ("read", "{data}/record.key", Works, Refuses, Hides),
-    ("read", "{data}/token", Works, Refuses, Hides),
-    ("write", "{data}/shellkeep.db", Works, Refuses, Hides),
-    ("see", "{data}/record.key", Works, Refuses, Hides),
-    ("create", "{data}/planted", Works, Refuses, Own),
-    ("read", "{home}/.ssh/id", Works, Refuses, Hides),
-    ("create", "{home}/.bashrc", Works, Refuses, Hides),
-    ("create", "/tmp/shellkeep-breakout", Works, Refuses, Own),
-    ("signal", "{shell}", Works, Refuses, Hides),
-    ("signal", "{daemon}", Works, Refuses, Hides),
-    ("environ", "{shell}", Works, Refuses, Hides),
-    ("memory", "{shell}", Works, Refuses, Hides),
-    ("root", "{shell}", Works, Refuses, Hides),
-    ("descriptors", "{shell}", Works, Refuses, Hides),
-    ("limits", "{daemon}", Sometimes, Refuses, Refuses),
-    ("limits", "{shell}", Works, Refuses, Refuses),
-    ("ptrace", "{shell}", Sometimes, Refuses, Refuses),
-    ("read_memory", "{shell}", Works, Refuses, Refuses),
-    ("setns", "{shell}", Sometimes, Refuses, Hides),
-    ("unshare", "", Sometimes, Refuses, Refuses),
-    ("mount", "", Sometimes, Refuses, Refuses),
-    ("io_uring", "", Sometimes, Refuses, Refuses),
-    ("bpf", "", Sometimes, Refuses, Refuses),
-    ("userfaultfd", "", Sometimes, Refuses, Refuses),
-    ("keyctl", "", Sometimes, Refuses, Refuses),
-    ("perf", "", Sometimes, Refuses, Refuses),
-    ("chroot", "", Sometimes, Refuses, Refuses),
-    ("raw_socket", "", Sometimes, Refuses, Refuses),
-    ("packet_socket", "", Sometimes, Refuses, Refuses),
-    ("vsock", "", Sometimes, Refuses, Refuses),
-    ("abstract_socket", "{abstract}", Works, Refuses, Hides),
-    ("device", "", Sometimes, Refuses, Refuses),
-    ("new_privileges", "", Works, Refuses, Refuses),
-    ("setuid_program", "", Sometimes, Refuses, Hides),
-    ("system_capability", "", Sometimes, Refuses, Refuses),
-    ("control_group", "", Sometimes, Refuses, Hides),
-    ("write", "/proc/sys/kernel/core_pattern", Sometimes, Refuses, Refuses),
-    ("host_by_socket", "{socket}", Never, Refuses, Hides),
-    ("host_by_port", "{daemon_port}", Never, Refuses, Hides),
-    ("path_socket", "{socket}", Works, Allows, Hides),
-    ("loopback", "{port}", Works, Allows, Hides),
-    ("datagram", "{udp_port}", Works, Allows, Hides),
-    ("route", "169.254.169.254", Sometimes, Allows, Hides),
-    ("route", "192.0.2.53", Sometimes, Allows, Hides),
-    ("stat", "{work}", Works, Allows, Hides),
-    ("chmod", "{work}", Works, Allows, Hides),
+const ATTEMPTS: &[(&str, &str, Outside, [Answer; 3])] = &[
+    ("read", "{work}", Works, [Refuses, Refuses, Hides]),
+    ("write", "{work}", Works, [Refuses, Refuses, Hides]),
+    ("truncate", "{work}", Works, [Refuses, Refuses, Hides]),
+    ("hard_link", "{work}", Works, [Refuses, Refuses, Hides]),
+    ("symbolic_link", "{work}", Works, [Refuses, Refuses, Hides]),
+    ("see", "{other}", Works, [Refuses, Refuses, Hides]),
+    ("list", "{other}", Works, [Refuses, Refuses, Hides]),
+    ("create", "{other}/planted", Works, [Refuses, Refuses, Hides]),
+    ("remove", "{other}/spare", Works, [Refuses, Refuses, Hides]),
+    ("fifo", "{other}/pipe", Works, [Refuses, Refuses, Hides]),
+    ("read", "{data}/record.key", Works, [Refuses, Refuses, Hides]),
+    ("read", "{data}/token", Works, [Refuses, Refuses, Hides]),
+    ("write", "{data}/shellkeep.db", Works, [Refuses, Refuses, Hides]),
+    ("see", "{data}/record.key", Works, [Refuses, Refuses, Hides]),
+    ("create", "{data}/planted", Works, [Refuses, Refuses, Own]),
+    ("read", "{home}/.ssh/id", Works, [Refuses, Refuses, Hides]),
+    ("create", "{home}/.bashrc", Works, [Refuses, Refuses, Hides]),
+    ("create", "/tmp/breakout-{abstract}", Works, [Own, Refuses, Own]),
+    ("signal", "{shell}", Works, [Refuses, Refuses, Hides]),
+    ("signal", "{daemon}", Works, [Refuses, Refuses, Hides]),
+    ("environ", "{shell}", Works, [Refuses, Refuses, Hides]),
+    ("memory", "{shell}", Works, [Refuses, Refuses, Hides]),
+    ("root", "{shell}", Works, [Refuses, Refuses, Hides]),
+    ("descriptors", "{shell}", Works, [Refuses, Refuses, Hides]),
+    ("limits", "{daemon}", Sometimes, [Refuses, Refuses, Refuses]),
+    ("limits", "{shell}", Works, [Refuses, Refuses, Refuses]),
+    ("ptrace", "{shell}", Sometimes, [Refuses, Refuses, Refuses]),
+    ("read_memory", "{shell}", Works, [Refuses, Refuses, Refuses]),
+    ("setns", "{shell}", Sometimes, [Refuses, Refuses, Hides]),
+    ("unshare", "", Sometimes, [Allows, Refuses, Refuses]),
+    ("mount", "", Sometimes, [Refuses, Refuses, Refuses]),
+    ("io_uring", "", Sometimes, [Allows, Refuses, Refuses]),
+    ("bpf", "", Sometimes, [Allows, Refuses, Refuses]),
+    ("userfaultfd", "", Sometimes, [Allows, Refuses, Refuses]),
+    ("keyctl", "", Sometimes, [Allows, Refuses, Refuses]),
+    ("perf", "", Sometimes, [Allows, Refuses, Refuses]),
+    ("chroot", "", Sometimes, [Refuses, Refuses, Refuses]),
+    ("raw_socket", "", Sometimes, [Refuses, Refuses, Refuses]),
+    ("packet_socket", "", Sometimes, [Refuses, Refuses, Refuses]),
+    ("vsock", "", Sometimes, [Allows, Refuses, Refuses]),
+    ("abstract_socket", "{abstract}", Works, [Allows, Refuses, Hides]),
+    ("device", "", Sometimes, [Refuses, Refuses, Refuses]),
+    ("new_privileges", "", Works, [Refuses, Refuses, Refuses]),
+    ("setuid_program", "", Sometimes, [Refuses, Refuses, Hides]),
+    ("system_capability", "", Sometimes, [Refuses, Refuses, Refuses]),
+    ("control_group", "", Sometimes, [Refuses, Refuses, Hides]),
+    ("write", "/proc/sys/kernel/core_pattern", Sometimes, [Refuses, Refuses, Refuses]),
+    ("host_by_socket", "{socket}", Never, [Refuses, Refuses, Hides]),
+    ("host_by_port", "{daemon_port}", Never, [Refuses, Refuses, Hides]),
+    ("path_socket", "{socket}", Works, [Refuses, Allows, Hides]),
+    ("loopback", "{port}", Works, [Allows, Allows, Hides]),
+    ("datagram", "{udp_port}", Works, [Allows, Allows, Hides]),
+    ("route", "169.254.169.254", Sometimes, [Allows, Allows, Hides]),
+    ("route", "192.0.2.53", Sometimes, [Allows, Allows, Hides]),
+    ("stat", "{work}", Works, [Refuses, Allows, Hides]),
+    ("chmod", "{work}", Works, [Refuses, Allows, Hides]),
 ];
 
 /// What the attempts are made against.
@@ -144,11 +149,21 @@ struct Targets {
     shell: u32,
 }
 
+impl Drop for Targets {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.argument("/tmp/breakout-{abstract}"));
+    }
+}
+
 impl Targets {
     fn new(rung: Rung) -> Self {
         let directory = tempfile::Builder::new().prefix("shellkeep-test-").tempdir().unwrap();
         let home = directory.path().join("home");
         std::fs::create_dir_all(home.join(".ssh")).unwrap();
+        std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o700)).unwrap();
+        if rung == Rung::User {
+            users::open_to_all(directory.path());
+        }
         std::fs::write(home.join(".ssh/id"), "secret").unwrap();
         let abstract_name = directory.path().file_name().unwrap().to_str().unwrap().to_owned();
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
@@ -161,7 +176,9 @@ impl Targets {
         daemon.sh(&victim, "echo canary > work; touch spare; mkfifo pipe");
         let (script, other) = (daemon.cwd(&attacker).join("breakout.py"), daemon.cwd(&victim));
         std::fs::copy(SCRIPT, script).unwrap();
-        std::fs::write(daemon.data().join("record.key"), "key").unwrap();
+        let key = daemon.data().join("record.key");
+        std::fs::write(&key, "key").unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         let shell = daemon.shell_pid(&victim).expect("it has a shell");
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         Self { daemon, attacker, other, abstract_name, _abstract: listener, tcp, udp_port: echo(), shell }
@@ -202,12 +219,23 @@ impl Targets {
         String::from_utf8(tried.stdout).unwrap().trim().to_owned()
     }
 
+    /// The same attempt of some other user of the machine.
+    fn by_somebody(&self, attempt: &str, argument: &str) -> String {
+        let script = self.daemon.directory().join("breakout.py");
+        std::fs::copy(SCRIPT, &script).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65533", "--regid=65533", "--clear-groups", "/usr/bin/python3"]).arg(&script);
+        let tried = command.args([attempt, &self.argument(argument)]).output().unwrap();
+        String::from_utf8(tried.stdout).unwrap().trim().to_owned()
+    }
+
     /// What an attempt should print.
-    fn expected(&self, answer: Answer, attempt: &str, argument: &str) -> String {
+    fn expected(&self, rung: Rung, answer: Answer, attempt: &str, argument: &str) -> String {
         match answer {
             Refuses => "refused".to_owned(),
             Hides => "absent".to_owned(),
             Own => "reached".to_owned(),
+            Allows if rung == Rung::User => self.by_somebody(attempt, argument),
             Allows => self.outside(attempt, argument),
         }
     }
@@ -238,15 +266,15 @@ fn every_attempt_succeeds_without_a_sandbox() {
             Sometimes => eprintln!("{attempt} {argument} cannot be shown here: {answer}"),
         }
     }
-    let _ = std::fs::remove_file("/tmp/shellkeep-breakout");
 }
 
 /// Makes every attempt from this rung. Prints the row of each.
 fn attempt_all(rung: Rung) -> Targets {
     let targets = Targets::new(rung);
-    for (attempt, argument, _, fence, room) in ATTEMPTS {
-        let answer = rung.answer(*fence, *room);
-        let (printed, expected) = (targets.attempt(attempt, argument), targets.expected(answer, attempt, argument));
+    for (attempt, argument, _, answers) in ATTEMPTS {
+        let answer = rung.answer(*answers);
+        let (printed, expected) =
+            (targets.attempt(attempt, argument), targets.expected(rung, answer, attempt, argument));
         println!("{rung:?}: {attempt} {argument}: {printed}");
         assert!(printed.starts_with(&expected), "{attempt} {argument}: {printed}, not {expected}");
     }
@@ -255,6 +283,13 @@ fn attempt_all(rung: Rung) -> Targets {
     assert_eq!(std::fs::read_to_string(other.join("work")).unwrap(), "canary\n");
     assert!(!targets.daemon.data().join("planted").exists());
     targets
+}
+
+#[test]
+fn permissions_refuse_them_to_users_of_agents() {
+    if users::is_possible() {
+        attempt_all(Rung::User);
+    }
 }
 
 #[test]
@@ -271,7 +306,8 @@ fn the_default_for_agents_with_tokens_refuses_them() {
 fn a_room_refuses_or_hides_them() {
     let targets = attempt_all(Rung::Room);
     // What was made in `/tmp`, where the data directory of this test is too, is in the session's own.
-    assert!(targets.daemon.data().join("homes/a/tmp/shellkeep-breakout").exists());
+    let made = targets.argument("homes/a/tmp/breakout-{abstract}");
+    assert!(targets.daemon.data().join(made).exists());
 }
 
 /// Shells are not the only processes of a session.
@@ -281,7 +317,8 @@ fn confines_everything(rung: Rung, word: &str) {
     let tty = daemon.run("a", json!({"command": steal, "tty": true}));
     assert!(tty.out().contains(word), "{}", tty.out());
     let injected = daemon.run("a", json!({"command": targets.command("terminal_input", ""), "tty": true}));
-    assert!(injected.out().contains("refused"), "{}", injected.out());
+    // Its own terminal is no secret of anybody else's.
+    assert!(injected.out().contains("refused") || rung == Rung::User, "{}", injected.out());
     let background = daemon.run("a", json!({"command": steal, "timeout": 20, "on_timeout": "background"}));
     assert!(background.out().contains(word), "{}", background.out());
     let service = daemon.start_service("a", json!({"command": format!("{steal}; sleep 60")}));
@@ -305,6 +342,13 @@ fn confines_everything(rung: Rung, word: &str) {
     daemon.post("/v1/sessions/d/resume", &json!({"message": "go"}));
     let said = std::fs::read_to_string(daemon.cwd("d").join("said")).unwrap();
     assert!(said.starts_with(word) && (said.ends_with("\n2\n") || rung != Rung::Room), "{said}");
+}
+
+#[test]
+fn services_terminals_and_agents_are_the_agents_users_too() {
+    if users::is_possible() {
+        confines_everything(Rung::User, "refused");
+    }
 }
 
 #[test]

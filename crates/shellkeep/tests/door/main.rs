@@ -23,4 +23,5 @@ mod rungs;
 mod secrets;
 mod ssh;
 mod swapped;
+mod users;
 mod work;

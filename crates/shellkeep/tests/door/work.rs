@@ -1,6 +1,7 @@
-//! What a session does for a living works behind a fence and in a room as well.
+//! What a session does for a living works at every sandbox.
 
 use crate::support::{Daemon, Settings};
+use crate::users;
 use serde_json::json;
 
 /// A command, and what it prints.
@@ -41,7 +42,7 @@ const IN_A_ROOM: &[(&str, &str)] = &[
 ];
 
 fn is_possible_in(sandbox: &str, more: &[(&str, &str)]) {
-    let daemon = Daemon::with(Settings::default().set("--sandbox", sandbox));
+    let daemon = Daemon::on(users::reachable(), Settings::default().set("--sandbox", sandbox));
     daemon.create("w");
     for (command, expected) in WORK.iter().chain(more) {
         let reply = daemon.sh("w", command);
@@ -74,6 +75,13 @@ fn is_possible_in(sandbox: &str, more: &[(&str, &str)]) {
 }
 
 #[test]
+fn daily_work_is_possible_for_a_user_of_agents() {
+    if users::is_possible() {
+        is_possible_in("user", &[]);
+    }
+}
+
+#[test]
 fn daily_work_is_possible_behind_a_fence() {
     is_possible_in("fence", &[]);
 }
@@ -84,7 +92,7 @@ fn daily_work_is_possible_in_a_room() {
 }
 
 fn files_are_kept_in(sandbox: &str, hidden: &str) {
-    let daemon = Daemon::with(Settings::default().set("--sandbox", sandbox));
+    let daemon = Daemon::on(users::reachable(), Settings::default().set("--sandbox", sandbox));
     daemon.create("s");
     daemon.sh("s", "echo one > f");
     daemon.sh("s", "echo two > f");
@@ -96,6 +104,13 @@ fn files_are_kept_in(sandbox: &str, hidden: &str) {
     let peek = daemon.sh("t", &format!("cat {}/f", origin.display()));
     assert!(peek.exit_code() == Some(1) && peek.err().contains(hidden), "{:?}", peek.json);
     assert_eq!(daemon.sh("s", "cat f").out(), "one\n");
+}
+
+#[test]
+fn checkpoints_rewinds_and_forks_work_for_a_user_of_agents() {
+    if users::is_possible() {
+        files_are_kept_in("user", "Permission denied");
+    }
 }
 
 #[test]
