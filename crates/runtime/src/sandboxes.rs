@@ -243,7 +243,7 @@ impl Sandboxes {
         [&own.home, &own.tmp, &own.rescue].into_iter().try_for_each(|path| self.users.give(path, user))?;
         let paths = Own { workspace, home: &own.home, tmp: &own.tmp, rescue: &own.rescue };
         let confinement = match (sandbox, user) {
-            (Sandbox::User, Some(user)) => user.confinement(),
+            (Sandbox::User, Some(user)) => Confinement::of_user(user),
             (Sandbox::Room, _) => {
                 let resolver = self.rooms.gate.as_ref().map(|_| self.rooms.resolver.as_path());
                 let with = RoomSpec { root: &own.root, resolver };

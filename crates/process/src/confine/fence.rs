@@ -137,8 +137,8 @@ impl Around {
 }
 
 impl Confinement {
-    /// Only another user.
-    pub(super) fn of_user(user: AgentUser) -> Self {
+    /// What makes processes another user's, and nothing else.
+    pub fn of_user(user: AgentUser) -> Self {
         Self { user: Some(user), fence: None, room: None }
     }
 

@@ -2,7 +2,6 @@
 //! ordinary permissions.
 
 use super::apply;
-use super::fence::Confinement;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fchown;
 use rustix::process::{Gid, Uid};
@@ -24,11 +23,6 @@ impl AgentUser {
     /// Its number.
     pub fn number(self) -> u32 {
         self.0
-    }
-
-    /// What makes processes this user's, and nothing else.
-    pub fn confinement(self) -> Confinement {
-        Confinement::of_user(self)
     }
 
     /// Makes the calling process this user's, as `room/user.c` does it for a shell. Makes only system calls, for use
