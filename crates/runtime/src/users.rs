@@ -93,6 +93,10 @@ impl Users {
     /// Gives a session's directory to its user, with everything in it; without one to the daemon's, if it belongs to a user of
     /// agents.
     pub(crate) fn give(&self, directory: &Path, user: Option<AgentUser>) -> io::Result<()> {
+        if user.is_none() && lock(&self.given).taken.is_empty() {
+            // Nobody ever had one, so there is nothing to look at.
+            return Ok(());
+        }
         let now = match owner::user_of(directory) {
             // Whoever enters it says so.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
