@@ -130,7 +130,7 @@ extern void *last_procsub_child;
 extern pid_t dollar_dollar_pid, shell_pgrp;
 extern void set_ppid(void) __attribute__((weak));
 extern time_t shell_start_time;
-extern struct user_info current_user;
+extern struct user_info current_user __attribute__((weak));
 
 extern int parse_and_execute(char *, const char *, int);
 extern void clear_unwind_protect_list(int);

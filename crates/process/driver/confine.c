@@ -32,7 +32,8 @@ static void set_computed(const char *name, uint32_t number) {
 static uint32_t become_user(uint32_t number) {
     if (user_become(number) != 0)
         return FENCE_USER;
-    current_user = (struct user_info){.uid = number, .euid = number, .gid = number, .egid = number};
+    if (&current_user)
+        current_user = (struct user_info){.uid = number, .euid = number, .gid = number, .egid = number};
     set_computed("UID", number);
     set_computed("EUID", number);
     return FENCE_DONE;
