@@ -15,7 +15,7 @@ use crate::{handle, own, spawn};
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::process::Signal;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -74,13 +74,15 @@ impl Program {
     /// Starts it, and gives what it reads from. Copies our page tables, so a thread that may block should call it; the
     /// thread must know the runtime.
     pub fn start(spec: &ProgramSpec, mut cage: Cage, confinement: Option<Confinement>) -> io::Result<(Self, Writer)> {
-        let path = find(spec)?;
+        let user = confinement.as_ref().and_then(|confinement| confinement.user);
+        let path = match user {
+            Some(_) => seen_by_itself(spec)?,
+            None => find(spec)?,
+        };
         let (stdin, writer) = stdio::input_pipe()?;
         let (stdout, stdout_end) = stdio::output_pipe()?;
         let (stderr, stderr_end) = stdio::output_pipe()?;
-        if let Some(user) = confinement.as_ref().and_then(|confinement| confinement.user) {
-            user.give([&stdin, &stdout_end, &stderr_end])?;
-        }
+        user.map_or(Ok(()), |user| user.give([&stdin, &stdout_end, &stderr_end]))?;
         let namespaces = confinement.as_ref().and_then(Confinement::namespaces).cloned();
         let inside = match &confinement {
             Some(confinement) if namespaces.is_some() => Some(Inside::new(confinement, cwd(spec))?),
@@ -93,7 +95,11 @@ impl Program {
         let setting_up = move || prepare(&entrances, soft, mask);
         let Born { main: pid, init } = match inside {
             Some(inside) => start_inside(command, inside, setting_up)?,
-            None => start_outside(command, confinement, setting_up)?,
+            None => {
+                let directory = CString::new(spec.cwd.as_slice())?;
+                let started = start_outside(command, confinement, Some(directory), setting_up);
+                started.map_err(|error| if user.is_some() { as_it_saw(spec, &error) } else { error })?
+            }
         };
         // Where there are groups it is in already; this is for the cage to know from whom the others descend, and one that
         // has ended at once cannot be put anywhere.
@@ -227,14 +233,14 @@ fn cwd(spec: &ProgramSpec) -> &Path {
     Path::new(OsStr::from_bytes(&spec.cwd))
 }
 
-/// How to start a program with its arguments and environment, in its directory.
+/// How to start a program with its arguments and environment. In a room the command also enters its directory.
 fn command_of(spec: &ProgramSpec, path: &Path, inside: Option<&Inside>, cage: &Cage) -> io::Result<Command> {
     let name = OsStr::from_bytes(spec.arguments.first().map_or(b"", Vec::as_slice));
     let mut command = match inside {
         Some(inside) => inside.command(path.as_os_str(), name)?,
         None => {
             let mut command = Command::new(path);
-            command.arg0(name).current_dir(cwd(spec));
+            command.arg0(name);
             command
         }
     };
@@ -257,14 +263,17 @@ struct Born {
 fn start_outside(
     mut command: Command,
     confinement: Option<Confinement>,
+    directory: Option<CString>,
     setting_up: impl Fn() -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<Born> {
     // SAFETY: between fork and exec only system calls are made: no memory is taken, no lock, and the files are open.
     unsafe {
         command.pre_exec(move || {
             setting_up()?;
-            // Last: the groups are not writable from inside.
-            confinement.as_ref().map_or(Ok(()), Confinement::apply)
+            // Not before: the groups are not writable from inside.
+            confinement.as_ref().map_or(Ok(()), Confinement::apply)?;
+            // Last, with the rights of whose process it is now: what is below a directory is open to whoever is in it.
+            directory.as_deref().map_or(Ok(()), |directory| Ok(rustix::process::chdir(directory)?))
         })
     };
     let mut awaited = spawn::awaited();
@@ -319,7 +328,7 @@ pub(crate) fn output_of(path: &str, words: &[Bytes], inside: Option<Inside>) -> 
     command.stdin(Stdio::null()).stdout(Stdio::from(writing)).stderr(Stdio::null());
     let born = match inside {
         Some(inside) => start_inside(command, inside, || Ok(()))?,
-        None => start_outside(command, None, || Ok(()))?,
+        None => start_outside(command, None, None, || Ok(()))?,
     };
     let mut output = Vec::new();
     File::from(reading).read_to_end(&mut output)?;
@@ -370,6 +379,22 @@ fn find(spec: &ProgramSpec) -> io::Result<PathBuf> {
     let places = path.split(|byte| *byte == b':').map(|place| cwd.join(OsString::from_vec(place.to_vec())));
     let found = places.map(|place| place.join(OsStr::from_bytes(name))).find(|path| is_program(path));
     found.ok_or_else(|| missing(format!("there is no program {shown} in PATH ({})", String::from_utf8_lossy(path))))
+}
+
+/// A program of another user's, which finds itself and its directory when it starts: what we can see is not for it to know.
+fn seen_by_itself(spec: &ProgramSpec) -> io::Result<PathBuf> {
+    let has_path = spec.environment.iter().any(|(key, _)| key == b"PATH");
+    match spec.arguments.first().filter(|name| !name.is_empty()) {
+        Some(name) if has_path || name.contains(&b'/') => Ok(PathBuf::from(OsString::from_vec(name.clone()))),
+        // In the usual places, which everybody can see.
+        _ => find(&ProgramSpec { cwd: b"/".to_vec(), ..spec.clone() }),
+    }
+}
+
+/// Why it could not be started, with what it looked for.
+fn as_it_saw(spec: &ProgramSpec, error: &io::Error) -> io::Error {
+    let name = String::from_utf8_lossy(spec.arguments.first().map_or(b"", Vec::as_slice)).into_owned();
+    io::Error::new(error.kind(), format!("{name} cannot be started in {}: {error}", cwd(spec).display()))
 }
 
 fn is_program(path: &Path) -> bool {

@@ -57,6 +57,6 @@ pub(super) fn drop_capabilities(kept: u32) -> io::Result<()> {
     done(unsafe { libc::syscall(libc::SYS_capset, &raw mut header, &raw const held) })
 }
 
-fn done(result: libc::c_long) -> io::Result<()> {
+pub(super) fn done(result: libc::c_long) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -31,15 +31,10 @@ impl AgentUser {
         let Self(number) = self;
         leave_keys()?;
         // SAFETY: plain system calls. The process has no other threads.
-        let results = unsafe {
-            [
-                libc::setgroups(0, std::ptr::null()),
-                libc::setresgid(number, number, number),
-                libc::setresuid(number, number, number),
-            ]
-        };
-        if results.into_iter().any(|result| result != 0) {
-            return Err(io::Error::last_os_error());
+        unsafe {
+            apply::done(libc::setgroups(0, std::ptr::null()).into())?;
+            apply::done(libc::setresgid(number, number, number).into())?;
+            apply::done(libc::setresuid(number, number, number).into())?;
         }
         apply::drop_capabilities(0)?;
         apply::no_new_privileges()
