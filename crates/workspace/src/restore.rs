@@ -17,6 +17,7 @@ mod place;
 mod plan;
 mod preview;
 mod stage;
+mod stage_directory;
 mod steps;
 mod strip;
 
@@ -29,6 +30,7 @@ pub use steps::{Item, PathChange, Plan};
 pub use strip::strip;
 
 use crate::fault::Faults;
+use stage_directory::StageDirectory;
 use std::path::Path;
 
 /// After a crash, before anything else is done with the workspace: completes a restore whose intent was written, and
@@ -39,6 +41,7 @@ pub fn recover(workspace: &Path, home: &Path, faults: &Faults) -> Result<Option<
         return Ok(None);
     };
     let note = intent.note.clone();
-    let applied = apply::carry_out(workspace, home, intent, faults)?;
+    let stage = StageDirectory::open(&intent.place, workspace, home).map_err(RestoreError::Apply)?;
+    let applied = apply::carry_out(workspace, home, intent, &stage, faults)?;
     Ok(Some((note, applied)))
 }

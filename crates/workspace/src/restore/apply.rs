@@ -4,15 +4,15 @@
 use super::RestoreError;
 use super::intent::{self, Action, Expected, Intent, Task};
 use super::place::{Root, Spot};
-use super::stage::{self, NEW, OLD, Staged};
+use super::stage::Staged;
+use super::stage_directory::StageDirectory;
 use crate::fault::{Faults, Point};
 use crate::meta::MODE_BITS;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, syncfs, unlinkat};
+use rustix::fs::{AtFlags, FileType, syncfs, unlinkat};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -66,21 +66,22 @@ pub fn apply(mut staged: Staged, note: &[u8], faults: &Faults) -> Result<Applied
     })?;
     staged.is_kept = true;
     let intent = staged.intent.clone();
-    carry_out(&staged.workspace, &staged.home, intent, faults)
+    carry_out(&staged.workspace, &staged.home, intent, &staged.stage, faults)
 }
 
 pub(super) fn carry_out(
     workspace: &Path,
     home: &Path,
     intent: Intent,
+    stage: &StageDirectory,
     faults: &Faults,
 ) -> Result<Applied, RestoreError> {
-    let stage = intent.place.path(workspace, home);
-    stage::free_ballast(&stage);
-    let mut applier = Applier::new(workspace, &stage, &intent.tasks, faults).map_err(RestoreError::Apply)?;
+    stage.free_ballast();
+    let mut applier = Applier::new(workspace, stage, &intent.tasks, faults).map_err(RestoreError::Apply)?;
     applier.run(&intent.tasks).map_err(RestoreError::Apply)?;
     keep_order(workspace, home).map_err(RestoreError::Apply)?;
     let Applier { kept_back, placed, removed, .. } = applier;
+    let stage = intent.place.path(workspace, home);
     Ok(Applied { kept_back, placed, removed, home: home.to_owned(), stage })
 }
 
@@ -133,8 +134,7 @@ impl Phase {
 
 struct Applier<'a> {
     root: Root,
-    new: OwnedFd,
-    old: OwnedFd,
+    stage: &'a StageDirectory,
     /// Paths that become directories.
     directories: HashSet<&'a [u8]>,
     /// Paths whose permissions are set in the end.
@@ -154,14 +154,12 @@ enum Outcome {
 }
 
 impl<'a> Applier<'a> {
-    fn new(workspace: &Path, stage: &Path, tasks: &'a [Task], faults: &'a Faults) -> io::Result<Self> {
+    fn new(workspace: &Path, stage: &'a StageDirectory, tasks: &'a [Task], faults: &'a Faults) -> io::Result<Self> {
         let paths =
             |is: fn(&Action) -> bool| tasks.iter().filter(move |task| is(&task.action)).map(|task| &task.path[..]);
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Self {
             root: Root::open(workspace)?,
-            new: open(stage.join(NEW), flags, Mode::empty())?,
-            old: open(stage.join(OLD), flags, Mode::empty())?,
+            stage,
             directories: paths(|action| matches!(action, Action::PlaceDirectory { .. })).collect(),
             modes: paths(|action| matches!(action, Action::Mode { .. })).collect(),
             faults,
@@ -228,7 +226,7 @@ impl<'a> Applier<'a> {
     }
 
     fn take_out(&self, number: usize, path: &[u8], old: &Expected) -> Result<Outcome, Errno> {
-        let taken = Spot::new(&self.old, &number.to_string())?;
+        let taken = Spot::new(&self.stage.old, &number.to_string())?;
         let is_taken = taken.stat().is_ok();
         let spot = match self.root.spot(path) {
             // Its directory is gone, and it with it.
@@ -283,7 +281,7 @@ impl<'a> Applier<'a> {
     }
 
     fn place(&self, number: usize, path: &[u8], inode: u64) -> Result<Outcome, Errno> {
-        let staged = Spot::new(&self.new, &number.to_string())?;
+        let staged = Spot::new(&self.stage.new, &number.to_string())?;
         match staged.stat() {
             Ok(stat) if stat.st_ino == inode => {}
             // It was put in its place before the crash.
@@ -297,7 +295,7 @@ impl<'a> Applier<'a> {
     }
 
     fn exchange(&self, number: usize, path: &[u8], inode: u64, old: &Expected) -> Result<Outcome, Errno> {
-        let staged = Spot::new(&self.new, &number.to_string())?;
+        let staged = Spot::new(&self.stage.new, &number.to_string())?;
         let spot = self.root.spot(path)?;
         match staged.stat() {
             Err(Errno::NOENT) => return Ok(Outcome::Placed),

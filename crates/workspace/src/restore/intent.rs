@@ -61,8 +61,15 @@ pub(super) enum StageLocation {
 impl StageLocation {
     pub fn path(&self, workspace: &Path, home: &Path) -> PathBuf {
         match self {
-            Self::Home => home.join(IN_HOME),
-            Self::Workspace { name } => workspace.join(name),
+            Self::Home => home.join(self.name()),
+            Self::Workspace { .. } => workspace.join(self.name()),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Home => IN_HOME,
+            Self::Workspace { name } => name,
         }
     }
 }

@@ -2,29 +2,26 @@
 
 use super::intent::{self, Action, Expected, Intent, StageLocation, Task};
 use super::place::Root;
+use super::stage_directory::StageDirectory;
 use super::{Item, PathChange, Plan, RestoreError};
 use crate::fault::{Faults, Point};
 use crate::meta::MODE_BITS;
 use crate::owner::Owner;
 use crate::repo::Repo;
 use crate::root;
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, OFlags, StatxFlags, fallocate, statx, syncfs};
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, StatxFlags, fallocate, mkdirat, statat, statx, symlinkat,
+};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What is staged, by the number of its task.
-pub(super) const NEW: &str = "new";
-/// The same for what is taken out of the workspace.
-pub(super) const OLD: &str = "old";
-/// Room for the directories' own growth while applying, freed right before.
-const BALLAST: &str = "ballast";
 /// What a new name may take in a directory, generously.
 const BALLAST_PER_TASK: u64 = 512;
 /// What a directory that grows takes at once, for a few of them.
@@ -44,6 +41,7 @@ pub struct Staged {
     pub(super) workspace: PathBuf,
     pub(super) home: PathBuf,
     pub(super) intent: Intent,
+    pub(super) stage: StageDirectory,
     pub(super) is_kept: bool,
 }
 
@@ -64,13 +62,10 @@ pub fn stage(repo: &Repo, workspace: &Path, home: &Path, plan: &Plan, faults: &F
     let owner = root::open(workspace, OFlags::PATH).and_then(Owner::of).map_err(RestoreError::Stage)?;
     drop_unfinished(workspace, home).map_err(RestoreError::Stage)?;
     let place = choose(workspace, home).map_err(RestoreError::Stage)?;
-    let path = place.path(workspace, home);
-    // In the workspace, its owner could put something else in the way between making a file and giving it away.
-    let owner = owner.filter(|_| matches!(place, StageLocation::Home));
+    let stage = StageDirectory::make(&place, workspace, home).map_err(RestoreError::Stage)?;
     let intent = Intent { note: Vec::new(), place, tasks: Vec::new() };
-    let mut staged = Staged { workspace: workspace.to_owned(), home: home.to_owned(), intent, is_kept: false };
-    let mut stager = Stager { repo, path, owner, written: Vec::new() };
-    stager.begin().map_err(RestoreError::Stage)?;
+    let mut staged = Staged { workspace: workspace.to_owned(), home: home.to_owned(), intent, stage, is_kept: false };
+    let mut stager = Stager { repo, stage: &staged.stage, owner, written: Vec::new() };
     for step in &plan.steps {
         let number = staged.intent.tasks.len();
         staged.intent.tasks.push(stager.task(step, number)?);
@@ -97,11 +92,6 @@ pub(super) fn drop_unfinished(workspace: &Path, home: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Frees the room that was held for applying.
-pub(super) fn free_ballast(stage: &Path) {
-    let _ = fs::remove_file(stage.join(BALLAST));
-}
-
 fn in_workspace(home: &Path) -> StageLocation {
     let name = home.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     StageLocation::Workspace { name: format!("{IN_WORKSPACE}{name}") }
@@ -120,7 +110,7 @@ fn choose(workspace: &Path, home: &Path) -> io::Result<StageLocation> {
 
 struct Stager<'a> {
     repo: &'a Repo,
-    path: PathBuf,
+    stage: &'a StageDirectory,
     /// Whom it is given to. Nobody reaches it before it is in its place.
     owner: Option<Owner>,
     /// The first ones, to be synced.
@@ -128,14 +118,6 @@ struct Stager<'a> {
 }
 
 impl Stager<'_> {
-    fn begin(&self) -> io::Result<()> {
-        let mut private = DirBuilder::new();
-        private.mode(PRIVATE);
-        private.create(&self.path)?;
-        private.create(self.path.join(NEW))?;
-        private.create(self.path.join(OLD))
-    }
-
     fn task(&mut self, step: &PathChange, number: usize) -> Result<Task, RestoreError> {
         let action = match (&step.old, &step.new) {
             (Some(old), Some(new)) if old.is_same_but_bits(new) => Action::Mode { from: old.bits, to: new.bits },
@@ -155,15 +137,15 @@ impl Stager<'_> {
 
     /// Writes one and gives its inode, by which it is known again after a crash.
     fn write(&mut self, item: &Item, number: usize) -> Result<u64, RestoreError> {
-        let path = self.path.join(NEW).join(number.to_string());
+        let (place, name) = (&self.stage.new, number.to_string());
+        let failed = |error: Errno| RestoreError::Stage(error.into());
         if item.is_directory() {
-            DirBuilder::new().mode(PRIVATE).create(&path).map_err(RestoreError::Stage)?;
+            mkdirat(place, &name, Mode::from_raw_mode(PRIVATE)).map_err(failed)?;
         } else if item.is_link() {
             let text = self.repo.objects.read_blob(item.id, None)?;
-            std::os::unix::fs::symlink(OsStr::from_bytes(&text), &path).map_err(RestoreError::Stage)?;
+            symlinkat(OsStr::from_bytes(&text), place, &name).map_err(failed)?;
         } else {
-            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-            let mut file = file.map_err(RestoreError::Stage)?;
+            let mut file = self.stage.new_file(&name).map_err(RestoreError::Stage)?;
             match &item.bytes {
                 Some(bytes) => file.write_all(bytes).map_err(RestoreError::Stage)?,
                 None => self.copy(item, &mut file)?,
@@ -176,10 +158,8 @@ impl Stager<'_> {
                 self.written.push(file);
             }
         }
-        if let Some(owner) = self.owner {
-            owner.take_at(CWD, &path).map_err(|error| RestoreError::Stage(error.into()))?;
-        }
-        Ok(path.symlink_metadata().map_err(RestoreError::Stage)?.ino())
+        self.owner.map_or(Ok(()), |owner| owner.take_at(place, &name)).map_err(failed)?;
+        Ok(statat(place, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?.st_ino)
     }
 
     fn copy(&self, item: &Item, file: &mut File) -> Result<(), RestoreError> {
@@ -193,14 +173,14 @@ impl Stager<'_> {
 
     /// Sees to it that all is on the disk, and that there is room for the directories to grow.
     fn end(&self, tasks: usize) -> io::Result<()> {
-        let ballast = File::create(self.path.join(BALLAST))?;
+        let ballast = self.stage.ballast()?;
         let room = BALLAST_AT_LEAST.min(tasks as u64 * BALLAST_AT_LEAST) + tasks as u64 * BALLAST_PER_TASK;
         match fallocate(&ballast, FallocateFlags::empty(), 0, room) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }
         if self.written.len() > SYNCED_ALONE {
-            return Ok(syncfs(File::open(&self.path)?)?);
+            return self.stage.sync_all();
         }
         self.written.iter().try_for_each(File::sync_all)
     }

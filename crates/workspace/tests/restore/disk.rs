@@ -3,6 +3,7 @@
 
 use crate::fixture::{Room, first, second};
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -43,6 +44,13 @@ fn a_workspace_on_another_disk() {
 }
 
 #[test]
+fn a_workspace_of_another_user_on_another_disk() {
+    if rustix::process::geteuid().is_root() {
+        on_small_disk("disk::workspace_of_another_user");
+    }
+}
+
+#[test]
 #[ignore = "run by the other"]
 fn all_on_one_disk() {
     let Ok(disk) = std::env::var(DISK) else { return };
@@ -57,6 +65,28 @@ fn workspace_on_another_disk() {
     let home = tempfile::tempdir().unwrap();
     let mut room = Room::in_two(&Path::new(&disk).join("workspace"), &home.path().join("checkpoints"));
     fills_up(&mut room);
+}
+
+/// What is brought back belongs to whom the workspace belongs.
+#[test]
+#[ignore = "run by the other"]
+fn workspace_of_another_user() {
+    const SOMEBODY: u32 = 200_000;
+    let Ok(disk) = std::env::var(DISK) else { return };
+    let home = tempfile::tempdir().unwrap();
+    let mut room = Room::in_two(&Path::new(&disk).join("workspace"), &home.path().join("checkpoints"));
+    chown(&room.workspace, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+    room.write("d/file", "one");
+    symlink("file", room.path("d/link")).unwrap();
+    let one = room.save();
+    let seen = room.seen();
+    fs::remove_dir_all(room.path("d")).unwrap();
+    room.save();
+    assert_eq!(room.rewind(Some(one)), []);
+    assert!(room.seen() == seen);
+    for name in ["d", "d/file", "d/link"] {
+        assert_eq!(room.path(name).symlink_metadata().unwrap().uid(), SOMEBODY, "{name}");
+    }
 }
 
 /// Rewinds with less and less room, until there is enough again.
