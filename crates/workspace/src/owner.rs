@@ -3,7 +3,9 @@
 
 use crate::root;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fchmod, fchown, fstat, openat, statat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fchmod, fchown, fstat, mkdirat, openat, statat,
+};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
@@ -11,6 +13,8 @@ use std::path::Path;
 
 /// Directories within each other, beyond which a tree is not given to anyone: each needs a descriptor.
 const MOST_LEVELS: usize = 500;
+/// To look at something and give it away, whatever it is.
+const HELD: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A user and a group that new files are given to.
@@ -34,10 +38,20 @@ impl Owner {
         Ok(fchown(file, Some(self.user), Some(self.group))?)
     }
 
-    /// Gives away a directory that was just made in one of the owner's, unless something else is in its place by now.
-    pub(crate) fn take_directory(self, directory: impl AsFd, name: &[u8]) -> Result<(), Errno> {
+    /// Makes a directory in one of the owner's, who gets it.
+    pub(crate) fn make_directory(self, directory: impl AsFd, name: &[u8], mode: Mode) -> Result<(), Errno> {
+        mkdirat(&directory, name, mode)?;
+        let made = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        self.take_directory(directory, name, (made.st_dev, made.st_ino))
+    }
+
+    /// Gives away a directory that was just made in one of the owner's, unless something else is in its place by now: another
+    /// one, or one in which something is.
+    fn take_directory(self, directory: impl AsFd, name: &[u8], is: (u64, u64)) -> Result<(), Errno> {
         let made = openat(directory, name, DIRECTORY, Mode::empty())?;
-        if fstat(&made)?.st_uid == rustix::process::geteuid().as_raw() {
+        let found = fstat(&made)?;
+        let is_ours = found.st_uid == rustix::process::geteuid().as_raw() && (found.st_dev, found.st_ino) == is;
+        if is_ours && Level::open(made.as_fd())?.next()?.is_none() {
             fchown(&made, Some(self.user), Some(self.group))?;
         }
         Ok(())
@@ -55,8 +69,9 @@ pub fn user_of(directory: &Path) -> io::Result<u32> {
 }
 
 /// Gives a directory to a user and the group with the same number, with everything in it that belongs to its present owner;
-/// what is somebody else's, or on another file system, stays so. The directory itself comes last, so that what was
-/// interrupted is done again, and is closed to everybody else. Links are not followed. Needs root.
+/// what is somebody else's, or on another file system, stays so. It is closed to everybody else first. Each directory comes
+/// after what is in it, so that the new owner changes nothing while we are there, and what was interrupted is done again.
+/// Everything is held by a descriptor between looking at it and giving it. Links are not followed. Needs root.
 pub fn give(directory: &Path, user: u32) -> io::Result<()> {
     let top = root::open(directory, OFlags::RDONLY)?;
     let about = fstat(&top)?;
@@ -64,38 +79,37 @@ pub fn give(directory: &Path, user: u32) -> io::Result<()> {
     if from == user {
         return Ok(());
     }
+    fchmod(&top, Mode::RWXU)?;
     let to = Owner { user: Uid::from_raw(user), group: Gid::from_raw(user) };
     let mut levels = vec![Level::open(top.as_fd())?];
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.next()? else {
+            if fstat(&level.place)?.st_uid == from {
+                to.take(&level.place)?;
+            }
             levels.pop();
             continue;
         };
-        let found = match statat(&level.place, &name, AtFlags::SYMLINK_NOFOLLOW) {
+        let held = match openat(&level.place, &name, HELD, Mode::empty()) {
             Err(Errno::NOENT) => continue,
-            found => found?,
+            held => held?,
         };
+        let found = fstat(&held)?;
         if found.st_dev != about.st_dev {
             continue;
         }
-        if found.st_uid == from {
-            to.take_at(&level.place, &name)?;
-        }
-        if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
-            let below = match openat(&level.place, &name, DIRECTORY, Mode::empty()) {
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
-                below => Level::open(below?.as_fd())?,
-            };
-            if levels.len() >= MOST_LEVELS {
-                return Err(io::Error::other(format!(
-                    "there are more than {MOST_LEVELS} directories within each other"
-                )));
+        if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+            if found.st_uid == from {
+                chownat(&held, c"", Some(to.user), Some(to.group), AtFlags::EMPTY_PATH)?;
             }
-            levels.push(below);
+            continue;
         }
+        if levels.len() >= MOST_LEVELS {
+            return Err(io::Error::other(format!("there are more than {MOST_LEVELS} directories within each other")));
+        }
+        levels.push(Level::open(openat(&held, c".", DIRECTORY, Mode::empty())?.as_fd())?);
     }
-    fchmod(&top, Mode::RWXU)?;
-    to.take(top)
+    Ok(())
 }
 
 /// A directory that is being given away.
@@ -105,11 +119,11 @@ struct Level {
 }
 
 impl Level {
-    fn open(place: BorrowedFd<'_>) -> io::Result<Self> {
-        Ok(Self { place: place.try_clone_to_owned()?, entries: Dir::read_from(place)? })
+    fn open(place: BorrowedFd<'_>) -> Result<Self, Errno> {
+        Ok(Self { place: rustix::io::fcntl_dupfd_cloexec(place, 0)?, entries: Dir::read_from(place)? })
     }
 
-    fn next(&mut self) -> io::Result<Option<CString>> {
+    fn next(&mut self) -> Result<Option<CString>, Errno> {
         loop {
             let Some(entry) = self.entries.read() else { return Ok(None) };
             let entry = entry?;
@@ -166,9 +180,40 @@ mod tests {
             return;
         }
         let home = tempfile::tempdir().unwrap();
-        fs::create_dir_all(home.path().join("w").join("d/".repeat(MOST_LEVELS + 1))).unwrap();
-        assert!(give(&home.path().join("w"), SOMEBODY).unwrap_err().to_string().contains("within each other"));
-        // Its owner is the old one, so that it is tried again.
-        assert_eq!(user_of(&home.path().join("w")).unwrap(), 0);
+        let top = home.path().join("w");
+        fs::create_dir_all(top.join("d/".repeat(MOST_LEVELS + 1))).unwrap();
+        fs::set_permissions(&top, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(give(&top, SOMEBODY).unwrap_err().to_string().contains("within each other"));
+        // Its owner is the old one, so that it is tried again, and so is that of what we were in. It was closed first.
+        assert_eq!((user_of(&top).unwrap(), user_of(&top.join("d")).unwrap()), (0, 0));
+        assert_eq!(top.metadata().unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn only_the_directory_that_was_made_is_given() {
+        if !is_root() {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let above = root::open(home.path(), OFlags::RDONLY).unwrap();
+        let owner = Owner { user: Uid::from_raw(SOMEBODY), group: Gid::from_raw(SOMEBODY) };
+        owner.make_directory(&above, b"made", Mode::RWXU).unwrap();
+        assert_eq!(user_of(&at("made")).unwrap(), SOMEBODY);
+        assert_eq!(owner.make_directory(&above, b"made", Mode::RWXU), Err(Errno::EXIST));
+        // What was made is moved away, and something of ours is in its place.
+        fs::create_dir(at("asked")).unwrap();
+        let is = fs::metadata(at("asked")).map(|about| (about.dev(), about.ino())).unwrap();
+        fs::rename(at("asked"), at("away")).unwrap();
+        fs::create_dir(at("asked")).unwrap();
+        owner.take_directory(&above, b"asked", is).unwrap();
+        assert_eq!(user_of(&at("asked")).unwrap(), 0);
+        // The same one, with something in it.
+        fs::write(at("away/file"), "x").unwrap();
+        owner.take_directory(&above, b"away", is).unwrap();
+        assert_eq!(user_of(&at("away")).unwrap(), 0);
+        fs::remove_file(at("away/file")).unwrap();
+        owner.take_directory(&above, b"away", is).unwrap();
+        assert_eq!(user_of(&at("away")).unwrap(), SOMEBODY);
     }
 }

@@ -101,12 +101,13 @@ impl Tree {
         }
         let (above, name) = split(path);
         let directory = self.make(above)?;
-        match mkdirat(&directory, name, Mode::from_raw_mode(NEW_DIRECTORY)) {
-            Ok(()) => {
-                Owner::of(&self.root)?.map_or(Ok(()), |owner| owner.take_directory(&directory, name))?;
-                Ok(self.resolve(path, super::DIRECTORY)?)
-            }
-            Err(Errno::EXIST) => Ok(self.resolve(path, super::DIRECTORY)?),
+        let mode = Mode::from_raw_mode(NEW_DIRECTORY);
+        let made = match Owner::of(&self.root)? {
+            Some(owner) => owner.make_directory(&directory, name, mode),
+            None => mkdirat(&directory, name, mode),
+        };
+        match made {
+            Ok(()) | Err(Errno::EXIST) => Ok(self.resolve(path, super::DIRECTORY)?),
             Err(error) => Err(error.into()),
         }
     }
