@@ -44,6 +44,14 @@ pub(crate) async fn unfinished(store: &Store) -> Result<Vec<SessionState>, Strin
     Ok(states)
 }
 
+/// Has those that still run end with the rest of the dead daemon's processes. They start again if their policy says so.
+pub(crate) fn end_all(left: &mut [Left], reason: &str) {
+    for left in left.iter_mut().filter(|left| left.end.is_none()) {
+        let (at, reason) = (Timestamp::now(), reason.to_owned());
+        left.end = Some(ServiceEnd { exit_code: None, signal: None, at, reason });
+    }
+}
+
 /// What happened to the services that were live. Reads `/proc` and what their keepers left behind.
 pub(crate) fn services_left(states: &[SessionState], boot_id: &str, directory: &Path, arrival: Arrival) -> Vec<Left> {
     let live = states.iter().flat_map(|state| {

@@ -62,6 +62,7 @@ mod kept;
 pub mod late;
 mod lifetime;
 mod live_runs;
+mod machine_users;
 pub mod masking;
 mod names;
 mod network;

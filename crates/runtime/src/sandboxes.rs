@@ -28,6 +28,11 @@ pub const AGENTS_DEFAULT: Sandbox = Sandbox::Fence;
 /// What is said of a sandbox that agents with tokens cannot do without.
 const AGENTS_NEED_IT: &str =
     ". Agents with tokens need it, unless the host starts the daemon with `--sandbox-agents none`";
+/// Why there are no rooms where agents have users of their own. Root in a room may change what it is handed a descriptor of,
+/// and a process of a user, which is in no room, can hand it one of anything that it sees.
+const NO_ROOMS: &str = "a room has the daemon's user, and cannot be on a node whose agents have users of their own \
+     (`--sandbox-agents user`); make a new session with the sandbox 'fence' and copy what it needs there, or use a node \
+     without such users";
 /// What a room with a list of hosts reads to find its resolver.
 const RESOLVER: &str = "nameserver 127.0.0.1\n";
 /// Variables with the name of the user.
@@ -153,7 +158,7 @@ impl Sandboxes {
         }
         let rooms = Rooms::new(config, fence.as_ref().map(|held| &held.fence), data);
         let agents = config.least.max(config.agents.unwrap_or(AGENTS_DEFAULT));
-        let users = Users::new(config.users, data);
+        let users = Users::new(config.users, data, config.agents == Some(Sandbox::User));
         Self { least: config.least, agents, holders, root: data.join("homes"), given, users, fence, rooms }
     }
 
@@ -186,9 +191,13 @@ impl Sandboxes {
     }
 
     fn support_of(&self, sandbox: Sandbox) -> SandboxSupport {
+        let no_users = self.users.unavailable().map(str::to_owned);
         let (unavailable, missing) = match (sandbox, &self.fence) {
             (Sandbox::None, _) => (None, Vec::new()),
-            (Sandbox::User, _) => (self.users.unavailable().map(str::to_owned), Vec::new()),
+            (Sandbox::User, _) => (no_users, Vec::new()),
+            (Sandbox::Room, _) if self.users.is_on() => (Some(NO_ROOMS.to_owned()), Vec::new()),
+            // Here it is around the agent's user.
+            (Sandbox::Fence, Ok(_)) if self.users.is_on() && no_users.is_some() => (no_users, Vec::new()),
             (Sandbox::Fence, Ok(held)) => (None, held.missing.clone()),
             // A room that holds has none of the gaps of a fence.
             (Sandbox::Room, Ok(_)) => (self.rooms.unavailable.as_ref().map(NoRoom::to_string), Vec::new()),
@@ -208,16 +217,8 @@ impl Sandboxes {
     ) -> Result<Option<Confined>, OpError> {
         self.check(sandbox)?;
         let refused = |error: &dyn std::fmt::Display| self.unavailable(sandbox, error);
-        let user = match sandbox {
-            // A room has the daemon's user and nobody else.
-            Sandbox::None | Sandbox::Room => None,
-            Sandbox::User => Some(self.users.assign(session).map_err(|error| refused(&error))?),
-            // It is put around the user that the agent has: becoming root again would not be tighter.
-            Sandbox::Fence => self.users.find(session),
-        };
-        if let (Some(reason), Some(_)) = (self.users.unavailable(), user) {
-            return Err(refused(&reason));
-        }
+        let user = self.has_user(sandbox).then(|| self.users.assign(session)).transpose();
+        let user = user.map_err(|error| refused(&error))?;
         let own = self.home(&session.session_id);
         let confinement = self.prepare(session, (sandbox, user), is_own, &own);
         let confinement = confinement.map_err(|error| refused(&error))?;
@@ -258,9 +259,25 @@ impl Sandboxes {
         self.fence.as_ref().map_err(|why| io::Error::other(why.to_string()))
     }
 
-    /// Whether the agent of a session, or a session without one, has a user of its own, whatever its sandbox is.
-    pub(crate) fn has_user(&self, session: &SessionMeta) -> bool {
+    /// Whether sessions that are confined so far are another user's than the daemon's: on a node whose agents have users,
+    /// all that are confined. Root behind a fence could open files of others to whoever is not behind one.
+    pub(crate) fn has_user(&self, sandbox: Sandbox) -> bool {
+        self.users.is_on() && !sandbox.is_none()
+    }
+
+    /// Whether the agent of a session, or a session without one, ever had a user of its own, to which its files may belong.
+    pub(crate) fn had_user(&self, session: &SessionMeta) -> bool {
         self.users.find(session).is_some()
+    }
+
+    /// Whether what the last daemon left running must end, because sessions are other users' now.
+    pub(crate) fn has_changed_users(&self) -> bool {
+        self.users.has_changed()
+    }
+
+    /// Prepares the data directory for the users of sessions, after that.
+    pub(crate) fn begin(&self) -> Result<(), String> {
+        self.users.begin().map_err(|error| format!("the directories of sessions cannot be prepared: {error}"))
     }
 
     /// Whether a user of the machine is one that agents have.
@@ -303,7 +320,7 @@ impl Sandboxes {
                 shell.variables.insert(name.into(), Variable::scalar("x", place));
             }
         }
-        if let Some(user) = self.users.find(&state.meta).filter(|_| sandbox != Sandbox::Room) {
+        if let Some(user) = self.users.find(&state.meta).filter(|_| self.has_user(sandbox)) {
             for (name, given) in NAMES.into_iter().zip(&self.given.names) {
                 if given.as_ref().is_some_and(|given| scalar(&shell, name) == Some(given)) {
                     let own = ByteString::from(format!("u{}", user.number()).as_str());

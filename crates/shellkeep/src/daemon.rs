@@ -22,7 +22,7 @@ use shellkeep_server::{
     Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
     serve_tcp, serve_unix, watch_neighbours,
 };
-use shellkeep_session::Timestamp;
+use shellkeep_session::{Sandbox, Timestamp};
 use shellkeep_store::{Arrival, RecordOptions, Store};
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -123,7 +123,7 @@ impl Again {
 
 async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let Start { settings, sources, ready, hint, accept_loss, take_workspaces } = start;
-    private::make_data(&settings.data.value)?;
+    private::make_data(&settings.data.value, settings.sandbox_agents.value == Sandbox::User)?;
     private::close_store(&local_store(&settings.store.value, &settings.data.value));
     let metrics = install_metrics().map_err(Failure::start)?;
     let record = settings.record.config()?;

@@ -151,7 +151,7 @@ fn user_missing(reason: &str) -> Check {
         "user",
         Status::Warning,
         format!("no users of agents: {reason}"),
-        "agents cannot run as users of their own; `--sandbox user` is rejected",
+        "agents cannot run as users of their own; `--sandbox-agents user` is rejected",
         "use a data directory that all users can reach, users that this machine has, and fs.protected_hardlinks=1; or `--sandbox fence`",
     )
 }

@@ -4,12 +4,15 @@
 
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{SessionId, Timestamp};
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The file's name.
-pub const NAME: &str = "users";
+const NAME: &str = "users";
+/// That of a file that is there from when a daemon first gives agents users until one no longer does.
+const IN_FORCE: &str = "users.on";
 
 /// Whose a user is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -34,32 +37,67 @@ pub struct UserRecord {
 #[derive(Debug, Clone)]
 pub struct UserFile {
     path: PathBuf,
+    in_force: PathBuf,
 }
 
 impl UserFile {
     /// The file of a data directory.
     pub fn of(data_dir: &Path) -> Self {
-        Self { path: data_dir.join(NAME) }
+        Self { path: data_dir.join(NAME), in_force: data_dir.join(IN_FORCE) }
     }
 
-    /// All records; none if there is no file. A line that was not written to its end was never used. Any other that cannot
-    /// be read is an error: its user could be given away again.
-    pub fn load(&self) -> io::Result<Vec<UserRecord>> {
+    /// Where the records are.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether agents had users under the last daemon.
+    pub fn was_in_force(&self) -> bool {
+        self.in_force.exists()
+    }
+
+    /// Notes for the next daemon whether agents have users now. It is on the disk when this returns. From when they first have,
+    /// there is a list, so that one that is lost can be told from one that never was.
+    pub fn set_in_force(&self, is_in_force: bool) -> io::Result<()> {
+        if is_in_force == self.was_in_force() {
+            return Ok(());
+        }
+        if is_in_force {
+            OpenOptions::new().append(true).create(true).open(&self.path)?;
+            sync_directory_of(&self.path)?;
+            File::create(&self.in_force)?;
+        } else {
+            std::fs::remove_file(&self.in_force)?;
+        }
+        sync_directory_of(&self.in_force)
+    }
+
+    /// All records; `None` if there is no file. A line that was not written to its end was never used. Any other that cannot
+    /// be read is an error, because its user could be given away again, and so is a user that two have.
+    pub fn load(&self) -> io::Result<Option<Vec<UserRecord>>> {
         let text = match std::fs::read_to_string(&self.path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.unreadable(&error)),
         };
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let read = |line: &str| serde_json::from_str(line).map_err(|error| self.unreadable(&error));
-        whole.lines().map(read).collect()
+        let records: Vec<UserRecord> = whole.lines().map(read).collect::<io::Result<_>>()?;
+        let mut holders = HashMap::new();
+        for UserRecord { user, of } in &records {
+            if holders.insert(user, of).is_some_and(|other| other != of) {
+                return Err(self.unreadable(&format!("the user {user} is there twice, for different agents")));
+            }
+        }
+        Ok(Some(records))
     }
 
     fn unreadable(&self, error: &dyn std::fmt::Display) -> io::Error {
         io::Error::other(format!("{}: {error}", self.path.display()))
     }
 
-    /// Adds a record, which is on the disk when this returns.
+    /// Adds a record, which is on the disk when this returns. After an error it may be there all the same: nobody else may
+    /// get that user.
     pub fn add(&self, record: &UserRecord) -> io::Result<()> {
         let is_new = !self.path.exists();
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.path)?;
@@ -70,13 +108,19 @@ impl UserFile {
         file.seek(SeekFrom::Start(whole))?;
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
-        file.write_all(&line)?;
-        file.sync_data()?;
-        match self.path.parent().filter(|_| is_new) {
-            Some(directory) => File::open(directory)?.sync_all(),
-            None => Ok(()),
+        let added = file.write_all(&line).and_then(|()| file.sync_data());
+        let added = added.and_then(|()| if is_new { sync_directory_of(&self.path) } else { Ok(()) });
+        if added.is_err() {
+            // It was not given to whom it was for. The first error is the one to tell of.
+            let _ = file.set_len(whole);
         }
+        added
     }
+}
+
+/// Has the names in a file's directory on the disk.
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
 #[cfg(test)]
@@ -91,7 +135,7 @@ mod tests {
     fn records_come_back_and_a_torn_line_was_never_used() {
         let home = tempfile::tempdir().unwrap();
         let file = UserFile::of(home.path());
-        assert_eq!(file.load().unwrap(), []);
+        assert_eq!(file.load().unwrap(), None);
         let session = UserHolder::Session { session: SessionId::parse("s").unwrap(), created_at: Timestamp::now() };
         let all = [record(7, "ann"), UserRecord { user: 8, of: session }, record(9, "a\n\"b")];
         for record in &all[..2] {
@@ -101,10 +145,31 @@ mod tests {
         let mut torn = std::fs::read(&path).unwrap();
         torn.extend(b"{\"user\":9,\"of\":{\"age");
         std::fs::write(&path, &torn).unwrap();
-        assert_eq!(file.load().unwrap(), all[..2]);
+        assert_eq!(file.load().unwrap().unwrap(), all[..2]);
         file.add(&all[2]).unwrap();
-        assert_eq!(file.load().unwrap(), all);
+        assert_eq!(file.load().unwrap().unwrap(), all);
         std::fs::write(&path, "{\"user\":1}\n{}\n").unwrap();
         assert!(file.load().is_err());
+    }
+
+    #[test]
+    fn a_user_that_two_agents_have_is_an_error() {
+        let home = tempfile::tempdir().unwrap();
+        let file = UserFile::of(home.path());
+        file.add(&record(7, "ann")).unwrap();
+        file.add(&record(7, "ann")).unwrap();
+        assert_eq!(file.load().unwrap().unwrap().len(), 2);
+        file.add(&record(7, "bob")).unwrap();
+        assert!(file.load().unwrap_err().to_string().contains("the user 7 is there twice"));
+    }
+
+    #[test]
+    fn the_next_daemon_knows_whether_agents_had_users() {
+        let home = tempfile::tempdir().unwrap();
+        for is_in_force in [false, true, true, false, false] {
+            UserFile::of(home.path()).set_in_force(is_in_force).unwrap();
+            assert_eq!(UserFile::of(home.path()).was_in_force(), is_in_force);
+        }
+        assert_eq!(UserFile::of(home.path()).load().unwrap(), Some(Vec::new()));
     }
 }

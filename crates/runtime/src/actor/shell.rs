@@ -70,7 +70,7 @@ pub(super) async fn acquire(
 /// What confines a process of a session that is about to start; none if nothing does.
 pub(crate) async fn confine(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<Option<Confined>, OpError> {
     let sandbox = ctx.sandboxes.of(state);
-    let has_user = sandbox == Sandbox::User || ctx.sandboxes.has_user(&state.meta);
+    let has_user = ctx.sandboxes.has_user(sandbox) || ctx.sandboxes.had_user(&state.meta);
     if sandbox.is_none() && !has_user {
         return Ok(None);
     }

@@ -96,8 +96,8 @@ impl Engine {
         Box::pin(async move {
             // A workspace is known by its real path, so that a link put there later is not followed.
             config.data_dir = config.data_dir.canonicalize().map_err(|error| not_made(&config.data_dir, &error))?;
-            for directory in ["homes", "outputs", "scratch", "services"] {
-                make_directory(&config.data_dir.join(directory))?;
+            for directory in ["homes", "outputs", "scratch", "services"].map(|name| config.data_dir.join(name)) {
+                std::fs::create_dir_all(&directory).map_err(|error| not_made(&directory, &error))?;
             }
             let home = config.data_dir.join("workspaces");
             let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
@@ -119,8 +119,9 @@ impl Engine {
                 workspaces: &workspaces,
             };
             let unfinished = settler.settle().await;
-            let left =
-                after_crash(&config, &store, &checkpoints, &factory, &boot_id).await.map_err(StartError::Store)?;
+            let left = after_crash(&config, &store, &checkpoints, (&factory, &sandboxes), &boot_id).await;
+            let left = left.map_err(StartError::Store)?;
+            sandboxes.begin().map_err(|reason| StartError::Sandbox { reason, flag: "--sandbox-agents" })?;
             settler.finish_deletions(&unfinished).await;
             let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
             let masking = Masking::new(&config.record)?;
@@ -434,11 +435,14 @@ async fn after_crash(
     config: &EngineConfig,
     store: &Store,
     checkpoints: &Checkpoints,
-    factory: &Arc<CageFactory>,
+    (factory, sandboxes): (&Arc<CageFactory>, &Arc<Sandboxes>),
     boot_id: &str,
 ) -> Result<Vec<Left>, String> {
     let states = recover::patiently(|| adopt::unfinished(store)).await?;
-    let left = adopt::services_left(&states, boot_id, &config.data_dir.join("services"), store.home().arrival());
+    let mut left = adopt::services_left(&states, boot_id, &config.data_dir.join("services"), store.home().arrival());
+    if sandboxes.has_changed_users() {
+        adopt::end_all(&mut left, "agents have users of their own now, or no longer");
+    }
     let keep = adopt::cages_to_keep(&left);
     let sweeping = Arc::clone(factory);
     let ended = tokio::task::spawn_blocking(move || sweeping.sweep(&keep)).await.map_err(|error| error.to_string())?;
@@ -488,10 +492,6 @@ fn take_over(inner: &Inner, left: Left) {
         now: inner.config.senses.now(),
     });
     inner.ctx.supervision.spawn(reserved, begin);
-}
-
-fn make_directory(path: &Path) -> Result<(), StartError> {
-    std::fs::create_dir_all(path).map_err(|error| not_made(path, &error))
 }
 
 fn not_made(path: &Path, error: &std::io::Error) -> StartError {

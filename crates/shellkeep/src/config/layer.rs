@@ -142,12 +142,13 @@ pub struct Layer {
     /// [default: auto]
     #[arg(long, value_name = "HOW")]
     pub cages: Option<Cages>,
-    /// How far sessions are confined at least: `none`, `user` (a user for each agent; needs root), `fence` (read the system,
-    /// write to their own directories, reach no other process), or `room` (also a root directory, processes and a network of
-    /// their own) [default: none]
+    /// How far sessions are confined at least: `none`, `user` (a user for each agent; only with `--sandbox-agents user`),
+    /// `fence` (read the system, write to their own directories, reach no other process), or `room` (also a root directory,
+    /// processes and a network of their own) [default: none]
     #[arg(long, value_name = "SANDBOX")]
     pub sandbox: Option<Sandbox>,
-    /// How far sessions of agents with tokens are confined at least: `none`, `user`, `fence` or `room` [default: fence]
+    /// How far sessions of agents with tokens are confined at least: `none`, `user` (a daemon that runs as root gives each agent
+    /// a user of the machine; no rooms then), `fence` or `room` [default: fence]
     #[arg(long, value_name = "SANDBOX")]
     pub sandbox_agents: Option<Sandbox>,
     /// The users of the machine that are for agents in the sandbox `user`, from the first to the last

@@ -26,14 +26,14 @@ pub fn make(path: &Path) -> Result<(), Failure> {
 }
 
 /// Creates the data directory, or makes the existing one private: the directory itself and what is directly in it.
-/// Everything deeper then cannot be reached. Rejects a directory that is not ours.
-pub fn make_data(path: &Path) -> Result<(), Failure> {
+/// Everything deeper then cannot be reached. Where agents have users of their own, these may pass it if they could before.
+/// Rejects a directory that is not ours.
+pub fn make_data(path: &Path, has_users: bool) -> Result<(), Failure> {
     make(path)?;
     let place = path.display();
     let unreadable = |error: io::Error| Failure::start(format!("cannot read {place}: {error}"));
     let found = fs::metadata(path).map_err(unreadable)?;
-    // Without agents that have users of their own, nobody passes.
-    let passing = if path.join(shellkeep_store::users::NAME).exists() { PASSING } else { 0 };
+    let passing = if has_users { PASSING } else { 0 };
     if found.mode() & OTHERS & !passing != 0 {
         refuse_if_shared(path, &found)?;
         close(path, &found).map_err(|error| Failure::start(format!("cannot make {place} private: {error}")))?;
@@ -132,7 +132,7 @@ mod tests {
         for directory in [data.clone(), data.join("outputs")] {
             fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
         }
-        make_data(&data).unwrap();
+        make_data(&data, false).unwrap();
         assert_eq!((mode(&data), mode(&data.join("outputs"))), (0o700, 0o700));
         assert_eq!((mode(&data.join("shellkeep.db")), mode(&data.join("shellkeep.db-wal"))), (0o600, 0o600));
     }
@@ -145,16 +145,17 @@ mod tests {
             fs::create_dir_all(data.join(directory)).unwrap();
         }
         let all = [data.clone(), data.join("homes"), data.join("workspaces"), data.join("outputs")];
-        let modes = || {
+        let modes = |has_users: bool| {
             all.iter().for_each(|path| fs::set_permissions(path, Permissions::from_mode(0o711)).unwrap());
-            make_data(&data).unwrap();
+            make_data(&data, has_users).unwrap();
             all.clone().map(|path| mode(&path))
         };
-        assert_eq!(modes(), [0o700; 4]);
-        fs::write(data.join(shellkeep_store::users::NAME), "").unwrap();
-        assert_eq!(modes(), [0o711, 0o711, 0o711, 0o700]);
+        // Also where some had users once.
+        fs::write(data.join("users"), "").unwrap();
+        assert_eq!(modes(false), [0o700; 4]);
+        assert_eq!(modes(true), [0o711, 0o711, 0o711, 0o700]);
         fs::set_permissions(data.join("homes"), Permissions::from_mode(0o755)).unwrap();
-        make_data(&data).unwrap();
+        make_data(&data, true).unwrap();
         assert_eq!(mode(&data.join("homes")), 0o700);
     }
 
@@ -163,12 +164,12 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         fs::set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
         fs::write(home.path().join("thesis.tex"), "").unwrap();
-        assert!(make_data(home.path()).is_err());
+        assert!(make_data(home.path(), false).is_err());
         assert_eq!(mode(home.path()), 0o755);
         // Like /tmp: any user may write there, even if it is empty now.
         let shared = home.path().join("shared");
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
-        assert!(make_data(&shared).is_err());
+        assert!(make_data(&shared, false).is_err());
     }
 }
