@@ -4,10 +4,10 @@ pub mod records;
 
 use crate::ops::{
     CreateSession, MAX_COMMAND, MAX_HOLD, MAX_HOLD_TEXT, MAX_MAX_OUTPUT, MAX_SERVICE_NAME, MAX_STDIN,
-    MAX_TERMINAL_SIDE, MAX_TIMEOUT, OpError, RunCommand, RunError, SessionError, StartService, TakeHold, TerminalSize,
+    MAX_TERMINAL_SIDE, MAX_TIMEOUT, OpError, RunCommand, SessionError, StartService, TakeHold, TerminalSize,
 };
 use crate::services::{Url, pattern};
-use crate::{checkpoints, user_path};
+use crate::user_path;
 use records::invalid;
 use shellkeep_session::{ByteString, Ready, SessionId, id};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub fn new_id() -> SessionId {
 }
 
 /// Checks a request for a session.
-pub async fn create(request: &CreateSession) -> Result<(), OpError> {
+pub fn create(request: &CreateSession) -> Result<(), OpError> {
     if let Some(agent) = &request.agent {
         id::check(agent).map_err(|error| invalid(format!("agent: {error}")))?;
     }
@@ -38,8 +38,6 @@ pub async fn create(request: &CreateSession) -> Result<(), OpError> {
             return Err(invalid("cwd must be an absolute path"));
         }
         no_nul("cwd", cwd)?;
-        let refused = |reason| OpError::Run(RunError::BadCwd { path: cwd.to_text().into_owned(), reason });
-        user_path::is_directory(checkpoints::path(cwd).to_owned()).await.map_err(refused)?;
     }
     Ok(())
 }

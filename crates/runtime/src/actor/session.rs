@@ -152,7 +152,7 @@ impl Session {
     async fn shell_for(&mut self, in_own_directory: bool, given: &GivenSecrets) -> Result<Option<Acquired>, OpError> {
         let own = in_own_directory.then_some(&self.journal.shell().cwd);
         self.ctx.data_dir.check_taken(self.journal.state(), own)?;
-        if in_own_directory && !is_in_place(self.phase.shell(), self.journal.state()).await? {
+        if in_own_directory && !is_in_place(&self.ctx, self.phase.shell(), self.journal.state()).await? {
             self.rest("no_directory", "the last one was in a directory that was replaced");
         }
         if self.phase.shell().is_some_and(|shell| shell.sandbox < self.ctx.sandboxes.of(self.journal.state())) {

@@ -85,6 +85,12 @@ pub(crate) async fn confine(ctx: &Arc<SessionContext>, state: &SessionState) -> 
     confined.map_err(|reason| OpError::Session(SessionError::SandboxUnavailable { sandbox, reason }))?
 }
 
+/// Whether the commands of a session are another user's. Which directories there are is then not for us to say, who can see
+/// more than that user: its shell enters them, or says why not.
+fn is_users(ctx: &SessionContext, state: &SessionState) -> bool {
+    ctx.sandboxes.has_user(ctx.sandboxes.of(state))
+}
+
 /// The directory for one call. A relative one starts at the session's.
 pub(super) async fn resolve_cwd(
     ctx: &Arc<SessionContext>,
@@ -93,7 +99,9 @@ pub(super) async fn resolve_cwd(
 ) -> Result<Vec<u8>, OpError> {
     let path = checkpoints::path(&state.shell.cwd).join(checkpoints::path(cwd));
     let refused = |reason: String| OpError::Run(RunError::BadCwd { path: path.display().to_string(), reason });
-    is_directory(path.clone()).await.map_err(refused)?;
+    if !is_users(ctx, state) {
+        is_directory(path.clone()).await.map_err(refused)?;
+    }
     if room_lacks(ctx, state, &path).await {
         return Err(refused(NOT_IN_ROOM.to_owned()));
     }
@@ -103,6 +111,9 @@ pub(super) async fn resolve_cwd(
 /// Whether the session's directory can be entered. A command never runs in another directory instead.
 pub(super) async fn check_cwd(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<(), OpError> {
     make_workspace(ctx, state)?;
+    if is_users(ctx, state) {
+        return Ok(());
+    }
     let cwd = checkpoints::path(&state.shell.cwd);
     // Most sessions are at the top of a workspace in the data directory, whose disk answers.
     let is_own = ctx.workspaces.owns(&state.meta.workspace) && cwd == state.meta.workspace.as_path();
@@ -115,7 +126,11 @@ pub(super) async fn check_cwd(ctx: &Arc<SessionContext>, state: &SessionState) -
 
 /// Whether an idle shell is in the session's directory; `false` if another directory has taken that one's place. Bash
 /// goes on in a directory that was removed or moved, where its files would be lost or end up elsewhere.
-pub(super) async fn is_in_place(shell: Option<&PooledShell>, state: &SessionState) -> Result<bool, OpError> {
+pub(super) async fn is_in_place(
+    ctx: &SessionContext,
+    shell: Option<&PooledShell>,
+    state: &SessionState,
+) -> Result<bool, OpError> {
     let Some(pooled) = shell else { return Ok(true) };
     let path = checkpoints::path(&state.shell.cwd).to_owned();
     let link = proc::directory(pooled.shell.pid());
@@ -124,8 +139,10 @@ pub(super) async fn is_in_place(shell: Option<&PooledShell>, state: &SessionStat
         // The same name is the same directory. Of a shell that has exited, the command itself will tell.
         _ => return Ok(true),
     }
-    let compared = is_same_directory(path, link);
-    compared.await.map_err(|reason| cwd_gone(state, &reason))
+    match is_same_directory(path, link).await {
+        Err(_) if is_users(ctx, state) => Ok(false),
+        compared => compared.map_err(|reason| cwd_gone(state, &reason)),
+    }
 }
 
 /// Whether a session is in a room that does not have this directory.

@@ -8,7 +8,7 @@ use crate::identities::{Scope, bound};
 use crate::names::{Added, not_found};
 use crate::ops::{BoxFuture, CreateSession, Created, OpError, RunError, SessionError, SessionView};
 use crate::stored::asleep;
-use crate::user_path::apart;
+use crate::user_path::{apart, is_directory};
 use crate::{recover, validate};
 use shellkeep_session::{
     ByteString, Claim, Event, Record, Sandbox, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
@@ -165,7 +165,7 @@ async fn first_state(
     request: CreateSession,
     by: Option<&str>,
 ) -> Result<(SessionMeta, ShellState), OpError> {
-    validate::create(&request).await?;
+    validate::create(&request)?;
     let sandbox = inner.ctx.sandboxes.least_of(request.agent.as_deref()).max(request.sandbox);
     inner.ctx.sandboxes.check(sandbox)?;
     let is_missing = |name: &&String| !inner.ctx.secret_sources.can_give(name, request.agent.as_deref());
@@ -194,21 +194,23 @@ async fn first_state(
     Ok((meta, shell))
 }
 
-/// The directory that a caller wants a new session to start in, if its sandbox has it.
+/// The directory that a caller wants a new session to start in, if it exists and its sandbox has it. Of a session of another
+/// user its shell says so: we can see more than that user.
 async fn in_sandbox(
     inner: &Inner,
     (id, sandbox, workspace): (&SessionId, Sandbox, &ByteString),
     cwd: ByteString,
 ) -> Result<ByteString, OpError> {
     let (sandboxes, id) = (Arc::clone(&inner.ctx.sandboxes), id.clone());
-    let (workspace, directory) = (workspace.as_path().to_owned(), cwd.as_path().to_owned());
-    let has = apart(move || Ok(sandboxes.has_directory(&id, sandbox, &workspace, &directory))).await;
-    let path = || cwd.to_text().into_owned();
-    match has {
-        Ok(true) => Ok(cwd),
-        Ok(false) => Err(OpError::Session(SessionError::CwdNotInRoom { path: path() })),
-        Err(reason) => Err(OpError::Run(RunError::BadCwd { path: path(), reason })),
+    if sandboxes.has_user(sandbox) {
+        return Ok(cwd);
     }
+    let (workspace, directory) = (workspace.as_path().to_owned(), cwd.as_path().to_owned());
+    let path = || cwd.to_text().into_owned();
+    let refused = |reason: String| OpError::Run(RunError::BadCwd { path: path(), reason });
+    is_directory(directory.clone()).await.map_err(refused)?;
+    let has = apart(move || Ok(sandboxes.has_directory(&id, sandbox, &workspace, &directory))).await;
+    if has.map_err(refused)? { Ok(cwd) } else { Err(OpError::Session(SessionError::CwdNotInRoom { path: path() })) }
 }
 
 /// An agent's name for a session is taken by one that does not belong to the agent.
