@@ -48,6 +48,8 @@ enum Rung {
     None,
     User,
     Fence,
+    /// A fence on a node whose agents have users.
+    FenceOfUser,
     Room,
     /// Sessions of two agents with tokens, and a daemon whose settings do not mention sandboxes.
     Tokens,
@@ -58,15 +60,21 @@ impl Rung {
         match self {
             Self::None => Allows,
             Self::User => user,
-            Self::Fence | Self::Tokens => fence,
+            Self::FenceOfUser if fence == Allows => user,
+            Self::Fence | Self::FenceOfUser | Self::Tokens => fence,
             Self::Room => room,
         }
+    }
+
+    fn has_user(self) -> bool {
+        matches!(self, Self::User | Self::FenceOfUser)
     }
 
     fn settings(self) -> Settings {
         match self {
             Self::None => Settings::default().set("--sandbox", "none"),
-            Self::User => Settings::default().set("--sandbox", "user"),
+            Self::User => users::settings("user"),
+            Self::FenceOfUser => users::for_agents().set("--sandbox", "fence"),
             Self::Fence => Settings::default().set("--sandbox", "fence"),
             Self::Room => Settings::default().set("--sandbox", "room"),
             Self::Tokens => Settings::default(),
@@ -161,7 +169,7 @@ impl Targets {
         let home = directory.path().join("home");
         std::fs::create_dir_all(home.join(".ssh")).unwrap();
         std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o700)).unwrap();
-        if rung == Rung::User {
+        if rung.has_user() {
             users::open_to_all(directory.path());
         }
         std::fs::write(home.join(".ssh/id"), "secret").unwrap();
@@ -235,7 +243,7 @@ impl Targets {
             Refuses => "refused".to_owned(),
             Hides => "absent".to_owned(),
             Own => "reached".to_owned(),
-            Allows if rung == Rung::User => self.by_somebody(attempt, argument),
+            Allows if rung.has_user() => self.by_somebody(attempt, argument),
             Allows => self.outside(attempt, argument),
         }
     }
@@ -289,6 +297,13 @@ fn attempt_all(rung: Rung) -> Targets {
 fn permissions_refuse_them_to_users_of_agents() {
     if users::is_possible() {
         attempt_all(Rung::User);
+    }
+}
+
+#[test]
+fn a_fence_around_users_of_agents_refuses_what_either_does() {
+    if users::is_possible() {
+        attempt_all(Rung::FenceOfUser);
     }
 }
 

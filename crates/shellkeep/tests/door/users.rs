@@ -1,7 +1,7 @@
 //! The sandbox `user`: a user of the machine for each agent, under a daemon that runs as root.
 
 use crate::private::plain_user;
-use crate::support::{Agent, Daemon, Request, Settings, skip};
+use crate::support::{Agent, Daemon, Request, Settings, http::Response, skip};
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -28,8 +28,30 @@ pub fn is_possible() -> bool {
     geteuid().is_root()
 }
 
+/// Settings for all sessions. Users of agents are had where the settings for agents say so.
+pub fn settings(sandbox: &str) -> Settings {
+    let settings = Settings::default().set("--sandbox", sandbox);
+    if sandbox == "user" { settings.set("--sandbox-agents", "user") } else { settings }
+}
+
+/// A node whose agents have users. Sessions of the host are not confined.
+pub fn for_agents() -> Settings {
+    Settings::default().set("--sandbox-agents", "user")
+}
+
 fn daemon() -> Daemon {
-    Daemon::on(reachable(), Settings::default().set("--sandbox", "user").set("--sandbox-agents", "user"))
+    Daemon::on(reachable(), settings("user"))
+}
+
+fn mode(path: impl AsRef<Path>) -> u32 {
+    path.as_ref().metadata().unwrap().mode() & 0o777
+}
+
+/// A sandbox was refused, with these words.
+fn refused(answer: &Response, words: &str) {
+    let body = answer.json();
+    assert_eq!((answer.status, &body["code"]), (409, &json!("sandbox_unavailable")), "{body}");
+    assert!(body["detail"].as_str().unwrap().contains(words), "{body}");
 }
 
 fn owner(path: impl AsRef<Path>) -> u32 {
@@ -40,9 +62,13 @@ fn user_of(daemon: &Daemon, session: &str) -> u32 {
     daemon.sh(session, "id -u").out().trim().parse().unwrap()
 }
 
-fn tighten(daemon: &Daemon, session: &str, sandbox: &str) {
+fn ask_to_tighten(daemon: &Daemon, session: &str, sandbox: &str) -> Response {
     let target = format!("/v1/sessions/{session}/sandbox");
-    let answer = daemon.send(&Request::new("PUT", &target).json(json!({"sandbox": sandbox}).to_string()));
+    daemon.send(&Request::new("PUT", &target).json(json!({"sandbox": sandbox}).to_string()))
+}
+
+fn tighten(daemon: &Daemon, session: &str, sandbox: &str) {
+    let answer = ask_to_tighten(daemon, session, sandbox);
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
@@ -135,13 +161,13 @@ fn files_belong_to_the_user_of_their_session() {
     });
 }
 
-/// Tightened from `none` its files become its user's. Behind a fence it keeps that user; a room has the daemon's.
+/// Tightened from `none` its files become its user's. Behind a fence it keeps that user, and in a room it could not.
 #[test]
 fn a_session_keeps_its_files_when_it_is_tightened() {
     if !is_possible() {
         return;
     }
-    let daemon = Daemon::on(reachable(), Settings::default());
+    let daemon = Daemon::on(reachable(), for_agents());
     daemon.create("s");
     daemon.sh("s", "mkdir d; echo one > d/f; X=kept");
     let file = daemon.cwd("s").join("d/f");
@@ -155,10 +181,127 @@ fn a_session_keeps_its_files_when_it_is_tightened() {
     tighten(&daemon, "s", "fence");
     let told = daemon.sh("s", "id -u; echo three >> d/f; cat d/f; ls / > /dev/null; echo $?");
     assert_eq!(told.out(), format!("{user}\none\ntwo\nthree\n2\n"), "{}", told.err());
-    tighten(&daemon, "s", "room");
-    let told = daemon.sh("s", "echo $$; echo four >> d/f; cat d/f; echo $X; echo h > ~/h; cat ~/h");
-    assert_eq!(told.out(), "2\none\ntwo\nthree\nfour\nkept\nh\n", "{}", told.err());
-    assert_eq!((owner(&file), owner(daemon.cwd("s"))), (0, 0));
+    refused(&ask_to_tighten(&daemon, "s", "room"), "a room has the daemon's user");
+    assert_eq!(daemon.sh("s", "id -u; echo $X").out(), format!("{user}\nkept\n"));
+}
+
+/// Root behind a fence can change permissions of every file, and a user without a fence can then use them.
+#[test]
+fn an_agent_behind_a_fence_is_never_root() {
+    if !is_possible() {
+        return;
+    }
+    let daemon = Daemon::on(reachable(), for_agents());
+    let (ann, key) = (Agent::named(&daemon, "ann"), daemon.directory().join("key"));
+    std::fs::write(&key, "key").unwrap();
+    let ask = |sandbox: &str| ann.post("/v1/sessions", &json!({"session_id": sandbox, "sandbox": sandbox}));
+    // It has no user before this.
+    let fenced = ask("fence").json()["session_id"].as_str().unwrap().to_owned();
+    let told = daemon.sh(&fenced, &format!("id -u; ls / > /dev/null; echo $?; chmod 666 {}", key.display()));
+    let open = daemon.sh(&ann.create("user"), "id -u; ls / > /dev/null; echo $?").out();
+    let user = open.strip_suffix("\n0\n").unwrap();
+    assert!(user.parse::<u32>().unwrap() > 1000 && told.out() == format!("{user}\n2\n"), "{} {open}", told.out());
+    assert!(told.err().contains("Operation not permitted"), "{}", told.err());
+    // The host's sessions are no exception, and nobody is in a room.
+    daemon.create_with(json!({"session_id": "own", "sandbox": "fence"}));
+    assert!(user_of(&daemon, "own") > 1000);
+    refused(&ask("room"), "--sandbox-agents user");
+    refused(&daemon.post("/v1/sessions", &json!({"session_id": "r", "sandbox": "room"})), "--sandbox-agents user");
+}
+
+/// What root's sessions left running or open must not help users of agents, nor the other way round.
+#[test]
+fn nothing_goes_on_when_agents_get_users_or_lose_them() {
+    if !is_possible() {
+        return;
+    }
+    let mut daemon = Daemon::on(reachable(), Settings::default());
+    let mut services = Vec::new();
+    for sandbox in ["fence", "room"] {
+        daemon.create_with(json!({"session_id": sandbox, "sandbox": sandbox}));
+        daemon.sh(sandbox, "X=kept; echo one > f; chmod 755 .");
+        services.push((sandbox, daemon.start_service(sandbox, json!({"command": "sleep 1000"}))));
+    }
+    let places = [daemon.cwd("fence"), daemon.cwd("room")];
+    assert_eq!((mode(daemon.data()), mode(&places[0]), mode(&places[1])), (0o700, 0o755, 0o755));
+    let has_ended = |daemon: &Daemon, (session, service): &(&str, Value)| {
+        let now = daemon.service(session, service["service_id"].as_str().unwrap());
+        assert!(now["status"] != "running" && now.to_string().contains("users of their own"), "{now}");
+    };
+    daemon.restart_with(for_agents());
+    services.iter().for_each(|service| has_ended(&daemon, service));
+    assert_eq!((mode(daemon.data()), mode(&places[0]), mode(&places[1])), (0o711, 0o700, 0o700));
+    let told = daemon.sh("fence", "id -u; cat f; echo $X").out();
+    assert!(told.ends_with("\none\nkept\n") && !told.starts_with("0\n"), "{told}");
+    let answer = daemon.post("/v1/sessions/room/run", &json!({"command": "true"}));
+    refused(&answer, "make a new session with the sandbox 'fence'");
+    // Between daemons of the same kind it goes on.
+    let service = ("fence", daemon.start_service("fence", json!({"command": "sleep 1000"})));
+    daemon.restart();
+    assert_eq!(daemon.service("fence", service.1["service_id"].as_str().unwrap())["status"], "running");
+    daemon.restart_with(Settings::default());
+    has_ended(&daemon, &service);
+    assert_eq!(mode(daemon.data()), 0o700);
+    for session in ["fence", "room"] {
+        assert_eq!(daemon.sh(session, "id -u; cat f; echo $X").out(), "0\none\nkept\n", "{session}");
+    }
+}
+
+/// A directory that somebody may not enter must not be entered for him: what is below it is open to whoever is there.
+#[test]
+fn a_resumed_agent_starts_where_its_user_may_be() {
+    if !is_possible() {
+        return;
+    }
+    let daemon = daemon();
+    daemon.create("b");
+    daemon.sh("b", "mkdir sub; echo secret > sub/f; chmod 755 sub; chmod 644 sub/f");
+    let steal = ["bash", "-c", "cat f > $HOME/said; echo went >> $HOME/said"];
+    let agent = json!({"command": steal, "cwd": daemon.cwd("b").join("sub")});
+    daemon.create_with(json!({"session_id": "c", "config": {"agent": agent}}));
+    let answer = daemon.post("/v1/sessions/c/resume", &json!({"message": "go"}));
+    let said = std::fs::read_to_string(daemon.data().join("homes/c/home/said"));
+    assert!(said.is_err() && answer.text().contains("Permission denied"), "{said:?} {}", answer.text());
+    // In its own it finds its program, by a name with a slash and by one without.
+    for (session, command) in [("d", json!(["./tool"])), ("e", json!(["bash", "-c", "./tool"]))] {
+        daemon.create_with(json!({"session_id": session, "config": {"agent": {"command": command}}}));
+        daemon.sh(session, "printf '#!/bin/sh\\nid -u > said\\n' > tool; chmod +x tool");
+        let answer = daemon.post(&format!("/v1/sessions/{session}/resume"), &json!({"message": "go"}));
+        let said = std::fs::read_to_string(daemon.cwd(session).join("said"));
+        assert_eq!(said.unwrap_or_default(), format!("{}\n", user_of(&daemon, session)), "{}", answer.text());
+    }
+}
+
+/// Which directories and programs there are is told by the session's own processes, and not by root.
+#[test]
+fn the_daemon_does_not_tell_what_only_root_can_see() {
+    if !is_possible() {
+        return;
+    }
+    let daemon = daemon();
+    let closed = daemon.directory().join("closed");
+    std::fs::create_dir_all(closed.join("zq1")).unwrap();
+    std::fs::copy("/bin/true", closed.join("zq1/program")).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let [there, missing] = ["zq1", "zq2"].map(|name| {
+        let (place, own) = (closed.join(name), format!("own-{name}"));
+        daemon.create_with(json!({"session_id": name, "cwd": place}));
+        let agent = json!({"agent": {"command": [place.join("program")]}});
+        daemon.create_with(json!({"session_id": own, "config": agent}));
+        let refusal = |target: &str, body: Value| {
+            let answer = daemon.post(target, &body);
+            let told = answer.json();
+            format!("{} {} {} {}", answer.status, told["code"], told["detail"], told["stderr"]).replace(name, "X")
+        };
+        [
+            refusal(&format!("/v1/sessions/{name}/run"), json!({"command": "true"})),
+            refusal(&format!("/v1/sessions/{own}/run"), json!({"command": "true", "cwd": place})),
+            refusal(&format!("/v1/sessions/{own}/services"), json!({"command": "sleep 1", "cwd": place})),
+            refusal(&format!("/v1/sessions/{own}/resume"), json!({"message": "go"})),
+        ]
+    });
+    assert_eq!(there, missing);
+    assert!(there.iter().all(|told| told.contains("Permission denied")), "{there:?}");
 }
 
 /// A service lives longer than the daemon, and must find its files all the time.
@@ -211,29 +354,40 @@ fn a_user_of_agents_is_never_the_host() {
 }
 
 #[test]
-fn where_agents_cannot_have_users_it_is_refused_and_says_why() {
-    let settings = |sandbox: &str| Settings::default().set("--sandbox", sandbox);
-    let refuses = |mut daemon: Daemon, with: &dyn Fn(&str) -> Settings, words: &str| {
-        let answer = daemon.post("/v1/sessions", &json!({"session_id": "s", "sandbox": "user"}));
-        let body = answer.json();
-        assert_eq!((answer.status, &body["code"]), (409, &json!("sandbox_unavailable")), "{body}");
-        assert!(body["detail"].as_str().unwrap().contains(words), "{body}");
-        daemon.create("n");
-        assert_eq!(daemon.sh("n", "echo works").out(), "works\n");
-        assert!(!daemon.restart_to_die(&with("user")), "it started without its sandbox");
+fn only_a_node_that_was_started_for_it_has_users_of_agents() {
+    let words = "--sandbox-agents user";
+    let mut daemon = Daemon::with(Settings::default());
+    refused(&daemon.post("/v1/sessions", &json!({"session_id": "s", "sandbox": "user"})), words);
+    daemon.create("n");
+    refused(&ask_to_tighten(&daemon, "n", "user"), words);
+    assert_eq!(daemon.sh("n", "echo works").out(), "works\n");
+    assert_eq!(mode(daemon.data()), 0o700);
+    assert!(!daemon.restart_to_die(&Settings::default().set("--sandbox", "user")), "it started without its sandbox");
+    assert!(daemon.log().contains(words) && daemon.log().contains("`--sandbox none`"), "{}", daemon.log());
+}
+
+#[test]
+fn where_agents_cannot_have_users_the_daemon_says_why() {
+    let refuses = |directory: TempDir, settings: Settings, words: &str| {
+        let mut daemon = Daemon::on(directory, Settings { wrapper: settings.wrapper.clone(), ..Settings::default() });
+        assert!(!daemon.restart_to_die(&settings), "it started without its sandbox");
         assert!(daemon.log().contains(words), "{}", daemon.log());
     };
     let not_root = "does not run as root";
     if !geteuid().is_root() {
-        return refuses(Daemon::with(settings("none")), &settings, not_root);
+        return refuses(reachable(), for_agents(), not_root);
     }
     let closed = tempfile::Builder::new().prefix("shellkeep-test-").tempdir().unwrap();
     std::fs::set_permissions(closed.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-    refuses(Daemon::on(closed, settings("none")), &settings, "a directory above it is closed to others");
+    refuses(closed, for_agents(), "a directory above it is closed to others");
+    // A fence is around the users, so it does not do either.
+    let lost = reachable();
+    std::fs::create_dir_all(lost.path().join("data/workspaces/a")).unwrap();
+    std::os::unix::fs::chown(lost.path().join("data/workspaces/a"), Some(200_000), None).unwrap();
+    refuses(lost, for_agents().set("--sandbox", "fence"), "users is missing");
     let directory = reachable();
     let Some(wrapper) = plain_user(&directory) else { return };
-    let plain = |sandbox: &str| Settings { wrapper: wrapper.clone(), ..settings(sandbox) };
-    refuses(Daemon::on(directory, plain("none")), &plain, not_root);
+    refuses(directory, Settings { wrapper, ..for_agents() }, not_root);
 }
 
 /// Agents with tokens, on a machine that has no Landlock.

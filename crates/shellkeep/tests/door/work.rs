@@ -42,7 +42,7 @@ const IN_A_ROOM: &[(&str, &str)] = &[
 ];
 
 fn is_possible_in(sandbox: &str, more: &[(&str, &str)]) {
-    let daemon = Daemon::on(users::reachable(), Settings::default().set("--sandbox", sandbox));
+    let daemon = Daemon::on(users::reachable(), users::settings(sandbox));
     daemon.create("w");
     for (command, expected) in WORK.iter().chain(more) {
         let reply = daemon.sh("w", command);
@@ -92,7 +92,7 @@ fn daily_work_is_possible_in_a_room() {
 }
 
 fn files_are_kept_in(sandbox: &str, hidden: &str) {
-    let daemon = Daemon::on(users::reachable(), Settings::default().set("--sandbox", sandbox));
+    let daemon = Daemon::on(users::reachable(), users::settings(sandbox));
     daemon.create("s");
     daemon.sh("s", "echo one > f");
     daemon.sh("s", "echo two > f");
