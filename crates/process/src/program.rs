@@ -2,6 +2,7 @@
 //! its processes outlives this value.
 
 mod inside;
+mod outside;
 
 pub(crate) use inside::Inside;
 
@@ -9,9 +10,10 @@ use crate::cage::Cage;
 use crate::confine::{Confinement, Entered, Namespaces};
 use crate::exit::ExitStatus;
 use crate::facts::Bytes;
-use crate::shell::Stream;
+use crate::shell::{START_LIMIT, Stream};
 use crate::stdio::{self, Reader, Writer, poll_streams};
 use crate::{handle, own, spawn};
+use outside::Before;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::process::Signal;
@@ -96,9 +98,10 @@ impl Program {
         let Born { main: pid, init } = match inside {
             Some(inside) => start_inside(command, inside, setting_up)?,
             None => {
-                let directory = CString::new(spec.cwd.as_slice())?;
-                let started = start_outside(command, confinement, Some(directory), setting_up);
-                started.map_err(|error| if user.is_some() { as_it_saw(spec, &error) } else { error })?
+                let directory = Some(CString::new(spec.cwd.as_slice())?);
+                let started = outside::start(command, Before { setting_up, confinement, directory }, START_LIMIT);
+                let main = started.map_err(|error| if user.is_some() { as_it_saw(spec, &error) } else { error })?;
+                Born { main, init: None }
             }
         };
         // Where there are groups it is in already; this is for the cage to know from whom the others descend, and one that
@@ -260,28 +263,6 @@ struct Born {
     init: Option<u32>,
 }
 
-fn start_outside(
-    mut command: Command,
-    confinement: Option<Confinement>,
-    directory: Option<CString>,
-    setting_up: impl Fn() -> io::Result<()> + Send + Sync + 'static,
-) -> io::Result<Born> {
-    // SAFETY: between fork and exec only system calls are made: no memory is taken, no lock, and the files are open.
-    unsafe {
-        command.pre_exec(move || {
-            setting_up()?;
-            // Not before: the groups are not writable from inside.
-            confinement.as_ref().map_or(Ok(()), Confinement::apply)?;
-            // Last, with the rights of whose process it is now: what is below a directory is open to whoever is in it.
-            directory.as_deref().map_or(Ok(()), |directory| Ok(rustix::process::chdir(directory)?))
-        })
-    };
-    let mut awaited = spawn::awaited();
-    let main = command.spawn()?.id();
-    awaited.insert(main);
-    Ok(Born { main, init: None })
-}
-
 /// The process that is started enters the room in a copy of itself, whose parent we are too, and ends.
 fn start_inside(
     mut command: Command,
@@ -289,7 +270,7 @@ fn start_inside(
     setting_up: impl Fn() -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<Born> {
     let waiting = inside.waiting()?;
-    // SAFETY: as in `start_outside`.
+    // SAFETY: between fork and exec only system calls are made: no memory is taken, no lock, and the files are open.
     unsafe {
         command.pre_exec(move || {
             setting_up()?;
@@ -328,7 +309,10 @@ pub(crate) fn output_of(path: &str, words: &[Bytes], inside: Option<Inside>) -> 
     command.stdin(Stdio::null()).stdout(Stdio::from(writing)).stderr(Stdio::null());
     let born = match inside {
         Some(inside) => start_inside(command, inside, || Ok(()))?,
-        None => start_outside(command, None, None, || Ok(()))?,
+        None => {
+            let before = Before { setting_up: || Ok(()), confinement: None, directory: None };
+            Born { main: outside::start(command, before, START_LIMIT)?, init: None }
+        }
     };
     let mut output = Vec::new();
     File::from(reading).read_to_end(&mut output)?;
