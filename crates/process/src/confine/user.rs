@@ -60,3 +60,29 @@ fn leave_keys() -> io::Result<()> {
         _ => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::probe::in_child;
+    use super::*;
+
+    /// Without this capability no groups can be given up, though the user could still be changed.
+    const SETGID: u32 = 1 << 6;
+
+    #[test]
+    fn a_change_of_user_stops_at_the_first_call_that_fails() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let user = AgentUser::new(200_000).unwrap();
+        let who = || [rustix::process::geteuid().as_raw().cast_signed()];
+        let changed = in_child(who, move || user.become_it()).unwrap();
+        assert_eq!(changed, [[0, 200_000]]);
+        let failed = in_child(who, move || {
+            apply::drop_capabilities(!SETGID)?;
+            let failed = user.become_it().is_err_and(|error| error.raw_os_error() == Some(libc::EPERM));
+            if failed { Ok(()) } else { Err(io::ErrorKind::Other.into()) }
+        });
+        assert_eq!(failed.unwrap(), [[0, 0]]);
+    }
+}
