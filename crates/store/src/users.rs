@@ -104,18 +104,23 @@ impl UserFile {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1) as u64;
-        file.set_len(whole)?;
-        file.seek(SeekFrom::Start(whole))?;
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
-        let added = file.write_all(&line).and_then(|()| file.sync_data());
-        let added = added.and_then(|()| if is_new { sync_directory_of(&self.path) } else { Ok(()) });
-        if added.is_err() {
-            // It was not given to whom it was for. The first error is the one to tell of.
-            let _ = file.set_len(whole);
-        }
-        added
+        append(&mut file, whole, &line, |file| {
+            file.sync_data()?;
+            if is_new { sync_directory_of(&self.path) } else { Ok(()) }
+        })
     }
+}
+
+/// Writes a line after the whole ones, which are so long. One that could not be written or synced is taken out again: it was not
+/// given to whom it was for.
+fn append(file: &mut File, whole: u64, line: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    file.set_len(whole)?;
+    file.seek(SeekFrom::Start(whole))?;
+    let added = file.write_all(line).and_then(|()| sync(file));
+    // The first error is the one to tell of.
+    added.inspect_err(|_| drop(file.set_len(whole)))
 }
 
 /// Has the names in a file's directory on the disk.
@@ -150,6 +155,22 @@ mod tests {
         assert_eq!(file.load().unwrap().unwrap(), all);
         std::fs::write(&path, "{\"user\":1}\n{}\n").unwrap();
         assert!(file.load().is_err());
+    }
+
+    #[test]
+    fn a_record_that_did_not_reach_the_disk_is_taken_out_again() {
+        let home = tempfile::tempdir().unwrap();
+        let file = UserFile::of(home.path());
+        file.add(&record(7, "ann")).unwrap();
+        let before = std::fs::read(file.path()).unwrap();
+        let mut open = OpenOptions::new().write(true).open(file.path()).unwrap();
+        let failed = append(&mut open, before.len() as u64, b"{\"user\":8}\n", |open| {
+            assert!(open.metadata().unwrap().len() > before.len() as u64);
+            Err(io::Error::other("the disk is gone"))
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "the disk is gone");
+        assert_eq!(std::fs::read(file.path()).unwrap(), before);
+        assert_eq!(file.load().unwrap().unwrap(), [record(7, "ann")]);
     }
 
     #[test]
