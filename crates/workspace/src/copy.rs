@@ -1,7 +1,7 @@
 //! Copies a whole workspace for a fork: everything in it, with `.git` and what checkpoints leave out. The copy is made
 //! under another name and renamed at the end, so a crash leaves no half of one.
 //!
-//! Kept: bytes, permissions, times of last change, links, names that belong to one file, holes in files. Not kept:
+//! Kept: bytes, permissions (of the workspace itself only its owner's), times of last change, links, names that belong to one file, holes in files. Not kept:
 //! owners, setuid, setgid and sticky bits, extended attributes. Left out and said: sockets, pipes, devices, what cannot be read. Nothing is synced:
 //! a power cut shortly after may leave files of the copy empty, the original is as it was.
 
@@ -189,10 +189,12 @@ mod tests {
         let (from, to) = (home.path().join("from"), home.path().join("to"));
         fs::create_dir(&from).unwrap();
         everything(&from);
+        fs::set_permissions(&from, fs::Permissions::from_mode(0o755)).unwrap();
         let before = look(&from);
         let copied = workspace(&from, &to, &Faults::default()).unwrap();
         assert_eq!(look(&to), before);
         assert_eq!(look(&from), before);
+        assert_eq!(to.metadata().unwrap().mode() & 0o7777, 0o700, "others could enter the copy");
         assert_eq!((copied.files, copied.directories, copied.links), (7, 6, 2));
         let mut reasons: Vec<_> = copied.left_out.iter().map(|(path, _)| path.as_slice()).collect();
         reasons.sort_unstable();

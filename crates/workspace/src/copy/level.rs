@@ -50,8 +50,10 @@ impl<'a> Worker<'a> {
         for (kind, name) in &entries {
             self.entry(&pair, &job.path, *kind, name)?;
         }
+        // Who else could reach the original may not have been let to it by what is above.
+        let bits = if job.name.is_some() { MODE_BITS } else { FILLING };
         // At the end, because filling it changes its time, and because it may forbid to be filled.
-        fchmod(&pair.to, Mode::from_raw_mode(stat.st_mode & MODE_BITS))?;
+        fchmod(&pair.to, Mode::from_raw_mode(stat.st_mode & bits))?;
         Ok(futimens(&pair.to, &times(&stat))?)
     }
 
