@@ -13,6 +13,8 @@ use shellkeep_session::{ByteString, Timestamp};
 
 /// Digits of a SHA-256 in hexadecimal.
 const SHA256_DIGITS: usize = 64;
+/// The bits of a mode that a file can be written with.
+const PERMISSIONS: u32 = 0o777;
 
 /// The path of a request about one file.
 pub fn file_path(text: Option<String>, base64: Option<String>) -> Result<ByteString, Refusal> {
@@ -38,7 +40,11 @@ pub fn file_mode(mode: Option<&str>) -> Result<Option<u32>, Refusal> {
     let Some(mode) = mode else { return Ok(None) };
     let digits = (3..=4).contains(&mode.len()) && mode.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
     match u32::from_str_radix(mode, 8) {
-        Ok(bits) if digits => Ok(Some(bits)),
+        Ok(bits) if digits && bits <= PERMISSIONS => Ok(Some(bits)),
+        Ok(_) if digits => {
+            let detail = format!("mode: '{mode}' is more than permissions (0000 to 0777); for other bits run chmod");
+            Err(Refusal::invalid(detail))
+        }
         _ => Err(Refusal::invalid(format!("mode: '{}' is not 3 or 4 octal digits, as in 0644", mode.escape_debug()))),
     }
 }

@@ -94,6 +94,7 @@ fn what_cannot_be_done_is_refused_with_a_code() {
         ("PUT", "path=up/new", (403, "path_outside")),
         ("PUT", "path=d", (409, "is_directory")),
         ("PUT", "path=f&mode=999", (400, "invalid_request")),
+        ("PUT", "path=f&mode=4755", (400, "invalid_request")),
         ("PUT", "path=.", (409, "is_directory")),
         ("DELETE", "path=none", (404, "file_not_found")),
         ("DELETE", "path=.", (400, "invalid_request")),

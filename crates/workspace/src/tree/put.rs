@@ -17,7 +17,7 @@ const ASIDE: &str = ".shellkeep-put-";
 /// Permissions of a new file and a new directory, before the umask.
 const NEW_FILE: u32 = 0o666;
 const NEW_DIRECTORY: u32 = 0o777;
-/// What a file that is written again keeps of its mode: not that it runs as its owner, which may be another one now.
+/// What a file that is written can have of a mode: not that it runs as its owner, who may be another one than its writer.
 const PERMISSIONS: u32 = 0o777;
 /// Links that are followed to the file that is to be written, one after the other.
 const LINKS: usize = 8;
@@ -138,7 +138,7 @@ impl NameAt<'_> {
             },
             (Expected::Anything, _) | (Expected::Nothing, None) => {}
         }
-        let aside = self.write_aside(put, put.mode.or(mode.map(|mode| mode & PERMISSIONS)), owner)?;
+        let aside = self.write_aside(put, put.mode.or(mode).map(|mode| mode & PERMISSIONS), owner)?;
         match &put.expected {
             Expected::Anything => renameat(&self.directory, aside.name.as_str(), &self.directory, self.name)?,
             Expected::Nothing => self.move_new(&aside)?,
