@@ -114,6 +114,7 @@ pub use engine::{
 };
 pub use hang_up::{Attached, HangUp, attached};
 pub use identities::{Revocation, Scope};
+pub use machine_users::users_of_machine;
 pub use masking::RecordConfig;
 pub use ops::*;
 pub use past_sessions::{PastEvents, PastPart, PastSession, PastSessions};

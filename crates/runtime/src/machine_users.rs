@@ -6,14 +6,19 @@ use std::io;
 use std::path::Path;
 
 /// Where these files are.
-pub(crate) const ETC: &str = "/etc";
+const ETC: &str = "/etc";
 /// Which fields of a file's lines are numbers of users or groups.
 const NUMBERED: [(&str, &[usize]); 2] = [("passwd", &[2, 3]), ("group", &[2])];
 /// Files whose lines give a range of numbers to somebody, who has it in containers.
 const SUBORDINATE: [&str; 2] = ["subuid", "subgid"];
 
-/// The numbers in a range that are somebody's; why the range cannot be used, if part of it was given to somebody as a whole.
-pub(crate) fn taken_in(range: UserRange, etc: &Path) -> Result<HashSet<u32>, String> {
+/// The numbers in a range that are somebody's on this machine; why the range cannot be used for agents, if part of it was given
+/// to somebody as a whole.
+pub fn users_of_machine(range: UserRange) -> Result<HashSet<u32>, String> {
+    taken_in(range, Path::new(ETC))
+}
+
+fn taken_in(range: UserRange, etc: &Path) -> Result<HashSet<u32>, String> {
     for name in SUBORDINATE {
         let text = read(etc, name)?;
         if let Some(who) = text.lines().find_map(|line| holder_in(line, range)) {

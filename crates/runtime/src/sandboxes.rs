@@ -158,7 +158,7 @@ impl Sandboxes {
         }
         let rooms = Rooms::new(config, fence.as_ref().map(|held| &held.fence), data);
         let agents = config.least.max(config.agents.unwrap_or(AGENTS_DEFAULT));
-        let users = Users::new(config.users, data, config.agents == Some(Sandbox::User));
+        let users = Users::new(config.users, data, config.agents == Some(Sandbox::User), &config.hidden);
         Self { least: config.least, agents, holders, root: data.join("homes"), given, users, fence, rooms }
     }
 

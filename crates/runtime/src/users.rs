@@ -1,7 +1,7 @@
 //! Which user of the machine runs the processes of which agent, in the sandbox `user`. A user is given once and for all: the
 //! next daemon finds it in the data directory.
 
-use crate::machine_users;
+use crate::machine_users::users_of_machine;
 use crate::sync::lock;
 use shellkeep_process::{AgentUser, NoUser, UserTrial};
 use shellkeep_session::{SessionMeta, UserRange};
@@ -49,9 +49,9 @@ struct Given {
 }
 
 impl Users {
-    /// Those of a data directory. If the host wants them, tries out whether they are kept apart. Blocks for a few
-    /// milliseconds.
-    pub(crate) fn new(range: UserRange, data: &Path, is_on: bool) -> Self {
+    /// Those of a data directory. If the host wants them, tries out whether they are kept apart, and from these secrets.
+    /// Blocks for a few milliseconds.
+    pub(crate) fn new(range: UserRange, data: &Path, is_on: bool, secrets: &[PathBuf]) -> Self {
         let file = UserFile::of(data);
         let loaded = file.load();
         let given = Given::of(loaded.as_ref().ok().and_then(Option::as_deref).unwrap_or_default());
@@ -70,7 +70,7 @@ impl Users {
                 .and_then(|records| users.find_reserved(records.is_some()));
             let (reserved, why) = reserved.map_or_else(|why| (HashSet::new(), Some(why)), |reserved| (reserved, None));
             users.reserved = reserved;
-            users.unavailable = why.or_else(|| users.try_out().err().map(|error| error.to_string()));
+            users.unavailable = why.or_else(|| users.try_out(secrets).err().map(|error| error.to_string()));
         }
         users
     }
@@ -86,15 +86,18 @@ impl Users {
                 self.file.path().display()
             ));
         }
-        let mut reserved = machine_users::taken_in(self.range, Path::new(machine_users::ETC))?;
+        let mut reserved = users_of_machine(self.range)?;
         reserved.extend(owners);
         Ok(reserved)
     }
 
-    fn try_out(&self) -> Result<(), NoUser> {
-        let free = (self.range.first()..=self.range.last()).find(|user| !self.reserved.contains(user));
+    /// With a user that nobody has: services of another may run, and could stop what is tried.
+    fn try_out(&self, secrets: &[PathBuf]) -> Result<(), NoUser> {
+        let taken = lock(&self.given).taken.clone();
+        let is_free = |user: &u32| !self.reserved.contains(user) && !taken.contains(user);
+        let free = (self.range.first()..=self.range.last()).find(is_free);
         let Some(user) = AgentUser::new(free.unwrap_or(self.range.first())) else { return Ok(()) };
-        UserTrial { user, data: &self.data, scratch: &self.data.join("scratch") }.prove().map(drop)
+        UserTrial { user, data: &self.data, scratch: &self.data.join("scratch"), secrets }.prove().map(drop)
     }
 
     /// Whether sessions that are confined are another user's here.
@@ -167,7 +170,12 @@ impl Users {
         };
         let own = rustix::process::geteuid().as_raw();
         match user {
-            Some(user) => owner::give(directory, user.number()),
+            Some(user) if now == own || now == user.number() => owner::give(directory, user.number()),
+            // Left over from somebody who may still have it open.
+            Some(_) => Err(io::Error::other(format!(
+                "{} belongs to the user {now}, who is another's; remove it, or give it to root (chown -R)",
+                directory.display()
+            ))),
             None if now != own && self.is_of_agent(now) => owner::give(directory, own),
             None => Ok(()),
         }
@@ -286,7 +294,7 @@ mod tests {
     fn an_agent_keeps_its_user_and_nobody_else_gets_it() {
         let data = data();
         let range: UserRange = "200000-200003".parse().unwrap();
-        let users = Users::new(range, data.path(), true);
+        let users = Users::new(range, data.path(), true, &[]);
         let (ann, other) = (session("a", Some("ann")), session("b", Some("ann")));
         let user = users.assign(&ann).unwrap();
         assert_eq!((users.assign(&other).unwrap(), users.find(&other)), (user, Some(user)));
@@ -295,7 +303,7 @@ mod tests {
         let second = users.assign(&alone).unwrap();
         // A session of the same name that was created later is another one.
         let third = users.assign(&session("c", None)).unwrap();
-        let users = Users::new(range, data.path(), true);
+        let users = Users::new(range, data.path(), true, &[]);
         assert_eq!((users.find(&ann), users.find(&alone)), (Some(user), Some(second)));
         let fourth = users.assign(&session("d", Some("dan"))).unwrap();
         let all: HashSet<u32> = [user, second, third, fourth].map(AgentUser::number).into();
@@ -303,11 +311,11 @@ mod tests {
         let full = users.assign(&session("e", Some("eve"))).unwrap_err().to_string();
         assert!(full.contains("200000-200003") && full.contains("--sandbox-users"), "{full}");
         // They stay known when the range changes.
-        let users = Users::new("300000-300001".parse().unwrap(), data.path(), true);
+        let users = Users::new("300000-300001".parse().unwrap(), data.path(), true, &[]);
         assert!(users.is_of_agent(user.number()) && users.is_of_agent(300_001) && !users.is_of_agent(0));
         assert_eq!(users.find(&ann), Some(user));
         // Where the host does not want them, they are known too.
-        let users = Users::new(range, data.path(), false);
+        let users = Users::new(range, data.path(), false, &[]);
         assert!(users.find(&ann) == Some(user) && users.is_of_agent(user.number()));
         assert!(users.unavailable().is_some_and(|why| why.contains("--sandbox-agents user")));
     }
@@ -328,7 +336,7 @@ mod tests {
             std::fs::set_permissions(at(passed), Permissions::from_mode(0o700)).unwrap();
         }
         let begin = |is_on: bool| {
-            let users = Users::new(UserRange::default(), data.path(), is_on);
+            let users = Users::new(UserRange::default(), data.path(), is_on, &[]);
             let has_changed = users.has_changed();
             users.begin().unwrap();
             has_changed
@@ -337,7 +345,7 @@ mod tests {
         assert_eq!([mode(""), mode("homes"), mode("workspaces"), mode("workspaces/a")], [0o700, 0o700, 0o700, 0o755]);
         assert!(begin(true) && !begin(true));
         std::fs::remove_file(at("users")).unwrap();
-        let lost = Users::new(UserRange::default(), data.path(), true);
+        let lost = Users::new(UserRange::default(), data.path(), true, &[]);
         assert!(lost.unavailable().is_some_and(|why| why.contains("users is missing")), "{:?}", lost.unavailable());
         assert_eq!([mode(""), mode("homes"), mode("workspaces"), mode("homes/a")], [PASSABLE; 4]);
         assert_eq!([mode("workspaces/a"), mode("homes/a/home"), mode("homes/a/tmp")], [0o700; 3]);
@@ -356,19 +364,43 @@ mod tests {
             std::fs::create_dir_all(data.path().join(place)).unwrap();
             std::os::unix::fs::chown(data.path().join(place), Some(user), None).unwrap();
         }
-        let lost = Users::new(range, data.path(), true);
+        let lost = Users::new(range, data.path(), true, &[]);
         assert!(lost.unavailable().is_some_and(|why| why.contains("users is missing")), "{:?}", lost.unavailable());
         // A list that was restored from an old copy.
         std::fs::write(data.path().join("users"), "").unwrap();
-        let users = Users::new(range, data.path(), true);
+        let users = Users::new(range, data.path(), true, &[]);
         assert_eq!(users.assign(&session("b", None)).unwrap().number(), 1_900_000_001);
         assert!(users.assign(&session("c", None)).is_err());
     }
 
     #[test]
+    fn what_is_left_of_somebody_elses_is_given_to_nobody() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let data = data();
+        let users = Users::new("1900000000-1900000002".parse().unwrap(), data.path(), true, &[]);
+        let [ann, bob] = ["ann", "bob"].map(|agent| users.assign(&session(agent, Some(agent))).unwrap());
+        let (place, file) = (data.path().join("workspaces/s"), data.path().join("workspaces/s/file"));
+        std::fs::create_dir(&place).unwrap();
+        std::fs::write(&file, "x").unwrap();
+        users.give(&place, Some(ann)).unwrap();
+        users.give(&place, Some(ann)).unwrap();
+        let why = users.give(&place, Some(bob)).unwrap_err().to_string();
+        assert!(why.contains(&ann.number().to_string()) && why.contains("chown"), "{why}");
+        let owners = || [&place, &file].map(|path| path.metadata().unwrap().uid());
+        assert_eq!(owners(), [ann.number(); 2]);
+        // Without users it goes back to root, and from there to anybody.
+        users.give(&place, None).unwrap();
+        assert_eq!(owners(), [0, 0]);
+        users.give(&place, Some(bob)).unwrap();
+        assert_eq!(owners(), [bob.number(); 2]);
+    }
+
+    #[test]
     fn a_user_that_may_be_on_record_is_not_given_to_the_next() {
         let data = data();
-        let users = Users::new("200000-200001".parse().unwrap(), data.path(), true);
+        let users = Users::new("200000-200001".parse().unwrap(), data.path(), true, &[]);
         // It cannot be added to.
         std::fs::create_dir(data.path().join("users")).unwrap();
         let first = session("a", None);
@@ -383,7 +415,7 @@ mod tests {
     fn a_list_that_cannot_be_read_is_not_an_empty_one() {
         let data = data();
         std::fs::write(data.path().join("users"), "not a record\n").unwrap();
-        let users = Users::new(UserRange::default(), data.path(), true);
+        let users = Users::new(UserRange::default(), data.path(), true, &[]);
         assert!(users.unavailable().is_some_and(|reason| reason.contains("which agent has which user")));
     }
 }

@@ -7,6 +7,7 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use shellkeep_process::machine::probe;
 use shellkeep_process::{AgentUser, Fence, FenceSpec, Gap, NoFence, NoRoom, NoUser, RoomNetwork, UserTrial};
+use shellkeep_runtime::users_of_machine;
 use shellkeep_session::{Network, QuotaName};
 use shellkeep_terminal::words;
 use std::fs::read_to_string;
@@ -136,13 +137,19 @@ fn user(settings: &Settings) -> Check {
     // One that is made later is closed to others until an agent has a user; what it is made in must let them pass now.
     let above = || data.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/")).join(".");
     let data = &if data.exists() { data.clone() } else { above() };
-    let first = AgentUser::new(settings.sandbox_users.value.first());
-    let proof = first.map(|user| UserTrial { user, data, scratch: &std::env::temp_dir() }.prove());
-    match proof {
-        Some(Ok(proof)) => Check::ok("user", format!("holds against {} attempts to break out", proof.attempts.len())),
-        Some(Err(reason @ NoUser::NotRoot)) => Check::ok("user", format!("no users of agents: {reason}")),
-        Some(Err(reason)) => user_missing(&reason.to_string()),
-        None => user_missing("sandbox_users begins with root"),
+    let (range, taken) = (settings.sandbox_users.value, users_of_machine(settings.sandbox_users.value));
+    let is_free = |user: &u32| !taken.as_ref().is_ok_and(|taken| taken.contains(user));
+    let free = (range.first()..=range.last()).find(is_free).and_then(AgentUser::new);
+    let (scratch, secrets) = (&std::env::temp_dir(), &settings.secret_files());
+    let proof = free.map(|user| UserTrial { user, data, scratch, secrets }.prove());
+    match (proof, taken) {
+        (Some(Err(reason @ NoUser::NotRoot)), _) => Check::ok("user", format!("no users of agents: {reason}")),
+        (_, Err(reason)) => user_missing(&reason),
+        (Some(Ok(proof)), _) => {
+            Check::ok("user", format!("holds against {} attempts to break out", proof.attempts.len()))
+        }
+        (Some(Err(reason)), _) => user_missing(&reason.to_string()),
+        (None, _) => user_missing("all of sandbox_users are users of the machine"),
     }
 }
 
@@ -152,7 +159,8 @@ fn user_missing(reason: &str) -> Check {
         Status::Warning,
         format!("no users of agents: {reason}"),
         "agents cannot run as users of their own; `--sandbox-agents user` is rejected",
-        "use a data directory that all users can reach, users that this machine has, and fs.protected_hardlinks=1; or `--sandbox fence`",
+        "use a data directory that all users can reach, users that this machine has and nobody else, files with secrets that only \
+         root can read, and fs.protected_hardlinks=1; or `--sandbox fence`",
     )
 }
 

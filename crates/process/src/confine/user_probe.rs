@@ -10,7 +10,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is tried, in this order.
 const ATTEMPTS: [&str; 7] = [
@@ -53,6 +53,11 @@ pub enum NoUser {
          directory with --data, such as /var/lib/shellkeep"
     )]
     Closed { path: String },
+    /// The host's secrets are open to everybody.
+    #[error(
+        "users of agents can read {path}, which holds secrets of the daemon or of agents; close it to others (chmod o= {path})"
+    )]
+    Readable { path: String },
     /// It was tried, and something got through.
     #[error("it was tried and does not hold: a process of an agent's user could {0}")]
     Broken(&'static str),
@@ -67,9 +72,11 @@ pub struct UserTrial<'a> {
     pub data: &'a Path,
     /// A directory in which files are made and removed again.
     pub scratch: &'a Path,
+    /// Files that such a user must not be able to read, wherever they are. They need not exist.
+    pub secrets: &'a [PathBuf],
 }
 
-impl UserTrial<'_> {
+impl<'a> UserTrial<'a> {
     /// Tries it. Blocks for a few milliseconds.
     pub fn prove(self) -> Result<Proof, NoUser> {
         if !rustix::process::geteuid().is_root() {
@@ -91,6 +98,9 @@ impl UserTrial<'_> {
         if let Some(attempt) = attempts.iter().find(|attempt| !attempt.is_refused) {
             return Err(NoUser::Broken(attempt.what));
         }
+        if let Some(path) = self.readable_secret().map_err(not_made)? {
+            return Err(NoUser::Readable { path: path.display().to_string() });
+        }
         match needed {
             [[_, 0], [_, 0]] => Ok(Proof { attempts }),
             [[_, 0], _] => Err(NoUser::Closed { path: self.data.display().to_string() }),
@@ -107,6 +117,21 @@ impl UserTrial<'_> {
         });
         let _ = std::fs::remove_dir_all(&place);
         tried
+    }
+
+    /// The first secret that such a user can read.
+    fn readable_secret(self) -> io::Result<Option<&'a Path>> {
+        let name = |path: &PathBuf| CString::new(path.as_os_str().as_bytes());
+        let names = self.secrets.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+        let (user, none) = (self.user, i32::try_from(names.len()).map_err(io::Error::other)?);
+        let read = move || {
+            let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+            // SAFETY: a plain system call with a name that is valid for it.
+            let is_open = |name: &CString| opened(unsafe { libc::open(name.as_ptr(), flags) }) == 0;
+            [(0..none).zip(&names).find(|(_, name)| is_open(name)).map_or(none, |(number, _)| number)]
+        };
+        let [[_, first]] = in_child(read, move || user.become_it())?;
+        Ok(usize::try_from(first).ok().and_then(|first| self.secrets.get(first)).map(PathBuf::as_path))
     }
 
     /// Makes the files. The directory they are in can be passed by everybody, so that only their own permissions count.

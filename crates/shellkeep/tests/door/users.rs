@@ -1,11 +1,12 @@
 //! The sandbox `user`: a user of the machine for each agent, under a daemon that runs as root.
 
 use crate::private::plain_user;
-use crate::support::{Agent, Daemon, Request, Settings, http::Response, skip};
+use crate::support::{Agent, Daemon, Request, Settings, bash, http::Response, skip};
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
 
 /// A directory for a daemon that other users can reach.
@@ -341,7 +342,7 @@ fn a_user_of_agents_is_never_the_host() {
                print(s.makefile('rb').readline().split()[1].decode())\n";
     std::fs::write(&script, ask).unwrap();
     let outside = || {
-        let mut command = std::process::Command::new("setpriv");
+        let mut command = Command::new("setpriv");
         command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "/usr/bin/python3"]);
         let output = command.args([&script, &socket]).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -388,6 +389,79 @@ fn where_agents_cannot_have_users_the_daemon_says_why() {
     let directory = reachable();
     let Some(wrapper) = plain_user(&directory) else { return };
     refuses(directory, Settings { wrapper, ..for_agents() }, not_root);
+}
+
+/// What `doctor` says of users of agents, with the settings of a daemon.
+fn examined(daemon: &Daemon, settings: &Settings) -> String {
+    let mut words = settings.wrapper.clone();
+    words.extend([settings.program().display().to_string(), "doctor".to_owned(), "--data".to_owned()]);
+    let mut doctor = Command::new(&words[0]);
+    doctor
+        .args(&words[1..])
+        .arg(daemon.data())
+        .env_clear()
+        .envs(bash::environment())
+        .envs(settings.env.iter().cloned());
+    String::from_utf8(doctor.output().unwrap().stdout).unwrap()
+}
+
+/// What others gave to somebody, or everybody can read, is found before an agent has it.
+#[test]
+fn what_the_machine_gave_to_others_is_found_at_the_start_and_by_doctor() {
+    if !is_possible() {
+        return;
+    }
+    let mut daemon = Daemon::on(reachable(), Settings::default());
+    let at = |name: &str| daemon.directory().join(name).display().to_string();
+    let (key, containers) = (at("key"), at("subuid"));
+    std::fs::write(&key, "a-secret-value").unwrap();
+    std::fs::write(&containers, "podman:300000:65536\n").unwrap();
+    let set_mode = |mode: u32| std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o644);
+    let open = for_agents().env("SHELLKEEP_SECRETS", &format!("KEY={key}"));
+    let mount = "mount --bind \"$0\" /etc/subuid && exec \"$@\"";
+    let wrapper = ["unshare", "--mount", "sh", "-c", mount, &containers].map(str::to_owned).into();
+    let overlapping = Settings { wrapper, ..for_agents().env("SHELLKEEP_SANDBOX_USERS", "365535-400000") };
+    let readable = format!("users of agents can read {key}");
+    for (settings, words) in
+        [(&open, &*readable), (&overlapping, "/etc/subuid gives users of 365535-400000 to 'podman'")]
+    {
+        assert!(!daemon.restart_to_die(settings), "it started");
+        assert!(daemon.log().contains(words), "{}", daemon.log());
+        let told = examined(&daemon, settings);
+        assert!(told.contains(words), "{told}");
+    }
+    set_mode(0o600);
+    assert!(examined(&daemon, &open).contains("holds against 7 attempts"));
+    daemon.restart_with(open);
+    daemon.create_with(json!({"session_id": "s", "secrets": ["KEY"]}));
+    tighten(&daemon, "s", "user");
+    let told = daemon.sh("s", &format!("echo ${{#KEY}}; cat {key}"));
+    assert!(told.out() == "14\n" && told.err().contains("Permission denied"), "{} {}", told.out(), told.err());
+}
+
+/// What is above the original may have kept others from it, and nothing above the copy does.
+#[test]
+fn a_fork_is_closed_to_users_of_agents() {
+    if !is_possible() {
+        return;
+    }
+    let daemon = Daemon::on(reachable(), for_agents());
+    let closed = daemon.directory().join("closed");
+    let project = closed.join("project");
+    std::fs::create_dir_all(&project).unwrap();
+    open_to_all(&project);
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).unwrap();
+    daemon.create_with(json!({"session_id": "host", "config": {"workspace": project}}));
+    daemon.sh("host", "echo secret > f; chmod 644 f");
+    assert_eq!(daemon.post("/v1/sessions/host/fork", &json!({"session_id": "fork"})).status, 201);
+    let copy = daemon.cwd("fork").join("f");
+    assert_eq!((std::fs::read_to_string(&copy).unwrap().as_str(), mode(&copy)), ("secret\n", 0o644));
+    let ann = Agent::named(&daemon, "ann").create("s");
+    for file in [project.join("f"), copy] {
+        let stolen = daemon.sh(&ann, &format!("cat {}", file.display()));
+        assert!(stolen.err().contains("Permission denied"), "{} {}", stolen.out(), stolen.err());
+    }
 }
 
 /// Agents with tokens, on a machine that has no Landlock.
