@@ -1,7 +1,7 @@
 //! Copies a whole workspace for a fork: everything in it, with `.git` and what checkpoints leave out. The copy is made
 //! under another name and renamed at the end, so a crash leaves no half of one.
 //!
-//! Kept: bytes, permissions (of the workspace itself only its owner's), times of last change, links, names that belong to one file, holes in files. Not kept:
+//! Kept: bytes, permissions, times of last change, links, names that belong to one file, holes in files. Not kept:
 //! owners, setuid, setgid and sticky bits, extended attributes. Left out and said: sockets, pipes, devices, what cannot be read. Nothing is synced:
 //! a power cut shortly after may leave files of the copy empty, the original is as it was.
 
@@ -10,7 +10,7 @@ mod level;
 mod links;
 mod shared;
 
-pub use shared::Copied;
+pub use shared::{Copied, TopMode};
 
 use crate::fault::Faults;
 use shared::{Job, Pair, Shared};
@@ -27,7 +27,7 @@ const MAX_THREADS: usize = 4;
 const UNFINISHED: &str = ".shellkeep-copy-";
 
 /// Copies the directory `from` to `to`, which must not be there or be empty.
-pub fn workspace(from: &Path, to: &Path, faults: &Faults) -> io::Result<Copied> {
+pub fn workspace(from: &Path, to: &Path, top_mode: TopMode, faults: &Faults) -> io::Result<Copied> {
     let unfinished = unfinished(to)?;
     if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the fork's directory is not empty"));
@@ -35,7 +35,7 @@ pub fn workspace(from: &Path, to: &Path, faults: &Faults) -> io::Result<Copied> 
     remove(&unfinished)?;
     std::fs::create_dir(&unfinished)?;
     let mut guard = Unfinished { path: Some(unfinished.clone()) };
-    let copied = copy(from, &unfinished, faults)?;
+    let copied = copy(from, &unfinished, top_mode, faults)?;
     std::fs::rename(&unfinished, to)?;
     guard.path = None;
     Ok(copied)
@@ -86,9 +86,9 @@ impl Drop for Unfinished {
     }
 }
 
-fn copy(from: &Path, to: &Path, faults: &Faults) -> io::Result<Copied> {
+fn copy(from: &Path, to: &Path, top_mode: TopMode, faults: &Faults) -> io::Result<Copied> {
     let root = Pair::open(from, to)?;
-    let shared = Shared::new(from, to, faults)?;
+    let shared = Shared::new(from, to, top_mode, faults)?;
     shared.push(Job::root(root));
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_THREADS);
     let mut total = std::thread::scope(|scope| {
@@ -191,10 +191,14 @@ mod tests {
         everything(&from);
         fs::set_permissions(&from, fs::Permissions::from_mode(0o755)).unwrap();
         let before = look(&from);
-        let copied = workspace(&from, &to, &Faults::default()).unwrap();
+        let copied = workspace(&from, &to, TopMode::Same, &Faults::default()).unwrap();
         assert_eq!(look(&to), before);
         assert_eq!(look(&from), before);
-        assert_eq!(to.metadata().unwrap().mode() & 0o7777, 0o700, "others could enter the copy");
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o7777;
+        assert_eq!(mode(&to), 0o755);
+        let closed = home.path().join("closed");
+        workspace(&from, &closed, TopMode::Private, &Faults::default()).unwrap();
+        assert_eq!((look(&closed), mode(&closed)), (before, 0o700));
         assert_eq!((copied.files, copied.directories, copied.links), (7, 6, 2));
         let mut reasons: Vec<_> = copied.left_out.iter().map(|(path, _)| path.as_slice()).collect();
         reasons.sort_unstable();
@@ -216,17 +220,21 @@ mod tests {
         let faults = Faults::default();
         for nth in 1..16 {
             faults.arm(Point::Copying, nth, 1, Blow::Full);
-            assert_eq!(workspace(&from, &to, &faults).unwrap_err().kind(), io::ErrorKind::StorageFull, "{nth}");
+            assert_eq!(
+                workspace(&from, &to, TopMode::Same, &faults).unwrap_err().kind(),
+                io::ErrorKind::StorageFull,
+                "{nth}"
+            );
             assert_eq!(names(), 1, "{nth}");
         }
         faults.disarm(Point::Copying);
         let died = unfinished(&to).unwrap();
         fs::create_dir_all(died.join("half")).unwrap();
-        workspace(&from, &to, &faults).unwrap();
+        workspace(&from, &to, TopMode::Same, &faults).unwrap();
         assert_eq!(names(), 2);
         fs::create_dir_all(died.join("half")).unwrap();
         assert_eq!(remove_unfinished(home.path()).unwrap(), 1);
-        assert_eq!(workspace(&from, &to, &faults).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(workspace(&from, &to, TopMode::Same, &faults).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(look(&from), look(&to));
     }
 
@@ -236,7 +244,7 @@ mod tests {
         fs::write(home.path().join("file"), "x").unwrap();
         let to = home.path().join("forks/one");
         fs::create_dir_all(&to).unwrap();
-        workspace(home.path(), &to, &Faults::default()).unwrap();
+        workspace(home.path(), &to, TopMode::Same, &Faults::default()).unwrap();
         assert!(to.join("file").exists() && to.join("forks/one").exists());
         assert_eq!(fs::read_dir(to.join("forks/one")).unwrap().count(), 0);
     }

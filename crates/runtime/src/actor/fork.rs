@@ -16,11 +16,11 @@ use crate::{notices, state_file};
 use shellkeep_record::past::Past;
 use shellkeep_session::relocate::relocate;
 use shellkeep_session::{
-    AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, Notice, Origin, SessionId, SessionMeta,
-    ShellState, Timestamp,
+    AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, Notice, Origin, Sandbox, SessionId,
+    SessionMeta, ShellState, Timestamp,
 };
 use shellkeep_workspace::checkpointer::REPOSITORY;
-use shellkeep_workspace::copy::{self, Copied};
+use shellkeep_workspace::copy::{self, Copied, TopMode};
 use shellkeep_workspace::repo::ObjectId;
 use shellkeep_workspace::restore;
 use std::path::PathBuf;
@@ -134,13 +134,16 @@ async fn copy_to(
 /// of the rest what its checkpoint would not have contained.
 async fn copy_files(session: &mut Session, copying: Move) -> Result<Copied, OpError> {
     let faults = session.ctx.checkpoints.faults().clone();
+    // Users of agents can pass to where the copy is.
+    let is_passed = session.ctx.sandboxes.has_user(Sandbox::User);
+    let top_mode = if is_passed { TopMode::Private } else { TopMode::Same };
     let copied = session
         .files
         .with_keeper(&mut session.journal, move |keeper| -> Result<Copied, Box<dyn std::error::Error + Send + Sync>> {
             let Move { from, to, home, target, now, empty, is_own, id } = copying;
             let mut copied = Copied::default();
             if from.exists() || !is_own {
-                copied = copy::workspace(&from, &to, &faults)?;
+                copied = copy::workspace(&from, &to, top_mode, &faults)?;
             }
             crash::point(Point::ForkCopied, id.as_str().as_bytes());
             let Some(repo) = keeper.repo() else { return Ok(copied) };

@@ -2,7 +2,7 @@
 //! is opened relative to the directory, so no path is walked twice and no link leads astray.
 
 use super::file::{self, Piece, times};
-use super::shared::{Copied, DIRECTORY, Job, Pair, Shared};
+use super::shared::{Copied, DIRECTORY, Job, Pair, Shared, TopMode};
 use crate::fault::Point;
 use crate::meta::MODE_BITS;
 use rustix::fs::{
@@ -50,8 +50,8 @@ impl<'a> Worker<'a> {
         for (kind, name) in &entries {
             self.entry(&pair, &job.path, *kind, name)?;
         }
-        // Who else could reach the original may not have been let to it by what is above.
-        let bits = if job.name.is_some() { MODE_BITS } else { FILLING };
+        let is_private = job.name.is_none() && self.shared.top_mode == TopMode::Private;
+        let bits = if is_private { FILLING } else { MODE_BITS };
         // At the end, because filling it changes its time, and because it may forbid to be filled.
         fchmod(&pair.to, Mode::from_raw_mode(stat.st_mode & bits))?;
         Ok(futimens(&pair.to, &times(&stat))?)

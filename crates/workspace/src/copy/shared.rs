@@ -37,6 +37,15 @@ pub struct Copied {
     pub left_out_total: u64,
 }
 
+/// The permissions of the copy's own directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopMode {
+    /// Those of the original.
+    Same,
+    /// Of these only the owner's: what keeps others from the original may be a directory above it, which the copy is not in.
+    Private,
+}
+
 /// A directory and its copy.
 pub(super) struct Pair {
     pub from: OwnedFd,
@@ -81,6 +90,7 @@ pub(super) struct Shared<'a> {
     /// Where links that lead back into the original begin.
     pub from: PathBuf,
     pub umask: u32,
+    pub top_mode: TopMode,
     pub faults: &'a Faults,
 }
 
@@ -92,7 +102,7 @@ struct Queue {
 }
 
 impl<'a> Shared<'a> {
-    pub fn new(from: &Path, to: &Path, faults: &'a Faults) -> io::Result<Self> {
+    pub fn new(from: &Path, to: &Path, top_mode: TopMode, faults: &'a Faults) -> io::Result<Self> {
         let about = std::fs::metadata(to)?;
         Ok(Self {
             queue: Mutex::default(),
@@ -106,6 +116,7 @@ impl<'a> Shared<'a> {
             target: (about.dev(), about.ino()),
             from: from.to_owned(),
             umask: umask(),
+            top_mode,
             faults,
         })
     }

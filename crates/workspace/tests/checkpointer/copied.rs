@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 fn copied(room: &Room, name: &str) -> Room {
     let above = room.workspace.parent().unwrap();
     let (workspace, home) = (above.join(name), above.join(format!("{name}-checkpoints")));
-    copy::workspace(&room.workspace, &workspace, &room.faults).unwrap();
+    copy::workspace(&room.workspace, &workspace, copy::TopMode::Same, &room.faults).unwrap();
     fs::create_dir(&home).unwrap();
     room.checkpointer.repo().unwrap().share_into(&home.join("repo.git")).unwrap();
     room.checkpointer.hand_down(&workspace, &home).unwrap();

@@ -51,7 +51,7 @@ fn copying_child() {
     let directory = Path::new(&directory);
     let faults = Faults::default();
     faults.arm(Point::Copying, std::env::var(BLOW).unwrap().parse().unwrap(), 1, Blow::Abort);
-    copy::workspace(&directory.join("workspace"), &directory.join("fork"), &faults).unwrap();
+    copy::workspace(&directory.join("workspace"), &directory.join("fork"), copy::TopMode::Same, &faults).unwrap();
 }
 
 #[test]

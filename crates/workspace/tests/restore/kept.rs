@@ -194,7 +194,7 @@ fn setuid_is_neither_kept_nor_brought_back() {
     assert_eq!(mode(&room, "shared"), 0o2775);
     let fork = room.home.parent().unwrap().join("fork");
     room.chmod("tool", 0o6711);
-    let copied = copy::workspace(&room.workspace, &fork, &room.faults).unwrap();
+    let copied = copy::workspace(&room.workspace, &fork, copy::TopMode::Same, &room.faults).unwrap();
     assert_eq!(copied.files, 2);
     let bits = |name: &str| fs::metadata(fork.join(name)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((bits("tool"), bits("shared")), (0o711, 0o775));

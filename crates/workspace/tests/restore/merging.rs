@@ -20,7 +20,7 @@ fn fork(make: impl FnOnce(&Room)) -> Pair {
     make(&ours);
     let base = ours.save();
     let mut theirs = Room::new();
-    copy::workspace(&ours.workspace, &theirs.workspace, &Faults::default()).unwrap();
+    copy::workspace(&ours.workspace, &theirs.workspace, copy::TopMode::Same, &Faults::default()).unwrap();
     fs::create_dir_all(&theirs.home).unwrap();
     ours.repo().share_into(&theirs.home.join("repo.git")).unwrap();
     theirs.now = Some(base);
