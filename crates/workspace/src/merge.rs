@@ -63,7 +63,8 @@ pub fn plan(base: Option<ObjectId>, ours: Side<'_>, theirs: Side<'_>, choice: Ch
     let our_changes = states(plan_between(base, (ours.0, snapshot(ours)?))?);
     let their_changes = states(plan_between(base, (theirs.0, snapshot(theirs)?))?);
     let mut merger = Merger { ours: ours.0, theirs: theirs.0, our_changes, choice, merge: Merge::default() };
-    for (path, state) in &their_changes {
+    // Who may enter the workspace itself is each side's own: they are in different places.
+    for (path, state) in their_changes.iter().filter(|(path, _)| !path.is_empty()) {
         merger.path(path, state)?;
     }
     let mut merge = merger.merge;

@@ -151,7 +151,8 @@ async fn copy_files(session: &mut Session, copying: Move) -> Result<Copied, OpEr
             std::fs::create_dir_all(&home)?;
             let own = repo.share_into(&repository)?;
             if target.is_some() || empty {
-                let plan = restore::plan(&own, now, target)?;
+                let mut plan = restore::plan(&own, now, target)?;
+                plan.steps.retain(|step| top_mode == TopMode::Same || !step.path.is_empty());
                 let staged = restore::stage(&own, &to, &home, &plan, &faults)?;
                 let applied = restore::apply(staged, &[], &faults)?;
                 applied.finish()?;

@@ -457,8 +457,13 @@ fn a_fork_is_closed_to_users_of_agents() {
     assert_eq!(daemon.post("/v1/sessions/host/fork", &json!({"session_id": "fork"})).status, 201);
     let copy = daemon.cwd("fork").join("f");
     assert_eq!((std::fs::read_to_string(&copy).unwrap().as_str(), mode(&copy)), ("secret\n", 0o644));
+    // Nor is one of a moment when the original was open.
+    daemon.sh("host", "chmod 700 .; echo more >> f");
+    assert_eq!(daemon.post("/v1/sessions/host/fork", &json!({"session_id": "past", "at": "-1"})).status, 201);
+    let past = daemon.cwd("past").join("f");
+    assert_eq!(std::fs::read_to_string(&past).unwrap(), "secret\n");
     let ann = Agent::named(&daemon, "ann").create("s");
-    for file in [project.join("f"), copy] {
+    for file in [project.join("f"), copy, past] {
         let stolen = daemon.sh(&ann, &format!("cat {}", file.display()));
         assert!(stolen.err().contains("Permission denied"), "{} {}", stolen.out(), stolen.err());
     }

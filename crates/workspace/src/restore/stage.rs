@@ -66,7 +66,8 @@ pub fn stage(repo: &Repo, workspace: &Path, home: &Path, plan: &Plan, faults: &F
     let intent = Intent { note: Vec::new(), place, tasks: Vec::new() };
     let mut staged = Staged { workspace: workspace.to_owned(), home: home.to_owned(), intent, stage, is_kept: false };
     let mut stager = Stager { repo, stage: &staged.stage, owner, written: Vec::new() };
-    for step in &plan.steps {
+    // A workspace of another user's is not opened to others again, whatever it was before it was his.
+    for step in plan.steps.iter().filter(|step| owner.is_none() || !step.path.is_empty()) {
         let number = staged.intent.tasks.len();
         staged.intent.tasks.push(stager.task(step, number)?);
         faults.check(Point::Staged).map_err(RestoreError::Stage)?;

@@ -78,7 +78,9 @@ fn workspace_of_another_user() {
     chown(&room.workspace, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
     room.write("d/file", "one");
     symlink("file", room.path("d/link")).unwrap();
+    room.chmod("", 0o755);
     let one = room.save();
+    room.chmod("", 0o700);
     let seen = room.seen();
     fs::remove_dir_all(room.path("d")).unwrap();
     room.save();
@@ -87,6 +89,7 @@ fn workspace_of_another_user() {
     for name in ["d", "d/file", "d/link"] {
         assert_eq!(room.path(name).symlink_metadata().unwrap().uid(), SOMEBODY, "{name}");
     }
+    assert_eq!(room.workspace.metadata().unwrap().mode() & 0o777, 0o700, "it was opened to others");
 }
 
 /// Rewinds with less and less room, until there is enough again.

@@ -7,6 +7,7 @@ use shellkeep_workspace::merge::{self, Choice, Merge};
 use shellkeep_workspace::repo::ObjectId;
 use shellkeep_workspace::restore;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 /// A session and its fork.
 struct Pair {
@@ -49,6 +50,21 @@ impl Pair {
 
 fn text(room: &Room, name: &str) -> String {
     fs::read_to_string(room.path(name)).unwrap()
+}
+
+/// A fork may be closed to others that the session it came from is open to.
+#[test]
+fn who_may_enter_a_workspace_is_not_merged() {
+    let mut pair = fork(|room| {
+        room.write("file", "one");
+        room.chmod("", 0o755);
+    });
+    pair.theirs.chmod("", 0o700);
+    pair.theirs.write("file", "two");
+    let merge = pair.plan(Choice::Neither);
+    pair.apply(&merge);
+    assert_eq!(text(&pair.ours, "file"), "two");
+    assert_eq!(pair.ours.workspace.metadata().unwrap().mode() & 0o777, 0o755);
 }
 
 #[test]
