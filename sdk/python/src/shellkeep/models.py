@@ -1005,7 +1005,7 @@ class ForkResponse:
     deleted: Deleted | None = None
     forked_from: ForkedFrom | None = None
     held: Held | None = None
-    sandbox: Literal["none", "fence", "room"] | None = None
+    sandbox: Literal["none", "user", "fence", "room"] | None = None
     #: The names of the secrets that it was created with.
     secrets: list[str] = field(default_factory=list)
     #: That shell's process id.
@@ -2513,7 +2513,7 @@ class SandboxInForce:
     #: What the sandbox does not stop on this machine.
     missing: list[str]
     #: How far its processes are confined.
-    sandbox: Literal["none", "fence", "room"]
+    sandbox: Literal["none", "user", "fence", "room"]
     #: The session.
     session_id: str
     #: Who set that.
@@ -2812,7 +2812,7 @@ class SessionInfo:
     deleted: Deleted | None = None
     forked_from: ForkedFrom | None = None
     held: Held | None = None
-    sandbox: Literal["none", "fence", "room"] | None = None
+    sandbox: Literal["none", "user", "fence", "room"] | None = None
     #: The names of the secrets that it was created with.
     secrets: list[str] = field(default_factory=list)
     #: That shell's process id.
