@@ -3,7 +3,11 @@
 
 use super::manifest::{Entries, Entry, Kind};
 use crate::terminal::Progress;
-use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat};
+use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, openat, openat2, utimensat,
+};
+use rustix::io::Errno;
 use shellkeep_session::ByteString;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -102,16 +106,25 @@ impl<'a> Copier<'a> {
     }
 
     fn visit(&mut self, path: ByteString, seen: &mut BTreeSet<ByteString>) -> io::Result<()> {
-        let from = below(self.from, &path);
+        let above = path.as_path().parent().unwrap_or(Path::new(""));
+        // Removed in the meantime.
+        let Some(above) = Held::open(self.from, above)? else { return Ok(()) };
+        let from = above.path().join(path.as_path().file_name().unwrap_or_default());
         let about = match fs::symlink_metadata(&from) {
-            // Removed in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
         let kind = if about.is_dir() {
             Kind::Directory
         } else if about.is_symlink() {
-            Kind::Link { target: ByteString(fs::read_link(&from)?.as_os_str().as_bytes().to_vec()) }
+            match fs::read_link(&from) {
+                Ok(target) => Kind::Link { target: ByteString(target.as_os_str().as_bytes().to_vec()) },
+                // Removed, or replaced.
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
         } else if !about.is_file() || path.as_bytes().ends_with(SKIPPED_ENDING) {
             self.left_out += u64::from(!about.is_file());
             return Ok(());
@@ -129,7 +142,7 @@ impl<'a> Copier<'a> {
         self.entries.insert(path.clone(), entry);
         seen.insert(path.clone());
         if about.is_dir() {
-            for name in names(&from)? {
+            for name in names(self.from, path.as_path())? {
                 self.visit(ByteString([path.as_bytes(), b"/", &name].concat()), seen)?;
             }
         }
@@ -162,8 +175,13 @@ impl<'a> Copier<'a> {
             let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(from);
             let mut file = match opened {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                // A link by now.
+                Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => return Ok(()),
                 other => other?,
             };
+            if !file.metadata()?.is_file() {
+                return Ok(());
+            }
             let place = below(self.to, &path);
             let twin = self.links.get(&(about.dev(), about.ino())).filter(|_| about.nlink() > 1);
             let kind = match twin.and_then(|twin| self.linked(twin, &place)) {
@@ -188,12 +206,38 @@ impl<'a> Copier<'a> {
     }
 }
 
-fn names(directory: &Path) -> io::Result<Vec<Vec<u8>>> {
-    let listed = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other?,
-    };
-    listed.map(|entry| entry.map(|entry| entry.file_name().as_bytes().to_vec())).collect()
+/// A directory of the data directory, held open. Sessions may have other users than we, who could put a link to what only we can
+/// read in its place, or in that of one above.
+struct Held(OwnedFd);
+
+impl Held {
+    /// Opens one; none if it is gone, or something else by now.
+    fn open(data: &Path, path: &Path) -> io::Result<Option<Self>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let data = openat(CWD, data, flags, Mode::empty())?;
+        let named = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let opened = match openat2(&data, named, flags, Mode::empty(), within) {
+            // Kernels before 5.6 and some sandboxes: at least the last name is not a link.
+            Err(Errno::NOSYS | Errno::PERM) => openat(&data, named, flags | OFlags::NOFOLLOW, Mode::empty()),
+            other => other,
+        };
+        match opened {
+            Ok(held) => Ok(Some(Self(held))),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A name that leads to it, whatever its own leads to by now.
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+}
+
+fn names(data: &Path, directory: &Path) -> io::Result<Vec<Vec<u8>>> {
+    let Some(held) = Held::open(data, directory)? else { return Ok(Vec::new()) };
+    fs::read_dir(held.path())?.map(|entry| entry.map(|entry| entry.file_name().as_bytes().to_vec())).collect()
 }
 
 /// Copies this many bytes of a file that may be growing.
@@ -282,4 +326,39 @@ fn finish(place: &Path, entry: &Entry) -> io::Result<()> {
         last_modification: Timespec { tv_sec: seconds, tv_nsec: nanoseconds },
     };
     Ok(utimensat(CWD, place, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_sessions_put_in_the_place_of_a_directory_is_not_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        for directory in ["data/workspaces/s/d/e", "victim/e", "backup"] {
+            fs::create_dir_all(at(directory)).unwrap();
+        }
+        for file in ["victim/f", "victim/e/f"] {
+            fs::write(at(file), "secret").unwrap();
+        }
+        fs::write(at("data/workspaces/s/d/f"), "own").unwrap();
+        let (from, to, mut progress) = (at("data"), at("backup"), Progress::new("copying"));
+        let mut copier = Copier::new(&from, &to, &mut progress);
+        copier.pass().unwrap();
+        assert_eq!(fs::read_to_string(at("backup/workspaces/s/d/f")).unwrap(), "own");
+        // Between a look at the directory and one at what is in it.
+        fs::rename(at("data/workspaces/s/d"), at("data/workspaces/s/away")).unwrap();
+        symlink(at("victim"), at("data/workspaces/s/d")).unwrap();
+        for path in ["workspaces/s/d/f", "workspaces/s/d/e", "workspaces/s/d/e/f"] {
+            let mut seen = BTreeSet::new();
+            copier.visit(ByteString::from(path), &mut seen).unwrap();
+            assert!(seen.is_empty(), "{path}: {seen:?}");
+        }
+        assert!(names(&from, Path::new("workspaces/s/d")).unwrap().is_empty());
+        copier.pass().unwrap();
+        assert!(at("backup/workspaces/s/away/f").exists() && !at("backup/workspaces/s/d").exists());
+        assert!(matches!(copier.entries[&ByteString::from("workspaces/s/d")].kind, Kind::Link { .. }));
+    }
 }
