@@ -4,9 +4,10 @@
 use crate::root;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fchmod, fchown, fstat, mkdirat, openat, statat,
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, chownat, fchmod, fchown, fstat, mkdirat, openat, statat,
 };
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
 use std::path::Path;
@@ -71,7 +72,8 @@ pub fn user_of(directory: &Path) -> io::Result<u32> {
 /// Gives a directory to a user and the group with the same number, with everything in it that belongs to its present owner;
 /// what is somebody else's, or on another file system, stays so. It is closed to everybody else first. Each directory comes
 /// after what is in it, so that the new owner changes nothing while we are there, and what was interrupted is done again.
-/// Everything is held by a descriptor between looking at it and giving it. Links are not followed. Needs root.
+/// Everything is held by a descriptor between looking at it and giving it. Links are not followed. A file of ours that has
+/// names elsewhere is given to nobody, because it would be given there as well, and is an error. Needs root.
 pub fn give(directory: &Path, user: u32) -> io::Result<()> {
     let top = root::open(directory, OFlags::RDONLY)?;
     let about = fstat(&top)?;
@@ -82,8 +84,12 @@ pub fn give(directory: &Path, user: u32) -> io::Result<()> {
     fchmod(&top, Mode::RWXU)?;
     let to = Owner { user: Uid::from_raw(user), group: Gid::from_raw(user) };
     let mut levels = vec![Level::open(top.as_fd())?];
-    while let Some(level) = levels.last_mut() {
+    let mut shared = Shared::default();
+    while let (levels_left, Some(level)) = (levels.len(), levels.last_mut()) {
         let Some(name) = level.next()? else {
+            if levels_left == 1 {
+                shared.check(directory)?;
+            }
             if fstat(&level.place)?.st_uid == from {
                 to.take(&level.place)?;
             }
@@ -99,7 +105,8 @@ pub fn give(directory: &Path, user: u32) -> io::Result<()> {
             continue;
         }
         if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
-            if found.st_uid == from {
+            let is_ours = from == rustix::process::geteuid().as_raw();
+            if found.st_uid == from && (!is_ours || shared.has_all_names(&found, &name)) {
                 chownat(&held, c"", Some(to.user), Some(to.group), AtFlags::EMPTY_PATH)?;
             }
             continue;
@@ -110,6 +117,35 @@ pub fn give(directory: &Path, user: u32) -> io::Result<()> {
         levels.push(Level::open(openat(&held, c".", DIRECTORY, Mode::empty())?.as_fd())?);
     }
     Ok(())
+}
+
+/// Files with several names, some of which were not found yet: how many were, and one of them.
+#[derive(Default)]
+struct Shared {
+    found: HashMap<u64, (u64, CString)>,
+}
+
+impl Shared {
+    /// Whether this is the last name of a file.
+    fn has_all_names(&mut self, about: &Stat, name: &CString) -> bool {
+        let (found, _) = self.found.entry(about.st_ino).or_insert_with(|| (0, name.clone()));
+        *found += 1;
+        let is_last = *found >= about.st_nlink;
+        if is_last {
+            self.found.remove(&about.st_ino);
+        }
+        is_last
+    }
+
+    /// An error if there is a file with a name elsewhere.
+    fn check(&self, directory: &Path) -> io::Result<()> {
+        let Some((_, name)) = self.found.values().next() else { return Ok(()) };
+        let (name, place) = (name.to_string_lossy(), directory.display());
+        Err(io::Error::other(format!(
+            "'{name}' in {place} is a file that has other names outside of it (hard links), which would be given away too; put \
+             a copy in its place (`find {place} -type f -links +1` finds such files)"
+        )))
+    }
 }
 
 /// A directory that is being given away.
@@ -172,6 +208,37 @@ mod tests {
         assert_eq!(user_of(&at("w")).unwrap(), SOMEBODY);
         symlink(at("w"), at("way")).unwrap();
         assert!(give(&at("way"), 0).is_err());
+    }
+
+    /// In a session of root's, such a link can be made to anything.
+    #[test]
+    fn a_file_with_a_name_elsewhere_is_not_given() {
+        if !is_root() {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        fs::create_dir_all(at("w/a")).unwrap();
+        for file in ["store", "w/own"] {
+            fs::write(at(file), "x").unwrap();
+        }
+        fs::hard_link(at("w/own"), at("w/a/same")).unwrap();
+        fs::hard_link(at("store"), at("w/a/x")).unwrap();
+        fs::hard_link(at("store"), at("w/a/y")).unwrap();
+        let user = |name: &str| at(name).metadata().unwrap().uid();
+        for _ in 0..2 {
+            let why = give(&at("w"), SOMEBODY).unwrap_err().to_string();
+            assert!(why.contains("hard links") && why.contains("-links +1"), "{why}");
+            assert_eq!((user("store"), user("w")), (0, 0));
+        }
+        fs::remove_file(at("w/a/x")).unwrap();
+        fs::remove_file(at("w/a/y")).unwrap();
+        give(&at("w"), SOMEBODY).unwrap();
+        assert_eq!([user("store"), user("w"), user("w/own"), user("w/a/same")], [0, SOMEBODY, SOMEBODY, SOMEBODY]);
+        // What was a user's is given back, wherever else it is: only its own files have names elsewhere.
+        fs::hard_link(at("w/own"), at("elsewhere")).unwrap();
+        give(&at("w"), 0).unwrap();
+        assert_eq!((user("w"), user("elsewhere")), (0, 0));
     }
 
     #[test]
