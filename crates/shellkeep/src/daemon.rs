@@ -22,7 +22,7 @@ use shellkeep_server::{
     Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
     serve_tcp, serve_unix, watch_neighbours,
 };
-use shellkeep_session::{Sandbox, Timestamp};
+use shellkeep_session::Timestamp;
 use shellkeep_store::{Arrival, RecordOptions, Store};
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -123,8 +123,7 @@ impl Again {
 
 async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let Start { settings, sources, ready, hint, accept_loss, take_workspaces } = start;
-    private::make_data(&settings.data.value, settings.sandbox_agents.value == Sandbox::User)?;
-    private::close_store(&local_store(&settings.store.value, &settings.data.value));
+    private::make_data(&settings.data.value)?;
     let metrics = install_metrics().map_err(Failure::start)?;
     let record = settings.record.config()?;
     let store = open_store(&settings, &record, accept_loss)?;
@@ -369,9 +368,10 @@ fn open_store(settings: &Settings, record: &RecordConfig, accept_loss: bool) -> 
         feed: history::feed(settings),
         ..RecordOptions::default()
     };
-    let url = local_store(&settings.store.value, &settings.data.value);
-    let data = &settings.data.value;
-    Store::open_with(&url, data, durability, options).map_err(|error| private::cannot_open(&error, data))
+    let (data, url) = (&settings.data.value, local_store(&settings.store.value, &settings.data.value));
+    let store = Store::open_with(&url, data, durability, options);
+    let store = store.map_err(|error| private::cannot_open(&error, data))?;
+    private::close_data(data, &url, settings.sandbox_agents.set()).map(|()| store)
 }
 
 /// Reports if the data directory was moved or copied, and takes over the directories outside of a copy if the host says

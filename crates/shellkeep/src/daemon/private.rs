@@ -2,7 +2,8 @@
 //! earlier version.
 
 use crate::failure::Failure;
-use shellkeep_store::OpenError;
+use shellkeep_session::Sandbox;
+use shellkeep_store::{OpenError, UserFile};
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
@@ -25,17 +26,28 @@ pub fn make(path: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Creates the data directory, or makes the existing one private: the directory itself and what is directly in it.
-/// Everything deeper then cannot be reached. Where agents have users of their own, these may pass it if they could before.
-/// Rejects a directory that is not ours.
-pub fn make_data(path: &Path, has_users: bool) -> Result<(), Failure> {
+/// Creates the data directory, or rejects one that is not ours. Another daemon may be using it.
+pub fn make_data(path: &Path) -> Result<(), Failure> {
     make(path)?;
+    let found = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+    if found.mode() & OTHERS != 0 { refuse_if_shared(path, &found) } else { Ok(()) }
+}
+
+/// Makes the data directory private, which no other daemon uses: the directory itself and what is directly in it. Everything
+/// deeper then cannot be reached. A store elsewhere is made private too. Where agents have users of their own, these may pass
+/// it if they could before. `agents` is the sandbox that was asked for.
+pub fn close_data(path: &Path, store: &str, agents: Option<Sandbox>) -> Result<(), Failure> {
     let place = path.display();
-    let unreadable = |error: io::Error| Failure::start(format!("cannot read {place}: {error}"));
+    if agents.is_none() && UserFile::of(path).was_in_force() {
+        return Err(Failure::start(format!(
+            "agents have users of their own in {place}; start with `--sandbox-agents user` (or SHELLKEEP_SANDBOX_AGENTS), or \
+             name another sandbox there, with which they run as the daemon's user again"
+        )));
+    }
+    let unreadable = |error: io::Error| unreadable(path, &error);
     let found = fs::metadata(path).map_err(unreadable)?;
-    let passing = if has_users { PASSING } else { 0 };
+    let passing = if agents == Some(Sandbox::User) { PASSING } else { 0 };
     if found.mode() & OTHERS & !passing != 0 {
-        refuse_if_shared(path, &found)?;
         close(path, &found).map_err(|error| Failure::start(format!("cannot make {place} private: {error}")))?;
     }
     for entry in fs::read_dir(path).map_err(unreadable)?.flatten() {
@@ -44,7 +56,12 @@ pub fn make_data(path: &Path, has_users: bool) -> Result<(), Failure> {
             close_below(&entry.path());
         }
     }
+    close_store(store);
     Ok(())
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::start(format!("cannot read {}: {error}", path.display()))
 }
 
 /// Why the store cannot be opened; if another daemon uses the data directory, with the command that stops it.
@@ -62,7 +79,7 @@ pub fn cannot_open(error: &OpenError, data: &Path) -> Failure {
 }
 
 /// Makes a store elsewhere private, with SQLite's files next to it.
-pub fn close_store(url: &str) {
+fn close_store(url: &str) {
     let Some((_, path)) = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "sqlite" | "file")) else {
         return;
     };
@@ -132,7 +149,8 @@ mod tests {
         for directory in [data.clone(), data.join("outputs")] {
             fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
         }
-        make_data(&data, false).unwrap();
+        make_data(&data).unwrap();
+        close_data(&data, "", None).unwrap();
         assert_eq!((mode(&data), mode(&data.join("outputs"))), (0o700, 0o700));
         assert_eq!((mode(&data.join("shellkeep.db")), mode(&data.join("shellkeep.db-wal"))), (0o600, 0o600));
     }
@@ -145,18 +163,24 @@ mod tests {
             fs::create_dir_all(data.join(directory)).unwrap();
         }
         let all = [data.clone(), data.join("homes"), data.join("workspaces"), data.join("outputs")];
-        let modes = |has_users: bool| {
+        let modes = |agents: Option<Sandbox>| {
             all.iter().for_each(|path| fs::set_permissions(path, Permissions::from_mode(0o711)).unwrap());
-            make_data(&data, has_users).unwrap();
+            close_data(&data, "", agents).unwrap();
             all.clone().map(|path| mode(&path))
         };
         // Also where some had users once.
         fs::write(data.join("users"), "").unwrap();
-        assert_eq!(modes(false), [0o700; 4]);
-        assert_eq!(modes(true), [0o711, 0o711, 0o711, 0o700]);
+        assert_eq!(modes(None), [0o700; 4]);
+        assert_eq!(modes(Some(Sandbox::User)), [0o711, 0o711, 0o711, 0o700]);
         fs::set_permissions(data.join("homes"), Permissions::from_mode(0o755)).unwrap();
-        make_data(&data, true).unwrap();
+        close_data(&data, "", Some(Sandbox::User)).unwrap();
         assert_eq!(mode(&data.join("homes")), 0o700);
+        // Leaving them takes a word, and until then nothing changes.
+        UserFile::of(&data).set_in_force(true).unwrap();
+        assert_eq!(modes(Some(Sandbox::Fence)), [0o700; 4]);
+        all.iter().for_each(|path| fs::set_permissions(path, Permissions::from_mode(0o711)).unwrap());
+        assert!(close_data(&data, "", None).is_err());
+        assert_eq!(all.clone().map(|path| mode(&path)), [0o711; 4]);
     }
 
     #[test]
@@ -164,12 +188,12 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         fs::set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
         fs::write(home.path().join("thesis.tex"), "").unwrap();
-        assert!(make_data(home.path(), false).is_err());
+        assert!(make_data(home.path()).is_err());
         assert_eq!(mode(home.path()), 0o755);
         // Like /tmp: any user may write there, even if it is empty now.
         let shared = home.path().join("shared");
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
-        assert!(make_data(&shared, false).is_err());
+        assert!(make_data(&shared).is_err());
     }
 }

@@ -240,7 +240,11 @@ fn nothing_goes_on_when_agents_get_users_or_lose_them() {
     let service = ("fence", daemon.start_service("fence", json!({"command": "sleep 1000"})));
     daemon.restart();
     assert_eq!(daemon.service("fence", service.1["service_id"].as_str().unwrap())["status"], "running");
-    daemon.restart_with(Settings::default());
+    // Nobody forgets them by leaving the setting out, as clients do that start a daemon.
+    assert!(!daemon.restart_to_die(&Settings::default()), "it started without the users");
+    assert!(daemon.log().contains("start with `--sandbox-agents user`"), "{}", daemon.log());
+    assert_eq!(mode(daemon.data()), 0o711);
+    daemon.restart_with(Settings::default().set("--sandbox-agents", "fence"));
     has_ended(&daemon, &service);
     assert_eq!(mode(daemon.data()), 0o700);
     for session in ["fence", "room"] {
