@@ -151,9 +151,10 @@ impl Users {
         AgentUser::new(user).ok_or_else(|| io::Error::other("root is not a user of agents"))
     }
 
-    /// Whether a user is for agents, or was given to one when the range was another.
+    /// Whether a user is for agents here, or was given to one. The daemon's own never is.
     pub(crate) fn is_of_agent(&self, user: u32) -> bool {
-        self.range.contains(user) || lock(&self.given).taken.contains(&user)
+        let is_own = user == rustix::process::geteuid().as_raw();
+        !is_own && ((self.is_on && self.range.contains(user)) || lock(&self.given).taken.contains(&user))
     }
 
     /// Gives a session's directory to its user, with everything in it; without one to the daemon's, if it belongs to a user of
@@ -317,6 +318,10 @@ mod tests {
         // Where the host does not want them, they are known too.
         let users = Users::new(range, data.path(), false, &[]);
         assert!(users.find(&ann) == Some(user) && users.is_of_agent(user.number()));
+        let own: UserRange = "100000-4000000".parse().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let users = Users::new(own, elsewhere.path(), false, &[]);
+        assert!(!users.is_of_agent(1_000_000), "nobody is an agent's user where there are none");
         assert!(users.unavailable().is_some_and(|why| why.contains("--sandbox-agents user")));
     }
 
