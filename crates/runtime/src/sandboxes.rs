@@ -162,9 +162,11 @@ impl Sandboxes {
         Self { least: config.least, agents, holders, root: data.join("homes"), given, users, fence, rooms }
     }
 
-    /// How far every session of an agent, or of none, is confined at least.
+    /// How far every session of an agent, or of none, is confined at least. One that has a user stays confined, whatever is
+    /// still known of its tokens.
     pub(crate) fn least_of(&self, agent: Option<&str>) -> Sandbox {
-        if agent.is_some_and(|agent| self.holders.contains(agent)) { self.agents } else { self.least }
+        let is_confined = |agent: &str| self.holders.contains(agent) || self.users.has_agent(agent);
+        if agent.is_some_and(is_confined) { self.agents } else { self.least }
     }
 
     /// How far a session is confined.

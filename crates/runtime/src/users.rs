@@ -128,6 +128,12 @@ impl Users {
         self.file.set_in_force(self.is_on)
     }
 
+    /// Whether an agent has one.
+    pub(crate) fn has_agent(&self, agent: &str) -> bool {
+        let given = lock(&self.given);
+        !given.taken.is_empty() && given.by_holder.contains_key(&UserHolder::Agent { agent: agent.to_owned() })
+    }
+
     /// The user of a session's agent, or of a session without one, if it has one.
     pub(crate) fn find(&self, session: &SessionMeta) -> Option<AgentUser> {
         lock(&self.given).by_holder.get(&holder(session)).copied().and_then(AgentUser::new)
