@@ -77,6 +77,13 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     })
 }
 
+/// The user that a process has now. Who owns its files in `/proc` may be another.
+pub fn user_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Whether a process is the first of a pid namespace below ours.
 pub fn is_first_of_room(pid: u32) -> bool {
     inner_numbers(pid).is_some_and(|numbers| numbers.len() > 1 && numbers.last() == Some(&1))

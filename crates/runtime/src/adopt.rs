@@ -3,8 +3,9 @@
 //! touched.
 
 use crate::notices;
+use crate::sandboxes::Sandboxes;
 use crate::services::{cage_name, end_of};
-use shellkeep_process::proc::Stat;
+use shellkeep_process::proc::{self, Stat};
 use shellkeep_process::service::{ServiceExit, left_exit};
 use shellkeep_session::service::{AfterEnd, after_end};
 use shellkeep_session::{
@@ -45,10 +46,25 @@ pub(crate) async fn unfinished(store: &Store) -> Result<Vec<SessionState>, Strin
 }
 
 /// Has those that still run end with the rest of the dead daemon's processes. They start again if their policy says so.
-pub(crate) fn end_all(left: &mut [Left], reason: &str) {
+fn end_all(left: &mut [Left], reason: &str) {
     for left in left.iter_mut().filter(|left| left.end.is_none()) {
         let (at, reason) = (Timestamp::now(), reason.to_owned());
         left.end = Some(ServiceEnd { exit_code: None, signal: None, at, reason });
+    }
+}
+
+/// Has those end that run as another user than they would be started as now: all if agents have users only from now on, or no
+/// longer, and otherwise those of which that is found.
+pub(crate) fn end_of_other_users(left: &mut [Left], states: &[SessionState], sandboxes: &Sandboxes) {
+    if sandboxes.has_changed_users() {
+        return end_all(left, "agents have users of their own now, or no longer");
+    }
+    for left in left.iter_mut().filter(|left| left.end.is_none()) {
+        let state = states.iter().find(|state| state.meta.session_id == left.session_id);
+        let user = left.service.stamps.as_ref().and_then(|stamps| proc::user_of(stamps.main.pid));
+        if state.is_some_and(|state| !sandboxes.is_user_of(state, user)) {
+            end_all(std::slice::from_mut(left), "it did not run as its agent's user");
+        }
     }
 }
 

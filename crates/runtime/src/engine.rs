@@ -9,6 +9,7 @@ mod create;
 mod delete;
 mod drain;
 mod files;
+mod first_token;
 mod fleet;
 mod handle;
 mod hold;

@@ -73,6 +73,11 @@ impl Agents {
         SeatRef { agents: Arc::clone(self), id: id.clone(), seat }
     }
 
+    /// Whether a session's agent works, or is being started.
+    pub(crate) fn is_taken(&self, id: &SessionId) -> bool {
+        lock(&self.seats).get(id).is_some_and(|seat| seat.turn.try_lock().is_err())
+    }
+
     /// Stops the agents that work on behalf of a revoked token.
     pub(crate) fn stop_by_token(&self, token_id: &str) {
         for work in self.at_work(|_, work| work.by.as_deref() == Some(token_id)) {

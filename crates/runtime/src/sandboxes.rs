@@ -272,6 +272,12 @@ impl Sandboxes {
         self.users.find(session).is_some()
     }
 
+    /// Whether a session's processes are this user's, if they have to be its agent's.
+    pub(crate) fn is_user_of(&self, state: &SessionState, user: Option<u32>) -> bool {
+        let own = self.users.find(&state.meta).map(AgentUser::number);
+        !self.has_user(self.of(state)) || (own.is_some() && own == user)
+    }
+
     /// Whether what the last daemon left running must end, because sessions are other users' now.
     pub(crate) fn has_changed_users(&self) -> bool {
         self.users.has_changed()

@@ -3,13 +3,34 @@
 
 use crate::sync::{read, write};
 use shellkeep_store::{TokenBearer, TokenRecord};
-use std::collections::HashSet;
-use std::sync::RwLock;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, RwLock};
 
 /// Names of agents. None is removed: a revoked token must not make a sandbox looser.
 #[derive(Debug, Default)]
 pub(crate) struct TokenHolders {
     agents: RwLock<HashSet<String>>,
+    /// Those that are about to get their first token, and how many times.
+    expected: RwLock<HashMap<String, usize>>,
+}
+
+/// An agent that is about to get its first token. Until this is dropped, its sessions are confined as if it had one.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    holders: Arc<TokenHolders>,
+    agent: String,
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        let mut expected = write(&self.holders.expected);
+        if let Some(count) = expected.get_mut(&self.agent) {
+            *count -= 1;
+            if *count == 0 {
+                expected.remove(&self.agent);
+            }
+        }
+    }
 }
 
 impl TokenHolders {
@@ -30,8 +51,17 @@ impl TokenHolders {
         }
     }
 
-    /// Whether this agent has or had a token.
+    /// Whether this agent has or had a token, or is about to get one.
     pub(crate) fn contains(&self, agent: &str) -> bool {
-        read(&self.agents).contains(agent)
+        read(&self.agents).contains(agent) || read(&self.expected).contains_key(agent)
+    }
+
+    /// An agent is about to get a token; `None` if it has or had one.
+    pub(crate) fn expect(self: Arc<Self>, agent: &str) -> Option<Expected> {
+        let is_first = !read(&self.agents).contains(agent);
+        is_first.then(|| {
+            *write(&self.expected).entry(agent.to_owned()).or_default() += 1;
+            Expected { holders: self, agent: agent.to_owned() }
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Operations on identities: the host creates and revokes tokens.
 
 use super::access::Access;
+use super::first_token;
 use super::handle::Engine;
 use super::inner::Inner;
 use crate::cluster::Cluster;
@@ -41,11 +42,16 @@ impl IdentityOps<'_> {
         Guest { engine: Engine { access }, revocation: Revocation::never() }
     }
 
-    /// Creates a token. Host only.
+    /// Creates a token. Host only. Where agents have users of their own, nothing of an agent may run when it gets its first.
     pub fn create_token(&self, request: NewToken) -> BoxFuture<'_, Result<IssuedToken, OpError>> {
         Box::pin(async move {
             let inner = Arc::clone(self.access.as_host()?);
-            let issued = blocking(move || inner.identities.issue(request)).await?;
+            let expected = first_token::prepare(&inner, &request).await?;
+            let issuing = move || {
+                let _until_then = expected;
+                inner.identities.issue(request)
+            };
+            let issued = blocking(issuing).await?;
             let IssuedToken { token, .. } = &issued;
             let whose = token.bearer.describe();
             tracing::info!(token = token.id, whose, "a token was created");
@@ -126,10 +132,15 @@ async fn share(inner: &Inner, token_id: &str) {
 pub(super) async fn follow_tokens(inner: Weak<Inner>, cluster: Arc<Cluster>) {
     let (mut changes, mut connections) = (cluster.tokens().changes(), cluster.members().alone().doubts());
     while changes.wait_for(Option::is_some).await.is_ok() {
-        let all = cluster.tokens().all().await;
+        let mut all = cluster.tokens().all().await;
         let Some(inner) = inner.upgrade() else { return };
+        let expected = first_token::make_way(&inner, &mut all).await;
         let kept = Arc::clone(&inner);
-        let Ok(revoked) = blocking(move || Ok(kept.identities.adopt(all))).await else { return };
+        let adopting = move || {
+            let _until_then = expected;
+            Ok(kept.identities.adopt(all))
+        };
+        let Ok(revoked) = blocking(adopting).await else { return };
         revoked.iter().for_each(|token| inner.agents.stop_by_token(token));
         // What was created or revoked here while the shared store was unreachable, or lost there.
         cluster.tokens().share(inner.identities.kept()).await;

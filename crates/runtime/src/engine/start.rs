@@ -440,9 +440,7 @@ async fn after_crash(
 ) -> Result<Vec<Left>, String> {
     let states = recover::patiently(|| adopt::unfinished(store)).await?;
     let mut left = adopt::services_left(&states, boot_id, &config.data_dir.join("services"), store.home().arrival());
-    if sandboxes.has_changed_users() {
-        adopt::end_all(&mut left, "agents have users of their own now, or no longer");
-    }
+    adopt::end_of_other_users(&mut left, &states, sandboxes);
     let keep = adopt::cages_to_keep(&left);
     let sweeping = Arc::clone(factory);
     let ended = tokio::task::spawn_blocking(move || sweeping.sweep(&keep)).await.map_err(|error| error.to_string())?;

@@ -24,4 +24,5 @@ mod secrets;
 mod ssh;
 mod swapped;
 mod users;
+mod users_kept;
 mod work;

@@ -57,7 +57,7 @@ pub enum SessionError {
     SandboxNotLooser { session_id: String, sandbox: Sandbox, asked: Sandbox },
     /// Something that runs would go on as it is.
     #[error(
-        "session '{session_id}' has services, commands in the background or an agent that run, and would stay outside the sandbox; stop them first"
+        "session '{session_id}' has services, commands or an agent that run, and would stay outside the sandbox; stop them first"
     )]
     SandboxBusy { session_id: String },
     /// A secret of the session has no value.

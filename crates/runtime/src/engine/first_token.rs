@@ -1,0 +1,81 @@
+//! An agent's first token, where agents have users of their own. What its sessions ran before is root's, and whoever gets the
+//! token could use that: type into it, or change a file that it runs. So nothing of it may go on. From before this is looked
+//! at, the agent's sessions are confined, so that nothing is started as root meanwhile.
+
+use super::inner::Inner;
+use crate::actor::Message;
+use crate::ops::{NewBearer, NewToken, OpError, STOP_GRACE, SessionError};
+use crate::services::StopReason;
+use crate::token_holders::Expected;
+use shellkeep_session::{Sandbox, SessionId};
+use shellkeep_store::{TokenBearer, TokenRecord};
+use std::collections::BTreeSet;
+use tokio::sync::oneshot;
+
+/// Before a token is created here. Idle shells end; anything else that runs is an error. What is returned is dropped when the
+/// token is there.
+pub(super) async fn prepare(inner: &Inner, request: &NewToken) -> Result<Option<Expected>, OpError> {
+    let NewBearer::Agent { agent, .. } = &request.bearer else { return Ok(None) };
+    let Some(expected) = expect(inner, agent) else { return Ok(None) };
+    let sessions = inner.ctx.names.of_agent(agent);
+    let busy = |id: &SessionId| Err(SessionError::SandboxBusy { session_id: id.to_string() }.into());
+    // Before a shell is taken from any of them for nothing.
+    if let Some(id) = sessions.iter().find(|id| runs_something(inner, id)) {
+        return busy(id);
+    }
+    for id in &sessions {
+        if !rests(inner, id).await {
+            return busy(id);
+        }
+    }
+    Ok(Some(expected))
+}
+
+/// Before tokens of other nodes are taken over, which were created already: ends what runs. Those of agents of which
+/// something does not end are left out. What is returned is dropped when the tokens are there.
+pub(super) async fn make_way(inner: &Inner, tokens: &mut Vec<TokenRecord>) -> Vec<Expected> {
+    let agents: BTreeSet<String> = tokens.iter().filter_map(agent_of).map(str::to_owned).collect();
+    let mut all = Vec::new();
+    for agent in agents {
+        let Some(expected) = expect(inner, &agent) else { continue };
+        all.push(expected);
+        for id in inner.ctx.names.of_agent(&agent) {
+            inner.agents.stop("its agent got a token on another node", |other| *other == id).await;
+            inner.ctx.services.stop(STOP_GRACE, StopReason::TokenElsewhere, |seen| seen.session_id == id).await;
+            inner.ctx.runs.end(|other| *other == id).await;
+            if !rests(inner, &id).await {
+                tracing::error!(session = %id, agent, "something of this session does not end, so a token of its agent is \
+                    not valid here");
+                tokens.retain(|token| agent_of(token) != Some(&agent));
+                break;
+            }
+        }
+    }
+    all
+}
+
+fn agent_of(token: &TokenRecord) -> Option<&str> {
+    match &token.bearer {
+        TokenBearer::Agent { agent, .. } => Some(agent),
+        _ => None,
+    }
+}
+
+fn expect(inner: &Inner, agent: &str) -> Option<Expected> {
+    let has_users = inner.ctx.sandboxes.has_user(Sandbox::User);
+    has_users.then(|| inner.identities.holders().expect(agent)).flatten()
+}
+
+/// Ends the idle shell of a session, with what it left running; false if something else runs.
+async fn rests(inner: &Inner, id: &SessionId) -> bool {
+    let (answer, waiting) = oneshot::channel();
+    inner.ctx.registry.tell_awake(id, Message::Evict(answer)).await;
+    // One that sleeps has no shell. What it was starting is in the lists by now, and what it starts next is confined.
+    waiting.await.unwrap_or(true) && !runs_something(inner, id)
+}
+
+/// Whether a session has services, commands or an agent that run, or are being started.
+fn runs_something(inner: &Inner, id: &SessionId) -> bool {
+    let has_services = !inner.ctx.services.list(|seen| seen.session_id == *id).is_empty();
+    has_services || !inner.ctx.runs.keys(|other, _| other == id).is_empty() || inner.agents.is_taken(id)
+}
