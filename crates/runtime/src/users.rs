@@ -81,8 +81,8 @@ impl Users {
         let owners = self.owners().map_err(|error| format!("it is not known which users own sessions: {error}"))?;
         if !has_list && (self.file.was_in_force() || !owners.is_empty()) {
             return Err(format!(
-                "{} is missing, so it is not known which users agents had; put it back, or make an empty file there and name \
-                 other users with --sandbox-users",
+                "{} is missing, so it is not known which users agents had; put it back, or make an empty file there, remove \
+                 users.on beside it, and name other users with --sandbox-users",
                 self.file.path().display()
             ));
         }

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 
 /// The file's name.
 const NAME: &str = "users";
-/// That of a file that is there from when a daemon first gives agents users until one no longer does.
+/// That of a file that is there from when a daemon first gives agents users until one no longer does. In it is how many were
+/// given at least, in so many digits.
 const IN_FORCE: &str = "users.on";
+const DIGITS: usize = 10;
 
 /// Whose a user is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -65,7 +67,8 @@ impl UserFile {
         if is_in_force {
             OpenOptions::new().append(true).create(true).open(&self.path)?;
             sync_directory_of(&self.path)?;
-            File::create(&self.in_force)?;
+            let given = self.load()?.map_or(0, |records| records.len());
+            self.note(given)?;
         } else {
             std::fs::remove_file(&self.in_force)?;
         }
@@ -89,7 +92,23 @@ impl UserFile {
                 return Err(self.unreadable(&format!("the user {user} is there twice, for different agents")));
             }
         }
+        // Whoever is missing would get another user, and theirs another agent.
+        let given = std::fs::read_to_string(&self.in_force).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        if records.len() < given {
+            let (found, mark) = (records.len(), self.in_force.display());
+            return Err(self.unreadable(&format!(
+                "{given} users were given, and {found} are in it; put it back, or remove {mark} and name other users with \
+                 --sandbox-users"
+            )));
+        }
         Ok(Some(records))
+    }
+
+    /// Notes how many users were given. It is written over what was there, so that it is never empty.
+    fn note(&self, given: usize) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.in_force)?;
+        file.write_all(format!("{given:0DIGITS$}\n").as_bytes())?;
+        file.sync_data()
     }
 
     fn unreadable(&self, error: &dyn std::fmt::Display) -> io::Error {
@@ -109,7 +128,9 @@ impl UserFile {
         append(&mut file, whole, &line, |file| {
             file.sync_data()?;
             if is_new { sync_directory_of(&self.path) } else { Ok(()) }
-        })
+        })?;
+        let before = text.iter().filter(|byte| **byte == b'\n').count();
+        if self.was_in_force() { self.note(before + 1) } else { Ok(()) }
     }
 }
 
@@ -182,6 +203,24 @@ mod tests {
         assert_eq!(file.load().unwrap().unwrap().len(), 2);
         file.add(&record(7, "bob")).unwrap();
         assert!(file.load().unwrap_err().to_string().contains("the user 7 is there twice"));
+    }
+
+    #[test]
+    fn a_list_that_was_cut_is_an_error() {
+        let home = tempfile::tempdir().unwrap();
+        let file = UserFile::of(home.path());
+        file.add(&record(7, "ann")).unwrap();
+        file.set_in_force(true).unwrap();
+        file.add(&record(8, "bob")).unwrap();
+        assert_eq!(file.load().unwrap().unwrap().len(), 2);
+        let whole = std::fs::read_to_string(file.path()).unwrap();
+        let first = &whole[..=whole.find('\n').unwrap()];
+        for cut in ["", first, &whole[..whole.len() - 3]] {
+            std::fs::write(file.path(), cut).unwrap();
+            assert!(file.load().unwrap_err().to_string().contains("2 users were given"), "{cut}");
+        }
+        std::fs::write(file.path(), &whole).unwrap();
+        assert!(file.load().is_ok());
     }
 
     #[test]
