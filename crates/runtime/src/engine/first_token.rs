@@ -54,6 +54,15 @@ pub(super) async fn make_way(inner: &Inner, tokens: &mut Vec<TokenRecord>) -> Ve
     all
 }
 
+/// Something of an agent may run as root until its token is known here.
+pub(super) fn check_known(inner: &Inner, agent: &str) -> Result<(), OpError> {
+    if !inner.ctx.sandboxes.has_user(Sandbox::User) || inner.identities.holders().has(agent) {
+        return Ok(());
+    }
+    let reason = format!("this node does not know yet that agent '{agent}' has a token; try again");
+    Err(OpError::StoreUnavailable { reason })
+}
+
 fn agent_of(token: &TokenRecord) -> Option<&str> {
     match &token.bearer {
         TokenBearer::Agent { agent, .. } => Some(agent),

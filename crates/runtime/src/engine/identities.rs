@@ -36,10 +36,14 @@ impl IdentityOps<'_> {
         Some(Guest { engine: Engine { access: self.access.scoped(bearer.scope) }, revocation: bearer.revocation })
     }
 
-    /// A caller whom another node of the cluster has authenticated. That node ends the request with the token.
-    pub fn on_behalf(&self, scope: Scope) -> Guest {
+    /// A caller whom another node of the cluster has authenticated. That node ends the request with the token. An agent whose
+    /// first token is not known here yet is refused where agents have users of their own.
+    pub fn on_behalf(&self, scope: Scope) -> Result<Guest, OpError> {
+        if let Scope::Agent { agent, .. } = &scope {
+            first_token::check_known(self.access.at_large(), agent)?;
+        }
         let access = self.access.scoped(Arc::new(scope));
-        Guest { engine: Engine { access }, revocation: Revocation::never() }
+        Ok(Guest { engine: Engine { access }, revocation: Revocation::never() })
     }
 
     /// Creates a token. Host only. Where agents have users of their own, nothing of an agent may run when it gets its first.
