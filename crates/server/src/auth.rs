@@ -95,7 +95,7 @@ impl Lobby {
     pub(crate) fn authenticate(&self, secret: &[u8]) -> Option<Guest> {
         let (Auth::SocketOwner { token } | Auth::Bearer { token, .. }) = &self.auth;
         if token.matches(secret) {
-            return self.engine.identities().on_behalf(Scope::Host).ok();
+            return Some(self.engine.identities().on_behalf(Scope::Host));
         }
         self.engine.identities().authenticate(secret)
     }
@@ -146,7 +146,7 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
         None => None,
     };
     let caller = match sent_on {
-        Some(scope) => scope.and_then(|scope| on_behalf(&gate, scope)),
+        Some(scope) => scope.map(|scope| on_behalf(&gate, scope)),
         None => admit(&gate.auth, request.method(), request.uri(), request.headers(), known),
     };
     let shows_token = request.headers().contains_key(header::AUTHORIZATION);
@@ -187,10 +187,10 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
 }
 
 /// The caller for whom another node sent a request on.
-fn on_behalf(gate: &Gate, scope: Scope) -> Result<Caller<Guest>, Refusal> {
+fn on_behalf(gate: &Gate, scope: Scope) -> Caller<Guest> {
     match scope {
-        Scope::Host => Ok(Caller::Host),
-        scope => gate.engine.identities().on_behalf(scope).map(Caller::Agent).map_err(Refusal::from),
+        Scope::Host => Caller::Host,
+        scope => Caller::Agent(gate.engine.identities().on_behalf(scope)),
     }
 }
 

@@ -371,7 +371,7 @@ fn open_store(settings: &Settings, record: &RecordConfig, accept_loss: bool) -> 
     let (data, url) = (&settings.data.value, local_store(&settings.store.value, &settings.data.value));
     let store = Store::open_with(&url, data, durability, options);
     let store = store.map_err(|error| private::cannot_open(&error, data))?;
-    private::close_data(data, &url, settings.sandbox_agents.set()).map(|()| store)
+    private::close_data(data, &settings.store.value, settings.sandbox_agents.set()).map(|()| store)
 }
 
 /// Reports if the data directory was moved or copied, and takes over the directories outside of a copy if the host says

@@ -4,12 +4,9 @@
 
 use super::inner::Inner;
 use crate::actor::Message;
-use crate::ops::{NewBearer, NewToken, OpError, STOP_GRACE, SessionError};
-use crate::services::StopReason;
+use crate::ops::{NewBearer, NewToken, OpError, SessionError};
 use crate::token_holders::Expected;
 use shellkeep_session::{Sandbox, SessionId};
-use shellkeep_store::{TokenBearer, TokenRecord};
-use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
 /// Before a token is created here. Idle shells end; anything else that runs is an error. What is returned is dropped when the
@@ -29,45 +26,6 @@ pub(super) async fn prepare(inner: &Inner, request: &NewToken) -> Result<Option<
         }
     }
     Ok(Some(expected))
-}
-
-/// Before tokens of other nodes are taken over, which were created already: ends what runs. Those of agents of which
-/// something does not end are left out. What is returned is dropped when the tokens are there.
-pub(super) async fn make_way(inner: &Inner, tokens: &mut Vec<TokenRecord>) -> Vec<Expected> {
-    let agents: BTreeSet<String> = tokens.iter().filter_map(agent_of).map(str::to_owned).collect();
-    let mut all = Vec::new();
-    for agent in agents {
-        let Some(expected) = expect(inner, &agent) else { continue };
-        all.push(expected);
-        for id in inner.ctx.names.of_agent(&agent) {
-            inner.agents.stop("its agent got a token on another node", |other| *other == id).await;
-            inner.ctx.services.stop(STOP_GRACE, StopReason::TokenElsewhere, |seen| seen.session_id == id).await;
-            inner.ctx.runs.end(|other| *other == id).await;
-            if !rests(inner, &id).await {
-                tracing::error!(session = %id, agent, "something of this session does not end, so a token of its agent is \
-                    not valid here");
-                tokens.retain(|token| agent_of(token) != Some(&agent));
-                break;
-            }
-        }
-    }
-    all
-}
-
-/// Something of an agent may run as root until its token is known here.
-pub(super) fn check_known(inner: &Inner, agent: &str) -> Result<(), OpError> {
-    if !inner.ctx.sandboxes.has_user(Sandbox::User) || inner.identities.holders().has(agent) {
-        return Ok(());
-    }
-    let reason = format!("this node does not know yet that agent '{agent}' has a token; try again");
-    Err(OpError::StoreUnavailable { reason })
-}
-
-fn agent_of(token: &TokenRecord) -> Option<&str> {
-    match &token.bearer {
-        TokenBearer::Agent { agent, .. } => Some(agent),
-        _ => None,
-    }
 }
 
 fn expect(inner: &Inner, agent: &str) -> Option<Expected> {

@@ -36,14 +36,10 @@ impl IdentityOps<'_> {
         Some(Guest { engine: Engine { access: self.access.scoped(bearer.scope) }, revocation: bearer.revocation })
     }
 
-    /// A caller whom another node of the cluster has authenticated. That node ends the request with the token. An agent whose
-    /// first token is not known here yet is refused where agents have users of their own.
-    pub fn on_behalf(&self, scope: Scope) -> Result<Guest, OpError> {
-        if let Scope::Agent { agent, .. } = &scope {
-            first_token::check_known(self.access.at_large(), agent)?;
-        }
+    /// A caller whom another node of the cluster has authenticated. That node ends the request with the token.
+    pub fn on_behalf(&self, scope: Scope) -> Guest {
         let access = self.access.scoped(Arc::new(scope));
-        Ok(Guest { engine: Engine { access }, revocation: Revocation::never() })
+        Guest { engine: Engine { access }, revocation: Revocation::never() }
     }
 
     /// Creates a token. Host only. Where agents have users of their own, nothing of an agent may run when it gets its first.
@@ -136,15 +132,10 @@ async fn share(inner: &Inner, token_id: &str) {
 pub(super) async fn follow_tokens(inner: Weak<Inner>, cluster: Arc<Cluster>) {
     let (mut changes, mut connections) = (cluster.tokens().changes(), cluster.members().alone().doubts());
     while changes.wait_for(Option::is_some).await.is_ok() {
-        let mut all = cluster.tokens().all().await;
+        let all = cluster.tokens().all().await;
         let Some(inner) = inner.upgrade() else { return };
-        let expected = first_token::make_way(&inner, &mut all).await;
         let kept = Arc::clone(&inner);
-        let adopting = move || {
-            let _until_then = expected;
-            Ok(kept.identities.adopt(all))
-        };
-        let Ok(revoked) = blocking(adopting).await else { return };
+        let Ok(revoked) = blocking(move || Ok(kept.identities.adopt(all))).await else { return };
         revoked.iter().for_each(|token| inner.agents.stop_by_token(token));
         // What was created or revoked here while the shared store was unreachable, or lost there.
         cluster.tokens().share(inner.identities.kept()).await;

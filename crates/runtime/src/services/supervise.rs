@@ -325,7 +325,7 @@ impl Supervisor {
     fn notices_of_stop(&self, end: &ServiceEnd, reason: &StopReason) -> Vec<Notice> {
         match reason {
             StopReason::Asked | StopReason::AgentEnded | StopReason::SessionEnded => Vec::new(),
-            StopReason::Idle(_) | StopReason::DaemonStops | StopReason::NodeDrained | StopReason::TokenElsewhere => {
+            StopReason::Idle(_) | StopReason::DaemonStops | StopReason::NodeDrained => {
                 vec![notices::service_ended(&self.seen.service_id, &self.seen.facts().spec, end)]
             }
         }
@@ -384,9 +384,6 @@ fn stop_sentence(reason: &StopReason, killed: bool) -> String {
         StopReason::SessionEnded => "it was stopped with its session".to_owned(),
         StopReason::DaemonStops => "it was stopped with the daemon".to_owned(),
         StopReason::NodeDrained => "it was stopped because its node was drained".to_owned(),
-        StopReason::TokenElsewhere => {
-            "it was stopped because its agent got a token, and has a user of its own from now on".to_owned()
-        }
     };
     if killed { format!("{why}, killed: it did not exit after SIGTERM") } else { why }
 }

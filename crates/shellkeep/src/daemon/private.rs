@@ -44,6 +44,12 @@ pub fn close_data(path: &Path, store: &str, agents: Option<Sandbox>) -> Result<(
              name another sandbox there, with which they run as the daemon's user again"
         )));
     }
+    if agents == Some(Sandbox::User) && shellkeep_shared::is_shared(store) {
+        return Err(Failure::start(
+            "`--sandbox-agents user` cannot be used with a store that nodes share, because an agent has its user on one \
+             machine only; use `fence` or `room`",
+        ));
+    }
     let unreadable = |error: io::Error| unreadable(path, &error);
     let found = fs::metadata(path).map_err(unreadable)?;
     let passing = if agents == Some(Sandbox::User) { PASSING } else { 0 };

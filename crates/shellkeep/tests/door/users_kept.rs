@@ -126,3 +126,14 @@ fn a_daemon_that_cannot_have_the_directory_changes_nothing_there() {
     assert_eq!([mode(&daemon.data()), mode(&daemon.data().join("workspaces"))], [0o711; 2]);
     assert!(user_of(&daemon, &session) > 1000);
 }
+
+/// On another node the agent's files would belong to somebody else.
+#[test]
+fn users_of_agents_and_a_shared_store_exclude_each_other() {
+    let data = tempfile::tempdir().unwrap();
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+    serve.args(["serve", "--listen", "none", "--sandbox-agents", "user", "--store", "redis://127.0.0.1:1", "--data"]);
+    let ended = serve.arg(data.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("cannot be used with a store that nodes share"), "{said}");
+}
