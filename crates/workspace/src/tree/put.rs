@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The beginning of the names under which files are written aside; the process and a number follow.
 const ASIDE: &str = ".shellkeep-put-";
@@ -23,6 +24,9 @@ const PERMISSIONS: u32 = 0o777;
 const LINKS: usize = 8;
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
+/// Held while a file is exchanged and perhaps put back. Of three callers that did so at once, one could put back what another
+/// had exchanged, and the file of one that was refused stayed. Directories share them.
+static EXCHANGES: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
 
 /// What must be at a path for a file to be written there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +168,8 @@ impl NameAt<'_> {
     /// Moves a file here in exchange for the one that is expected, and back if another one was here by then.
     fn swap(&self, aside: &Aside<'_>, wanted: &str) -> Result<(), TreeError> {
         let name = aside.name.as_str();
+        let turn = fstat(&self.directory)?.st_ino as usize % EXCHANGES.len();
+        let _turn = EXCHANGES[turn].lock().unwrap_or_else(PoisonError::into_inner);
         let exchange = || renameat_with(&self.directory, name, &self.directory, self.name, RenameFlags::EXCHANGE);
         let beside = NameAt {
             directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?,
