@@ -407,7 +407,7 @@ fn check_agent(agent: &str, records: &[TokenRecord]) -> Result<(), OpError> {
     }
 }
 
-/// The last token of an agent stays, revoked or not: that it had one keeps its sessions confined.
+/// One token of each agent stays, revoked or not: that it had one keeps its sessions confined.
 fn forget_the_oldest(records: &mut Vec<TokenRecord>) {
     let mut revoked: Vec<Timestamp> = records.iter().filter_map(|record| record.revoked_at).collect();
     if revoked.len() <= MAX_REVOKED {

@@ -1,5 +1,4 @@
-//! Namespaces for rooms, made in advance: making one takes longer than everything else that a session needs to wake in a
-//! room. None are made before the first room, and none is used twice.
+//! Namespaces for rooms, made in advance: a program has to be started for each, which takes about a millisecond. None are made before the first room, and none is used twice.
 
 use crate::pool::GIVE_WAY;
 use crate::sync::lock;
@@ -63,8 +62,11 @@ mod tests {
     #[test]
     fn what_is_taken_is_replaced_and_never_given_again() {
         let spares = Arc::new(SpareNamespaces::new(RoomNetwork::Own));
-        // A machine without them has no rooms, which other tests are about.
-        let Ok(first) = spares.take() else { return };
+        let first = match spares.take() {
+            Ok(first) => first,
+            // A machine without them has no rooms.
+            Err(error) => return assert!(std::env::var_os("CI").is_none(), "this test needs namespaces: {error}"),
+        };
         spares.fill();
         let (second, third) = (spares.take().unwrap(), spares.take().unwrap());
         spares.fill();

@@ -75,21 +75,19 @@ impl Program {
         self.halve(edges, 0, ends, start);
     }
 
-    /// The same at a label, where `below` edges are known to be at most the register. There must be an edge.
+    /// The same at a label, where `below` edges are known to be at most the register. Without an edge there is nothing to do.
     fn halve(&mut self, edges: &[u32], below: usize, ends: [Label; 2], at: Label) {
         let middle = edges.len() / 2;
         let Some(edge) = edges.get(middle) else { return };
         let (lower, upper) = (&edges[..middle], &edges[middle + 1..]);
-        let mut sides = [(lower, below), (upper, below + middle + 1)].map(|(edges, below)| {
+        let sides = [(lower, below), (upper, below + middle + 1)].map(|(edges, below)| {
             let label = if edges.is_empty() { ends[below % 2] } else { self.label() };
             (edges, below, label)
         });
         self.place(at);
         self.step(JUMP_IF_AT_LEAST, *edge, [Some(sides[1].2), Some(sides[0].2)]);
-        for (edges, below, label) in &mut sides {
-            if !edges.is_empty() {
-                self.halve(edges, *below, ends, *label);
-            }
+        for (edges, below, label) in sides {
+            self.halve(edges, below, ends, label);
         }
     }
 

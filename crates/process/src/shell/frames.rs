@@ -40,7 +40,10 @@ pub(super) async fn take_over(
 ) -> io::Result<Vec<(String, String)>> {
     restore(channel, confinement, rescue, facts).await?;
     let restored = tokio::time::timeout(START_LIMIT, restored(channel)).await;
-    restored.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    restored.map_err(|_| {
+        let seconds = START_LIMIT.as_secs();
+        io::Error::new(io::ErrorKind::TimedOut, format!("bash did not take over the state within {seconds} seconds"))
+    })?
 }
 
 /// Has a driver take over a state, and before that confine itself and everything it will start, if it is to be confined. What

@@ -7,7 +7,11 @@ use crate::actor::Message;
 use crate::ops::{NewBearer, NewToken, OpError, SessionError};
 use crate::token_holders::Expected;
 use shellkeep_session::{Sandbox, SessionId};
+use std::time::Duration;
 use tokio::sync::oneshot;
+
+/// How long a session may take to end its idle shell. One that takes longer is busy.
+const REST_LIMIT: Duration = Duration::from_secs(10);
 
 /// Before a token is created here. Idle shells end; anything else that runs is an error. What is returned is dropped when the
 /// token is there.
@@ -38,7 +42,8 @@ async fn rests(inner: &Inner, id: &SessionId) -> bool {
     let (answer, waiting) = oneshot::channel();
     inner.ctx.registry.tell_awake(id, Message::Evict(answer)).await;
     // One that sleeps has no shell. What it was starting is in the lists by now, and what it starts next is confined.
-    waiting.await.unwrap_or(true) && !runs_something(inner, id)
+    let rested = tokio::time::timeout(REST_LIMIT, waiting).await.map(|answered| answered.unwrap_or(true));
+    rested.unwrap_or(false) && !runs_something(inner, id)
 }
 
 /// Whether a session has services, commands or an agent that run, or are being started.
