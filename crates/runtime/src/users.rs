@@ -180,7 +180,7 @@ impl Users {
             Some(user) if now == own || now == user.number() => owner::give(directory, user.number()),
             // Left over from somebody who may still have it open.
             Some(_) => Err(io::Error::other(format!(
-                "{} belongs to the user {now}, who is another's; remove it, or give it to root (chown -R)",
+                "{} belongs to user {now}, which is not this agent's; remove it, or give it to root with `chown -R root`",
                 directory.display()
             ))),
             None if now != own && self.is_of_agent(now) => owner::give(directory, own),
