@@ -83,9 +83,11 @@ fn commands(setup: &Setup, report: &mut Report, library: &Library, sides: &[(San
 }
 
 fn wakings(setup: &Setup, report: &mut Report, library: &Library, sides: &[(Sandbox, SessionId)]) -> Fallible<()> {
+    // All of them have run commands, so there are spares for each sandbox.
+    let spares = SPARE_SHELLS * sides.len();
     let (without, confined) = in_turns(setup, sides, |_, session| {
-        wake::wakes(library, session, SPARE_SHELLS, 1)?;
-        wake::wakes(library, session, SPARE_SHELLS, setup.effort.starts)
+        wake::wakes(library, session, spares, 1)?;
+        wake::wakes(library, session, spares, setup.effort.starts)
     })?;
     for (sandbox, ours) in confined {
         let most = if sandbox == Sandbox::Fence { 0.1e-3 } else { 0.5e-3 };

@@ -39,32 +39,59 @@ static uint32_t become_user(uint32_t number) {
     return FENCE_DONE;
 }
 
-/* What is in the frame about it: the user, and the fence. */
-static uint32_t put_on(CURSOR *in, const int *fds, int fd_count) {
-    uint32_t user = get_u32(in);
-    int has_fence = in->left > 0;
-    if (in->bad || (!user && !has_fence) || fd_count != has_fence)
-        return FENCE_FRAME;
-    uint32_t failed = user ? become_user(user) : FENCE_DONE;
-    return failed || !has_fence ? failed : fence_put_on(in->at, in->left, fds[0]);
+/* The user, the length of the fence, the fence, and what is left of the plan. */
+static void do_as_said(CURSOR *in, const int *fds, int fd_count, CONFINED *result) {
+    uint32_t user = get_u32(in), length = get_u32(in);
+    result->step = FENCE_FRAME;
+    if (in->bad || length > in->left || fd_count != (length > 0) || (!user && !length))
+        return;
+    const char *plan = (const char *)in->at + length;
+    size_t plan_length = in->left - length;
+    ENTERED settled = {0};
+    result->step = user ? become_user(user) : FENCE_DONE;
+    if (!result->step && plan_length > 0) {
+        room_settle(plan, plan_length, &settled);
+        result->step = settled.step ? FENCE_ROOM : FENCE_DONE;
+        result->room_step = settled.step;
+        result->room_at = settled.at;
+        errno = settled.why;
+    }
+    if (!result->step && length > 0)
+        result->step = fence_put_on(in->at, length, fds[0]);
 }
 
-uint32_t confine(CURSOR *in, const int *fds, int fd_count) {
-    uint32_t length = get_u32(in), failed = FENCE_FRAME;
+CONFINED confine(CURSOR *in, const int *fds, int fd_count) {
+    CONFINED result = {.step = FENCE_FRAME};
+    uint32_t length = get_u32(in);
     errno = EINVAL;
-    if (!in->bad && length == 0 && fd_count == 0)
-        return FENCE_DONE;
-    if (!in->bad && length <= in->left) {
+    if (!in->bad && length == 0 && fd_count == 0) {
+        result.step = FENCE_DONE;
+    } else if (!in->bad && length <= in->left) {
         CURSOR part = *in;
         part.left = length;
         in->at += length;
         in->left -= length;
-        failed = put_on(&part, fds, fd_count);
+        do_as_said(&part, fds, fd_count, &result);
     }
-    int why = errno;
+    result.why = result.step ? (uint32_t)errno : 0;
     close_all(fds, fd_count);
-    errno = why;
-    return failed;
+    return result;
+}
+
+void put_confined(BUFFER *out, CONFINED result) {
+    put_u32(out, result.step);
+    put_u32(out, result.why);
+    put_u32(out, result.room_step);
+    put_u32(out, result.room_at);
+}
+
+void filter_ahead(CURSOR *in) {
+    BUFFER out = {0};
+    CONFINED result = {.step = fence_filter(in->at, in->left)};
+    result.why = result.step ? (uint32_t)errno : 0;
+    put_confined(&out, result);
+    send_frame(FRAME_FILTER, &out);
+    free(out.bytes);
 }
 
 /* What bash noted when it started is not true of its copy in another namespace. */
@@ -75,10 +102,17 @@ static void begin_inside(void) {
         set_ppid();
 }
 
-int enter_room(CURSOR *in, const int *fds, int fd_count) {
+int enter_room(CURSOR *in, const int *fds, int fd_count, int is_ahead) {
     BUFFER out = {0};
     ENTERED result = {.step = ROOM_PLAN, .why = EINVAL};
-    ROOM room = {(const char *)in->at, in->left, fd_count > 0 ? fds[0] : -1, fd_count > 1 ? fds[1] : -1, -1};
+    ROOM room = {
+        .plan = (const char *)in->at,
+        .length = in->left,
+        .user = fd_count > 0 ? fds[0] : -1,
+        .net = fd_count > 1 ? fds[1] : -1,
+        .parent = -1,
+        .is_ahead = is_ahead,
+    };
     int is_outside = fd_count > 0 ? room_enter(&room, &result) : 1;
     close_all(fds, fd_count);
     if (!is_outside) {

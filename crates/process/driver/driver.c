@@ -308,11 +308,9 @@ static uint32_t take_state(CURSOR *in, BUFFER *problems) {
 static void become(CURSOR *in, const int *fds, int fd_count) {
     BUFFER problems = {0};
     BUFFER out = {0};
-    uint32_t failed = confine(in, fds, fd_count);
-    int why = failed ? errno : 0;
-    put_u32(&out, failed);
-    put_u32(&out, (uint32_t)why);
-    uint32_t count = failed ? 0 : take_state(in, &problems);
+    CONFINED confined = confine(in, fds, fd_count);
+    put_confined(&out, confined);
+    uint32_t count = confined.step ? 0 : take_state(in, &problems);
     put_u32(&out, count);
     put_bytes(&out, problems.bytes, problems.length);
     send_frame(FRAME_RESTORE, &out);
@@ -345,8 +343,12 @@ static void serve(void) {
             become_service(&in, fds, fd_count);
         else if (request.kind == FRAME_FORK && fork_shell(&in, fds, fd_count))
             shell_pid = getpid();
-        else if (request.kind == FRAME_ROOM && enter_room(&in, fds, fd_count))
+        else if (request.kind == FRAME_ROOM && enter_room(&in, fds, fd_count, 0))
             shell_pid = getpid();
+        else if (request.kind == FRAME_ROOM_AHEAD && enter_room(&in, fds, fd_count, 1))
+            shell_pid = getpid();
+        else if (request.kind == FRAME_FILTER)
+            filter_ahead(&in);
     }
 }
 

@@ -68,28 +68,42 @@ static uint32_t add_rules(int ruleset, const char *rules, size_t length) {
     return FENCE_DONE;
 }
 
-static uint32_t apply(int ruleset, const struct sock_fprog *filter) {
+/* Whether this process has put on the filter. */
+static int has_filter;
+
+uint32_t fence_filter(const unsigned char *filter, size_t length) {
+    struct sock_fprog program = {(unsigned short)(length / sizeof(struct sock_filter)), (struct sock_filter *)(uintptr_t)filter};
+    errno = EINVAL;
+    if (length == 0 || length % sizeof(struct sock_filter) != 0)
+        return FENCE_FRAME;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return FENCE_NO_NEW_PRIVILEGES;
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
+        return FENCE_SECCOMP;
+    has_filter = 1;
+    return FENCE_DONE;
+}
+
+static uint32_t restrict_self(int ruleset) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return FENCE_NO_NEW_PRIVILEGES;
     if (drop_capabilities() != 0)
         return FENCE_CAPABILITIES;
-    if (syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
-        return FENCE_LANDLOCK;
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, filter) != 0)
-        return FENCE_SECCOMP;
-    return FENCE_DONE;
+    return syscall(SYS_landlock_restrict_self, ruleset, 0) != 0 ? FENCE_LANDLOCK : FENCE_DONE;
 }
 
 uint32_t fence_put_on(const unsigned char *fence, size_t length, int ruleset) {
-    uint32_t bytes = 0;
-    if (length >= sizeof bytes)
-        memcpy(&bytes, fence, sizeof bytes);
+    uint32_t bytes;
     errno = EINVAL;
-    if (bytes == 0 || bytes > length - sizeof bytes || bytes % sizeof(struct sock_filter) != 0)
+    if (length < sizeof bytes)
         return FENCE_FRAME;
+    memcpy(&bytes, fence, sizeof bytes);
     fence += sizeof bytes;
     length -= sizeof bytes;
-    struct sock_fprog filter = {(unsigned short)(bytes / sizeof(struct sock_filter)), (struct sock_filter *)(uintptr_t)fence};
+    if (bytes > length || (bytes == 0 && !has_filter))
+        return FENCE_FRAME;
     uint32_t failed = add_rules(ruleset, (const char *)fence + bytes, length - bytes);
-    return failed ? failed : apply(ruleset, &filter);
+    if (!failed)
+        failed = restrict_self(ruleset);
+    return failed || bytes == 0 ? failed : fence_filter(fence, bytes);
 }

@@ -17,9 +17,13 @@ enum {
     FENCE_LANDLOCK,
     FENCE_SECCOMP,
     FENCE_USER,
+    FENCE_ROOM,
 };
 
-/* Puts it on. `fence` is the length of the filter, the filter, and then rules for paths that only this process can open:
+/* Puts on the filter alone, before the rest is known. */
+uint32_t fence_filter(const unsigned char *filter, size_t length);
+
+/* Puts it on. A filter that is there already is not sent again: its length is 0. `fence` is the length of the filter, the filter, and then rules for paths that only this process can open:
  * the rights, and the path with a NUL. It begins where a number of 32 bits may. Gives the step that failed, if one did, and
  * leaves its reason in `errno`. */
 uint32_t fence_put_on(const unsigned char *fence, size_t length, int ruleset);

@@ -176,20 +176,20 @@ static int do_entry(char kind, const char *first, const char *second) {
 }
 
 /* The string at `*at`, which ends in NUL; moves behind it. */
-static const char *next_string(const ROOM *room, size_t *at) {
-    const char *text = room->plan + *at;
-    const char *end = *at < room->length ? memchr(text, '\0', room->length - *at) : NULL;
+static const char *next_string(const char *plan, size_t length, size_t *at) {
+    const char *text = plan + *at;
+    const char *end = *at < length ? memchr(text, '\0', length - *at) : NULL;
     if (end)
         *at += (size_t)(end - text) + 1;
     return end ? text : NULL;
 }
 
-static uint32_t make_root(const ROOM *room, ENTERED *result) {
-    for (size_t at = 0; at < room->length;) {
+static uint32_t make_root(const char *plan, size_t length, ENTERED *result) {
+    for (size_t at = 0; at < length;) {
         result->at = (uint32_t)at;
-        char kind = room->plan[at++];
-        const char *first = next_string(room, &at);
-        const char *second = kind == 'o' || kind == 'w' || kind == 'l' ? next_string(room, &at) : "";
+        char kind = plan[at++];
+        const char *first = next_string(plan, length, &at);
+        const char *second = kind == 'o' || kind == 'w' || kind == 'l' ? next_string(plan, length, &at) : "";
         errno = EINVAL;
         if (!first || !second)
             return ROOM_PLAN;
@@ -311,10 +311,10 @@ int room_enter(const ROOM *room, ENTERED *result) {
     memset(result, 0, sizeof *result);
     result->step = join(room);
     if (!result->step)
-        result->step = make_root(room, result);
+        result->step = make_root(room->plan, room->length, result);
     if (!result->step)
         result->step = begin_init(room, &link, result);
-    if (!result->step && leave_old_root() != 0)
+    if (!result->step && !room->is_ahead && leave_old_root() != 0)
         result->step = ROOM_PIVOT;
     pid_t main_process = result->step ? -1 : copy_this_process();
     if (main_process == 0) {
@@ -333,4 +333,12 @@ int room_enter(const ROOM *room, ENTERED *result) {
     if (link >= 0)
         close(link);
     return 1;
+}
+
+void room_settle(const char *plan, size_t length, ENTERED *result) {
+    memset(result, 0, sizeof *result);
+    result->step = make_root(plan, length, result);
+    if (!result->step && leave_old_root() != 0)
+        result->step = ROOM_PIVOT;
+    result->why = result->step ? errno : 0;
 }

@@ -41,6 +41,7 @@ typedef struct {
     int user;   /* the user namespace to join */
     int net;    /* the network namespace to join, or -1 for the one that we are in */
     int parent; /* a handle on our parent, without which the room ends; -1 if it may outlive it */
+    int is_ahead; /* whether this is a part of the plan, and `room_settle` comes with the rest */
 } ROOM;
 
 /* What came of it. */
@@ -55,5 +56,8 @@ typedef struct {
 /* Gives 0 in a new process inside the room, which has the same parent as the caller and a session of its own. Gives 1 in
  * the caller, which should pass on the result and end; if a step failed, there is no new process. */
 int room_enter(const ROOM *room, ENTERED *result);
+
+/* For a process that entered ahead: brings in the rest of the plan and leaves the old root. Until then it sees the machine. */
+void room_settle(const char *plan, size_t length, ENTERED *result);
 
 #endif

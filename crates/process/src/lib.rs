@@ -49,8 +49,8 @@ pub mod zygote;
 
 pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits, guard_memory};
 pub use confine::{
-    AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoUser, Own, Proof, RoomNetwork, RoomSpec,
-    Socket, UserTrial,
+    AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoUser, Own, Preparation, Proof, RoomNetwork,
+    RoomSpec, Socket, UserTrial,
 };
 pub use exit::ExitStatus;
 pub use facts::Fact;

@@ -12,7 +12,7 @@ mod start_error;
 
 use crate::cage::{Cage, Met};
 use crate::channel::Channel;
-use crate::confine::{AgentUser, Namespaces};
+use crate::confine::{AgentUser, Ahead, Namespaces, for_another_sandbox};
 use crate::exit::ExitStatus;
 use crate::facts::{Bytes, Fact};
 use crate::proc::{ProcessStamp, Stat};
@@ -164,6 +164,8 @@ pub struct LiveShell {
     finishing: Option<Finishing>,
     /// Kept for the other processes of its session.
     namespaces: Option<Arc<Namespaces>>,
+    /// What was done to it before its session was known.
+    ahead: Ahead,
     /// Whose it is, if not the daemon's user's.
     user: Option<AgentUser>,
 }
@@ -213,6 +215,7 @@ impl LiveShell {
             met,
             finishing: None,
             namespaces: None,
+            ahead: Ahead::Nothing,
             user: None,
         };
         enclosed?;
@@ -278,7 +281,10 @@ impl LiveShell {
 
     /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
     pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<(String, String)>> {
-        frames::take_over(&mut self.channel, None, &self.spec.rescue, facts).await
+        match self.ahead {
+            Ahead::Nothing => frames::take_over(&mut self.channel, None, &self.spec.rescue, facts).await,
+            Ahead::Filter | Ahead::Room(_) => Err(for_another_sandbox()),
+        }
     }
 
     /// Makes the pipes that a command needs and the shell does not have. Nothing is run and nothing has changed if it fails.

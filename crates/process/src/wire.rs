@@ -30,8 +30,12 @@ pub mod kind {
     pub const SERVICE: u32 = 5;
     /// Fork a shell.
     pub const FORK: u32 = 7;
+    /// Put on a filter of system calls.
+    pub const FILTER: u32 = 8;
     /// Enter a room.
     pub const ROOM: u32 = 17;
+    /// Enter the part of a room that is no session's own.
+    pub const ROOM_AHEAD: u32 = 18;
 }
 
 /// Builds a frame.

@@ -4,27 +4,29 @@
 mod trouble;
 
 use crate::admission::{FairNotify, Notified};
+use crate::rooms::Ahead;
+use crate::sandboxes::Sandboxes;
+use crate::spare_namespaces::GIVE_WAY;
 use crate::sync::lock;
-use shellkeep_process::{CageFactory, LiveShell, StartError, Zygote};
+use shellkeep_process::{CageFactory, LiveShell, Namespaces, StartError, Zygote};
 use shellkeep_session::Sandbox;
 use std::collections::HashSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::time::Duration;
 use tokio::sync::Notify;
 pub use trouble::NoShell;
 use trouble::Trouble;
-
-/// How long nothing is made in advance after a shell was taken: its session is waking, and its command comes first.
-pub(crate) const GIVE_WAY: Duration = Duration::from_millis(2);
 
 /// A shell and its place under the quota; both end together.
 #[derive(Debug)]
 pub struct PooledShell {
     pub shell: LiveShell,
-    /// How far it is confined; not at all while it has no session.
+    /// How far it is confined. While it has no session, the sandbox that it is prepared for; none is for all.
     pub sandbox: Sandbox,
+    /// What the room shares that it was prepared for.
+    pub room: Option<Arc<Namespaces>>,
     _place: PoolSlot,
 }
 
@@ -72,25 +74,62 @@ struct News {
     wanted: Notify,
 }
 
+/// Shells that were started in advance.
+#[derive(Debug)]
+struct Spares {
+    ready: Vec<PooledShell>,
+    /// The sandboxes that sessions have had since the start, for which spares are prepared.
+    wanted: Vec<Sandbox>,
+}
+
+impl Spares {
+    /// One for a session with this sandbox; if none is prepared for it, one that is not prepared.
+    fn take(&mut self, sandbox: Sandbox) -> Option<PooledShell> {
+        if !self.wanted.contains(&sandbox) {
+            self.wanted.push(sandbox);
+        }
+        let place = |sandbox| self.ready.iter().rposition(|spare| spare.sandbox == sandbox);
+        let place = place(sandbox).or_else(|| place(Sandbox::None));
+        place.map(|place| self.ready.swap_remove(place))
+    }
+
+    /// A sandbox for which there are fewer than `count`.
+    fn missing(&self, count: usize) -> Option<Sandbox> {
+        let ready = |sandbox| self.ready.iter().filter(|spare| spare.sandbox == sandbox).count();
+        self.wanted.iter().copied().find(|sandbox| ready(*sandbox) < count)
+    }
+}
+
 /// The shells of a node.
 #[derive(Debug)]
 pub struct Pool {
     zygote: Zygote,
     scratch: PathBuf,
     factory: Arc<CageFactory>,
+    sandboxes: Arc<Sandboxes>,
     places: Arc<Places>,
+    /// How many are started in advance, for each sandbox that sessions have.
     ahead: usize,
-    spares: Mutex<Vec<PooledShell>>,
+    spares: Mutex<Spares>,
     started: AtomicU64,
 }
 
 impl Pool {
-    /// A pool of at most `limit` shells, `ahead` of them started in advance. `scratch` is an empty directory.
-    pub fn new(zygote: Zygote, scratch: PathBuf, factory: Arc<CageFactory>, limit: usize, ahead: usize) -> Self {
+    /// A pool of at most `limit` shells. `ahead` are started in advance for each sandbox that sessions have, at first for
+    /// `least`. `scratch` is an empty directory.
+    pub(crate) fn new(
+        zygote: Zygote,
+        scratch: PathBuf,
+        factory: Arc<CageFactory>,
+        sandboxes: Arc<Sandboxes>,
+        (limit, ahead): (usize, usize),
+    ) -> Self {
+        let spares = Spares { ready: Vec::new(), wanted: vec![prepared_for(&sandboxes, sandboxes.least_of(None))] };
         Self {
             zygote,
             scratch,
             factory,
+            sandboxes,
             places: Arc::new(Places {
                 taken: AtomicUsize::new(0),
                 limit: AtomicUsize::new(limit),
@@ -98,7 +137,7 @@ impl Pool {
                 trouble: Trouble::default(),
             }),
             ahead: ahead.min(limit),
-            spares: Mutex::new(Vec::new()),
+            spares: Mutex::new(spares),
             started: AtomicU64::new(0),
         }
     }
@@ -121,15 +160,15 @@ impl Pool {
     pub fn excess(&self) -> usize {
         let beyond = self.live_count().saturating_sub(self.limit());
         let mut spares = self.spares();
-        let kept = spares.len().saturating_sub(beyond);
-        drop(spares.split_off(kept));
+        let kept = spares.ready.len().saturating_sub(beyond);
+        drop(spares.ready.split_off(kept));
         drop(spares);
         self.live_count().saturating_sub(self.limit())
     }
 
     /// Shells started in advance.
     pub fn spare_count(&self) -> usize {
-        self.spares().len()
+        self.spares().ready.len()
     }
 
     /// Shells alive, spares included.
@@ -137,11 +176,11 @@ impl Pool {
         self.places.taken.load(Ordering::SeqCst)
     }
 
-    /// A shell for a session of this agent, if one is spare or the quota allows another; `None` if every place is taken.
-    /// Shortly after a start failed no other is tried; the answer is the reason of the one that failed. Shells of an agent
-    /// are born among its processes, so spares are for sessions without one.
-    pub async fn try_take(&self, agent: Option<&str>) -> Result<Option<PooledShell>, NoShell> {
-        let spare = if agent.is_none() { self.spares().pop() } else { None };
+    /// A shell for a session of this agent and with this sandbox, if one is spare or the quota allows another; `None` if every
+    /// place is taken. Shortly after a start failed no other is tried; the answer is the reason of the one that failed. Shells
+    /// of an agent are born among its processes, so spares are for sessions without one.
+    pub async fn try_take(&self, agent: Option<&str>, sandbox: Sandbox) -> Result<Option<PooledShell>, NoShell> {
+        let spare = if agent.is_none() { self.spares().take(prepared_for(&self.sandboxes, sandbox)) } else { None };
         if spare.is_some() {
             self.places.news.wanted.notify_one();
             return Ok(spare);
@@ -157,7 +196,7 @@ impl Pool {
 
     /// Where spares have taken the last places, one of them goes.
     async fn instead_of_a_spare(&self, agent: Option<&str>) -> Result<Option<PooledShell>, NoShell> {
-        let is_gone = self.spares().pop().is_some();
+        let is_gone = self.spares().ready.pop().is_some();
         match self.places.take().filter(|_| is_gone) {
             Some(place) => self.start(place, agent).await.map(Some),
             None => Ok(None),
@@ -227,7 +266,7 @@ impl Pool {
             metrics::counter!("shellkeep_shells_forked_total").increment(1);
         }
         place.was_used = true;
-        Ok(PooledShell { shell, sandbox: Sandbox::None, _place: place })
+        Ok(PooledShell { shell, sandbox: Sandbox::None, room: None, _place: place })
     }
 
     /// Keeps spares ready for as long as the pool lives. After a failed start it pauses, and then lets one waiter try
@@ -252,28 +291,50 @@ impl Pool {
 
     /// Starts a spare if one is missing. Returns whether it tried.
     async fn start_spare(&self) -> bool {
-        if self.spare_count() >= self.ahead {
-            return false;
-        }
+        let Some(sandbox) = self.spares().missing(self.ahead) else { return false };
         let Some(place) = self.places.take() else { return false };
-        if let Ok(pooled) = self.start(place, None).await {
-            self.spares().push(pooled);
+        if let Ok(mut pooled) = self.start(place, None).await {
+            match self.prepare(&mut pooled, sandbox).await {
+                Ok(()) => self.spares().ready.push(pooled),
+                Err(error) => {
+                    // The next session with this sandbox says why it does not work.
+                    tracing::debug!(%sandbox, %error, "no shell could be prepared");
+                    self.spares().wanted.retain(|wanted| *wanted != sandbox);
+                }
+            }
             self.places.news.freed.notify_one();
         }
         true
     }
 
+    async fn prepare(&self, pooled: &mut PooledShell, sandbox: Sandbox) -> io::Result<()> {
+        let sandboxes = Arc::clone(&self.sandboxes);
+        // For a room it starts a program and waits for it.
+        let ahead = tokio::task::spawn_blocking(move || sandboxes.ahead(sandbox)).await;
+        if let Some(Ahead { preparation, room }) = ahead.map_err(io::Error::other)?? {
+            preparation.apply(&mut pooled.shell).await?;
+            pooled.room = room;
+            pooled.sandbox = sandbox;
+        }
+        Ok(())
+    }
+
     /// Drops the spares and kills whatever is left in any cage, except for those in `keep`.
     pub fn close(&self, keep: &HashSet<String>) {
         self.places.limit.store(0, Ordering::SeqCst);
-        self.spares().clear();
+        self.spares().ready.clear();
         self.zygote.close();
         self.factory.remove(keep);
     }
 
-    fn spares(&self) -> MutexGuard<'_, Vec<PooledShell>> {
+    fn spares(&self) -> MutexGuard<'_, Spares> {
         lock(&self.spares)
     }
+}
+
+/// For which sandbox a shell can be prepared, so that sessions with this one can have it.
+fn prepared_for(sandboxes: &Sandboxes, sandbox: Sandbox) -> Sandbox {
+    if sandboxes.has_user(sandbox) { Sandbox::None } else { sandbox }
 }
 
 impl Drop for Pool {

@@ -6,21 +6,19 @@
 
 use crate::network::{Gate, Refused};
 use crate::ops::{OpError, SandboxPlaces, SandboxSource, SandboxSupport, SandboxView, SessionError};
-use crate::spare_namespaces::SpareNamespaces;
-use crate::sync::lock;
+use crate::rooms::{Ahead, Rooms};
 use crate::token_holders::TokenHolders;
 use crate::users::{self, Users};
 use shellkeep_process::{
-    AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoRoom, Own, Proof, RoomNetwork, RoomSpec,
+    AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoRoom, Own, Proof, RoomSpec,
 };
 use shellkeep_session::shell::{ShellState, Value, Variable};
 use shellkeep_session::{AllowedHost, ByteString, Network, Sandbox, SessionId, SessionMeta, SessionState, UserRange};
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// How far sessions of agents with tokens are confined at least, unless the host says otherwise.
@@ -33,8 +31,6 @@ const AGENTS_NEED_IT: &str =
 const NO_ROOMS: &str = "a room has the daemon's user, and cannot be on a node whose agents have users of their own \
      (`--sandbox-agents user`); make a new session with the sandbox 'fence' and copy what it needs there, or use a node \
      without such users";
-/// What a room with a list of hosts reads to find its resolver.
-const RESOLVER: &str = "nameserver 127.0.0.1\n";
 /// Variables with the name of the user.
 const NAMES: [&str; 2] = ["USER", "LOGNAME"];
 /// Directories of users, which are not part of the system wherever they are.
@@ -78,23 +74,6 @@ pub(crate) struct Sandboxes {
     rooms: Rooms,
 }
 
-/// The rooms of a node.
-#[derive(Debug)]
-struct Rooms {
-    network: Network,
-    /// Why there are none, if that was found out.
-    unavailable: Option<NoRoom>,
-    /// The hosts that they may connect to, if there are any.
-    gate: Option<Gate>,
-    /// What the gate refuses, until somebody takes it.
-    refused: Mutex<Option<mpsc::Receiver<Refused>>>,
-    /// What programs inside read to find the gate's resolver.
-    resolver: PathBuf,
-    spares: Arc<SpareNamespaces>,
-    /// What the processes of each session share, for as long as one of them lives.
-    shared: Mutex<HashMap<SessionId, Weak<Namespaces>>>,
-}
-
 /// A fence that was tried.
 #[derive(Debug)]
 struct Held {
@@ -121,8 +100,6 @@ struct Home {
     home: PathBuf,
     tmp: PathBuf,
     rescue: PathBuf,
-    /// On which the root of a room is mounted.
-    root: PathBuf,
 }
 
 /// What confines one shell, service or agent.
@@ -156,7 +133,7 @@ impl Sandboxes {
         if let Ok(held) = &fence {
             given.readable_path = given.path.as_ref().map(|path| readable(path, &held.fence));
         }
-        let rooms = Rooms::new(config, fence.as_ref().map(|held| &held.fence), data);
+        let rooms = Rooms::new(config.network, &config.hosts, fence.as_ref().map(|held| &held.fence), data);
         let agents = config.least.max(config.agents.unwrap_or(AGENTS_DEFAULT));
         let users = Users::new(config.users, data, config.agents == Some(Sandbox::User), &config.hidden);
         Self { least: config.least, agents, holders, root: data.join("homes"), given, users, fence, rooms }
@@ -208,21 +185,34 @@ impl Sandboxes {
         SandboxSupport { sandbox, unavailable, missing }
     }
 
+    /// What a shell for sessions with this sandbox can have before its session is known, if anything. For a room it may start
+    /// a small program and wait for it.
+    pub(crate) fn ahead(&self, sandbox: Sandbox) -> io::Result<Option<Ahead>> {
+        self.check(sandbox).map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(match sandbox {
+            Sandbox::None | Sandbox::User => None,
+            Sandbox::Fence => Some(Ahead { preparation: self.held()?.fence.ahead(), room: None }),
+            Sandbox::Room => Some(self.rooms.ahead(&self.held()?.fence)?),
+        })
+    }
+
     /// What confines a process of a session that is about to start; none if nothing does. Makes its directories, and gives
-    /// them to its user. Looks at its workspace, which may be on a disk that does not answer, and for a room starts a small
-    /// program and waits for it. `is_own` says whether the workspace is one of ours.
+    /// them to its user. Looks at its workspace, which may be on a disk that does not answer, and for a room may start a small
+    /// program and wait for it. `is_own` says whether the workspace is one of ours. If no process of the session is in a room
+    /// yet, they will share `offered`.
     pub(crate) fn confine(
         &self,
         session: &SessionMeta,
         sandbox: Sandbox,
         is_own: bool,
+        offered: Option<Arc<Namespaces>>,
     ) -> Result<Option<Confined>, OpError> {
         self.check(sandbox)?;
         let refused = |error: &dyn std::fmt::Display| self.unavailable(sandbox, error);
         let user = self.has_user(sandbox).then(|| self.users.assign(session)).transpose();
         let user = user.map_err(|error| refused(&error))?;
         let own = self.home(&session.session_id);
-        let confinement = self.prepare(session, (sandbox, user), is_own, &own);
+        let confinement = self.prepare(session, (sandbox, user), is_own, &own, offered);
         let confinement = confinement.map_err(|error| refused(&error))?;
         Ok(confinement.map(|confinement| Confined { confinement, sandbox, rescue: own.rescue }))
     }
@@ -234,6 +224,7 @@ impl Sandboxes {
         (sandbox, user): (Sandbox, Option<AgentUser>),
         is_own: bool,
         own: &Home,
+        offered: Option<Arc<Namespaces>>,
     ) -> io::Result<Option<Confinement>> {
         let workspace = session.workspace.as_path();
         if is_own {
@@ -248,9 +239,8 @@ impl Sandboxes {
         let confinement = match (sandbox, user) {
             (Sandbox::User, Some(user)) => Confinement::of_user(user),
             (Sandbox::Room, _) => {
-                let resolver = self.rooms.gate.as_ref().map(|_| self.rooms.resolver.as_path());
-                let with = RoomSpec { root: &own.root, resolver };
-                self.held()?.fence.room(paths, with, self.rooms.namespaces(&session.session_id)?)?
+                let with = RoomSpec { root: &self.rooms.root, resolver: self.rooms.resolver() };
+                self.held()?.fence.room(paths, with, self.rooms.namespaces(&session.session_id, offered)?)?
             }
             _ => self.held()?.fence.around(paths)?.of(user),
         };
@@ -312,7 +302,7 @@ impl Sandboxes {
 
     /// What rooms are refused. Once.
     pub(crate) fn take_refused(&self) -> Option<mpsc::Receiver<Refused>> {
-        lock(&self.rooms.refused).take()
+        self.rooms.take_refused()
     }
 
     /// A session's shell as it is inside its sandbox.
@@ -394,7 +384,7 @@ impl Sandboxes {
 
     fn home(&self, id: &SessionId) -> Home {
         let own = self.root.join(id.as_str());
-        Home { home: own.join("home"), tmp: own.join("tmp"), rescue: own.join("rescue"), root: own.join("root") }
+        Home { home: own.join("home"), tmp: own.join("tmp"), rescue: own.join("rescue") }
     }
 }
 
@@ -402,61 +392,12 @@ impl Home {
     /// Makes the directories. For another user, what they are in can be passed; it stays ours, so that nobody can put
     /// something else in their place.
     fn make(&self, is_passed: bool) -> io::Result<()> {
-        let missing = [&self.home, &self.tmp, &self.rescue, &self.root].into_iter().filter(|path| !path.is_dir());
+        let missing = [&self.home, &self.tmp, &self.rescue].into_iter().filter(|path| !path.is_dir());
         missing.into_iter().try_for_each(std::fs::create_dir_all)?;
         match self.home.parent().filter(|_| is_passed) {
             Some(above) => users::let_pass(above),
             None => Ok(()),
         }
-    }
-}
-
-impl Rooms {
-    /// Tries to break out of one, if there is a fence to put into it.
-    fn new(config: &SandboxConfig, fence: Result<&Fence, &NoFence>, data: &Path) -> Self {
-        let (network, resolver) = (config.network, data.join("scratch/resolv.conf"));
-        let has_gate = network == Network::None && !config.hosts.is_empty();
-        let gate = has_gate.then(|| Gate::new(config.hosts.clone()));
-        let written = gate.as_ref().map_or(Ok(()), |_| std::fs::write(&resolver, RESOLVER));
-        let proof = fence
-            .map_err(|why| NoRoom::Fence(why.clone()))
-            .and_then(|fence| fence.prove_room(room_network(network), &data.join("scratch")));
-        let written = written.map_err(|error| NoRoom::NotMade(format!("{}: {error}", resolver.display())));
-        let (gate, refused) = gate.unzip();
-        let (refused, shared) = (Mutex::new(refused), Mutex::default());
-        let spares = Arc::new(SpareNamespaces::new(room_network(network)));
-        Self { network, unavailable: proof.and(written).err(), gate, refused, resolver, spares, shared }
-    }
-
-    /// What the processes of a session share, made if none of them lives.
-    fn namespaces(&self, id: &SessionId) -> io::Result<Arc<Namespaces>> {
-        let live = lock(&self.shared).get(id).and_then(Weak::upgrade);
-        match live {
-            Some(namespaces) => Ok(namespaces),
-            None => {
-                let namespaces = Arc::new(self.spares.take()?);
-                self.gate.as_ref().map_or(Ok(()), |gate| gate.open(id, &namespaces))?;
-                Ok(self.keep(id, namespaces))
-            }
-        }
-    }
-
-    /// Remembers what a session shares, and gives it; that of another process that was quicker comes first.
-    fn keep(&self, id: &SessionId, namespaces: Arc<Namespaces>) -> Arc<Namespaces> {
-        let mut shared = lock(&self.shared);
-        if let Some(other) = shared.get(id).and_then(Weak::upgrade) {
-            return other;
-        }
-        shared.retain(|_, namespaces| namespaces.strong_count() > 0);
-        shared.insert(id.clone(), Arc::downgrade(&namespaces));
-        namespaces
-    }
-}
-
-fn room_network(network: Network) -> RoomNetwork {
-    match network {
-        Network::None => RoomNetwork::Own,
-        Network::Full => RoomNetwork::Host,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::ops::{OpError, QuotaMet, RunError};
 use crate::pool::{Pool, PooledShell};
 use crate::registry::Registry;
 use shellkeep_process::{Ends, StartError};
-use shellkeep_session::{QuotaName, SessionId};
+use shellkeep_session::{QuotaName, Sandbox, SessionId, SessionMeta};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -31,9 +31,10 @@ impl Shells {
         Self { pool, registry }
     }
 
-    /// A shell for a session: a spare, a new one, or one in place of the session that was idle longest. `None` if every
-    /// shell belongs to a busy session, or the machine lacks a resource.
-    pub(crate) async fn take(&self, id: &SessionId, agent: Option<&str>) -> Result<Option<PooledShell>, OpError> {
+    /// A shell for a session: a spare that may be prepared for this sandbox, a new one, or one in place of the session that
+    /// was idle longest. `None` if every shell belongs to a busy session, or the machine lacks a resource.
+    pub(crate) async fn take(&self, session: &SessionMeta, sandbox: Sandbox) -> Result<Option<PooledShell>, OpError> {
+        let (id, agent) = (&session.session_id, session.agent.as_deref());
         // A start that fails for one agent's limit must not look like a shortage, which delays the shells of all.
         if let Some(agent) = agent
             && let Some(used) = self.pool.full(agent)
@@ -42,11 +43,8 @@ impl Shells {
         }
         let mut is_second_try = false;
         loop {
-            match self.pool.try_take(agent).await {
-                Ok(Some(pooled)) => {
-                    pooled.shell.assign(id.as_str());
-                    return Ok(Some(pooled));
-                }
+            match self.pool.try_take(agent, sandbox).await {
+                Ok(Some(pooled)) => return Ok(Some(pooled)),
                 // Dropping an idle session's shell may free what is missing; one is enough to tell.
                 Err(why) if why.is_shortage => {
                     if std::mem::replace(&mut is_second_try, true) {

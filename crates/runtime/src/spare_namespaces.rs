@@ -1,11 +1,14 @@
 //! Namespaces for rooms, made in advance: a program has to be started for each, which takes about a millisecond. None are made before the first room, and none is used twice.
 
-use crate::pool::GIVE_WAY;
 use crate::sync::lock;
 use shellkeep_process::{Namespaces, RoomNetwork};
 use std::io;
 use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
 use tokio::runtime::Handle;
+
+/// How long nothing is made in advance after something was taken: a session is waking, and its command comes first.
+pub(crate) const GIVE_WAY: Duration = Duration::from_millis(2);
 
 /// As many as sessions that wake at once find. Each takes some 200 KiB of the kernel's memory.
 const WANTED: usize = 2;

@@ -1,6 +1,7 @@
 //! The fence of a node: what every confined session may read and write, and the filter of system calls. With the
 //! directories of one session it becomes a confinement.
 
+use super::ahead::{Ahead, Preparation, Step};
 use super::filter;
 use super::grants::{DEVICES, SHARED_MEMORY, system, without};
 use super::plan::{self, Plan, RootLinks};
@@ -125,11 +126,15 @@ pub(crate) struct Around {
 impl Around {
     /// The filter and the rules that are added inside, as `room/fence.c` reads them.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let step = |step: &libc::sock_filter| {
-            let ([a, b], [e, f, g, h]) = (step.code.to_ne_bytes(), step.k.to_ne_bytes());
-            [a, b, step.jt, step.jf, e, f, g, h]
-        };
-        let filter: Vec<u8> = self.filter.iter().flat_map(step).collect();
+        self.after(filter::bytes(&self.filter))
+    }
+
+    /// The same without the filter, for a shell that has it.
+    pub(crate) fn bytes_without_filter(&self) -> Vec<u8> {
+        self.after(Vec::new())
+    }
+
+    fn after(&self, filter: Vec<u8>) -> Vec<u8> {
         let rule = |(access, path): &(u64, &str)| [&access.to_ne_bytes(), path.as_bytes(), &[0]].concat();
         let length = (filter.len() as u32).to_ne_bytes();
         length.into_iter().chain(filter).chain(self.inside.iter().flat_map(rule)).collect()
@@ -147,10 +152,21 @@ impl Confinement {
         Self { user, ..self }
     }
 
-    /// What a driver reads to confine itself: the user, and the fence. Root is nobody's user, so 0 is none.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    /// What a driver reads to confine itself, after what was done ahead: the user, the fence, and the rest of a room. Root is
+    /// nobody's user, so 0 is none.
+    pub(crate) fn bytes(&self, ahead: &Ahead) -> Vec<u8> {
         let user = self.user.map_or(0, AgentUser::number).to_ne_bytes();
-        user.into_iter().chain(self.fence.as_ref().map(Around::bytes).unwrap_or_default()).collect()
+        let fence = self.fence.as_ref().map(|fence| match ahead {
+            Ahead::Filter => fence.bytes_without_filter(),
+            Ahead::Nothing | Ahead::Room(_) => fence.bytes(),
+        });
+        let fence = fence.unwrap_or_default();
+        let rest = match (ahead, &self.room) {
+            (Ahead::Room(_), Some(room)) => room.own_plan(),
+            _ => &[],
+        };
+        let length = (fence.len() as u32).to_ne_bytes();
+        [&user[..], &length, &fence, rest].concat()
     }
 
     /// What the room shares with the other processes of the session, if there is a room.
@@ -217,23 +233,57 @@ impl Fence {
         let list = BitFlags::from(AccessFs::ReadDir);
         let inside = [(AccessFs::from_read(self.abi), "/proc"), (devices, "/dev"), (list, "/")];
         let inside = inside.into_iter().map(|(access, path)| (access.bits(), path)).collect();
-        let room = Room { plan: self.plan(own, with).into(), namespaces };
+        let room = Room {
+            shared: self.shared_plan(with.root).into(),
+            own: self.own_plan(own, with.resolver).into(),
+            namespaces,
+        };
         Ok(Confinement { user: None, fence: Some(self.make(own, inside)?), room: Some(room) })
+    }
+
+    /// What a shell behind a fence can have before its session is known.
+    pub fn ahead(&self) -> Preparation {
+        Preparation(Step::Filter(Arc::clone(&self.filter)))
+    }
+
+    /// What a shell in a room can have before its session is known. `root` is the same as that of the session's room.
+    pub fn room_ahead(&self, root: &Path, namespaces: Arc<Namespaces>) -> Preparation {
+        let (shared, own) = (self.shared_plan(root).into(), Arc::default());
+        Preparation(Step::Room(Room { shared, own, namespaces }))
     }
 
     /// Whether the room of a session has a directory of the machine. It may be on a disk that does not answer.
     pub fn room_has(&self, own: Own<'_>, directory: &Path) -> bool {
-        plan::has(&self.plan(own, RoomSpec { root: Path::new("/"), resolver: None }), &real(directory))
+        let plan = [self.shared_plan(Path::new("/")), self.own_plan(own, None)].concat();
+        plan::has(&plan, &real(directory))
     }
 
-    fn plan(&self, own: Own<'_>, with: RoomSpec<'_>) -> Vec<u8> {
-        let own_paths = [own.workspace, own.home, own.tmp, own.rescue];
-        let mut plan = Plan::new(with.root).temporary(own.tmp).system(self.read.iter().map(Grant::path), &self.links);
+    /// What all rooms have. Not files: programs replace a file by renaming another over it, and a room that was made earlier
+    /// would have the old one.
+    fn shared_plan(&self, root: &Path) -> Vec<u8> {
+        let early = |grants| self.paths_of(grants, false);
+        Plan::new(root).readable(early(&self.read)).system(&self.links).writable(early(&self.write)).finish()
+    }
+
+    /// What comes on top for one session.
+    fn own_plan(&self, own: Own<'_>, resolver: Option<&Path>) -> Vec<u8> {
+        let mut plan = Plan::own(own.tmp).readable(self.paths_of(&self.read, true));
         // Where there is none, programs ask the resolver on loopback.
-        if let (Some(file), Ok(path)) = (with.resolver, Path::new(RESOLVER_FILE).canonicalize()) {
+        if let (Some(file), Ok(path)) = (resolver, Path::new(RESOLVER_FILE).canonicalize()) {
             plan = plan.instead(file, &path);
         }
-        plan.writable(self.write.iter().map(Grant::path).chain(own_paths)).finish()
+        let own_paths = [own.workspace, own.home, own.tmp, own.rescue];
+        plan.writable(self.paths_of(&self.write, true).chain(own_paths)).finish()
+    }
+
+    /// The paths among `grants` that come with the session's own, or those that come before. Directories for temporary files
+    /// are a session's own, and what is below them comes on top. If something contains them, it still comes after them.
+    fn paths_of<'a>(&'a self, grants: &'a [Grant], is_late: bool) -> impl Iterator<Item = &'a Path> {
+        let all_late = self.read.iter().chain(&self.write).any(|grant| plan::has_temporary(grant.path()));
+        let late = move |grant: &Grant| {
+            all_late || matches!(grant, Grant::File { .. }) || plan::is_below_temporary(grant.path())
+        };
+        grants.iter().filter(move |grant| late(grant) == is_late).map(Grant::path)
     }
 
     fn ruleset(&self, own: Own<'_>) -> Result<RulesetCreated, Box<dyn std::error::Error + Send + Sync>> {

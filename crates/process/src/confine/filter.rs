@@ -129,6 +129,15 @@ struct Ends {
     kill: Label,
 }
 
+/// A filter as `room/fence.c` reads it.
+pub(crate) fn bytes(filter: &[libc::sock_filter]) -> Vec<u8> {
+    let step = |step: &libc::sock_filter| {
+        let ([a, b], [e, f, g, h]) = (step.code.to_ne_bytes(), step.k.to_ne_bytes());
+        [a, b, step.jt, step.jf, e, f, g, h]
+    };
+    filter.iter().flat_map(step).collect()
+}
+
 /// The filter, ready for the kernel; `None` on a processor for which there is none.
 pub(super) fn compile() -> Option<Vec<libc::sock_filter>> {
     let mut program = Program::default();

@@ -44,11 +44,26 @@ impl Plan {
         plan
     }
 
-    /// The system: what is read from outside, the root's links, and devices.
-    pub(super) fn system<'a>(mut self, read: impl Iterator<Item = &'a Path>, links: &RootLinks) -> Self {
-        for path in read.filter(|path| is_shared(path)).chain([Path::new(PROCESSORS)]) {
+    /// Continues another one with what is a session's own: first a directory for temporary files at the usual places.
+    pub(super) fn own(temporary: &Path) -> Self {
+        let mut plan = Self(Vec::new());
+        for place in TEMPORARY {
+            plan.entry(b'w', &[temporary, Path::new(place)]);
+        }
+        plan
+    }
+
+    /// What is read from outside, at the same path.
+    pub(super) fn readable<'a>(mut self, paths: impl Iterator<Item = &'a Path>) -> Self {
+        for path in paths.filter(|path| is_shared(path)) {
             self.entry(b'r', &[path]);
         }
+        self
+    }
+
+    /// What every room has: the number of processors, the root's links, and devices.
+    pub(super) fn system(mut self, links: &RootLinks) -> Self {
+        self.entry(b'r', &[Path::new(PROCESSORS)]);
         for (path, target) in &links.0 {
             self.entry(b'l', &[path, target]);
         }
@@ -59,14 +74,6 @@ impl Plan {
         self.entry(b'p', &[Path::new("/dev/pts")]);
         for (path, target) in DEVICE_LINKS {
             self.entry(b'l', &[Path::new(path), Path::new(target)]);
-        }
-        self
-    }
-
-    /// A directory for temporary files at the usual places. Before anything that may be below them.
-    pub(super) fn temporary(mut self, directory: &Path) -> Self {
-        for place in TEMPORARY {
-            self.entry(b'w', &[directory, Path::new(place)]);
         }
         self
     }
@@ -97,6 +104,16 @@ impl Plan {
             self.0.push(0);
         }
     }
+}
+
+/// Whether a path is below a directory for temporary files, which would hide it if that came later.
+pub(super) fn is_below_temporary(path: &Path) -> bool {
+    TEMPORARY.iter().any(|place| path.starts_with(place))
+}
+
+/// Whether a path contains a directory for temporary files, and would hide it if that came earlier.
+pub(super) fn has_temporary(path: &Path) -> bool {
+    TEMPORARY.iter().any(|place| Path::new(place).starts_with(path))
 }
 
 /// Whether a path inside may be the one outside.
@@ -150,16 +167,31 @@ mod tests {
     fn a_plan_begins_with_its_root_and_has_no_host_proc() {
         let read = [Path::new("/usr"), Path::new("/proc"), Path::new("/sys"), Path::new("/dev/x")];
         let links = RootLinks(vec![(PathBuf::from("/bin"), PathBuf::from("usr/bin"))]);
-        let plan = Plan::new(Path::new("/base")).temporary(Path::new("/d/tmp")).system(read.into_iter(), &links);
-        let plan = plan.writable([Path::new("/d/work")].into_iter()).finish();
+        let plan = Plan::new(Path::new("/base")).readable(read.into_iter()).system(&links).finish();
         let text = String::from_utf8(plan.clone()).unwrap();
-        assert!(
-            text.starts_with("R/base\0w/d/tmp\0/tmp\0w/d/tmp\0/var/tmp\0r/usr\0r/sys/devices/system\0"),
-            "{text:?}"
-        );
-        assert!(text.ends_with("l/dev/ptmx\0pts/ptmx\0w/d/work\0/d/work\0"), "{text:?}");
+        assert!(text.starts_with("R/base\0r/usr\0r/sys/devices/system\0"), "{text:?}");
+        assert!(text.ends_with("l/dev/ptmx\0pts/ptmx\0"), "{text:?}");
         assert!(!text.contains("r/proc\0") && !text.contains("r/sys\0"), "{text:?}");
-        assert_eq!(entry_at(&plan, 7), "/d/tmp");
+        assert_eq!(entry_at(&plan, 7), "/usr");
+    }
+
+    #[test]
+    fn what_is_a_session_s_own_begins_with_temporary_files() {
+        let plan = Plan::own(Path::new("/d/tmp")).writable([Path::new("/d/work")].into_iter()).finish();
+        let text = String::from_utf8(plan).unwrap();
+        assert_eq!(text, "w/d/tmp\0/tmp\0w/d/tmp\0/var/tmp\0w/d/work\0/d/work\0");
+        for (path, is_below, has) in [
+            ("/tmp", true, true),
+            ("/tmp/a", true, false),
+            ("/var/tmp/a", true, false),
+            ("/var", false, true),
+            ("/", false, true),
+            ("/usr", false, false),
+            ("/tmpx", false, false),
+        ] {
+            let path = Path::new(path);
+            assert_eq!((is_below_temporary(path), has_temporary(path)), (is_below, has), "{}", path.display());
+        }
     }
 
     #[test]
@@ -171,8 +203,9 @@ mod tests {
         }
         let links = RootLinks(vec![(PathBuf::from("/bin"), PathBuf::from("usr/bin"))]);
         let (tmp, work) = (at("tmp"), at("work"));
-        let plan = Plan::new(&at("root")).temporary(&tmp).system([Path::new("/usr")].into_iter(), &links);
-        let plan = plan.instead(&at("file"), Path::new("/etc/resolv.conf")).writable([&*work].into_iter()).finish();
+        let shared = Plan::new(&at("root")).readable([Path::new("/usr")].into_iter()).system(&links).finish();
+        let own_part = Plan::own(&tmp).instead(&at("file"), Path::new("/etc/resolv.conf"));
+        let plan = [shared, own_part.writable([&*work].into_iter()).finish()].concat();
         let has = |path: &Path| has(&plan, path);
         for path in ["/", "/usr", "/usr/lib", "/tmp", "/tmp/made", "/var/tmp", "/dev", "/dev/shm/x", "/proc/1", "/sys"]
         {

@@ -72,7 +72,10 @@ pub enum Socket {
 /// A room that can be entered.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
-    pub(super) plan: Arc<[u8]>,
+    /// What all rooms of a node are made of; a shell may have it before its session is known.
+    pub(super) shared: Arc<[u8]>,
+    /// What comes on top: the session's own.
+    pub(super) own: Arc<[u8]>,
     pub(super) namespaces: Arc<Namespaces>,
 }
 
@@ -155,8 +158,17 @@ impl Namespaces {
 
 impl Room {
     /// What its root directory is made of.
-    pub(crate) fn plan(&self) -> &[u8] {
-        &self.plan
+    pub(crate) fn plan(&self) -> Vec<u8> {
+        [&self.shared[..], &self.own[..]].concat()
+    }
+
+    /// What is left to bring in by a shell that has the rest.
+    pub(crate) fn own_plan(&self) -> &[u8] {
+        &self.own
+    }
+
+    pub(crate) fn namespaces(&self) -> &Arc<Namespaces> {
+        &self.namespaces
     }
 
     /// What to send along to whoever enters: the namespaces to join.
@@ -170,7 +182,7 @@ impl Room {
 
     /// The plan as a file, for a program that has no frame to read it from.
     pub(crate) fn plan_file(&self) -> io::Result<OwnedFd> {
-        spawn::in_memory(c"shellkeep-plan", &self.plan)
+        spawn::in_memory(c"shellkeep-plan", &self.plan())
     }
 
     /// The program that enters rooms.
@@ -181,12 +193,19 @@ impl Room {
 
     /// Who is inside, from the five numbers of an `ENTERED` in `room/room.h`.
     pub(crate) fn entered(&self, [main, init, step, at, why]: [u32; 5]) -> io::Result<Entered> {
-        let Some(failed) = (step as usize).checked_sub(1) else { return Ok(Entered { main, init }) };
-        let error = io::Error::from_raw_os_error(why as i32);
-        let name = STEPS.get(failed).copied().unwrap_or("an unknown step");
-        let entry = if name == STEPS[4] { format!(" ({})", entry_at(&self.plan, at as usize)) } else { String::new() };
-        Err(io::Error::new(error.kind(), format!("the room could not be entered: {name}{entry}: {error}")))
+        match step {
+            0 => Ok(Entered { main, init }),
+            _ => Err(not_entered(&self.plan(), step, at, why)),
+        }
     }
+}
+
+/// Why a room could not be entered: the step, where in this plan it was, and the error.
+pub(crate) fn not_entered(plan: &[u8], step: u32, at: u32, why: u32) -> io::Error {
+    let error = io::Error::from_raw_os_error(why as i32);
+    let name = (step as usize).checked_sub(1).and_then(|step| STEPS.get(step)).copied().unwrap_or("an unknown step");
+    let entry = if name == STEPS[4] { format!(" ({})", entry_at(plan, at as usize)) } else { String::new() };
+    io::Error::new(error.kind(), format!("the room could not be entered: {name}{entry}: {error}"))
 }
 
 /// The numbers of an `ENTERED` at the start of these bytes.

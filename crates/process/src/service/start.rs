@@ -5,7 +5,7 @@ use super::log::LogWatch;
 use super::spec::{EXIT_FILE, ServiceCommand, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 use crate::cage::Cage;
 use crate::channel::Channel;
-use crate::confine::Confinement;
+use crate::confine::{Ahead, Confinement};
 use crate::facts::Fact;
 use crate::handle;
 use crate::proc::{ProcessStamp, Stat};
@@ -80,8 +80,9 @@ pub(super) async fn start(
         greet(&mut channel, &spec).await?;
         let user = confinement.as_ref().and_then(|confinement| confinement.user);
         user.map_or(Ok(()), |user| user.give([&output]))?;
+        let confinement = confinement.map(|confinement| (confinement, Ahead::Nothing));
         frames::restore(&mut channel, confinement, &spec.rescue, facts).await?;
-        let problems = frames::restored(&mut channel).await?;
+        let problems = frames::restored(&mut channel, &[]).await?;
         begin(&mut channel, run, output).await?;
         Ok::<_, ServiceStartError>((stamps, problems))
     };

@@ -2,7 +2,7 @@
 
 use super::start_error::START_LIMIT;
 use crate::channel::Channel;
-use crate::confine::{self, Confinement, Entered, Room};
+use crate::confine::{self, Ahead, Confinement, Entered, Room};
 use crate::facts::{self, Bytes, Fact};
 use crate::locale;
 use crate::wire::{self, kind};
@@ -19,10 +19,33 @@ pub(crate) mod flag {
     pub const CWD: u32 = 16;
 }
 
+/// How much of a room is entered.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    Whole,
+    /// What is no session's own.
+    Ahead,
+}
+
+/// Has a driver put on a filter of system calls.
+pub(super) async fn filter(channel: &mut Channel, filter: &[libc::sock_filter]) -> io::Result<()> {
+    let mut frame = channel.frame(kind::FILTER);
+    frame.raw(&confine::filter_bytes(filter));
+    channel.send(frame, &[]).await?;
+    let answer = tokio::time::timeout(START_LIMIT, channel.next()).await;
+    let Ok(Some((kind::FILTER, payload))) = answer else {
+        return Err(io::Error::other("the shell did not put on its filter of system calls"));
+    };
+    confine::shell_outcome(&mut wire::Reader::new(&payload), &[])
+}
+
 /// Has a driver enter a room. It goes on in another process.
-pub(super) async fn enter(channel: &mut Channel, room: &Room) -> io::Result<Entered> {
-    let mut frame = channel.frame(kind::ROOM);
-    frame.raw(room.plan());
+pub(super) async fn enter(channel: &mut Channel, room: &Room, part: Part) -> io::Result<Entered> {
+    let mut frame = channel.frame(match part {
+        Part::Whole => kind::ROOM,
+        Part::Ahead => kind::ROOM_AHEAD,
+    });
+    frame.raw(&room.plan());
     channel.send(frame, &room.descriptors()?).await?;
     let Some((kind::ROOM, payload)) = channel.next().await else {
         return Err(io::Error::other("the shell ended while it entered its room"));
@@ -34,42 +57,45 @@ pub(super) async fn enter(channel: &mut Channel, room: &Room) -> io::Result<Ente
 /// Has a shell take over a state, confined if it is to be. Gives what could not be taken over, with the reason.
 pub(super) async fn take_over(
     channel: &mut Channel,
-    confinement: Option<Confinement>,
+    confinement: Option<(Confinement, Ahead)>,
     rescue: &Path,
     facts: &[Fact],
 ) -> io::Result<Vec<(String, String)>> {
+    let room = confinement.as_ref().and_then(|(confinement, _)| confinement.room.clone());
     restore(channel, confinement, rescue, facts).await?;
-    let restored = tokio::time::timeout(START_LIMIT, restored(channel)).await;
+    let own_plan = room.as_ref().map(Room::own_plan).unwrap_or_default();
+    let restored = tokio::time::timeout(START_LIMIT, restored(channel, own_plan)).await;
     restored.map_err(|_| {
         let seconds = START_LIMIT.as_secs();
         io::Error::new(io::ErrorKind::TimedOut, format!("bash did not take over the state within {seconds} seconds"))
     })?
 }
 
-/// Has a driver take over a state, and before that confine itself and everything it will start, if it is to be confined. What
-/// came of it is for [`restored`] to say.
+/// Has a driver take over a state, and before that do what was not done ahead to confine itself and everything it will
+/// start, if it is to be confined. What came of it is for [`restored`] to say.
 pub(crate) async fn restore(
     channel: &mut Channel,
-    confinement: Option<Confinement>,
+    confinement: Option<(Confinement, Ahead)>,
     rescue: &Path,
     facts: &[Fact],
 ) -> io::Result<()> {
     let mut frame = channel.frame(kind::RESTORE);
-    frame.bytes(&confinement.as_ref().map(Confinement::bytes).unwrap_or_default());
+    frame.bytes(&confinement.as_ref().map(|(confinement, ahead)| confinement.bytes(ahead)).unwrap_or_default());
     frame.bytes(rescue.as_os_str().as_bytes());
     frame.bytes(locale::named_in(facts).unwrap_or_default());
     facts::write_all(facts, &mut frame);
-    let ruleset = confinement.and_then(|confinement| confinement.fence).map(|fence| fence.ruleset);
+    let ruleset = confinement.and_then(|(confinement, _)| confinement.fence).map(|fence| fence.ruleset);
     channel.send(frame, ruleset.as_slice()).await
 }
 
-/// What a driver could not take over, with the reason. A shell for which this fails must not be used.
-pub(crate) async fn restored(channel: &mut Channel) -> io::Result<Vec<(String, String)>> {
+/// What a driver could not take over, with the reason. `own_plan` is what it had to bring into its room. A shell for which
+/// this fails must not be used.
+pub(crate) async fn restored(channel: &mut Channel, own_plan: &[u8]) -> io::Result<Vec<(String, String)>> {
     let Some((kind::RESTORE, payload)) = channel.next().await else {
         return Err(io::Error::other("the shell ended while it took over the session's state"));
     };
     let mut reader = wire::Reader::new(&payload);
-    confine::outcome(&mut reader)?;
+    confine::shell_outcome(&mut reader, own_plan)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let problems = reader.list(|r| Some((text(r.bytes()?), text(r.bytes()?))));
     Ok(problems.unwrap_or_default())

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What a command can find out about its shell. What differs from shell to shell by nature is compared with what it must
 /// be, inside the command.
-const PROBES: &[&str] = &[
+pub(super) const PROBES: &[&str] = &[
     "read -r -a stat < /proc/self/stat; echo $((stat[0] == $$)) ${stat[1]} $((stat[3] == PPID)) $((stat[4] == $$)) \
      $((stat[5] == $$)) ${stat[6]} ${stat[7]} threads ${stat[19]}",
     "echo $(( $$ == BASHPID )); ( echo $(( $$ == BASHPID )) $BASH_SUBSHELL ); echo $BASH_SUBSHELL; sh -c 'echo $PPID' | grep -cx $$",
@@ -41,7 +41,7 @@ async fn started(fixture: &Fixture, facts: &[Fact]) -> LiveShell {
 }
 
 /// What a probe says, with the numbers of processes that differ by nature taken out.
-async fn answer(shell: &mut LiveShell, probe: &str) -> String {
+pub(super) async fn answer(shell: &mut LiveShell, probe: &str) -> String {
     let outcome = run(shell, probe).await;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&shell.pid().to_string(), "PID");
     let (stdout, stderr) = (text(&outcome.stdout), text(&outcome.stderr));
@@ -51,7 +51,7 @@ async fn answer(shell: &mut LiveShell, probe: &str) -> String {
     }
 }
 
-fn has_groups(fixture: &Fixture) -> bool {
+pub(super) fn has_groups(fixture: &Fixture) -> bool {
     assert!(fixture.factory.has_groups() || std::env::var_os("CI").is_none(), "this test needs control groups");
     fixture.factory.has_groups()
 }

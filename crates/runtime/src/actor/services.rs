@@ -74,7 +74,7 @@ pub(super) async fn start_service(
 pub(super) async fn facts(session: &mut Session) -> Result<ServiceFacts, OpError> {
     let given = session.journal.give().await?;
     let (ctx, state) = (&session.ctx, session.journal.state());
-    let confined = confine(ctx, state).await?;
+    let confined = confine(ctx, state, None).await?;
     let mut facts = translate::facts(&ctx.sandboxes.placed(state));
     given.fill_in(&mut facts);
     Ok(ServiceFacts { facts, confined, given })

@@ -8,7 +8,7 @@ use crate::pool::PooledShell;
 use crate::sandboxes::Confined;
 use crate::user_path::{apart, is_directory, is_same_directory};
 use crate::{notices, translate};
-use shellkeep_process::proc;
+use shellkeep_process::{Namespaces, proc};
 use shellkeep_session::{ByteString, Notice, Sandbox, SessionState};
 use std::fs;
 use std::io;
@@ -44,11 +44,18 @@ pub(super) async fn acquire(
     state: &SessionState,
     given: &GivenSecrets,
 ) -> Result<Option<Acquired>, OpError> {
-    let confined = confine(ctx, state).await?;
-    let agent = state.meta.agent.as_deref();
-    let Some(mut pooled) = ctx.shells.take(&state.meta.session_id, agent).await? else {
-        return Ok(None);
-    };
+    let sandbox = ctx.sandboxes.of(state);
+    ctx.sandboxes.check(sandbox)?;
+    let Some(mut pooled) = ctx.shells.take(&state.meta, sandbox).await? else { return Ok(None) };
+    let confined = confine(ctx, state, pooled.room.clone()).await?;
+    let shared = confined.as_ref().and_then(|confined| confined.confinement.namespaces());
+    if pooled.room.as_ref().is_some_and(|room| !shared.is_some_and(|shared| Arc::ptr_eq(room, shared))) {
+        // A service of the session is in a room already, which has to be that of its shell too.
+        drop(pooled);
+        let Some(other) = ctx.shells.take(&state.meta, Sandbox::None).await? else { return Ok(None) };
+        pooled = other;
+    }
+    pooled.shell.assign(state.meta.session_id.as_str());
     let unavailable = |error: io::Error| OpError::Run(RunError::ShellUnavailable { reason: error.to_string() });
     let mut facts = translate::facts(&ctx.sandboxes.placed(state));
     given.fill_in(&mut facts);
@@ -67,8 +74,13 @@ pub(super) async fn acquire(
     Ok(Some(Acquired { pooled, found }))
 }
 
-/// What confines a process of a session that is about to start; none if nothing does.
-pub(crate) async fn confine(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<Option<Confined>, OpError> {
+/// What confines a process of a session that is about to start; none if nothing does. If no process of the session is in a
+/// room yet, they will share `offered`.
+pub(crate) async fn confine(
+    ctx: &Arc<SessionContext>,
+    state: &SessionState,
+    offered: Option<Arc<Namespaces>>,
+) -> Result<Option<Confined>, OpError> {
     let sandbox = ctx.sandboxes.of(state);
     let has_user = ctx.sandboxes.has_user(sandbox) || ctx.sandboxes.had_user(&state.meta);
     if sandbox.is_none() && !has_user {
@@ -78,10 +90,10 @@ pub(crate) async fn confine(ctx: &Arc<SessionContext>, state: &SessionState) -> 
     let is_own = ctx.workspaces.owns(&state.meta.workspace);
     // To give a workspace to another user takes as long as it has files.
     if is_own && sandbox != Sandbox::Room && !has_user {
-        return ctx.sandboxes.confine(&state.meta, sandbox, is_own);
+        return ctx.sandboxes.confine(&state.meta, sandbox, is_own, None);
     }
     let (sandboxes, meta) = (Arc::clone(&ctx.sandboxes), state.meta.clone());
-    let confined = apart(move || Ok(sandboxes.confine(&meta, sandbox, is_own))).await;
+    let confined = apart(move || Ok(sandboxes.confine(&meta, sandbox, is_own, offered))).await;
     confined.map_err(|reason| OpError::Session(SessionError::SandboxUnavailable { sandbox, reason }))?
 }
 

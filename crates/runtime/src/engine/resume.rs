@@ -217,7 +217,7 @@ async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -
     if used >= limit {
         return Err(OpError::QuotaExceeded(Box::new(QuotaMet::new(QuotaName::Processes, limit, used))));
     }
-    let confined = confine(&inner.ctx, state).await?;
+    let confined = confine(&inner.ctx, state, None).await?;
     let (workspaces, factory) = (inner.ctx.workspaces.clone(), Arc::clone(&inner.factory));
     let (session_id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.clone());
     let (is_new, agent) = (state.generation == 0, state.meta.agent.clone());

@@ -282,8 +282,8 @@ impl Parts {
         let bash = config.bash.clone();
         let zygote = Zygote::new(bash.clone(), data_dir.scratch(), CageFactory::clone(factory), config.forking);
         let zygote = zygote.with_locale_of(&self.environment);
-        let pool = Pool::new(zygote, data_dir.scratch(), Arc::clone(factory), shells, config.spare_shells);
-        let pool = Arc::new(pool);
+        let (sandboxes, counts) = (Arc::clone(&self.sandboxes), (shells, config.spare_shells));
+        let pool = Arc::new(Pool::new(zygote, data_dir.scratch(), Arc::clone(factory), sandboxes, counts));
         let runs = Arc::new(LiveRuns::default());
         let disk = Arc::new(Disk::new(&data_dir, Arc::clone(quotas)));
         let services = Arc::new(Services {
