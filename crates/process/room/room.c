@@ -99,7 +99,10 @@ static int make_parents(const char *path) {
 }
 
 static int make_directory(const char *path) {
-    if (make_parents(path) != 0)
+    /* Most often those above it are there. */
+    if (mkdir(path, 0755) == 0 || errno == EEXIST)
+        return 0;
+    if (errno != ENOENT || make_parents(path) != 0)
         return -1;
     return mkdir(path, 0755) != 0 && errno != EEXIST ? -1 : 0;
 }

@@ -181,9 +181,12 @@ impl Pool {
     /// of an agent are born among its processes, so spares are for sessions without one.
     pub async fn try_take(&self, agent: Option<&str>, sandbox: Sandbox) -> Result<Option<PooledShell>, NoShell> {
         let spare = if agent.is_none() { self.spares().take(prepared_for(&self.sandboxes, sandbox)) } else { None };
-        if spare.is_some() {
+        if let Some(spare) = spare {
             self.places.news.wanted.notify_one();
-            return Ok(spare);
+            if !spare.sandbox.is_none() {
+                metrics::counter!("shellkeep_shells_prepared_total").increment(1);
+            }
+            return Ok(Some(spare));
         }
         if let Some(reason) = self.places.trouble.now() {
             return Err(reason);

@@ -71,6 +71,11 @@ impl Rooms {
         lock(&self.refused).take()
     }
 
+    /// Whether a process of a session may join what is offered to it without starting a program.
+    pub(crate) fn take_offers_at_once(&self) -> bool {
+        self.gate.is_none()
+    }
+
     /// What a shell in a room can have before its session is known.
     pub(crate) fn ahead(&self, fence: &Fence) -> io::Result<Ahead> {
         let namespaces = Arc::new(self.spares.take()?);

@@ -4,7 +4,7 @@
 //! temporary files and its `PATH`, is filled in whenever a shell, a service or an agent starts, so a session can be
 //! tightened, forked, rewound or moved to another node without changing its variables.
 
-use crate::network::{Gate, Refused};
+use crate::network::Gate;
 use crate::ops::{OpError, SandboxPlaces, SandboxSource, SandboxSupport, SandboxView, SessionError};
 use crate::rooms::{Ahead, Rooms};
 use crate::token_holders::TokenHolders;
@@ -19,7 +19,6 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::sync::mpsc;
 
 /// How far sessions of agents with tokens are confined at least, unless the host says otherwise.
 pub const AGENTS_DEFAULT: Sandbox = Sandbox::Fence;
@@ -300,9 +299,8 @@ impl Sandboxes {
         }
     }
 
-    /// What rooms are refused. Once.
-    pub(crate) fn take_refused(&self) -> Option<mpsc::Receiver<Refused>> {
-        self.rooms.take_refused()
+    pub(crate) fn rooms(&self) -> &Rooms {
+        &self.rooms
     }
 
     /// A session's shell as it is inside its sandbox.

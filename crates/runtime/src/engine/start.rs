@@ -404,7 +404,7 @@ async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
     let files = Arc::clone(&inner.files);
     tokio::spawn(async move { files.keep_owed().await });
     inner.housekeeping.spawn(&inner.factory);
-    if let Some(refused) = inner.ctx.sandboxes.take_refused() {
+    if let Some(refused) = inner.ctx.sandboxes.rooms().take_refused() {
         tokio::spawn(record_refused(Arc::downgrade(&inner.ctx), refused));
     }
     Ok(())

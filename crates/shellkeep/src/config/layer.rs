@@ -65,7 +65,7 @@ pub struct Layer {
     /// Maximum number of live shells; beyond it, idle ones are dropped [default: 200]
     #[arg(long, value_name = "N")]
     pub max_shells: Option<usize>,
-    /// Shells started in advance [default: 2]
+    /// Shells started in advance, for each sandbox that sessions have [default: 2]
     #[arg(long, value_name = "N")]
     pub spare_shells: Option<usize>,
     /// Whether shells are forked from a bash that is already loaded, where the machine allows it; otherwise each is

@@ -51,6 +51,8 @@ enum Rung {
     /// A fence on a node whose agents have users.
     FenceOfUser,
     Room,
+    /// A room that no shell was prepared for.
+    NewRoom,
     /// Sessions of two agents with tokens, and a daemon whose settings do not mention sandboxes.
     Tokens,
 }
@@ -62,12 +64,17 @@ impl Rung {
             Self::User => user,
             Self::FenceOfUser if fence == Allows => user,
             Self::Fence | Self::FenceOfUser | Self::Tokens => fence,
-            Self::Room => room,
+            Self::Room | Self::NewRoom => room,
         }
     }
 
     fn has_user(self) -> bool {
         matches!(self, Self::User | Self::FenceOfUser)
+    }
+
+    /// Whether shells are prepared for its sessions. Those of agents are born among the agent's processes.
+    fn has_prepared_shells(self) -> bool {
+        matches!(self, Self::Fence | Self::Room)
     }
 
     fn settings(self) -> Settings {
@@ -77,6 +84,7 @@ impl Rung {
             Self::FenceOfUser => users::for_agents().set("--sandbox", "fence"),
             Self::Fence => Settings::default().set("--sandbox", "fence"),
             Self::Room => Settings::default().set("--sandbox", "room"),
+            Self::NewRoom => Self::Room.settings().set("--spare-shells", "0"),
             Self::Tokens => Settings::default(),
         }
     }
@@ -177,6 +185,11 @@ impl Targets {
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         let listener = UnixListener::bind_addr(&address).unwrap();
         let daemon = Daemon::on(directory, rung.settings().tcp().env("HOME", home.to_str().unwrap()));
+        if rung.has_prepared_shells() {
+            shellkeep_poll::until("prepared shells", || {
+                (daemon.get("/readyz").json()["spare_shells"] == 2).then_some(())
+            });
+        }
         let [attacker, victim] = ["a", "b"].map(|name| match rung {
             Rung::Tokens => Agent::named(&daemon, name).create("s"),
             _ => daemon.create(name)["session_id"].as_str().unwrap().to_owned(),
@@ -290,6 +303,8 @@ fn attempt_all(rung: Rung) -> Targets {
     assert!(other.join("spare").exists() && !other.join("planted").exists());
     assert_eq!(std::fs::read_to_string(other.join("work")).unwrap(), "canary\n");
     assert!(!targets.daemon.data().join("planted").exists());
+    let is_prepared = targets.daemon.get("/metrics").text().contains("shellkeep_shells_prepared_total ");
+    assert_eq!(is_prepared, rung.has_prepared_shells());
     targets
 }
 
@@ -323,6 +338,11 @@ fn a_room_refuses_or_hides_them() {
     // What was made in `/tmp`, where the data directory of this test is too, is in the session's own.
     let made = targets.argument("homes/a/tmp/breakout-{abstract}");
     assert!(targets.daemon.data().join(made).exists());
+}
+
+#[test]
+fn a_room_that_was_not_prepared_refuses_or_hides_them() {
+    attempt_all(Rung::NewRoom);
 }
 
 /// Shells are not the only processes of a session.

@@ -120,3 +120,23 @@ fn a_model_is_told_where_its_session_works() {
     let told = format!("in a room that does not have {}. It works in its own directory", elsewhere.path().display());
     assert!(text.contains(&told), "{answer}");
 }
+
+/// A shell is prepared with a network of its own. If a service of the session lives, they share that of the service.
+#[test]
+fn a_shell_that_wakes_beside_a_service_shares_its_network() {
+    let daemon = Daemon::with(Settings::default().set("--sandbox", "room"));
+    daemon.create("s");
+    let network = "readlink /proc/self/ns/net";
+    let service = daemon.start_service("s", json!({"command": format!("{network}; sleep 60")}));
+    let of_service = shellkeep_poll::until("a line in the log", || {
+        let page = daemon.log_page("s", service["service_id"].as_str().unwrap(), "tail=100");
+        page["text"].as_str().filter(|text| text.contains('\n')).map(str::to_owned)
+    });
+    for _ in 0..3 {
+        shellkeep_poll::until("prepared shells", || (daemon.get("/readyz").json()["spare_shells"] != 0).then_some(()));
+        assert_eq!(daemon.sh("s", network).out(), of_service);
+        daemon.hibernate("s");
+    }
+    let other = daemon.create("other")["session_id"].as_str().unwrap().to_owned();
+    assert_ne!(daemon.sh(&other, network).out(), of_service);
+}
