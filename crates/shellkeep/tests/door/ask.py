@@ -2,6 +2,9 @@
 
 ask.py SOCKET OUTPUT WAY METHOD TARGET [BODY [TOKEN]]
 
+WAY is what it tries, in this order, joined with "+": see below. "enter=GROUP" names a group by its path as in
+/proc/PID/cgroup.
+
 Writes "STATUS BODY" to OUTPUT, whole, by a rename.
 """
 import os
@@ -28,14 +31,6 @@ def move_to(group):
         print("cannot move to", group, error)
 
 
-def groups_of_others():
-    own = open("/proc/self/cgroup").read()
-    for directory, _, _ in os.walk(group_top() or "/nonexistent"):
-        name = os.path.basename(directory)
-        if os.path.basename(os.path.dirname(directory)) == "work" and name.startswith("shell-") and name not in own:
-            yield directory
-
-
 def become_orphan():
     parent = os.getpid()
     if os.fork() != 0:
@@ -56,10 +51,9 @@ for step in steps:
     if step == "leave":
         if group_top():
             move_to(group_top())
-    elif step == "other":
-        for group in groups_of_others():
-            move_to(group)
-            break
+    elif step.startswith("enter="):
+        if group_top():
+            move_to(group_top() + step.removeprefix("enter="))
     elif step == "setsid":
         if os.getpid() == os.getpgrp():
             become_orphan()
