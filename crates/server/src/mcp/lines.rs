@@ -22,6 +22,9 @@ const HEAD: usize = 256;
 /// Capacity of the buffer that stays between messages; a long message does not keep its memory forever.
 const KEPT_BUFFER: usize = 64 << 10;
 
+/// Up to this length the buffer of a message grows as a `Vec` does.
+const GROWN: usize = 1 << 20;
+
 /// How long a large message may pause before its sender is disconnected.
 const STALL: Duration = Duration::from_secs(30);
 
@@ -74,13 +77,16 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
             let has_room = self.excess == 0 && self.line.len() + length <= MAX_MESSAGE;
             if !has_room || count(&mut self.share, &self.pipe, self.line.len(), length).is_err() {
                 if self.excess == 0 {
-                    self.line.extend_from_slice(&available[..length.min(HEAD)]);
-                    self.excess = self.line.len().max(1);
+                    self.excess = self.line.len();
+                    // Shortened first: to add a byte to a full buffer would copy all of it into one twice as large.
                     self.line.truncate(HEAD);
                     self.line.shrink_to(HEAD);
+                    let missing = HEAD - self.line.len();
+                    self.line.extend_from_slice(&available[..length.min(missing)]);
                 }
                 self.excess += length;
             } else {
+                reserve(&mut self.line, length);
                 self.line.extend_from_slice(&available[..length]);
             }
             self.read.consume(length);
@@ -145,6 +151,16 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Transport<RoleServer> for Lines
     async fn close(&mut self) -> io::Result<()> {
         self.pipe.release();
         self.write.lock().await.shutdown().await
+    }
+}
+
+/// Makes room for `more` bytes. A long line gets all that it may need at once. The system backs with memory only what is
+/// written, while a buffer that doubles leaves copies of half its size behind, which the allocator keeps for a while.
+fn reserve(line: &mut Vec<u8>, more: usize) {
+    let needed = line.len() + more;
+    if needed > line.capacity() && needed > GROWN {
+        // Where the system does not promise more memory than it has, this may fail; then the line grows as usual.
+        let _ = line.try_reserve_exact(MAX_MESSAGE - line.len());
     }
 }
 

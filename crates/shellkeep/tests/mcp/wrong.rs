@@ -1,7 +1,7 @@
 //! What is wrong is said, and the connection stays usable.
 
 use crate::client::Client;
-use crate::support::Daemon;
+use crate::support::{Daemon, procs};
 use serde_json::{Value, json};
 
 #[test]
@@ -87,21 +87,31 @@ fn a_wrong_call_says_what_would_be_right() {
 
 #[test]
 fn a_message_beyond_the_limit_is_refused_by_its_id() {
+    const LIMIT: usize = 64 << 20;
     let daemon = Daemon::start();
     let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    // What its first command takes is there.
+    assert_eq!(client.run("echo fine").text(), "fine\n");
+    let before = procs::resident_kib(daemon.pid());
+    assert!(before > 0, "its memory can be read");
     let head = "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",\"params\":{\"name\":\"run_command\",\"arguments\":{\"command\":\"";
+    let tail = "\"}}}\n";
+    // Far longer than the limit, so that it shows in the memory if all of it is kept.
+    let (block, count) = (vec![b'x'; 1 << 20], (LIMIT >> 20) * 5 / 2);
     client.write(head.as_bytes());
-    let block = vec![b'x'; 1 << 20];
-    for _ in 0..65 {
+    for _ in 0..count {
         client.write(&block);
     }
-    client.write(b"\"}}}\n");
+    client.write(tail.as_bytes());
     let answer = client.next();
+    let grown = procs::peak_resident_kib(daemon.pid()) - before;
+    // It kept what fits, once, until it knew that there is more.
+    assert!(grown < LIMIT as u64 / 1024 * 3 / 2, "the daemon grew by {grown} KiB");
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32600)), "{answer}");
-    assert!(answer["error"]["message"].as_str().unwrap().contains("limit is 67108864"), "{answer}");
+    let (sent, told) = (head.len() + count * block.len() + tail.len(), answer["error"]["message"].as_str().unwrap());
+    assert!(told.starts_with(&format!("a message of {sent} bytes")), "{answer}");
+    assert!(told.contains(&format!("limit is {LIMIT}")), "{answer}");
     assert_eq!(client.run("echo fine").text(), "fine\n");
-    // What the daemon could not keep it did not keep.
-    assert!(crate::support::procs::resident_kib(daemon.pid()) < 300_000);
 }
 
 #[test]
