@@ -7,6 +7,7 @@ use shellkeep_session::{SessionId, Timestamp};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// The file's name.
@@ -61,16 +62,16 @@ impl UserFile {
     /// Notes for the next daemon whether agents have users now. It is on the disk when this returns. From when they first have,
     /// there is a list, so that one that is lost can be told from one that never was.
     pub fn set_in_force(&self, is_in_force: bool) -> io::Result<()> {
-        if is_in_force == self.was_in_force() {
-            return Ok(());
-        }
         if is_in_force {
             OpenOptions::new().append(true).create(true).open(&self.path)?;
             sync_directory_of(&self.path)?;
+            // Also where it was: a daemon that was killed may have added a record and not noted it.
             let given = self.load()?.map_or(0, |records| records.len());
             self.note(given)?;
-        } else {
+        } else if self.was_in_force() {
             std::fs::remove_file(&self.in_force)?;
+        } else {
+            return Ok(());
         }
         sync_directory_of(&self.in_force)
     }
@@ -93,7 +94,7 @@ impl UserFile {
             }
         }
         // Whoever is missing would get another user, and theirs another agent.
-        let given = std::fs::read_to_string(&self.in_force).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        let given = self.noted();
         if records.len() < given {
             let (found, mark) = (records.len(), self.in_force.display());
             return Err(self.unreadable(&format!(
@@ -111,27 +112,44 @@ impl UserFile {
         file.sync_data()
     }
 
+    /// How many were given at least, as it was noted.
+    fn noted(&self) -> usize {
+        std::fs::read_to_string(&self.in_force).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+
     fn unreadable(&self, error: &dyn std::fmt::Display) -> io::Error {
         io::Error::other(format!("{}: {error}", self.path.display()))
     }
 
     /// Adds a record, which is on the disk when this returns. After an error it may be there all the same: nobody else may
-    /// get that user.
+    /// get that user. However many there are, only the end of the file is read.
     pub fn add(&self, record: &UserRecord) -> io::Result<()> {
         let is_new = !self.path.exists();
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.path)?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1) as u64;
+        let whole = whole_lines(&mut file)?;
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
         append(&mut file, whole, &line, |file| {
             file.sync_data()?;
             if is_new { sync_directory_of(&self.path) } else { Ok(()) }
         })?;
-        let before = text.iter().filter(|byte| **byte == b'\n').count();
-        if self.was_in_force() { self.note(before + 1) } else { Ok(()) }
+        if self.was_in_force() { self.note(self.noted() + 1) } else { Ok(()) }
     }
+}
+
+/// How long the whole lines of a file are together. Only one whose last line is torn is read.
+fn whole_lines(file: &mut File) -> io::Result<u64> {
+    let length = file.metadata()?.len();
+    let mut last = [b'\n'];
+    if length > 0 {
+        file.read_exact_at(&mut last, length - 1)?;
+    }
+    if last == *b"\n" {
+        return Ok(length);
+    }
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    Ok(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1) as u64)
 }
 
 /// Writes a line after the whole ones, which are so long. One that could not be written or synced is taken out again: it was not
@@ -179,6 +197,19 @@ mod tests {
     }
 
     #[test]
+    fn a_record_is_added_without_reading_those_before() {
+        let home = tempfile::tempdir().unwrap();
+        let file = UserFile::of(home.path());
+        file.set_in_force(true).unwrap();
+        // More than could be read, in a file with one block on the disk.
+        let length = 1 << 40;
+        File::options().write(true).open(file.path()).unwrap().write_all_at(b"\n", length - 1).unwrap();
+        file.add(&record(7, "ann")).unwrap();
+        let added = file.path().metadata().unwrap().len() - length;
+        assert_eq!((added, file.noted()), (serde_json::to_vec(&record(7, "ann")).unwrap().len() as u64 + 1, 1));
+    }
+
+    #[test]
     fn a_record_that_did_not_reach_the_disk_is_taken_out_again() {
         let home = tempfile::tempdir().unwrap();
         let file = UserFile::of(home.path());
@@ -221,6 +252,19 @@ mod tests {
         }
         std::fs::write(file.path(), &whole).unwrap();
         assert!(file.load().is_ok());
+    }
+
+    #[test]
+    fn the_next_daemon_counts_a_record_that_was_not_noted() {
+        let home = tempfile::tempdir().unwrap();
+        let file = UserFile::of(home.path());
+        file.set_in_force(true).unwrap();
+        file.add(&record(7, "ann")).unwrap();
+        // Killed between the two writes.
+        file.note(0).unwrap();
+        file.set_in_force(true).unwrap();
+        file.add(&record(8, "bob")).unwrap();
+        assert_eq!(file.noted(), 2);
     }
 
     #[test]
