@@ -10,40 +10,40 @@ use std::sync::{Arc, Mutex};
 /// The names of all sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    known: Mutex<Counted>,
+    known: Mutex<Indexed>,
     /// Names of forks that are being created.
     forking: Mutex<HashSet<SessionId>>,
 }
 
-/// The names, and how many each agent has.
+/// The names, and which of them each agent has. Both have the same copy of a name: there may be very many.
 #[derive(Debug, Default)]
-struct Counted {
-    owners: Known,
-    by_agent: HashMap<Arc<str>, u64>,
+struct Indexed {
+    owners: HashMap<Arc<SessionId>, Option<Arc<str>>>,
+    by_agent: HashMap<Arc<str>, HashSet<Arc<SessionId>>>,
 }
 
-impl Counted {
+impl Indexed {
     fn insert(&mut self, id: SessionId, agent: Option<Arc<str>>) {
+        self.remove(&id);
+        let id = Arc::new(id);
         if let Some(agent) = &agent {
-            *self.by_agent.entry(Arc::clone(agent)).or_default() += 1;
+            self.by_agent.entry(Arc::clone(agent)).or_default().insert(Arc::clone(&id));
         }
-        let before = self.owners.insert(id, agent);
-        self.uncount(before);
+        self.owners.insert(id, agent);
     }
 
     fn remove(&mut self, id: &SessionId) {
-        let before = self.owners.remove(id);
-        self.uncount(before);
-    }
-
-    fn uncount(&mut self, owner: Option<Option<Arc<str>>>) {
-        let Some(agent) = owner.flatten() else { return };
-        if let Some(count) = self.by_agent.get_mut(&agent) {
-            *count -= 1;
-            if *count == 0 {
+        let Some(agent) = self.owners.remove(id).flatten() else { return };
+        if let Some(ids) = self.by_agent.get_mut(&agent) {
+            ids.remove(id);
+            if ids.is_empty() {
                 self.by_agent.remove(&agent);
             }
         }
+    }
+
+    fn count_of(&self, agent: &str) -> u64 {
+        self.by_agent.get(agent).map_or(0, |ids| ids.len() as u64)
     }
 }
 
@@ -72,9 +72,9 @@ impl Drop for ReservedName {
 impl Names {
     /// The names that a store knows.
     pub(crate) fn new(known: Known) -> Self {
-        let mut counted = Counted::default();
-        known.into_iter().for_each(|(id, agent)| counted.insert(id, agent));
-        Self { known: Mutex::new(counted), forking: Mutex::default() }
+        let mut indexed = Indexed::default();
+        known.into_iter().for_each(|(id, agent)| indexed.insert(id, agent));
+        Self { known: Mutex::new(indexed), forking: Mutex::default() }
     }
 
     /// How many sessions there are.
@@ -101,18 +101,18 @@ impl Names {
 
     /// All of them, in no order.
     pub(crate) fn all(&self) -> Vec<SessionId> {
-        lock(&self.known).owners.keys().cloned().collect()
+        lock(&self.known).owners.keys().map(|id| SessionId::clone(id)).collect()
     }
 
     /// An agent's sessions, in no order.
     pub(crate) fn of_agent(&self, agent: &str) -> Vec<SessionId> {
         let known = lock(&self.known);
-        known.owners.iter().filter(|(_, owner)| owner.as_deref() == Some(agent)).map(|(id, _)| id.clone()).collect()
+        known.by_agent.get(agent).into_iter().flatten().map(|id| SessionId::clone(id)).collect()
     }
 
     /// How many sessions an agent has.
     pub(crate) fn count_of(&self, agent: &str) -> u64 {
-        lock(&self.known).by_agent.get(agent).copied().unwrap_or(0)
+        lock(&self.known).count_of(agent)
     }
 
     /// Adds a name if it is new, its agent has fewer than `most`, and `store` succeeds. All of it is atomic: a caller that
@@ -128,7 +128,7 @@ impl Names {
         if known.owners.contains_key(id) {
             return Ok(Added::Known);
         }
-        let count = agent.as_ref().and_then(|agent| known.by_agent.get(agent)).copied().unwrap_or(0);
+        let count = agent.as_deref().map_or(0, |agent| known.count_of(agent));
         if count >= most {
             return Ok(Added::Full(count));
         }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_are_counted_by_agent() {
+    fn sessions_are_known_by_agent() {
         let names = Names::new(Known::from([(SessionId::parse("old").unwrap(), Some("a".into()))]));
         let add = |id: &str, agent: &str, most| {
             names.add_new(&SessionId::parse(id).unwrap(), Some(agent.into()), most, || Ok::<(), ()>(())).unwrap()
@@ -181,6 +181,10 @@ mod tests {
         names.add(&SessionId::parse("s1").unwrap(), Some("b".into()));
         names.remove(&SessionId::parse("old").unwrap());
         assert_eq!((names.count_of("a"), names.count_of("b")), (0, 2));
+        let mut of_b = names.of_agent("b");
+        of_b.sort();
+        assert_eq!((of_b, names.of_agent("a")), (["s1", "s2"].map(|id| SessionId::parse(id).unwrap()).into(), vec![]));
+        assert_eq!(names.count(), 2);
         let failed = names.add_new(&SessionId::parse("s3").unwrap(), Some("a".into()), 9, || Err(()));
         assert_eq!((failed, names.count_of("a")), (Err(()), 0));
     }
