@@ -183,18 +183,23 @@ impl Passes {
         Self { retention, pass: None, next: Instant::now() }
     }
 
-    /// From now on history is kept for this long.
+    /// From now on history is kept for this long. The next pass begins at once; one that is under way goes on to its end with
+    /// the new times, because only then is what it removed reported.
     pub(crate) fn set(&mut self, retention: Retention) {
         if retention != self.retention {
-            *self = Self::new(retention);
+            if let Some(pass) = &mut self.pass {
+                pass.retention.clone_from(&retention);
+            }
+            self.retention = retention;
+            self.next = Instant::now();
         }
     }
 
     /// Does a little, if it is time for it.
     pub(crate) fn step<E>(&mut self, step: impl FnOnce(&mut Pass) -> Result<Option<Removed>, E>) -> Result<Removal, E> {
-        let Some(interval) = self.retention.interval() else { return Ok(Removal::Idle) };
-        if self.pass.is_none() && Instant::now() >= self.next {
-            self.next = Instant::now() + interval;
+        let now = Instant::now();
+        if let Some(interval) = self.retention.interval().filter(|_| self.pass.is_none() && now >= self.next) {
+            self.next = now + interval;
             self.pass = Some(Pass::new(self.retention.clone(), Timestamp::now()));
         }
         let Some(pass) = &mut self.pass else { return Ok(Removal::Idle) };
@@ -288,5 +293,26 @@ mod tests {
         assert_eq!(fate("ann", 950, 971, 971), Fate::Keep, "deleted just now");
         assert_eq!(retention.interval(), seconds(1));
         assert!(Retention::default().is_forever() && Retention::default().interval().is_none());
+    }
+
+    #[test]
+    fn what_a_pass_removed_is_reported_though_the_times_change_meanwhile() {
+        let days = |days: u64| Retention { keep: Some(Duration::from_secs(days * 86_400)), ..Retention::default() };
+        for after in [days(60), Retention::default()] {
+            let mut passes = Passes::new(days(30));
+            let first = passes.step::<()>(|pass| {
+                pass.note("old".to_owned());
+                Ok(None)
+            });
+            assert!(matches!(first, Ok(Removal::UnderWay)));
+            passes.set(after.clone());
+            let last = passes.step::<()>(|pass| {
+                assert_eq!(pass.retention, after, "nothing more is removed by the times before");
+                Ok(Some(std::mem::take(&mut pass.removed)))
+            });
+            assert!(matches!(last, Ok(Removal::Done(Removed { names, .. })) if names == ["old"]));
+            let next = passes.step::<()>(|_| Ok(None));
+            assert_eq!(matches!(next, Ok(Removal::UnderWay)), !after.is_forever(), "the next one begins at once");
+        }
     }
 }

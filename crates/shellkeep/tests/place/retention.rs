@@ -31,7 +31,7 @@ fn history_is_kept_as_long_as_the_host_says() {
             assert_eq!(answer.status, 200, "{}", answer.text());
             assert!(answer.json()["needs_restart"].as_array().is_some_and(Vec::is_empty), "{}", answer.text());
         };
-        for (session, agent) in [("builds", "ci"), ("stays", "law"), ("long", "bob")] {
+        for (session, agent) in [("builds", "ci"), ("stays", "law"), ("long", "bob"), ("very-old", "bob")] {
             daemon.create_with(json!({"session_id": session, "agent": agent}));
             daemon.sh(session, "echo first");
             daemon.sh(session, "echo second");
@@ -46,14 +46,19 @@ fn history_is_kept_as_long_as_the_host_says() {
         assert_eq!(ann.send(Request::new("DELETE", &format!("/v1/sessions/{deleted}"))).status, 204);
         let is_deleted = format!("SELECT 1 FROM sk_sessions WHERE session_id = '{deleted}' AND deleted_at IS NOT NULL");
         until("history knows", || (!server.ask(&is_deleted).is_empty()).then_some(()));
+        let days = if kind == Kind::Postgres { "INTERVAL '40 days'" } else { "INTERVAL 40 DAY" };
+        let mut database = server.connect();
+        let mut run = |sql: &str| database.run(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        run(&format!("UPDATE sk_sessions SET last_active_at = last_active_at - {days} WHERE session_id = 'very-old'"));
         reload("history_keep_deleted = \"30d\"\nhistory_keep = \"30d\"\n");
+        // It is the last by name, so all others have been looked at; what becomes older below is not by these times.
+        let mut young = [&deleted, "builds", "long", "stays"];
+        young.sort_unstable();
+        until("only the oldest session is removed", || (names(&server) == young).then_some(()));
         let evidence = format!("SELECT command FROM sk_v_commands WHERE session_id = '{deleted}'");
         assert_eq!(texts(&server, &evidence), ["echo evidence"]);
 
         // Everything of all but the last run of each becomes forty days old.
-        let days = if kind == Kind::Postgres { "INTERVAL '40 days'" } else { "INTERVAL 40 DAY" };
-        let mut database = server.connect();
-        let mut run = |sql: &str| database.run(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         let half = texts(&server, "SELECT seq FROM sk_runs WHERE session_id = 'long' ORDER BY seq")[1].clone();
         run(&format!("UPDATE sk_sessions SET created_at = created_at - {days}"));
         run(&format!("UPDATE sk_records SET at = at - {days} WHERE session_id <> 'long' OR seq < {half}"));
@@ -72,7 +77,7 @@ fn history_is_kept_as_long_as_the_host_says() {
         assert_eq!(server.text("SELECT MIN(seq) FROM sk_records WHERE session_id = 'stays'"), "1");
 
         let metrics = daemon.get("/metrics").text();
-        assert!(metrics.contains("shellkeep_history_removed_sessions_total 2"), "{metrics}");
+        assert!(metrics.contains("shellkeep_history_removed_sessions_total 3"), "{metrics}");
         let removed = |entry: &serde_json::Value| {
             entry["what"] == "remove_history"
                 && entry["object"].as_str().is_some_and(|object| object.contains(&deleted))
