@@ -1,5 +1,5 @@
 //! Work that keeps a processor busy: searching, reading and checking recordings, writing them out. It runs on blocking
-//! threads, limited per agent, and ends when its caller is gone.
+//! threads, limited per agent, and ends when its caller is gone. And starts of programs, which keep a thread.
 
 use crate::ops::OpError;
 use crate::shares::{Lent, Shares};
@@ -18,6 +18,12 @@ const LONG: usize = 16;
 /// Of one agent.
 const LONG_EACH: usize = 4;
 
+/// How many programs are started at a time. A start takes milliseconds; but an agent's other processes may stop a program of
+/// its user before it runs, and then a thread waits for it until it is ended.
+const STARTS: usize = 64;
+/// Of one agent.
+const STARTS_EACH: usize = 4;
+
 /// Who may keep a processor busy now.
 pub(crate) struct Work {
     shares: Arc<Shares>,
@@ -27,6 +33,7 @@ pub(crate) struct Work {
     short: Lanes,
     /// Exports and checks: as long as they take.
     long: Lanes,
+    starts: Lanes,
 }
 
 /// Turns, of which each agent has some at a time.
@@ -63,7 +70,8 @@ impl Work {
     pub(crate) fn new(shares: Arc<Shares>) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, |count| count.get().max(2));
         let busy = || Lanes::new(processors, processors / 2);
-        Self { shares, pages: busy(), short: busy(), long: Lanes::new(LONG, LONG_EACH) }
+        let [long, starts] = [Lanes::new(LONG, LONG_EACH), Lanes::new(STARTS, STARTS_EACH)];
+        Self { shares, pages: busy(), short: busy(), long, starts }
     }
 
     /// Reads a page of bounded size when it is the agent's turn.
@@ -113,6 +121,16 @@ impl Work {
     ) -> Result<T, OpError> {
         let turn = self.long_turn(agent).await?;
         beside(Budget::unlimited(), turn, job).await
+    }
+
+    /// Starts a program of an agent when it is the agent's turn.
+    pub(crate) async fn start<T: Send + 'static>(
+        &self,
+        agent: Option<&str>,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, OpError> {
+        let turn = self.starts.turn(agent).await?;
+        beside(Budget::unlimited(), turn, |_| job()).await
     }
 
     /// A turn for a job that may take minutes.
@@ -172,20 +190,47 @@ mod tests {
     #[tokio::test]
     async fn an_agent_waits_for_its_own_searches_and_a_page_for_none() {
         let one = || Lanes::new(2, 1);
-        let work = Arc::new(Work { shares: Arc::default(), pages: one(), short: one(), long: Lanes::new(1, 1) });
+        let work = Arc::new(Work { pages: one(), short: one(), ..Work::new(Arc::default()) });
         let (let_go, waits) = mpsc::channel();
         let (begins, begun) = oneshot::channel();
         let busy = Arc::clone(&work);
         let job = move |_: &Budget| begins.send(()).is_ok() && waits.recv().is_ok();
         let first = tokio::spawn(async move { busy.short(Some("a"), None, job).await });
         begun.await.unwrap();
-        let mut second = Box::pin(work.short(Some("a"), None, |_| ()));
+        let mut second = Box::pin(work.short.turn(Some("a")));
         assert!(futures_pending(&mut second).await, "its own turn is taken");
         work.short(Some("b"), None, |_| ()).await.unwrap();
         work.page(Some("a"), |_| ()).await.unwrap();
         let_go.send(()).unwrap();
         assert!(first.await.unwrap().unwrap());
         second.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_agent_whose_programs_do_not_start_holds_up_only_itself() {
+        let work = Arc::new(Work::new(Arc::default()));
+        let (let_go, waits) = mpsc::channel::<()>();
+        let waits = Arc::new(Mutex::new(waits));
+        let stuck = || {
+            let (work, waits) = (Arc::clone(&work), Arc::clone(&waits));
+            let (begins, begun) = oneshot::channel();
+            let job = move || begins.send(()).is_ok() && lock(&waits).recv().is_err();
+            (tokio::spawn(async move { work.start(Some("a"), job).await }), begun)
+        };
+        let mut starting = Vec::new();
+        for _ in 0..STARTS_EACH {
+            let (start, begun) = stuck();
+            begun.await.unwrap();
+            starting.push(start);
+        }
+        let mut next = Box::pin(work.starts.turn(Some("a")));
+        assert!(futures_pending(&mut next).await, "no more threads wait");
+        work.start(Some("b"), || ()).await.unwrap();
+        drop(let_go);
+        for start in starting {
+            assert!(start.await.unwrap().unwrap());
+        }
+        next.await.unwrap();
     }
 
     #[tokio::test]

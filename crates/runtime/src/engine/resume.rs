@@ -221,7 +221,7 @@ async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -
     let (workspaces, factory) = (inner.ctx.workspaces.clone(), Arc::clone(&inner.factory));
     let (session_id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.clone());
     let (is_new, agent) = (state.generation == 0, state.meta.agent.clone());
-    let started = tokio::task::spawn_blocking(move || {
+    let started = inner.work.start(state.meta.agent.as_deref(), move || {
         if is_new && spec.cwd.starts_with(workspace.as_bytes()) {
             workspaces.ensure(&workspace)?;
         }
@@ -229,7 +229,7 @@ async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -
         cage.assign(session_id.as_str());
         Program::start(&spec, cage, confined.map(|confined| confined.confinement))
     });
-    started.await?.map_err(|error| {
+    started.await?.map_err(|error: std::io::Error| {
         let session_id = state.meta.session_id.to_string();
         ResumeError::NotStarted { session_id, reason: error.to_string() }.into()
     })
