@@ -28,6 +28,8 @@ enum Turns {
     Page,
     /// With those that search, for this long at most.
     Search(Option<Duration>),
+    /// With those that search, and is never refused its turn.
+    Stream,
 }
 
 impl Recordings {
@@ -113,13 +115,7 @@ impl Recordings {
         id: &SessionId,
         read: impl FnOnce(&Recording) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, OpError> {
-        let asked = Timestamp::now();
-        let (agent, directory) = (self.names.agent_of(id), self.flush(id).await?);
-        let reading = move |budget: &Budget| read(&Recording::open(&directory)?.within(budget.clone()));
-        match self.work.in_turn(agent.as_deref(), Some(SEARCH_TIME), reading).await? {
-            Ok(read) => Ok(read),
-            Err(error) => Err(self.refused(id, asked, error).await),
-        }
+        self.read_within(id, Turns::Stream, read).await
     }
 
     async fn read_within<T: Send + 'static>(
@@ -134,6 +130,7 @@ impl Recordings {
         let read = match turns {
             Turns::Page => self.work.page(agent.as_deref(), reading).await?,
             Turns::Search(time) => self.work.short(agent.as_deref(), time, reading).await?,
+            Turns::Stream => self.work.in_turn(agent.as_deref(), Some(SEARCH_TIME), reading).await?,
         };
         match read {
             Ok(read) => Ok(read),
