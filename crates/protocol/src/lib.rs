@@ -83,7 +83,7 @@ pub use run::{
     BusyChoice, Changes, DisconnectChoice, NameChanges, NoticeView, OutputEvent, RunBy, RunDetail, RunParams,
     RunRequest, RunResponse, RunStatus, StartedEvent, StderrChoice, TimeoutChoice,
 };
-pub use run_list::{AllRunListParams, RunFilter, RunList, RunListParams, RunSummary};
+pub use run_list::{RunFilter, RunList, RunListParams, RunSummary};
 pub use sandbox::{NetworkName, SandboxInForce, SandboxName, SandboxRequest, SandboxSource};
 pub use screen::{
     ResizeRequest, ScreenCursor, ScreenFormat, ScreenParams, ScreenResponse, ScreenSpan, TerminalResized, TerminalSize,

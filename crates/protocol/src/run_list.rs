@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use utoipa::{IntoParams, ToSchema};
 
-/// Query of `GET …/runs` of a session.
+/// Query of `GET …/runs` of a session, and of `GET /v1/runs`.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -14,24 +14,8 @@ pub struct RunListParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(default = 100, minimum = 1, maximum = 1000)]
     pub limit: Option<usize>,
-    /// Only runs that started before this one: a run id, or the number of a record. Pass the `next` of the last page.
-    #[serde(default, deserialize_with = "crate::query::blank")]
-    pub before: Option<String>,
-    /// Only these.
-    #[serde(default, deserialize_with = "crate::query::blank")]
-    pub status: Option<RunFilter>,
-}
-
-/// Query of `GET /v1/runs`.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct AllRunListParams {
-    /// Maximum number of runs to return.
-    #[serde(default, deserialize_with = "crate::query::blank")]
-    #[param(default = 100, minimum = 1, maximum = 1000)]
-    pub limit: Option<usize>,
-    /// Only runs before this place in the list: the `next` of the last page.
+    /// Only runs before this place in the list: the `next` of the last page. In the list of one session also a run id, or the
+    /// number of a record.
     #[serde(default, deserialize_with = "crate::query::blank")]
     pub before: Option<String>,
     /// Only these.

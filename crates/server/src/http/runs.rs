@@ -13,8 +13,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use shellkeep_protocol::{
-    AllRunListParams, DisconnectChoice, OutputEvent, RunDetail, RunList, RunListParams, RunParams, RunRequest,
-    RunResponse,
+    DisconnectChoice, OutputEvent, RunDetail, RunList, RunListParams, RunParams, RunRequest, RunResponse,
 };
 use shellkeep_runtime::{Attached, HangUp, RunCommand, attached};
 use std::time::Instant;
@@ -79,10 +78,10 @@ pub async fn list(
 /// No session is woken, and a page costs the same however many sessions there are.
 #[utoipa::path(
     get, path = "/v1/runs", tag = "runs", operation_id = "list_all_runs",
-    params(AllRunListParams),
+    params(RunListParams),
     responses((status = 200, description = "A page of runs", body = RunList), Common)
 )]
-pub async fn all(Scoped(engine): Scoped, Params(params): Params<AllRunListParams>) -> Result<Response, Refusal> {
+pub async fn all(Scoped(engine): Scoped, Params(params): Params<RunListParams>) -> Result<Response, Refusal> {
     let page = engine.runs().lists().of_all(translate::all_run_list(&params)?).await?;
     Ok(json(StatusCode::OK, &translate::all_run_page(page)))
 }

@@ -24,7 +24,7 @@ pub fn run_list(params: &wire::RunListParams) -> Result<ListRuns<u64>, Refusal> 
 }
 
 /// A request to list the runs of all sessions.
-pub fn all_run_list(params: &wire::AllRunListParams) -> Result<ListRuns<RunKey>, Refusal> {
+pub fn all_run_list(params: &wire::RunListParams) -> Result<ListRuns<RunKey>, Refusal> {
     let key = |text: &str| {
         RunKey::parse(text).ok_or_else(|| {
             let shown = text.escape_debug();

@@ -13,7 +13,7 @@ use axum::response::Response;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shellkeep_protocol::{
-    AllRunListParams, AuditEntry, AuditList, ListParams, RunList, RunSummary, ServiceList, Session, SessionList,
+    AuditEntry, AuditList, ListParams, RunList, RunListParams, RunSummary, ServiceList, Session, SessionList,
     SessionOrder,
 };
 use shellkeep_runtime::{ClusterNode, ClusterOps, Engine, Scope};
@@ -103,7 +103,7 @@ fn session_page(uri: &Uri) -> (usize, SessionOrder) {
 
 /// How many runs a page has. This node has answered, so the query is valid.
 fn run_limit(uri: &Uri) -> usize {
-    let asked = Query::<AllRunListParams>::try_from_uri(uri).ok().and_then(|Query(params)| params.limit);
+    let asked = Query::<RunListParams>::try_from_uri(uri).ok().and_then(|Query(params)| params.limit);
     translate::page_limit(asked).unwrap_or(usize::MAX)
 }
 
