@@ -2,7 +2,6 @@
 
 use super::handler::Handler;
 use super::schema;
-use super::target::Target;
 use super::tool::{Entry, answer, arguments};
 use crate::refusal::Refusal;
 use crate::translate;
@@ -39,16 +38,12 @@ async fn send(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
-    let run_id = match seat.target(&given.id).await? {
-        Target::Run(run_id) => run_id,
-        Target::Service(id) => {
-            let detail = format!(
-                "{id} is a service, and services read no input. Start an interactive program with \
-                    run_command(blocking=false)"
-            );
-            return Err(Refusal::new(StatusCode::CONFLICT, "no_input", detail));
-        }
-    };
+    let run_id = seat.target(&given.id).await?.run(|id| {
+        let detail = format!(
+            "{id} is a service, and services read no input. Start an interactive program with run_command(blocking=false)"
+        );
+        Refusal::new(StatusCode::CONFLICT, "no_input", detail)
+    })?;
     let eof = given.eof.unwrap_or(false);
     let input = translate::input(InputRequest { text: Some(given.text), eof, ..InputRequest::default() })?;
     let bytes = seat.type_into(&run_id, input).await?;

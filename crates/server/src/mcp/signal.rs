@@ -3,11 +3,9 @@
 use super::handler::Handler;
 use super::schema;
 use super::seat::no_run;
-use super::target::Target;
 use super::text;
 use super::tool::{Entry, answer, arguments};
 use crate::refusal::Refusal;
-use axum::http::StatusCode;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
@@ -43,13 +41,9 @@ async fn send(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
-    let run_id = match seat.target(&given.id).await? {
-        Target::Run(run_id) => run_id,
-        Target::Service(id) => {
-            let detail = format!("{id} is a service; stop it with stop_service(service_id=\"{id}\")");
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, "invalid_request", detail));
-        }
-    };
+    let target = seat.target(&given.id).await?;
+    let run_id = target
+        .run(|id| Refusal::invalid(format!("{id} is a service; stop it with stop_service(service_id=\"{id}\")")))?;
     let name = given.signal.as_deref().unwrap_or(DEFAULT);
     seat.engine.runs().signal(&seat.session, &run_id, name, None).await.map_err(|error| no_run(error, &run_id))?;
     let run = seat.engine.runs().view(&seat.session, &run_id, END_WAIT, 0).await?.run;

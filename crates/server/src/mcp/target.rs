@@ -20,16 +20,21 @@ impl Target {
         parsed.map_err(|error| Refusal::bad_id("id", &error))
     }
 
+    /// The command; for a service what `refuse` says.
+    pub fn run(self, refuse: impl FnOnce(ServiceId) -> Refusal) -> Result<RunId, Refusal> {
+        match self {
+            Self::Run(run_id) => Ok(run_id),
+            Self::Service(id) => Err(refuse(id)),
+        }
+    }
+
     /// Reads the argument `id` of a tool for terminals, which only commands have.
     pub fn run_with_terminal(id: &str) -> Result<RunId, Refusal> {
-        match Self::parse(id)? {
-            Self::Run(run_id) => Ok(run_id),
-            Self::Service(id) => {
-                let detail =
-                    format!("{id} is a service, which has no terminal; read its log with read_output(id=\"{id}\")");
-                Err(Refusal::new(StatusCode::CONFLICT, "no_terminal", detail))
-            }
-        }
+        Self::parse(id)?.run(|id| {
+            let detail =
+                format!("{id} is a service, which has no terminal; read its log with read_output(id=\"{id}\")");
+            Refusal::new(StatusCode::CONFLICT, "no_terminal", detail)
+        })
     }
 }
 
