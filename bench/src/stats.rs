@@ -1,6 +1,10 @@
 //! Medians and how to write them down.
 
+use crate::fallible::Fallible;
 use std::time::Duration;
+
+/// Untimed commands before each turn: caches and processor clocks settle.
+pub const SETTLE: usize = 50;
 
 /// The middle and the tail of some times, in seconds.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +24,13 @@ impl Rounds {
     pub fn push(&mut self, mut times: Vec<Duration>) {
         times.sort();
         self.0.push(Spread { p50: percentile(&times, 0.5), p99: percentile(&times, 0.99) });
+    }
+
+    /// Adds a round of `count`, after some that are not timed.
+    pub fn turn(&mut self, count: usize, mut times: impl FnMut(usize) -> Fallible<Vec<Duration>>) -> Fallible<()> {
+        times(SETTLE)?;
+        self.push(times(count)?);
+        Ok(())
     }
 
     /// The median of the rounds, each of both figures for itself.

@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 const TARGET: Target = Target::RatioAtMost(1.03);
 /// What a session is asked, each in a session of its own.
 const COMMANDS: [&str; 3] = ["true", "echo hi", "cd /tmp; export X=1"];
-/// Untimed commands before each turn.
-const SETTLE: usize = 50;
 const LIVE_SHELLS: usize = 8;
 
 /// One of the two programs.
@@ -73,8 +71,7 @@ impl Side {
 
     fn commands(&mut self, which: usize, count: usize) -> Fallible<()> {
         let (id, command) = (&self.sessions[which], COMMANDS[which]);
-        self.client.times(id, command, SETTLE)?;
-        self.commands[which].push(self.client.times(id, command, count)?);
+        self.commands[which].turn(count, |count| self.client.times(id, command, count))?;
         self.client.settle()
     }
 

@@ -20,8 +20,6 @@ const LIVE_SHELLS: usize = 200;
 const FLOODS: [(&str, usize); 2] = [("true", 1), ("/bin/true", 5)];
 /// The modest agent's commands before the flood.
 const ALONE: usize = 2000;
-/// Untimed commands before each turn.
-const SETTLE: usize = 50;
 
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;
@@ -36,8 +34,7 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
         let (mut alone, mut beside) = (Rounds::default(), Rounds::default());
         let mut rates = Vec::new();
         for _ in 0..setup.effort.greedy_rounds {
-            client.times(&modest, "true", SETTLE)?;
-            alone.push(client.times(&modest, "true", ALONE)?);
+            alone.turn(ALONE, |count| client.times(&modest, "true", count))?;
             let (times, rate) = flooded(&daemon, &mut client, &sessions, &modest, flood, count)?;
             beside.push(times);
             rates.push(rate);

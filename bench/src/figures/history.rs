@@ -30,8 +30,6 @@ const AGENTS: usize = 100;
 const AWAY_MIB: f64 = 16.0;
 /// By then the proofs of what was written are copied, too.
 const COPIES: Duration = Duration::from_secs(2);
-/// Untimed commands before each turn.
-const SETTLE: usize = 50;
 /// The tables that records fill, with their columns.
 const TABLES: [(&str, &str); 3] = [
     ("sk_records", "session_id, seq, epoch, at, type, line, exact"),
@@ -159,11 +157,9 @@ fn overhead(url: &str, setup: &Setup, report: &mut Report) -> Fallible<()> {
     let sessions = (plain.create()?, written.create()?);
     let (mut floor, mut ours) = (Rounds::default(), Rounds::default());
     for _ in 0..setup.effort.rounds {
-        plain.times(&sessions.0, "true", SETTLE)?;
-        floor.push(plain.times(&sessions.0, "true", setup.effort.commands)?);
+        floor.turn(setup.effort.commands, |count| plain.times(&sessions.0, "true", count))?;
         plain.settle()?;
-        written.times(&sessions.1, "true", SETTLE)?;
-        ours.push(written.times(&sessions.1, "true", setup.effort.commands)?);
+        ours.turn(setup.effort.commands, |count| written.times(&sessions.1, "true", count))?;
         // What it still does would take time from the next turn of the other.
         written.settle_history()?;
         std::thread::sleep(COPIES);

@@ -8,7 +8,7 @@ use crate::http::Client;
 use crate::machine;
 use crate::report::{Report, Row, Target};
 use crate::setup::Setup;
-use crate::stats::Rounds;
+use crate::stats::{Rounds, SETTLE};
 use serde_json::json;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -18,8 +18,6 @@ const TARGET: Target = Target::RatioAtMost(2.0);
 /// What the daemon may have in memory at its peak, in MiB.
 const MEMORY: f64 = 512.0;
 const LIVE_SHELLS: usize = 50;
-/// Untimed commands before each turn.
-const SETTLE: usize = 50;
 
 /// What is tried, and how.
 const ATTACKS: [(&str, Attack); 7] = [

@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 const STDIO: Target = Target::RatioAtMost(3.0);
 /// The same connection, a longer message.
 const HTTP: Target = Target::RatioAtMost(3.0);
-/// Untimed commands before each turn.
-const SETTLE: usize = 50;
 const LIVE_SHELLS: usize = 8;
 
 pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
@@ -29,15 +27,9 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let session = plain.create()?;
     let (mut floor, mut stdio, mut http) = (Rounds::default(), Rounds::default(), Rounds::default());
     for _ in 0..setup.effort.rounds {
-        for (count, is_timed) in [(SETTLE, false), (setup.effort.commands, true)] {
-            let turn = [plain.times(&session, "true", count)?, on_stdio.times(count)?, posts(&mut over_http, count)?];
-            if is_timed {
-                let [one, two, three] = turn;
-                floor.push(one);
-                stdio.push(two);
-                http.push(three);
-            }
-        }
+        floor.turn(setup.effort.commands, |count| plain.times(&session, "true", count))?;
+        stdio.turn(setup.effort.commands, |count| on_stdio.times(count))?;
+        http.turn(setup.effort.commands, |count| posts(&mut over_http, count))?;
     }
     let floor = floor.middle();
     report.row(Row::latency("`true`, MCP on stdio, against plain HTTP".to_owned(), floor, stdio.middle(), STDIO));

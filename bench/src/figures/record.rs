@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 const LIVE_SHELLS: usize = 4;
 const SPARE_SHELLS: usize = 1;
 const OVERHEAD: Target = Target::RatioAtMost(1.1);
-/// Untimed commands before each turn.
-const SETTLE: usize = 50;
 /// Events that are posted at a time.
 const BATCH: usize = 1000;
 /// Lines of a page.
@@ -45,10 +43,8 @@ fn overhead(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let (plain, recorded) = (without.create()?, with.create()?);
     let (mut floor, mut ours) = (Rounds::default(), Rounds::default());
     for _ in 0..setup.effort.rounds {
-        without.times(&plain, "true", "", SETTLE)?;
-        floor.push(without.times(&plain, "true", "", setup.effort.commands)?);
-        with.times(&recorded, "true", "", SETTLE)?;
-        ours.push(with.times(&recorded, "true", "", setup.effort.commands)?);
+        floor.turn(setup.effort.commands, |count| without.times(&plain, "true", "", count))?;
+        ours.turn(setup.effort.commands, |count| with.times(&recorded, "true", "", count))?;
     }
     let what = "`true`, library, recorded; floor: without a recording".to_owned();
     report.row(Row::latency(what, floor.middle(), ours.middle(), OVERHEAD));

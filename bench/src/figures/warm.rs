@@ -19,8 +19,6 @@ use std::time::Duration;
 const COMMANDS: [(&str, &str); 3] = [("true", ""), ("echo hi", "hi\n"), ("cd /tmp; export X=1", "")];
 const LIBRARY: Target = Target::RatioAtMost(2.0);
 const HTTP: Target = Target::RatioAtMost(4.5);
-/// Untimed commands before each turn: caches and processor clocks settle.
-const SETTLE: usize = 50;
 const LIVE_SHELLS: usize = 8;
 const SPARE_SHELLS: usize = 2;
 
@@ -93,10 +91,8 @@ fn in_turns(
 ) -> Fallible<(Spread, Spread)> {
     let (mut below, mut http): (Rounds, Rounds) = Default::default();
     for _ in 0..setup.effort.rounds {
-        floor(SETTLE)?;
-        below.push(floor(setup.effort.commands)?);
-        client.times(remote, "true", SETTLE)?;
-        http.push(client.times(remote, "true", setup.effort.commands)?);
+        below.turn(setup.effort.commands, &mut floor)?;
+        http.turn(setup.effort.commands, |count| client.times(remote, "true", count))?;
         client.settle()?;
     }
     Ok((below.middle(), http.middle()))
@@ -125,14 +121,11 @@ fn first_of(processors: &CpuSet) -> CpuSet {
 impl Lineup {
     fn take_turns(&mut self, library: &Library, client: &mut Client, count: usize) -> Fallible<()> {
         let (command, output) = (self.command, self.output);
-        self.raw.times(command, output, SETTLE)?;
-        self.floor.push(self.raw.times(command, output, count)?);
-        library.times(&self.session, command, output, SETTLE)?;
-        self.library.push(library.times(&self.session, command, output, count)?);
+        self.floor.turn(count, |count| self.raw.times(command, output, count))?;
+        self.library.turn(count, |count| library.times(&self.session, command, output, count))?;
         // What is recorded afterwards is not to take a processor in somebody else's turn.
         library.settle()?;
-        client.times(&self.remote, command, SETTLE)?;
-        self.http.push(client.times(&self.remote, command, count)?);
+        self.http.turn(count, |count| client.times(&self.remote, command, count))?;
         client.settle()
     }
 }

@@ -15,8 +15,6 @@ use tempfile::TempDir;
 
 const LIVE_SHELLS: usize = 8;
 const SPARE_SHELLS: usize = 2;
-/// Untimed commands before each turn.
-const SETTLE: usize = 50;
 /// Checkpoints that are looked through at once.
 const PAGE: usize = 1000;
 
@@ -78,8 +76,7 @@ impl Stage {
         let before = self.seq()?;
         for _ in 0..rounds {
             for (id, rounds) in [(&self.empty, &mut without), (&self.session, &mut with)] {
-                self.library.times(id, "true", "", SETTLE)?;
-                rounds.push(self.library.times(id, "true", "", commands)?);
+                rounds.turn(commands, |count| self.library.times(id, "true", "", count))?;
             }
         }
         match self.checkpoints(before)?.first() {

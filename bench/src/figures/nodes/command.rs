@@ -1,6 +1,6 @@
 //! A command on a node beside the same without a shared store.
 
-use super::start::{SETTLE, live, start_node, start_redis};
+use super::start::{live, start_node, start_redis};
 use crate::daemon::Daemon;
 use crate::fallible::Fallible;
 use crate::figures::crowd::affordable;
@@ -35,14 +35,11 @@ pub fn latency(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let mut bare = Bare::new(&redis.url())?;
     let (mut floor, mut without, mut with) = (Rounds::default(), Rounds::default(), Rounds::default());
     for _ in 0..setup.effort.rounds {
-        plainly.times(&sessions.0, "true", SETTLE)?;
-        without.push(plainly.times(&sessions.0, "true", setup.effort.commands)?);
+        without.turn(setup.effort.commands, |count| plainly.times(&sessions.0, "true", count))?;
         plainly.settle()?;
-        shared.times(&sessions.1, "true", SETTLE)?;
-        with.push(shared.times(&sessions.1, "true", setup.effort.commands)?);
+        with.turn(setup.effort.commands, |count| shared.times(&sessions.1, "true", count))?;
         shared.settle()?;
-        bare.times(SETTLE)?;
-        floor.push(bare.times(setup.effort.commands)?);
+        floor.turn(setup.effort.commands, |count| bare.times(count))?;
     }
     let (without, with) = (without.middle(), with.middle());
     report.row(Row::latency("`true`, HTTP, store in Redis; floor: without".to_owned(), without, with, None));

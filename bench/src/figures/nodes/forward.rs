@@ -1,6 +1,6 @@
 //! A command through a node that does not have the session, beside the same asked of its owner.
 
-use super::start::{SETTLE, start_node, start_redis};
+use super::start::{start_node, start_redis};
 use crate::daemon::Daemon;
 use crate::fallible::Fallible;
 use crate::http::Client;
@@ -26,11 +26,9 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let session = directly.create()?;
     let (mut floor, mut ours) = (Rounds::default(), Rounds::default());
     for _ in 0..setup.effort.rounds {
-        directly.times(&session, "true", SETTLE)?;
-        floor.push(directly.times(&session, "true", setup.effort.commands)?);
+        floor.turn(setup.effort.commands, |count| directly.times(&session, "true", count))?;
         directly.settle()?;
-        through.times(&session, "true", SETTLE)?;
-        ours.push(through.times(&session, "true", setup.effort.commands)?);
+        ours.turn(setup.effort.commands, |count| through.times(&session, "true", count))?;
         directly.settle()?;
     }
     let what = "`true`, HTTP, through a node that sends it on; floor: asked of its owner".to_owned();

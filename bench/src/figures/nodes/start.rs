@@ -8,8 +8,6 @@ use shellkeep_servers::{RedisServer, free_port};
 
 /// The host's token, the same on all nodes.
 const TOKEN: &str = "of-the-benchmark";
-/// Untimed commands before each turn.
-pub const SETTLE: usize = 50;
 
 pub fn start_redis() -> Fallible<RedisServer> {
     RedisServer::start()?.ok_or_else(|| "redis-server is not installed".into())

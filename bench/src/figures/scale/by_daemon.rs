@@ -41,8 +41,6 @@ const ENOUGH_TO_SLEEP: usize = 100;
 const PROVEN: u64 = 20;
 /// Sessions on a page.
 const PAGE: usize = 1000;
-/// Untimed commands before each turn.
-const SETTLE: usize = 50;
 
 /// Fills the daemon's part of every point.
 pub fn measure(setup: &Setup, points: &mut [Point]) -> Fallible<()> {
@@ -244,8 +242,7 @@ fn warm(setup: &Setup, few: &Crowd, many: &Crowd, count: u64) -> Fallible<(Sprea
     ];
     for _ in 0..setup.effort.rounds {
         for (client, id, rounds) in &mut sides {
-            client.times(id, "true", SETTLE)?;
-            rounds.push(client.times(id, "true", setup.effort.commands)?);
+            rounds.turn(setup.effort.commands, |count| client.times(id, "true", count))?;
         }
     }
     Ok((beside_few.middle(), beside_many.middle()))

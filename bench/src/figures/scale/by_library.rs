@@ -18,8 +18,6 @@ const FEW: u64 = 10;
 const TIMED: usize = 1000;
 /// Not more often than this.
 const MOST_TURNS: usize = 20;
-/// Untimed commands before each turn.
-const SETTLE: usize = 50;
 
 /// Fills the library's part of every point.
 pub fn measure(setup: &Setup, points: &mut [Point]) -> Fallible<()> {
@@ -79,8 +77,7 @@ fn warm(setup: &Setup, few: &Crowd, many: &Crowd) -> Fallible<(Spread, Spread)> 
     let (mut beside_few, mut beside_many) = (Rounds::default(), Rounds::default());
     for _ in 0..setup.effort.rounds {
         for (crowd, rounds) in [(few, &mut beside_few), (many, &mut beside_many)] {
-            crowd.library.times(&crowd.live, "true", "", SETTLE)?;
-            rounds.push(crowd.library.times(&crowd.live, "true", "", setup.effort.commands)?);
+            rounds.turn(setup.effort.commands, |count| crowd.library.times(&crowd.live, "true", "", count))?;
         }
     }
     Ok((beside_few.middle(), beside_many.middle()))
