@@ -3,10 +3,11 @@
 use crate::lane::{Lane, Rewind, Settled, Unclaimed};
 use crate::tenure::Tenure;
 use crate::tier::{AgentService, Append, Appended, Down, ForkNote, Tier};
+use crate::to_pack::ToPack;
 use crate::turns::Turns;
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Claim, Refusal};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,8 +44,7 @@ pub(crate) struct Lanes {
     /// Records of sessions that are not claimed yet, or that another node took.
     pub(crate) unclaimed: HashMap<SessionId, Unclaimed>,
     pub(crate) queued_bytes: usize,
-    /// Sessions that went to sleep and are packed when there is nothing else to do.
-    pub(crate) to_pack: VecDeque<(SessionId, Claim)>,
+    pub(crate) to_pack: ToPack,
     pub(crate) asks: Vec<Ask>,
     /// Who uses the tier.
     pub(crate) turns: Turns,
@@ -152,7 +152,7 @@ impl Lanes {
             dirty: HashSet::new(),
             unclaimed: HashMap::new(),
             queued_bytes: 0,
-            to_pack: VecDeque::new(),
+            to_pack: ToPack::default(),
             asks: Vec::new(),
             turns: Turns::default(),
             has_appender: false,
@@ -178,10 +178,10 @@ impl Lanes {
         self.all.get(session_id).is_some_and(needs)
     }
 
-    /// A session to be packed, if there is nothing else to do. One that was woken meanwhile is left as it is.
+    /// A session to be packed, if it is time. One that was woken meanwhile is left as it is.
     pub(crate) fn next_to_pack(&mut self) -> Option<(SessionId, Claim)> {
         while self.can_pack()
-            && let Some(next) = self.to_pack.pop_front()
+            && let Some(next) = self.to_pack.take()
         {
             if !self.all.contains_key(&next.0) {
                 return Some(next);
@@ -190,9 +190,10 @@ impl Lanes {
         None
     }
 
-    /// Whether a session can be packed: nobody waits for the tier.
+    /// Whether a session can be packed: nobody waits for the tier, or it has waited for long enough.
     pub(crate) fn can_pack(&self) -> bool {
-        !self.to_pack.is_empty() && self.asks.is_empty() && !self.dirty.iter().any(|id| self.is_dirty(id))
+        let is_quiet = || self.asks.is_empty() && !self.dirty.iter().any(|id| self.is_dirty(id));
+        self.to_pack.due_at().is_some_and(|at| at <= Instant::now() || is_quiet())
     }
 
     fn is_dirty(&self, session_id: &SessionId) -> bool {
@@ -295,7 +296,7 @@ impl Lanes {
         let Some(lane) = self.all.get(session_id).filter(|lane| lane.is_closing && lane.is_empty()) else { return };
         let bytes: usize = lane.lines().map(|line| line.json.len()).sum();
         let Some(lane) = self.all.remove(session_id) else { return };
-        self.to_pack.push_back((session_id.clone(), lane.claim.clone()));
+        self.to_pack.add(session_id, lane.claim.clone());
         if self.queued_bytes + bytes <= MOST_SLEPT {
             self.queued_bytes += bytes;
             let slept = Unclaimed { slept_at: Some(Instant::now()), ..lane.into_unclaimed() };

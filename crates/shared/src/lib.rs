@@ -9,7 +9,8 @@
 //! - [`ship`]: what brings a node's records to the tier, and those who wait for it.
 //! - [`counted`]: services of agents that count towards limits of all nodes.
 //! - [`alone`]: what a node may do while the tier is unreachable; `tenure`: for how long.
-//! - `worker`: the thread of the ship; `appender`: its task, which appends on a [`Pipe`] if the tier has one; `turns`: which of them uses the tier; `lanes`: what they and the ship share; `lane`: what they know of one session.
+//! - `worker`: the thread of the ship; `appender`: its task, which appends on a [`Pipe`] if the tier has one; `turns`: which of them uses the tier; `lanes`: what they and the ship share; `lane`: what they know of one session;
+//!   `to_pack`: sessions that sleep and are to be made smaller.
 
 pub mod alone;
 pub mod counted;
@@ -23,6 +24,7 @@ mod appender;
 mod lane;
 mod lanes;
 mod tenure;
+mod to_pack;
 mod turns;
 mod worker;
 

@@ -37,11 +37,19 @@ struct Contents {
     tokens_version: u64,
     is_down: bool,
     connections: u64,
+    /// Sessions that it was told to pack, which changes nothing here.
+    packed: Vec<SessionId>,
 }
 
+/// What is done while records are appended.
+type During = Box<dyn FnMut() + Send>;
+
 /// A shared tier in memory. Clones are the same tier.
-#[derive(Debug, Clone, Default)]
-pub struct MemoryTier(Arc<Mutex<Contents>>);
+#[derive(Clone, Default)]
+pub struct MemoryTier {
+    contents: Arc<Mutex<Contents>>,
+    during_appends: Arc<Mutex<Option<During>>>,
+}
 
 /// A copy of a tier's contents.
 #[derive(Debug, Clone)]
@@ -49,7 +57,7 @@ pub struct Copied(Contents);
 
 impl MemoryTier {
     fn contents(&self) -> MutexGuard<'_, Contents> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn up(&self) -> Result<MutexGuard<'_, Contents>, Down> {
@@ -75,6 +83,16 @@ impl MemoryTier {
         let mut contents = self.contents();
         let connections = contents.connections + 1;
         *contents = Contents { connections, ..to.0 };
+    }
+
+    /// Calls `during` with each append from now on, as if it took a while and something else was done meanwhile.
+    pub fn during_appends(&self, during: impl FnMut() + Send + 'static) {
+        *self.during_appends.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(during));
+    }
+
+    /// Sessions that it was told to pack, each time.
+    pub fn packed(&self) -> Vec<SessionId> {
+        self.contents().packed.clone()
     }
 
     /// Ends a session's lease.
@@ -170,6 +188,9 @@ impl Tier for MemoryTier {
     }
 
     fn append(&mut self, appends: &[Append], lease: Duration) -> Result<Vec<Appended>, Down> {
+        if let Some(during) = &mut *self.during_appends.lock().unwrap_or_else(PoisonError::into_inner) {
+            during();
+        }
         let mut contents = self.up()?;
         let mut take = |append: &Append| {
             let Append { session_id, claim, after, from, through, lines } = append;
@@ -194,6 +215,11 @@ impl Tier for MemoryTier {
             }
             kept.next = Some((line.to_vec(), kept.log.len()));
         }
+        Ok(())
+    }
+
+    fn pack(&mut self, session_id: &SessionId, _: &Claim) -> Result<(), Down> {
+        self.up()?.packed.push(session_id.clone());
         Ok(())
     }
 

@@ -55,12 +55,10 @@ impl Worker {
             self.begin_turn();
             self.look_again();
             self.answer(asks);
-            if self.retry_at.is_none() {
-                let worked =
-                    self.beat().and_then(|()| self.send()).and_then(|()| self.tidy()).and_then(|()| self.pack());
-                if let Err(down) = worked {
-                    self.went_down(down);
-                }
+            if self.retry_at.is_none()
+                && let Err(down) = self.work(is_closing)
+            {
+                self.went_down(down);
             }
             self.end_turn();
             let doubts = self.tier.connections() + self.shared.gaps.load(Ordering::SeqCst);
@@ -76,11 +74,19 @@ impl Worker {
         }
     }
 
+    fn work(&mut self, is_closing: bool) -> Result<(), Down> {
+        self.beat()?;
+        self.send(is_closing)?;
+        self.tidy()?;
+        self.pack()
+    }
+
     /// Returns when there is something to do, with what the tier is asked.
     fn wait(&mut self) -> (Vec<Ask>, bool) {
         let mut lanes = self.shared.lanes();
         loop {
-            let until = self.retry_at.unwrap_or(self.beat_at);
+            let next = lanes.to_pack.due_at().map_or(self.beat_at, |due_at| due_at.min(self.beat_at));
+            let until = self.retry_at.unwrap_or(next);
             let left = until.saturating_duration_since(Instant::now());
             let can_send =
                 self.retry_at.is_none() && (lanes.has_news || lanes.has_work_for_thread() || lanes.can_pack());
@@ -229,19 +235,16 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends what is queued, in as few round trips as possible.
-    fn send(&mut self) -> Result<(), Down> {
+    /// Sends what is queued, in one round trip. What is queued meanwhile waits for the next turn, as others wait for this one to
+    /// end; if it is the last turn, it is sent too.
+    fn send(&mut self, is_last: bool) -> Result<(), Down> {
         loop {
             self.shorten()?;
-            let (appends, has_rests): (Vec<Append>, bool) = {
-                let lanes = self.shared.lanes();
-                let mut dirty = lanes.dirty.iter().filter_map(|id| lanes.all.get(id));
-                (lanes.ready(), dirty.any(|lane| lane.rest().is_some()))
-            };
-            if appends.is_empty() && !has_rests {
+            let appends = self.shared.lanes().ready();
+            self.append(&appends)?;
+            if appends.is_empty() || !is_last {
                 return Ok(());
             }
-            self.append(&appends)?;
         }
     }
 
@@ -279,8 +282,9 @@ impl Worker {
     fn tidy(&mut self) -> Result<(), Down> {
         let dirty: Vec<SessionId> = {
             let Lanes { dirty, all, .. } = &mut *self.shared.lanes();
-            // What was queued since the last append stays for the next round.
-            dirty.extract_if(|id| !all.get(id).is_some_and(Lane::is_ready)).collect()
+            // What was queued since the last append stays for the next turn, as does what the tier can be shortened by now.
+            let has_more = |lane: &Lane| lane.is_ready() || lane.rest().is_some();
+            dirty.extract_if(|id| !all.get(id).is_some_and(has_more)).collect()
         };
         for session_id in dirty {
             let (claim, is_closing) = {
@@ -301,12 +305,19 @@ impl Worker {
     fn pack(&mut self) -> Result<(), Down> {
         let next = self.shared.lanes().next_to_pack();
         let Some((session_id, claim)) = next else { return Ok(()) };
-        match self.tier.pack(&session_id, &claim) {
+        let begun = Instant::now();
+        let packed = self.tier.pack(&session_id, &claim);
+        self.shared.lanes().to_pack.packed(begun, Instant::now());
+        match packed {
             Err(down) if down.answers => {
                 tracing::error!(session = %session_id, reason = down.reason, "a session that sleeps cannot be packed");
                 Ok(())
             }
-            done => done,
+            Err(down) => {
+                self.shared.lanes().to_pack.add(&session_id, claim);
+                Err(down)
+            }
+            Ok(()) => Ok(()),
         }
     }
 

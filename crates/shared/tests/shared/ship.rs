@@ -6,11 +6,13 @@ use shellkeep_shared::memory::MemoryTier;
 use shellkeep_shared::{
     ClaimRequest, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start, Tier, WhenAlone,
 };
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 struct Fixture {
     tier: MemoryTier,
-    ship: Ship,
+    ship: Arc<Ship>,
     news: mpsc::UnboundedReceiver<Moved>,
     id: SessionId,
 }
@@ -27,7 +29,7 @@ impl Fixture {
         let node = NodeEntry { name, url, version, since, sessions: 0, draining: false };
         let (when_alone, remembered) = (WhenAlone::Serve, Remembered::default());
         let options = ShipOptions { tier: Box::new(tier.clone()), node, when_alone, remembered, news: sender };
-        let ship = Ship::start(options).unwrap();
+        let ship = Arc::new(Ship::start(options).unwrap());
         Self { tier, ship, news, id: SessionId::parse("s").unwrap() }
     }
 
@@ -196,4 +198,74 @@ async fn the_tier_is_shortened_while_records_come() {
         assert_eq!(fixture.ship.settle(&fixture.id, last + 1).await, Settled::Kept);
     }
     assert_eq!(fixture.shared(), (20..=31).collect::<Vec<u64>>(), "the state before the last, and what came since");
+}
+
+/// Far more appends than there are while a test waits for something else.
+const ENOUGH: u64 = 500_000;
+
+/// A session that always has a record to send: the next one is offered while one is appended. Stops after [`ENOUGH`] appends, and
+/// counts them.
+fn write_all_the_time(fixture: &Fixture) -> Arc<AtomicU64> {
+    let appended = Arc::new(AtomicU64::new(0));
+    let (count, ship, id) = (Arc::clone(&appended), Arc::downgrade(&fixture.ship), fixture.id.clone());
+    let mut seq = 1;
+    fixture.tier.during_appends(move || {
+        if count.fetch_add(1, Ordering::SeqCst) < ENOUGH
+            && let Some(ship) = ship.upgrade()
+        {
+            seq += 1;
+            ship.offer(&record(&id, seq));
+        }
+    });
+    fixture.ship.offer(&record(&fixture.id, 1));
+    appended
+}
+
+/// The thread sent until there was nothing left to send: as long as sessions kept writing, nobody else was answered and no lease
+/// was renewed.
+fn others_are_answered_while_a_session_writes(fixture: &Fixture) -> impl Future<Output = ()> {
+    fixture.begin();
+    let appended = write_all_the_time(fixture);
+    let ship = Arc::clone(&fixture.ship);
+    async move {
+        for _ in 0..10 {
+            ship.ask(|tier| tier.ping()).await.unwrap();
+        }
+        let appended = appended.load(Ordering::SeqCst);
+        assert!(appended < ENOUGH, "it was answered after {appended} appends");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_are_answered_while_a_session_writes_on_a_pipe() {
+    others_are_answered_while_a_session_writes(&Fixture::new()).await;
+}
+
+#[test]
+fn others_are_answered_while_a_session_writes_through_the_thread() {
+    let fixture = Fixture::new();
+    let answered = others_are_answered_while_a_session_writes(&fixture);
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(answered);
+}
+
+/// Nothing was packed while somebody waited for the tier, so on a busy node nothing ever was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_sleeps_is_packed_while_a_session_writes() {
+    let mut fixture = Fixture::new();
+    fixture.begin();
+    let writes = fixture.id.clone();
+    let sleep: Vec<SessionId> = ["a", "b", "c"].map(|name| SessionId::parse(name).unwrap()).into();
+    let appended = write_all_the_time(&fixture);
+    for session in &sleep {
+        fixture.id = session.clone();
+        fixture.begin();
+        assert_eq!(fixture.put(1).await, Settled::Kept);
+        fixture.ship.end(session);
+    }
+    let packed = shellkeep_poll::until_async(shellkeep_poll::LONG, "all are packed", async || {
+        Some(fixture.tier.packed()).filter(|packed| packed.len() >= sleep.len())
+    });
+    assert_eq!(packed.await, sleep, "in the order in which they went to sleep");
+    let appended = appended.load(Ordering::SeqCst);
+    assert!(appended < ENOUGH, "{writes} had come to its end: {appended}");
 }
