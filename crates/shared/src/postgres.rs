@@ -9,7 +9,7 @@ use crate::tier::{
     NoClaim, NodeEntry, OpenError, REMEMBERED, SharedToken, Tier, UsedByAgent,
 };
 use connection::{Failed, Server};
-use rows::{fork_notes, head, json, lease, number};
+use rows::{head, json, lease, number};
 use shellkeep_session::ownership::{self, Claim, Claimed, Head};
 use shellkeep_session::{ServiceId, SessionId};
 use std::collections::HashMap;
@@ -142,7 +142,7 @@ async fn append(within: &Transaction<'_>, appends: &[Append], time: Duration) ->
     );
     let mut heads: HashMap<String, (Head, Vec<ForkNote>)> = HashMap::new();
     for row in within.query(sql.as_str(), &[&ids]).await? {
-        heads.insert(row.try_get("session_id")?, (head(&row)?, fork_notes(row.try_get("forks")?)));
+        heads.insert(row.try_get("session_id")?, (head(&row)?, ForkNote::all_of(row.try_get("forks")?)));
     }
     let mut answers = Vec::with_capacity(appends.len());
     let (mut renewed, mut logged, mut lines) = (Vec::new(), Vec::new(), Vec::new());
@@ -205,7 +205,7 @@ fn found(row: &Row) -> Result<Found, Failed> {
         agent: row.try_get("agent")?,
         files,
         is_free: row.try_get("is_free")?,
-        forks: fork_notes(row.try_get("forks")?),
+        forks: ForkNote::all_of(row.try_get("forks")?),
     })
 }
 

@@ -28,7 +28,7 @@ use ::redis::{
     Cmd, Connection, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind, cmd, pipe,
 };
 use address::Address;
-use answers::{appended, claimed, fork_notes, head};
+use answers::{appended, claimed, head};
 use calls::{PATIENCE, append_call, call, keys, millis, text};
 use pipe::{RedisPipe, run_id_in};
 use shellkeep_session::ownership::{Claim, NotAClaim};
@@ -368,7 +368,7 @@ impl Tier for RedisTier {
             // A note of a later version that cannot be read is as good as none.
             let files = files.and_then(|files| serde_json::from_str(&files).ok());
             let (data_dir, is_free) = (data.unwrap_or_default(), free.is_some());
-            let forks = fork_notes(forks.as_deref().unwrap_or_default());
+            let forks = ForkNote::all_of(forks.as_deref().unwrap_or_default());
             Ok(Some(Found { head, lease, data_dir, agent, files, is_free, forks }))
         };
         found().map_err(|what| not_ours(&self.address, &what))

@@ -131,6 +131,13 @@ pub struct ForkNote {
     pub node: String,
 }
 
+impl ForkNote {
+    /// Notes as tiers keep them: lines of JSON. One of a later version that cannot be read stays for a node that can.
+    pub(crate) fn all_of(lines: &str) -> Vec<Self> {
+        lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+}
+
 /// What the tier says of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {

@@ -1,7 +1,6 @@
 //! What is in the columns of the tables.
 
 use super::connection::Failed;
-use crate::tier::ForkNote;
 use shellkeep_session::ownership::{Claim, Head, Point};
 use std::str::FromStr;
 use tokio_postgres::Row;
@@ -32,9 +31,4 @@ pub(super) fn head(row: &Row) -> Result<Head, Failed> {
 /// Who holds the lease in a row.
 pub(super) fn lease(row: &Row) -> Result<Option<Claim>, Failed> {
     row.try_get::<_, Option<&str>>("lease")?.map(read).transpose()
-}
-
-/// Notes of forks, which are lines of JSON. One of a later version that cannot be read stays for a node that can.
-pub(super) fn fork_notes(lines: &str) -> Vec<ForkNote> {
-    lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

@@ -11,16 +11,11 @@ pub(super) fn head(owner: &str, seq: &str, at: &str, claims: &str) -> Result<Hea
     Ok(Head { owner: owner.parse()?, last: Point { seq, at }, claims: claims.parse()? })
 }
 
-/// Notes of forks. One of a later version that cannot be read stays for a node that can.
-pub(super) fn fork_notes(lines: &str) -> Vec<ForkNote> {
-    lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
 /// The answer of `append.lua`.
 pub(super) fn appended(answer: &[String]) -> Result<Appended, NotAClaim> {
     let part = |index: usize| answer.get(index).map_or("", String::as_str);
     match part(0) {
-        "ok" => Ok(Ok(fork_notes(part(1)))),
+        "ok" => Ok(Ok(ForkNote::all_of(part(1)))),
         "apart" => Ok(Err(Refusal::Apart(Box::new(head(part(1), part(2), part(3), part(4))?)))),
         "fenced" if part(1).is_empty() => Ok(Err(Refusal::Fenced(None))),
         "fenced" => Ok(Err(Refusal::Fenced(Some(part(1).parse()?)))),
