@@ -32,6 +32,7 @@ struct Contents {
     removed: HashSet<SessionId>,
     leases: HashMap<SessionId, (Claim, Instant)>,
     nodes: BTreeMap<String, (NodeEntry, Instant)>,
+    left: HashSet<String>,
     services: BTreeMap<AgentService, Instant>,
     tokens: BTreeMap<String, SharedToken>,
     tokens_version: u64,
@@ -347,13 +348,21 @@ impl Tier for MemoryTier {
     }
 
     fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down> {
-        self.up()?.nodes.insert(node.name.clone(), (node.clone(), Instant::now() + lease));
+        let mut contents = self.up()?;
+        contents.nodes.insert(node.name.clone(), (node.clone(), Instant::now() + lease));
+        contents.left.remove(&node.name);
         Ok(())
     }
 
     fn leave(&mut self, name: &str) -> Result<(), Down> {
-        self.up()?.nodes.remove(name);
+        let mut contents = self.up()?;
+        contents.nodes.remove(name);
+        contents.left.insert(name.to_owned());
         Ok(())
+    }
+
+    fn has_left(&mut self, name: &str) -> Result<bool, Down> {
+        Ok(self.up()?.left.contains(name))
     }
 
     fn node(&mut self, name: &str) -> Result<Option<NodeEntry>, Down> {

@@ -438,7 +438,16 @@ impl Tier for PostgresTier {
     }
 
     fn leave(&mut self, name: &str) -> Result<(), Down> {
-        self.execute("DELETE FROM sk_shared_nodes WHERE name = $1", &[&name]).map(|_| ())
+        let sql = "INSERT INTO sk_shared_nodes VALUES ($1, '', '-infinity') \
+                   ON CONFLICT (name) DO UPDATE SET until = excluded.until";
+        self.execute(sql, &[&name]).map(|_| ())
+    }
+
+    fn has_left(&mut self, name: &str) -> Result<bool, Down> {
+        self.server.ask(async |client| {
+            let sql = "SELECT 1 FROM sk_shared_nodes WHERE name = $1 AND until = '-infinity'";
+            Ok(client.query_opt(sql, &[&name]).await?.is_some())
+        })
     }
 
     fn node(&mut self, name: &str) -> Result<Option<NodeEntry>, Down> {

@@ -12,7 +12,7 @@
 //! - `sk:agent:{A}:sessions`, `sk:agent:{A}:services`: sorted sets of what agent A has on all nodes; the score is when it
 //!   ends, in ms since 1970. That of a session is infinite once it has a record; a service is `SESSION/SERVICE`.
 //! - `sk:tokens`: hash of tokens by id, without their secrets; `sk:tokens:version`: a number that changes with them.
-//! - `sk:nodes`: names of nodes; `sk:node:N`: what node N tells of itself, with an expiry.
+//! - `sk:nodes`: names of nodes; `sk:node:N`: what node N tells of itself, with an expiry; `sk:left:N`: node N left by itself.
 
 mod address;
 mod answers;
@@ -445,16 +445,22 @@ impl Tier for RedisTier {
 
     fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down> {
         let told = json(node)?;
-        let mut both = pipe();
-        both.cmd("SET").arg(format!("sk:node:{}", node.name)).arg(told).arg("PX").arg(millis(lease)).ignore();
-        both.cmd("SADD").arg("sk:nodes").arg(&node.name).ignore();
-        self.query_all(&both)
+        let mut all = pipe();
+        all.cmd("SET").arg(format!("sk:node:{}", node.name)).arg(told).arg("PX").arg(millis(lease)).ignore();
+        all.cmd("SADD").arg("sk:nodes").arg(&node.name).ignore();
+        all.cmd("DEL").arg(format!("sk:left:{}", node.name)).ignore();
+        self.query_all(&all)
     }
 
     fn leave(&mut self, name: &str) -> Result<(), Down> {
-        let mut both = pipe();
-        both.cmd("DEL").arg(format!("sk:node:{name}")).ignore().cmd("SREM").arg("sk:nodes").arg(name).ignore();
-        self.query_all(&both)
+        let mut all = pipe();
+        all.cmd("DEL").arg(format!("sk:node:{name}")).ignore().cmd("SREM").arg("sk:nodes").arg(name).ignore();
+        all.cmd("SET").arg(format!("sk:left:{name}")).arg("1").arg("PX").arg(millis(REMEMBERED)).ignore();
+        self.query_all(&all)
+    }
+
+    fn has_left(&mut self, name: &str) -> Result<bool, Down> {
+        self.query(cmd("EXISTS").arg(format!("sk:left:{name}")))
     }
 
     fn node(&mut self, name: &str) -> Result<Option<NodeEntry>, Down> {

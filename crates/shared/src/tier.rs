@@ -6,7 +6,8 @@ use shellkeep_session::{ServiceId, SessionId};
 use std::pin::Pin;
 use std::time::Duration;
 
-/// How long it is remembered that a session was removed: until then a node that still has a copy does not bring it back.
+/// How long it is remembered that a session was removed: until then a node that still has a copy does not bring it back. And that
+/// a node left.
 pub const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The tier does not answer.
@@ -312,8 +313,12 @@ pub trait Tier: Send {
     /// Tells of this node for as long as the lease lasts.
     fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down>;
 
-    /// Takes this node out of the list.
+    /// Takes this node out of the list. It has given up its sessions; that is remembered until it tells of itself again, at
+    /// least for [`REMEMBERED`].
     fn leave(&mut self, name: &str) -> Result<(), Down>;
+
+    /// Whether a node left by itself and has not come back.
+    fn has_left(&mut self, name: &str) -> Result<bool, Down>;
 
     /// One node, if it is alive.
     fn node(&mut self, name: &str) -> Result<Option<NodeEntry>, Down>;

@@ -29,7 +29,8 @@ impl Look {
         let (held, node) = (others.lease.is_some(), tier.node(holder(others))?);
         let is_free = others.is_free || node.as_ref().is_some_and(|node| node.draining);
         let elsewhere = node.filter(|node| held || !node.draining);
-        let is_early = !is_free && !alone.may_take_over();
+        // One that left does not go on without the shared store either, also not with what slept when it did.
+        let is_early = !is_free && !alone.may_take_over() && !tier.has_left(holder(others))?;
         Ok(Self { found, elsewhere, is_removed, is_early })
     }
 

@@ -311,7 +311,12 @@ fn nodes_come_and_go(tier: &mut dyn Tier) {
     assert_eq!(tier.nodes().unwrap(), [node("n1"), node("n2")]);
     assert_eq!(tier.node("n2").unwrap(), Some(node("n2")));
     tier.leave("n2").unwrap();
-    assert_eq!(tier.node("n2").unwrap(), None);
+    assert_eq!((tier.node("n2").unwrap(), tier.nodes().unwrap()), (None, vec![node("n1")]));
+    let left = |tier: &mut dyn Tier| ["n1", "n2", "n3", "n4"].map(|name| tier.has_left(name).unwrap());
+    assert_eq!(left(tier), [false, true, false, false], "not one that fell silent, nor one that never was");
+    tier.beat(&node("n2"), LEASE).unwrap();
+    assert_eq!((left(tier), tier.node("n2").unwrap()), ([false; 4], Some(node("n2"))), "it is back");
+    tier.leave("n2").unwrap();
 }
 
 fn tokens_are_shared_and_stay_revoked(tier: &mut dyn Tier) {

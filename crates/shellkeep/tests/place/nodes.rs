@@ -452,6 +452,26 @@ fn a_node_that_is_stopped_hands_its_sessions_over() {
     assert_eq!(second.sh("s", "echo $v").out(), "7\n");
 }
 
+/// What slept when its node was stopped, or had never been used, was kept from a node that had just started as if the other might
+/// still go on with it: 503 for 5 s.
+#[test]
+fn a_node_that_has_just_started_takes_what_slept_on_one_that_was_stopped() {
+    let redis = Redis::start();
+    let mut first = redis.node("n1");
+    first.create("unused");
+    first.create("slept");
+    first.sh("slept", "v=7");
+    first.hibernate("slept");
+    let lease = |session: &str| redis.cli(&["EXISTS", &format!("sk:{{{session}}}:lease")]);
+    for session in ["unused", "slept"] {
+        until("its lease is given up", || (lease(session).trim() == "0").then_some(()));
+    }
+    assert_eq!(first.stop(), Some(0));
+    let second = redis.node("n2");
+    assert_eq!(second.sh("unused", "echo $v").out(), "\n");
+    assert_eq!(second.sh("slept", "echo $v").out(), "7\n");
+}
+
 /// Runs `shellkeep nodes` at a daemon: exit code, output, errors.
 fn nodes(daemon: &Daemon, words: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
