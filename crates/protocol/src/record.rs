@@ -339,9 +339,12 @@ pub struct ScrubReport {
     /// Names of the checkpoints that contained it and were deleted.
     #[serde(default)]
     pub checkpoints: Vec<String>,
-    /// Copies in history that may contain it and could not be masked.
+    /// Copies that may contain it and could not be masked.
     #[serde(default)]
     pub not_reached: Vec<NotReached>,
+    /// Names of the nodes that had the session earlier, whose data directories may contain it.
+    #[serde(default)]
+    pub earlier_nodes: Vec<String>,
 }
 
 /// A copy that a scrub cannot mask.
@@ -354,6 +357,8 @@ pub enum NotReached {
     BrokerMessages,
     /// The database to which consumers write those messages.
     ConsumerDatabase,
+    /// Data directories of nodes that had the session earlier.
+    EarlierNodes,
 }
 
 /// Body of `POST …/messages`.

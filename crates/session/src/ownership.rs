@@ -10,6 +10,7 @@
 //! that by clocks, and `tests/alone.rs` searches for a schedule in which two nodes serve one session.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -118,6 +119,12 @@ impl Claims {
     pub fn before(&self) -> Option<&str> {
         let last = self.last()?;
         self.0.iter().rev().map(|entry| entry.claim.node.as_str()).find(|node| *node != last.node)
+    }
+
+    /// The nodes that had the session before the last owner, as far as is remembered: each once, by name.
+    pub fn earlier_nodes(&self) -> BTreeSet<&str> {
+        let last = self.last().map(|last| last.node.as_str());
+        self.0.iter().map(|entry| entry.claim.node.as_str()).filter(|node| Some(*node) != last).collect()
     }
 
     /// Notes who writes from a record on. Records from that number on are no longer those of earlier owners.
@@ -348,6 +355,8 @@ mod tests {
         }
         let both = claims("2=1.a.x 14=2.b.y");
         assert_eq!(both.to_string(), "2=1.a.x 14=2.b.y");
+        assert_eq!(Vec::from_iter(both.earlier_nodes()), ["a"]);
+        assert_eq!(Vec::from_iter(claims("2=1.a.x 5=2.c.y 9=3.b.z 14=4.a.y").earlier_nodes()), ["b", "c"]);
         assert!("0=1.a.x".parse::<Claims>().is_err());
     }
 

@@ -9,4 +9,6 @@ pub enum OutOfReach {
     BrokerMessages,
     /// The database to which consumers write those messages.
     ConsumerDatabase,
+    /// Data directories of nodes that had the session earlier.
+    EarlierNodes,
 }

@@ -8,7 +8,7 @@ use crate::ops::{CheckpointError, FilesReason, OpError, RecordError, Scrubbed, S
 use crate::state_file;
 use shellkeep_record::beside;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Content, Event, SessionState, Timestamp};
+use shellkeep_session::{Content, Event, OutOfReach, SessionState, Timestamp};
 use shellkeep_store::{StoreScrubbed, masked_state};
 use shellkeep_workspace::checkpointer;
 use std::fs::{self, File};
@@ -39,7 +39,7 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     }
     let outputs = Some(session.outputs.to_path_buf());
     let scrubbed = session.ctx.store.scrub(session.id(), &redactor, outputs).await;
-    let StoreScrubbed { masked: scrubbed, out_of_reach } = scrubbed.map_err(|error| failed(error.to_string()))?;
+    let StoreScrubbed { masked: scrubbed, mut out_of_reach } = scrubbed.map_err(|error| failed(error.to_string()))?;
     files.extend(scrubbed.files);
     session.late.mask(&redactor);
     session.ctx.secrets.forget(session.id());
@@ -75,8 +75,13 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     if has_masked_values {
         kv::scrub_recorded(session).await;
     }
-    let seq = session.journal.state().seq;
-    Ok(Scrubbed { seq, seqs: scrubbed.seqs, files, checkpoints, out_of_reach, at: Timestamp::now() })
+    let state = session.journal.state();
+    let earlier_nodes: Vec<String> = state.claims.earlier_nodes().into_iter().map(str::to_owned).collect();
+    if !earlier_nodes.is_empty() {
+        out_of_reach.push(OutOfReach::EarlierNodes);
+    }
+    let (seq, seqs, at) = (state.seq, scrubbed.seqs, Timestamp::now());
+    Ok(Scrubbed { seq, seqs, files, checkpoints, out_of_reach, earlier_nodes, at })
 }
 
 /// The files that records name, each with its hash now.

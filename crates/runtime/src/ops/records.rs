@@ -223,5 +223,7 @@ pub struct Scrubbed {
     pub checkpoints: Vec<String>,
     /// Copies that it could not mask.
     pub out_of_reach: Vec<OutOfReach>,
+    /// Names of the nodes that had the session earlier, if these are among them.
+    pub earlier_nodes: Vec<String>,
     pub at: Timestamp,
 }

@@ -55,19 +55,22 @@ pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
     if args.json {
         terminal::json(&report)?;
     } else {
-        let ScrubReport { seq, seqs, files, checkpoints, not_reached } = &report;
+        let ScrubReport { seq, seqs, files, checkpoints, not_reached, earlier_nodes } = &report;
         let [events, files] = [(seqs.len(), "event"), (files.len(), "file")].map(|(n, what)| words::counted(n, what));
         terminal::line(format!("masked in {events} and {files}; recorded as event {seq}"));
         if !checkpoints.is_empty() {
             terminal::line(format!("{} with it deleted", words::counted(checkpoints.len(), "checkpoint")));
             terminal::notice("a file in the workspace that still contains it will be in the next checkpoint again");
         }
+        let earlier = earlier_nodes.join(", ");
         for copy in not_reached {
-            terminal::notice(match copy {
-                NotReached::HistoryLogs => "not masked: backups and logs of the history database",
-                NotReached::BrokerMessages => "not masked: messages in the queue of the history broker",
-                NotReached::ConsumerDatabase => "not masked: the database that `shellkeep history consume` writes to",
-            });
+            let (copy, nodes) = match copy {
+                NotReached::HistoryLogs => ("backups and logs of the history database", ""),
+                NotReached::BrokerMessages => ("messages in the queue of the history broker", ""),
+                NotReached::ConsumerDatabase => ("the database that `shellkeep history consume` writes to", ""),
+                NotReached::EarlierNodes => ("data directories of nodes that had the session earlier: ", &*earlier),
+            };
+            terminal::notice(&format!("not masked: {copy}{nodes}"));
         }
     }
     Ok(ExitCode::SUCCESS)

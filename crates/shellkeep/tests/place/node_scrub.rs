@@ -18,6 +18,7 @@ fn a_secret_is_masked_in_the_shared_store() {
     assert!(redis.records("s").contains(SECRET));
     let scrubbed = first.post("/v1/sessions/s/scrub", &json!({"secret": SECRET}));
     assert_eq!(scrubbed.status, 200, "{}", scrubbed.text());
+    assert_eq!((&scrubbed.json()["not_reached"], &scrubbed.json()["earlier_nodes"]), (&json!([]), &json!([])));
     let records = redis.records("s");
     assert!(records.contains("scrubbed") && !records.contains(SECRET), "{records}");
 
@@ -29,6 +30,14 @@ fn a_secret_is_masked_in_the_shared_store() {
     assert_eq!(retried.json()["code"], "request_id_reused", "{}", retried.text());
     assert!(!second.get("/v1/sessions/s/runs").text().contains(SECRET));
     assert!(!redis.records("s").contains(SECRET));
+
+    // A node that had the session keeps its copy.
+    let again = second.post("/v1/sessions/s/scrub", &json!({"secret": SECRET})).json();
+    assert_eq!(
+        (&again["not_reached"], &again["earlier_nodes"]),
+        (&json!(["earlier_nodes"]), &json!(["n1"])),
+        "{again}"
+    );
 }
 
 /// A name cannot be masked in place: one record with the whole state takes the place of all.

@@ -2677,8 +2677,10 @@ class ScrubReport:
     seqs: list[int]
     #: Names of the checkpoints that contained it and were deleted.
     checkpoints: list[str] = field(default_factory=list)
-    #: Copies in history that may contain it and could not be masked.
-    not_reached: list[Literal["history_logs", "broker_messages", "consumer_database"]] = field(default_factory=list)
+    #: Names of the nodes that had the session earlier, whose data directories may contain it.
+    earlier_nodes: list[str] = field(default_factory=list)
+    #: Copies that may contain it and could not be masked.
+    not_reached: list[Literal["history_logs", "broker_messages", "consumer_database", "earlier_nodes"]] = field(default_factory=list)
 
     @classmethod
     def from_json(cls: type[_ScrubReport], data: Mapping[str, Any]) -> _ScrubReport:
@@ -2688,6 +2690,7 @@ class ScrubReport:
             seq=data["seq"],
             seqs=data["seqs"],
             checkpoints=data.get("checkpoints") or [],
+            earlier_nodes=data.get("earlier_nodes") or [],
             not_reached=data.get("not_reached") or [],
         )
 
