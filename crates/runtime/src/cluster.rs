@@ -46,6 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use tokens::Tokens;
 use tokio::sync::mpsc;
+pub(crate) use uncopied::Uncopied;
 
 /// How long a record may take to settle in a shared store that answers. Longer than its own patience, so that this ends
 /// only what nobody else would end.

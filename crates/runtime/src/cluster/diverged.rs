@@ -4,7 +4,6 @@
 
 use super::arrive::{self, kept};
 use super::files::SharedFiles;
-use super::keys;
 use super::look::{away, unreachable};
 use super::own::{Asker, Own};
 use super::told;
@@ -195,8 +194,9 @@ impl Diverged {
         self.ship.ask(move |tier| tier.note_fork(&asked, &noted)).await.map_err(away)?;
         if let Some(files) = &self.files {
             files.offer(&forked);
-            if let Err(reason) = keys::share(files, &self.asker.data_dir, &forked).await {
-                tracing::warn!(session = %fork_id, reason, "the keyed store of a fork is not copied for other nodes");
+            if !forked.kv.is_unused() {
+                // Its own task copies it, and tries until it succeeds.
+                files.uncopied().note(&fork_id).await;
             }
         }
         Ok(note)

@@ -4,7 +4,7 @@
 use super::files::SharedFiles;
 use shellkeep_session::{SessionId, SessionState};
 use shellkeep_store::keyed::{self, LogKeeper, LogPlace};
-use shellkeep_store::{Durability, Keyed, KeyedError};
+use shellkeep_store::{Keyed, KeyedError};
 use shellkeep_workspace::blobs::KeyedObjects;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -98,20 +98,6 @@ pub(super) async fn bring(files: Option<&SharedFiles>, data_dir: &str, state: &S
             Keys::Missing
         }
     }
-}
-
-/// Begins the log of a session that sleeps here and has none.
-pub(super) async fn share(files: &SharedFiles, data_dir: &str, state: &SessionState) -> Result<(), String> {
-    let (id, recorded) = (&state.meta.session_id, state.kv);
-    let Some(place) = place(files, state, state.seq, recorded.version).filter(|_| !recorded.is_unused()) else {
-        return Ok(());
-    };
-    let (place, from, gate) = (place?, home(data_dir, id), files.gate());
-    let sharing = tokio::task::spawn_blocking(move || {
-        let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
-        Keyed::open(&from, recorded, Durability::Process)?.share_all(&place, recorded.version)
-    });
-    sharing.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
 fn home(data_dir: &str, id: &SessionId) -> PathBuf {

@@ -1,5 +1,5 @@
-//! Sessions whose keyed store has changes that could not be copied for other nodes. There is a file for each, written before
-//! the change is recorded, so that a node that was killed and started again goes on trying.
+//! Sessions whose keyed store has changes that are not copied for other nodes. There is a file for each, written before the
+//! change is recorded, so that a node that was killed and started again goes on trying.
 
 use crate::sync::lock;
 use shellkeep_session::SessionId;
@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
 
 /// The folder of the data directory with the notes.
 const FOLDER: &str = "uncopied";
@@ -20,6 +21,8 @@ pub(crate) struct Uncopied {
     waiting: Mutex<HashSet<SessionId>>,
     /// Held while a note is written or removed.
     writing: Mutex<()>,
+    /// A session was noted for which no task waits.
+    noted: Notify,
 }
 
 impl Uncopied {
@@ -27,7 +30,7 @@ impl Uncopied {
     pub(super) fn at(data_dir: &Path) -> io::Result<Self> {
         let folder = data_dir.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder, waiting: Mutex::default(), writing: Mutex::default() })
+        Ok(Self { folder, waiting: Mutex::default(), writing: Mutex::default(), noted: Notify::new() })
     }
 
     /// Sessions that were noted, by this process or an earlier one.
@@ -35,6 +38,17 @@ impl Uncopied {
         let names = std::fs::read_dir(&self.folder)?.map(|entry| entry.map(|entry| entry.file_name()));
         let names: Vec<_> = names.collect::<io::Result<_>>()?;
         Ok(names.iter().filter_map(|name| SessionId::parse(name.to_str()?).ok()).collect())
+    }
+
+    /// Notes a session that is to be copied, for whoever waits in [`Self::until_noted`].
+    pub(super) async fn note(self: &Arc<Self>, id: &SessionId) {
+        self.change(id, |_| true).await;
+        self.noted.notify_one();
+    }
+
+    /// Returns when a session was noted.
+    pub(crate) async fn until_noted(&self) {
+        self.noted.notified().await;
     }
 
     /// A task begins to wait for another try. False if there is one already.
@@ -47,14 +61,19 @@ impl Uncopied {
         lock(&self.waiting).remove(id);
     }
 
-    /// Writes the note of a session if a task waits for it, and otherwise removes it. A thread that may block does it; what it
-    /// finds is the latest, whoever asked first.
+    /// Writes the note of a session if a task waits for it, and otherwise removes it. What it finds is the latest, whoever asked
+    /// first.
     pub(super) async fn save(self: &Arc<Self>, id: &SessionId) {
-        let (all, of) = (Arc::clone(self), id.clone());
-        let saving = tokio::task::spawn_blocking(move || {
+        let of = id.clone();
+        self.change(id, move |all| lock(&all.waiting).contains(&of)).await;
+    }
+
+    /// Writes or removes a note. A thread that may block does it.
+    async fn change(self: &Arc<Self>, id: &SessionId, is_noted: impl FnOnce(&Self) -> bool + Send + 'static) {
+        let (all, note) = (Arc::clone(self), self.folder.join(id.as_str()));
+        let changing = tokio::task::spawn_blocking(move || {
             let _turn = lock(&all.writing);
-            let note = all.folder.join(of.as_str());
-            if lock(&all.waiting).contains(&of) {
+            if is_noted(&all) {
                 File::create(note)?;
                 return File::open(&all.folder)?.sync_all();
             }
@@ -63,7 +82,7 @@ impl Uncopied {
                 _ => Err(error),
             })
         });
-        if let Ok(Err(error)) = saving.await {
+        if let Ok(Err(error)) = changing.await {
             tracing::warn!(session = %id, %error, "the note that a keyed store is not copied could not be changed");
         }
     }
@@ -89,5 +108,8 @@ mod tests {
         uncopied.go(&id);
         uncopied.save(&id).await;
         assert_eq!(at().noted().unwrap(), []);
+        uncopied.note(&id).await;
+        uncopied.until_noted().await;
+        assert_eq!(at().noted().unwrap(), [id]);
     }
 }

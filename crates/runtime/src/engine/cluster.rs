@@ -5,7 +5,7 @@ use super::drain;
 use super::inner::Inner;
 use super::node::NodeOps;
 use crate::actor::{Message, copy_later};
-use crate::cluster::{Cluster, Compared, Whose};
+use crate::cluster::{Cluster, Compared, Uncopied, Whose};
 use crate::context::SessionContext;
 use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
@@ -157,19 +157,25 @@ pub(super) fn begin(inner: &Arc<Inner>, cluster: &Cluster, moved: mpsc::Unbounde
     tokio::spawn(follow(Arc::downgrade(inner), moved));
     tokio::spawn(guard(cluster.members().alone()));
     tokio::spawn(look_around(Arc::downgrade(inner), cluster.members().alone()));
-    tokio::spawn(copy_again(Arc::clone(&inner.ctx)));
+    if let Some(files) = cluster.files() {
+        tokio::spawn(copy_noted(Arc::downgrade(&inner.ctx), Arc::clone(files.uncopied())));
+    }
 }
 
-/// Goes on copying keyed stores that an earlier process could not copy for other nodes.
-async fn copy_again(ctx: Arc<SessionContext>) {
-    let Some(files) = ctx.shared_files() else { return };
-    match files.uncopied().noted() {
-        Ok(noted) => {
-            for id in noted {
-                copy_later(&ctx, &id).await;
-            }
+/// Copies keyed stores for other nodes that are noted: those that an earlier process could not copy, and those of sessions that
+/// keep what only this node has.
+async fn copy_noted(ctx: Weak<SessionContext>, uncopied: Arc<Uncopied>) {
+    loop {
+        let noted = uncopied.noted().unwrap_or_else(|error| {
+            tracing::warn!(%error, "which keyed stores are not copied for other nodes cannot be read");
+            Vec::new()
+        });
+        for id in noted {
+            let Some(ctx) = ctx.upgrade() else { return };
+            // For one that was noted earlier a task waits already.
+            copy_later(&ctx, &id).await;
         }
-        Err(error) => tracing::warn!(%error, "which keyed stores are not copied for other nodes cannot be read"),
+        uncopied.until_noted().await;
     }
 }
 

@@ -1,10 +1,11 @@
 //! The keyed store of a session whose node was killed: another node has it from a directory that both can read.
 
 use crate::nodes::run_when_taken_over;
-use crate::redis::Redis;
+use crate::redis::{Failover, Redis, settings};
+use crate::support::daemon::signal;
 use crate::support::{Daemon, Request};
 use serde_json::{Value, json};
-use shellkeep_poll::until;
+use shellkeep_poll::{LONG, until, until_within};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -183,4 +184,48 @@ fn a_change_that_is_not_copied_is_copied_after_a_restart() {
     first.kill();
     run_when_taken_over(&second, "s", &json!({"command": "true"}));
     assert_eq!(all(&second, "s"), kept);
+}
+
+/// The keyed store of a session that keeps what only one node had was copied once. If that failed, it stayed on that node, and
+/// only the log said so.
+#[test]
+fn the_keyed_store_of_what_only_one_node_had_is_copied_when_that_works_again() {
+    let (mut servers, blobs) = (Failover::start(), TempDir::new().expect("a temporary directory"));
+    let url = format!("file://{}", blobs.path().display());
+    let [mut first, second] =
+        ["n1", "n2"].map(|name| Daemon::with(settings(name, &servers.url()).env("SHELLKEEP_BLOBS", &url)));
+    first.create("s");
+    let shared = put(&first, "s", "a", b"1")["seq"].to_string();
+    until("the replica has the session", || {
+        (servers.replica.cli(&["HGET", "sk:{s}:head", "seq"]).trim() == shared).then_some(())
+    });
+    servers.cut_replica();
+    put(&first, "s", "b", b"only here");
+    let kept = all(&first, "s");
+    signal(first.pid(), "STOP");
+    servers.promote();
+    until_within(LONG, "another node goes on without it", || {
+        let answer = second.post("/v1/sessions/s/run", &json!({"command": "true"}));
+        (answer.status == 200).then_some(())
+    });
+
+    // As if the file system were not mounted.
+    let (marker, away) = (blobs.path().join("shellkeep-blobs"), blobs.path().join("away"));
+    std::fs::rename(&marker, &away).expect("a marker");
+    signal(first.pid(), "CONT");
+    let fork = "s.fork-1.n1";
+    until("what only the first node has is kept", || {
+        (first.get(&format!("/v1/sessions/{fork}")).status == 200).then_some(())
+    });
+    let note = first.data().join("uncopied").join(fork);
+    until("it is noted that it is not copied", || note.exists().then_some(()));
+    assert!(logs(blobs.path(), fork).is_empty());
+    std::fs::rename(&away, &marker).expect("a marker");
+    until("it is copied", || {
+        let has_it = |path: &PathBuf| std::fs::read(path).is_ok_and(|log| find(&log, b"only here"));
+        (logs(blobs.path(), fork).iter().any(has_it) && !note.exists()).then_some(())
+    });
+    first.kill();
+    run_when_taken_over(&second, fork, &json!({"command": "true"}));
+    assert_eq!(all(&second, fork), kept);
 }
