@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 /// How often connections are checked.
-pub(crate) const TICK: Duration = Duration::from_millis(500);
+const TICK: Duration = Duration::from_millis(500);
 /// Most unauthenticated connections of a door. One more closes the oldest of them: a client with a token gets in,
 /// however many have none.
 const UNPROVEN: usize = 1024;
@@ -19,6 +20,14 @@ const UNPROVEN: usize = 1024;
 /// Unix socket the host is identified immediately, and a burst of its own connections must not close the first of them.
 pub(crate) const TCP_PART: usize = 8;
 pub(crate) const SOCKET_PART: usize = 1;
+
+/// When to check connections, from `start` on. Checks that were missed, because the process was stopped, are not made up for: they
+/// count time, and no client was late meanwhile.
+pub(crate) fn checks(start: Instant) -> Interval {
+    let mut checks = interval_at(start, TICK);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    checks
+}
 
 /// How long a connection may take.
 #[derive(Debug, Clone, Copy)]
@@ -272,6 +281,18 @@ mod tests {
         works.connection.received();
         looks(&connections, per(connections.patience.head) / 2 + 2);
         assert!(has_ended(&works.connection), "more bytes of a head do not make it more patient");
+    }
+
+    /// A daemon that was stopped for a quarter of a minute made up for thirty checks at once when it went on, and closed the
+    /// connections that it had just accepted as if they had been silent for all that time.
+    #[tokio::test]
+    async fn checks_that_were_missed_are_not_made_up_for() {
+        let mut checks = checks(Instant::now().checked_sub(Duration::from_secs(120)).unwrap());
+        let is_due =
+            |checks: &mut Interval| pin!(checks.tick()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        let due = (0..1000).take_while(|_| is_due(&mut checks)).count();
+        // More than one only if this test itself was stopped.
+        assert!((1..100).contains(&due), "{due} at once");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Sockets and connections: binding, accepting, and closing without cutting off a response.
 
-use crate::connections::{Connection, Connections, Entered, Patience, SOCKET_PART, TCP_PART, TICK, Way};
+use crate::connections::{Connection, Connections, Entered, Patience, SOCKET_PART, TCP_PART, Way, checks};
 use crate::guarded::Guarded;
 use crate::repoll::Repoll;
 use axum::Router;
@@ -155,7 +155,7 @@ where
     let mut logged: Option<Instant> = None;
     let part = if door.identifies { SOCKET_PART } else { TCP_PART };
     let connections = Connections::new(Patience::default(), part);
-    let mut look = tokio::time::interval(TICK);
+    let mut look = checks(tokio::time::Instant::now());
     loop {
         let accepted = tokio::select! {
             () = stopped(&mut stop) => break,
