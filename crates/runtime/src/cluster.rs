@@ -155,6 +155,8 @@ impl Cluster {
                 Ok(Settled::Moved) => return Err(moved(id)),
                 // Not longer than the store is away: to claim it again, a store that came back empty needs the session's task.
                 Err(_) if self.ship.alone().waits() && self.ship.problem().is_some() => {}
+                // The process was stopped: another node may have the session by now, which is known soon.
+                Err(_) if self.ship.alone().is_late() => {}
                 Err(_) => {
                     self.ship.tell(id, seq);
                     let reason = format!("no confirmation within {} s", SETTLE_WAIT.as_secs());

@@ -67,6 +67,24 @@ impl Alone {
         self.0.lanes().tenure.reached_by(node);
     }
 
+    /// Whether the leases were not renewed in time, so that other nodes may have taken sessions: the process was stopped or
+    /// starved, or the tier is unreachable.
+    pub fn is_late(&self) -> bool {
+        self.0.lanes().tenure.is_over()
+    }
+
+    /// Returns when the leases are renewed, and sessions that are another's are let go of; or when the tier is unreachable.
+    pub async fn until_renewed(&self) {
+        loop {
+            // It is told of what happens from now on.
+            let renewed = self.0.renewed.notified();
+            if !self.is_late() || self.0.lanes().down.is_some() {
+                return;
+            }
+            renewed.await;
+        }
+    }
+
     /// When this node stops serving its sessions if nothing changes; never while the tier answers, or without other nodes.
     pub fn stops_at(&self) -> Option<Instant> {
         let lanes = self.0.lanes();

@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     /// How often a renewal came too late, and how many of these times all sessions have been looked at since.
     pub(crate) gaps: AtomicU64,
     pub(crate) looked: AtomicU64,
+    /// Told when the leases were renewed, and when the tier is found to be unreachable.
+    pub(crate) renewed: Notify,
     /// The number that changes with the tokens, once it is known.
     pub(crate) tokens: watch::Sender<Option<u64>>,
     /// Whether the tier is unreachable.
@@ -100,6 +102,7 @@ impl Shared {
             doubts,
             gaps: AtomicU64::new(0),
             looked: AtomicU64::new(0),
+            renewed: Notify::new(),
             tokens,
             away,
             news,
@@ -117,6 +120,32 @@ impl Shared {
             true => self.to_append.notify_one(),
             false => self.work.notify_one(),
         }
+    }
+
+    /// Waits until the tier has a record, is unreachable, or says that the session is another's.
+    pub(crate) async fn settled(&self, session_id: &SessionId, seq: u64) -> Settled {
+        let waiting = {
+            let mut lanes = self.lanes();
+            if lanes.is_over() {
+                let _ = lanes.lose(session_id, None).map(|moved| self.news.send(moved));
+                return Settled::Moved;
+            }
+            let away = lanes.down.as_ref().filter(|_| !lanes.tenure.waits()).map(|down| down.reason.clone());
+            let lane = lanes.all.get_mut(session_id);
+            if let Some(reason) = away {
+                lane.into_iter().for_each(|lane| lane.tell(seq));
+                return Settled::HereOnly { reason };
+            }
+            let Some(lane) = lane else { return Settled::Moved };
+            if lane.has(seq) {
+                lane.tell(seq);
+                return Settled::Kept;
+            }
+            let (answer, waiting) = oneshot::channel();
+            lane.wait(seq, answer);
+            waiting
+        };
+        waiting.await.unwrap_or(Settled::Moved)
     }
 
     /// Asks the tier, on the thread that uses it. At once [`Down`] while it is unreachable, and when the node is stopping. The

@@ -16,7 +16,7 @@ use shellkeep_session::{Record, SessionId};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 /// What a ship is made with.
 pub struct ShipOptions {
@@ -138,30 +138,17 @@ impl Ship {
         self.shared.has_records(&lanes);
     }
 
-    /// Waits until the tier has a record, is unreachable, or says that the session is another's.
+    /// Waits until the tier has a record, is unreachable, or says that the session is another's. What the tier said before the
+    /// process was stopped for longer than its leases last does not count.
     pub async fn settle(&self, session_id: &SessionId, seq: u64) -> Settled {
-        let waiting = {
-            let mut lanes = self.shared.lanes();
-            if lanes.is_over() {
-                let _ = lanes.lose(session_id, None).map(|moved| self.shared.news.send(moved));
-                return Settled::Moved;
+        let alone = self.alone();
+        loop {
+            let settled = self.shared.settled(session_id, seq).await;
+            if settled == Settled::Moved || !alone.is_late() {
+                return settled;
             }
-            let away = lanes.down.as_ref().filter(|_| !lanes.tenure.waits()).map(|down| down.reason.clone());
-            let lane = lanes.all.get_mut(session_id);
-            if let Some(reason) = away {
-                lane.into_iter().for_each(|lane| lane.tell(seq));
-                return Settled::HereOnly { reason };
-            }
-            let Some(lane) = lane else { return Settled::Moved };
-            if lane.has(seq) {
-                lane.tell(seq);
-                return Settled::Kept;
-            }
-            let (answer, waiting) = oneshot::channel();
-            lane.wait(seq, answer);
-            waiting
-        };
-        waiting.await.unwrap_or(Settled::Moved)
+            alone.until_renewed().await;
+        }
     }
 
     /// A caller is told of a record that has not settled.

@@ -189,6 +189,8 @@ impl Worker {
         } else if !lanes.tenure.waits() {
             lanes.all.values_mut().for_each(|lane| lane.answer_all(&answer));
         }
+        drop(lanes);
+        self.shared.renewed.notify_waiters();
         self.shared.away.send_replace(true);
         self.retry_at = Some(Instant::now() + self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -231,6 +233,7 @@ impl Worker {
         if self.shared.lanes().tenure.renewed(begun, nodes) {
             self.shared.gaps.fetch_add(1, Ordering::SeqCst);
         }
+        self.shared.renewed.notify_waiters();
         self.beat_at = Instant::now() + BEAT;
         Ok(())
     }

@@ -241,3 +241,39 @@ fn a_request_that_waited_at_a_stopped_node_says_that_the_node_was_unreachable() 
     });
     assert_eq!(first.sh("s", "echo $n").out(), "1\n", "nothing was run");
 }
+
+/// A command whose record was on its way when its node was stopped was begun when the node went on, beside the one that had taken
+/// the session over: the answer that it found had been right when it was sent.
+#[test]
+fn a_command_that_waits_when_its_node_is_stopped_is_not_begun_afterwards() {
+    let redis = Redis::start();
+    let to_redis = Proxy::to(redis.address);
+    let second = redis.node("n2");
+    until("the other node is listed", || (redis.cli(&["EXISTS", "sk:node:n2"]).trim() == "1").then_some(()));
+    let first = node("n1", &format!("redis://{}", to_redis.address));
+    first.create("s");
+    first.sh("s", "n=1");
+    let shell = first.shell_pid("s").expect("it has a shell").to_string();
+    let witness = redis.directory().join("witness");
+    let by_first = || {
+        let ran = std::fs::read_to_string(&witness).unwrap_or_default();
+        ran.lines().filter(|pid| *pid == shell).count()
+    };
+    let seq = || redis.cli(&["HGET", "sk:{s}:head", "seq"]);
+    let (before, count) = (seq(), json!({"command": format!("echo $$ >> {}", witness.display())}));
+    to_redis.set(Fault::Delay);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| first.post("/v1/sessions/s/run", &count));
+        until("its record is shared, and its node not told yet", || (seq() != before).then_some(()));
+        signal(first.pid(), "STOP");
+        let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "n=$((n+1)); echo $n"}));
+        assert_eq!(answer["stdout"], "2\n");
+        // On a slow machine it was told before it was stopped, and began the command in time.
+        let begun = by_first();
+        to_redis.set(Fault::None);
+        signal(first.pid(), "CONT");
+        waiting.join().expect("it is answered");
+        assert_eq!(by_first(), begun, "the former owner began a command");
+    });
+    assert_eq!(second.sh("s", "echo $n").out(), "2\n");
+}
