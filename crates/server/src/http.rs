@@ -62,7 +62,7 @@ pub fn router(
 ) -> Router {
     let counts = Arc::new(RequestMetrics::new());
     let gate = Arc::new(Gate { engine, auth, peers: peers.clone(), counts: Arc::clone(&counts) });
-    Router::new()
+    let routes = Router::new()
         .route("/", get(assets::page))
         .route("/assets/{name}", get(assets::file))
         .route("/healthz", get(health::live))
@@ -92,10 +92,13 @@ pub fn router(
         .route("/v1/tokens/{token_id}", delete(tokens::revoke))
         .merge(mcp::routes())
         .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
-        .layer(from_fn_with_state(peers, forward::pass_on))
-        .layer(from_fn_with_state(gate, auth::gate))
-        .with_state(Door { metrics, counts, control })
+        .method_not_allowed_fallback(no_method);
+    // A node without others has nothing to pass on, and a layer costs each request some copies of what is below it.
+    let routes = match peers {
+        Some(peers) => routes.layer(from_fn_with_state(peers, forward::pass_on)),
+        None => routes,
+    };
+    routes.layer(from_fn_with_state(gate, auth::gate)).with_state(Door { metrics, counts, control })
 }
 
 fn session_routes() -> Router<Door> {

@@ -120,10 +120,10 @@ impl Target {
 }
 
 /// Serves a request here, or sends it to the node that has what it is about.
-pub(crate) async fn pass_on(State(peers): State<Option<Peers>>, request: Request, next: Next) -> Response {
+pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: Next) -> Response {
     let Some(Scoped(engine)) = request.extensions().get::<Scoped>().cloned() else { return next.run(request).await };
     let node = engine.node();
-    let (Some(peers), Some(cluster)) = (peers, node.cluster()) else { return next.run(request).await };
+    let Some(cluster) = node.cluster() else { return next.run(request).await };
     if request.uri().path() == mcp::PATH {
         return pass_on_mcp(&engine, &cluster, &peers, request, next).await;
     }
