@@ -159,7 +159,8 @@ impl Registry {
             let awake = self.sessions().awake.get(id).cloned();
             let awake = match awake {
                 Some(awake) => awake,
-                None => self.wake(id).await?,
+                // Boxed: most sessions that are asked are awake, and this is most of what asking one takes.
+                None => Box::pin(self.wake(id)).await?,
             };
             match awake.mailbox.send(message).await {
                 Ok(()) => return Ok(awake),
