@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -28,6 +29,9 @@
 #endif
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
+#endif
+#ifndef SYS_openat2
+#define SYS_openat2 437
 #endif
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -80,42 +84,68 @@ static int mount_at(const char *type, const char *path, unsigned long flags, con
 /* Paths of the plan are absolute; the root is the working directory while it is made. */
 static const char *inside(const char *path) { return path[0] == '/' && path[1] ? path + 1 : "."; }
 
-/* Makes the directories above a path. */
-static int make_parents(const char *path) {
-    char copy[PATH_MAX];
-    size_t length = strlen(path);
-    if (length >= sizeof copy) {
+/* The directory at a path below the root, made where it is missing. Never through a link: parts of the root are a session's
+ * own, and its links would lead anywhere on the machine, of which we still have the root. */
+static int open_directory(const char *path) {
+    enum { HOW = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
+    struct open_how how = {.flags = HOW, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    char name[NAME_MAX + 1];
+    int at = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    if (at >= 0 || errno != ENOENT)
+        return at;
+    for (at = open(".", HOW); at >= 0 && *path; path += strspn(path, "/")) {
+        size_t length = strcspn(path, "/");
+        errno = ENAMETOOLONG;
+        int next = -1;
+        if (length <= NAME_MAX) {
+            memcpy(name, path, length);
+            name[length] = '\0';
+            errno = EINVAL;
+            if (strcmp(name, "..") != 0 && (mkdirat(at, name, 0755) == 0 || errno == EEXIST))
+                next = openat(at, name, HOW);
+        }
+        int why = errno;
+        close(at);
+        errno = why;
+        at = next;
+        path += length;
+    }
+    return at;
+}
+
+/* The directory above a path, made where it is missing, and the last name of the path. */
+static int open_parent(const char *path, const char **name) {
+    char parent[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    *name = slash ? slash + 1 : path;
+    if (length >= sizeof parent) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    memcpy(copy, path, length + 1);
-    for (char *slash = strchr(copy, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(copy, 0755) != 0 && errno != EEXIST)
-            return -1;
-        *slash = '/';
-    }
-    return 0;
-}
-
-static int make_directory(const char *path) {
-    /* Most often those above it are there. */
-    if (mkdir(path, 0755) == 0 || errno == EEXIST)
-        return 0;
-    if (errno != ENOENT || make_parents(path) != 0)
-        return -1;
-    return mkdir(path, 0755) != 0 && errno != EEXIST ? -1 : 0;
+    memcpy(parent, path, length);
+    parent[length] = '\0';
+    return open_directory(length ? parent : ".");
 }
 
 /* Something to mount a file on. */
-static int make_file(const char *path) {
-    if (make_parents(path) != 0)
+static int open_file(const char *path) {
+    struct stat about;
+    const char *name;
+    int parent = open_parent(path, &name);
+    if (parent < 0)
         return -1;
-    int file = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (file < 0)
+    int made = openat(parent, name, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (made >= 0)
+        close(made);
+    int file = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    close(parent);
+    if (file >= 0 && fstat(file, &about) == 0 && S_ISLNK(about.st_mode)) {
+        close(file);
+        errno = ELOOP;
         return -1;
-    close(file);
-    return 0;
+    }
+    return file;
 }
 
 /* Recursively: the kernel does not let a namespace look below what is mounted on a directory. */
@@ -123,24 +153,39 @@ static int bring_in(const char *source, const char *path, uint64_t attributes) {
     int tree = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     struct mount_attr wanted = {.attr_set = attributes};
     struct stat about;
-    int result = -1;
+    int result = -1, place = -1;
     if (tree < 0)
         return -1;
     if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &wanted, sizeof wanted) == 0 &&
-        fstat(tree, &about) == 0 && (S_ISDIR(about.st_mode) ? make_directory(path) : make_file(path)) == 0)
-        result = (int)syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
+        fstat(tree, &about) == 0)
+        place = S_ISDIR(about.st_mode) ? open_directory(path) : open_file(path);
+    if (place >= 0)
+        result = (int)syscall(SYS_move_mount, tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
     int why = errno;
     close(tree);
+    if (place >= 0)
+        close(place);
     errno = why;
     return result;
 }
 
 static int mount_new(const char *type, const char *path, unsigned long flags, const char *options) {
-    return make_directory(path) != 0 ? -1 : mount_at(type, path, flags, options);
+    int place = open_directory(path);
+    if (place < 0)
+        return -1;
+    close(place);
+    return mount_at(type, path, flags, options);
 }
 
 static int link_at(const char *path, const char *target) {
-    return make_parents(path) != 0 || symlink(target, path) != 0 ? -1 : 0;
+    const char *name;
+    int parent = open_parent(path, &name);
+    if (parent < 0)
+        return -1;
+    int result = symlinkat(target, parent, name), why = errno;
+    close(parent);
+    errno = why;
+    return result;
 }
 
 static int begin_root(const char *path) {

@@ -27,7 +27,7 @@ thread_local! {
 
 /// Lets the runtime tell us when a descriptor is ready. Only for the requested events: an unneeded one costs a wake-up
 /// each.
-pub(crate) fn watch<T: Into<OwnedFd> + AsRawFd>(source: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+pub fn watch<T: Into<OwnedFd> + AsRawFd>(source: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // SAFETY: `T` owns its descriptor, and the value stays inside the `AsyncFd` until that is dropped.
     Ok(unsafe { AsyncFd::register_with_interest(source, interest) }?)
 }

@@ -56,6 +56,7 @@ mod forks;
 pub mod given_secrets;
 pub mod hang_up;
 mod history;
+mod host_mounts;
 mod housekeeping;
 pub mod identities;
 mod kept;

@@ -4,6 +4,7 @@
 mod trouble;
 
 use crate::admission::{FairNotify, Notified};
+use crate::host_mounts::{HostMounts, MountChanges};
 use crate::rooms::Ahead;
 use crate::sandboxes::Sandboxes;
 use crate::spare_namespaces::GIVE_WAY;
@@ -15,9 +16,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
 use tokio::sync::Notify;
 pub use trouble::NoShell;
 use trouble::Trouble;
+
+/// How long after a change of the machine's mounts rooms are made in advance again.
+const MOUNTS_SETTLE: Duration = Duration::from_secs(1);
 
 /// A shell and its place under the quota; both end together.
 #[derive(Debug)]
@@ -25,9 +30,18 @@ pub struct PooledShell {
     pub shell: LiveShell,
     /// How far it is confined. While it has no session, the sandbox that it is prepared for; none is for all.
     pub sandbox: Sandbox,
-    /// What the room shares that it was prepared for.
-    pub room: Option<Arc<Namespaces>>,
+    /// The room that it is in already, while it has no session.
+    pub room: Option<RoomAhead>,
     _place: PoolSlot,
+}
+
+/// A room that was entered before its session is known.
+#[derive(Debug, Clone)]
+pub struct RoomAhead {
+    /// What it shares with the other processes of the session.
+    pub namespaces: Arc<Namespaces>,
+    /// Which mounts of the machine it was made from; see [`HostMounts::changes`].
+    mounts: u64,
 }
 
 /// A place under the quota. Releasing it notifies those that wait for one.
@@ -83,6 +97,11 @@ struct Spares {
 }
 
 impl Spares {
+    /// Drops rooms that were made from other mounts of the machine than there are now; all, if that is not known.
+    fn drop_outdated(&mut self, mounts: Option<u64>) {
+        self.ready.retain(|spare| spare.room.as_ref().is_none_or(|room| Some(room.mounts) == mounts));
+    }
+
     /// One for a session with this sandbox; if none is prepared for it, one that is not prepared.
     fn take(&mut self, sandbox: Sandbox) -> Option<PooledShell> {
         if !self.wanted.contains(&sandbox) {
@@ -107,6 +126,7 @@ pub struct Pool {
     scratch: PathBuf,
     factory: Arc<CageFactory>,
     sandboxes: Arc<Sandboxes>,
+    mounts: io::Result<HostMounts>,
     places: Arc<Places>,
     /// How many are started in advance, for each sandbox that sessions have.
     ahead: usize,
@@ -130,6 +150,7 @@ impl Pool {
             scratch,
             factory,
             sandboxes,
+            mounts: HostMounts::open(),
             places: Arc::new(Places {
                 taken: AtomicUsize::new(0),
                 limit: AtomicUsize::new(limit),
@@ -180,7 +201,7 @@ impl Pool {
     /// place is taken. Shortly after a start failed no other is tried; the answer is the reason of the one that failed. Shells
     /// of an agent are born among its processes, so spares are for sessions without one.
     pub async fn try_take(&self, agent: Option<&str>, sandbox: Sandbox) -> Result<Option<PooledShell>, NoShell> {
-        let spare = if agent.is_none() { self.spares().take(prepared_for(&self.sandboxes, sandbox)) } else { None };
+        let spare = if agent.is_none() { self.take_spare(prepared_for(&self.sandboxes, sandbox)) } else { None };
         if let Some(spare) = spare {
             self.places.news.wanted.notify_one();
             if !spare.sandbox.is_none() {
@@ -195,6 +216,18 @@ impl Pool {
             Some(place) => self.start(place, agent).await.map(Some),
             None => self.instead_of_a_spare(agent).await,
         }
+    }
+
+    fn take_spare(&self, sandbox: Sandbox) -> Option<PooledShell> {
+        let mut spares = self.spares();
+        if sandbox == Sandbox::Room {
+            spares.drop_outdated(self.changes_of_mounts().ok());
+        }
+        spares.take(sandbox)
+    }
+
+    fn changes_of_mounts(&self) -> io::Result<u64> {
+        self.mounts.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()))?.changes()
     }
 
     /// Where spares have taken the last places, one of them goes.
@@ -292,6 +325,23 @@ impl Pool {
         }
     }
 
+    /// Drops spares whose rooms have mounts that the machine has no more, or lack new ones, for as long as the pool lives.
+    pub async fn drop_outdated_rooms(pool: Weak<Self>) {
+        // Where changes cannot be seen, no room is made in advance.
+        let Ok(changes) = MountChanges::open() else { return };
+        while changes.next().await.is_ok() {
+            {
+                let Some(pool) = pool.upgrade() else { return };
+                let now = pool.changes_of_mounts().ok();
+                pool.spares().drop_outdated(now);
+            }
+            // Where one is mounted, often several are.
+            tokio::time::sleep(MOUNTS_SETTLE).await;
+            let Some(pool) = pool.upgrade() else { return };
+            pool.places.news.wanted.notify_one();
+        }
+    }
+
     /// Starts a spare if one is missing. Returns whether it tried.
     async fn start_spare(&self) -> bool {
         let Some(sandbox) = self.spares().missing(self.ahead) else { return false };
@@ -311,12 +361,12 @@ impl Pool {
     }
 
     async fn prepare(&self, pooled: &mut PooledShell, sandbox: Sandbox) -> io::Result<()> {
-        let sandboxes = Arc::clone(&self.sandboxes);
+        let (sandboxes, mounts) = (Arc::clone(&self.sandboxes), self.changes_of_mounts()?);
         // For a room it starts a program and waits for it.
         let ahead = tokio::task::spawn_blocking(move || sandboxes.ahead(sandbox)).await;
         if let Some(Ahead { preparation, room }) = ahead.map_err(io::Error::other)?? {
             preparation.apply(&mut pooled.shell).await?;
-            pooled.room = room;
+            pooled.room = room.map(|namespaces| RoomAhead { namespaces, mounts });
             pooled.sandbox = sandbox;
         }
         Ok(())
@@ -337,7 +387,7 @@ impl Pool {
 
 /// For which sandbox a shell can be prepared, so that sessions with this one can have it.
 fn prepared_for(sandboxes: &Sandboxes, sandbox: Sandbox) -> Sandbox {
-    if sandboxes.has_user(sandbox) { Sandbox::None } else { sandbox }
+    if sandboxes.has_user(sandbox) || sandbox == Sandbox::User { Sandbox::None } else { sandbox }
 }
 
 impl Drop for Pool {

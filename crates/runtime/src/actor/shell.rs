@@ -47,9 +47,10 @@ pub(super) async fn acquire(
     let sandbox = ctx.sandboxes.of(state);
     ctx.sandboxes.check(sandbox)?;
     let Some(mut pooled) = ctx.shells.take(&state.meta, sandbox).await? else { return Ok(None) };
-    let confined = confine(ctx, state, pooled.room.clone()).await?;
+    let room = pooled.room.take().map(|room| room.namespaces);
+    let confined = confine(ctx, state, room.clone()).await?;
     let shared = confined.as_ref().and_then(|confined| confined.confinement.namespaces());
-    if pooled.room.as_ref().is_some_and(|room| !shared.is_some_and(|shared| Arc::ptr_eq(room, shared))) {
+    if room.as_ref().is_some_and(|room| !shared.is_some_and(|shared| Arc::ptr_eq(room, shared))) {
         // A service of the session is in a room already, which has to be that of its shell too.
         drop(pooled);
         let Some(other) = ctx.shells.take(&state.meta, Sandbox::None).await? else { return Ok(None) };

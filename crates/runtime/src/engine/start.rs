@@ -401,6 +401,7 @@ async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
         }
     }
     tokio::spawn(Pool::keep_spares(Arc::downgrade(&inner.ctx.pool)));
+    tokio::spawn(Pool::drop_outdated_rooms(Arc::downgrade(&inner.ctx.pool)));
     let files = Arc::clone(&inner.files);
     tokio::spawn(async move { files.keep_owed().await });
     inner.housekeeping.spawn(&inner.factory);

@@ -140,3 +140,74 @@ fn a_shell_that_wakes_beside_a_service_shares_its_network() {
     let other = daemon.create("other")["session_id"].as_str().unwrap().to_owned();
     assert_ne!(daemon.sh(&other, network).out(), of_service);
 }
+
+/// A file system in memory at a directory of the machine, until this is dropped.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new() -> Option<Self> {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("work")).unwrap();
+        std::fs::write(place.path().join("work/file"), "hidden").unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(place.path()).output().unwrap();
+        assert!(mount.status.success() || std::env::var_os("CI").is_none(), "this test mounts: {mount:?}");
+        mount.status.success().then_some(Self(place))
+    }
+
+    fn unmount(&self) {
+        assert!(Command::new("umount").arg(self.0.path()).status().unwrap().success());
+    }
+
+    /// Whether a process of the machine has it.
+    fn is_kept(&self) -> bool {
+        let place = self.0.path().to_str().unwrap();
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let has = |path: std::path::PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains(place));
+        processes.map(|process| process.path().join("mountinfo")).any(has)
+    }
+}
+
+fn wait_for_prepared_shells(daemon: &Daemon) {
+    shellkeep_poll::until("prepared shells", || (daemon.get("/readyz").json()["spare_shells"] == 2).then_some(()));
+}
+
+/// A prepared room has the mounts of the machine from before.
+#[test]
+fn a_session_sees_what_was_mounted_after_its_room_was_prepared() {
+    let daemon = Daemon::with(Settings::default().set("--sandbox", "room"));
+    wait_for_prepared_shells(&daemon);
+    let Some(mounted) = Mounted::new() else { return };
+    let work = mounted.0.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    std::fs::write(work.join("file"), "mounted").unwrap();
+    daemon.create_with(json!({"session_id": "s", "config": {"workspace": work}}));
+    assert_eq!(daemon.sh("s", "cat file").out(), "mounted");
+    daemon.hibernate("s");
+    wait_for_prepared_shells(&daemon);
+    mounted.unmount();
+    shellkeep_poll::until("nobody keeps it", || (!mounted.is_kept()).then_some(()));
+}
+
+/// The session's own `/tmp` contains the place of its workspace here, and the machine's root is left only after its
+/// directories are brought in.
+#[test]
+fn a_link_in_a_session_s_own_directories_leads_nowhere_else() {
+    for spares in ["0", "2"] {
+        let (daemon, victim) = (
+            Daemon::with(Settings::default().set("--sandbox", "room").set("--spare-shells", spares)),
+            tempfile::tempdir().unwrap(),
+        );
+        daemon.create("s");
+        let place = daemon.directory().to_str().unwrap().to_owned();
+        let swap = format!("mv {place} /tmp/before && ln -s {} {place} && readlink {place}", victim.path().display());
+        assert_eq!(daemon.sh("s", &swap).out(), format!("{}\n", victim.path().display()));
+        daemon.hibernate("s");
+        if spares != "0" {
+            wait_for_prepared_shells(&daemon);
+        }
+        let refused = daemon.post("/v1/sessions/s/run", &json!({"command": "true"})).json();
+        assert_eq!(code(&refused).0, "shell_unavailable", "{refused}");
+        assert!(code(&refused).1.contains("an entry of its root directory"), "{refused}");
+        assert_eq!(std::fs::read_dir(victim.path()).unwrap().count(), 0);
+    }
+}
