@@ -50,7 +50,8 @@ fn main() {
 fn build(result: &str, sources: &[&str], flags: &[&str], variable: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(result);
     let mut compiling = cc::Build::new();
-    compiling.opt_level(2).pic(true).warnings(true).cargo_metadata(false);
+    // Debug information would be three quarters of the driver, which every daemon copies into memory.
+    compiling.opt_level(2).debug(false).pic(true).warnings(true).cargo_metadata(false);
     for flag in IF_SUPPORTED {
         compiling.flag_if_supported(flag);
     }
