@@ -74,8 +74,9 @@ mod tests {
             command.args(["--user", "--map-root-user", "--mount"]).arg(std::env::current_exe().unwrap());
             command.args([name, "--exact"]).env("SHELLKEEP_IN_NAMESPACE", "1");
             let output = command.output().unwrap();
-            assert!(output.status.success(), "{output:?}");
-            assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+            let has_passed = output.status.success() && String::from_utf8_lossy(&output.stdout).contains("1 passed");
+            let is_allowed = !String::from_utf8_lossy(&output.stderr).contains("unshare failed");
+            assert!(has_passed || (!is_allowed && std::env::var_os("CI").is_none()), "{output:?}");
             return;
         }
         let mounts = HostMounts::open().unwrap();

@@ -71,8 +71,8 @@ impl Rooms {
         lock(&self.refused).take()
     }
 
-    /// Whether a process of a session may join what is offered to it without starting a program.
-    pub(crate) fn take_offers_at_once(&self) -> bool {
+    /// Whether a process of a session joins what is offered to it without starting a program.
+    pub(crate) fn joins_at_once(&self) -> bool {
         self.gate.is_none()
     }
 

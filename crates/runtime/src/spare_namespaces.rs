@@ -1,4 +1,5 @@
-//! Namespaces for rooms, made in advance: a program has to be started for each, which takes about a millisecond. None are made before the first room, and none is used twice.
+//! Namespaces for rooms, made in advance: a program has to be started for each, which takes about a millisecond. None are made
+//! before the first room, and none is used twice.
 
 use crate::sync::lock;
 use shellkeep_process::{Namespaces, RoomNetwork};

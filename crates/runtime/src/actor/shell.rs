@@ -89,8 +89,7 @@ pub(crate) async fn confine(
     }
     make_workspace(ctx, state)?;
     let is_own = ctx.workspaces.owns(&state.meta.workspace);
-    let starts_program =
-        sandbox == Sandbox::Room && !(offered.is_some() && ctx.sandboxes.rooms().take_offers_at_once());
+    let starts_program = sandbox == Sandbox::Room && !(offered.is_some() && ctx.sandboxes.rooms().joins_at_once());
     // To give a workspace to another user takes as long as it has files.
     if is_own && !starts_program && !has_user {
         return ctx.sandboxes.confine(&state.meta, sandbox, is_own, offered);
