@@ -335,8 +335,13 @@ fn meet_all_limits(greedy: &Agent<'_>) {
     begin("disk", "mkfifo never; for i in {1..3000}; do printf %020000d 0 > f$i; done; read -r -t 300 <> never");
     begin("memory", &format!("while :; do {EAT}; done"));
     begin("fork", "bomb() { bomb | bomb & }; bomb; wait");
-    let sleepers =
-        json!({"command": "for i in {1..100}; do sleep 300 & done; wait", "blocking": false, "timeout": 300});
+    let sleepers = json!({
+        "command": "for i in {1..100}; do sleep 300 & done; wait",
+        "blocking": false,
+        "timeout": 300,
+        // A command that waits its turn here is not begun before the first one is killed, a minute later.
+        "if_busy": "reject",
+    });
     shellkeep_poll::until("the agent is at its limit", || {
         for session in ["bomb", "bombs"] {
             // It is refused while it runs, and while the fork bomb has all processes, which then ends.
