@@ -145,6 +145,7 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
         }
         None => None,
     };
+    let is_sent_on = sent_on.is_some();
     let caller = match sent_on {
         Some(scope) => scope.map(|scope| on_behalf(&gate, scope)),
         None => admit(&gate.auth, request.method(), request.uri(), request.headers(), known),
@@ -156,14 +157,14 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
             request.extensions_mut().insert(Lobby { engine: gate.engine.clone(), auth: gate.auth.clone() });
             next.run(request).await
         }
-        Ok(Caller::Host) => match proven(&request, &gate.engine) {
+        Ok(Caller::Host) => match proven(&request, &gate.engine, is_sent_on) {
             Ok(()) => {
                 request.extensions_mut().insert(Scoped(gate.engine.clone()));
                 next.run(request).await
             }
             Err(refusal) => closing(refusal),
         },
-        Ok(Caller::Agent(guest)) => match proven(&request, &guest.engine) {
+        Ok(Caller::Agent(guest)) => match proven(&request, &guest.engine, is_sent_on) {
             Ok(()) => match rights::check(guest.engine.scope(), request.method(), request.uri().path()) {
                 Ok(()) => serve_guest(guest, request, next).await,
                 Err(refusal) => {
@@ -195,9 +196,11 @@ fn on_behalf(gate: &Gate, scope: Scope) -> Caller<Guest> {
 }
 
 /// Counts the connection for the caller.
-fn proven(request: &Request, engine: &Engine) -> Result<(), Refusal> {
+fn proven(request: &Request, engine: &Engine, is_sent_on: bool) -> Result<(), Refusal> {
     // Without a connection there is nothing to count: a test called the router directly.
-    request.extensions().get::<Way>().map_or(Ok(()), |way| way.prove(engine)).map_err(Refusal::from)
+    let Some(way) = request.extensions().get::<Way>() else { return Ok(()) };
+    let counted = if is_sent_on { way.prove_again(engine) } else { way.prove(engine) };
+    counted.map_err(Refusal::from)
 }
 
 /// A refusal that closes the connection.

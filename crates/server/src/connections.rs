@@ -216,6 +216,14 @@ impl Way {
         self.book.book().unproven.remove(&self.connection.number);
         Ok(())
     }
+
+    /// The same for the caller of this one request: another node sends those of many callers on a connection.
+    pub(crate) fn prove_again(&self, engine: &Engine) -> Result<(), OpError> {
+        // Given back before it is asked for: the caller may be the same, at its limit.
+        *lock(&self.connection.share) = None;
+        self.connection.is_proven.store(false, Ordering::Relaxed);
+        self.prove(engine)
+    }
 }
 
 impl Entered {

@@ -18,6 +18,7 @@ mod detached;
 mod errors;
 mod guarded;
 pub mod http;
+mod links;
 pub mod listen;
 mod mcp;
 mod metrics;

@@ -2,6 +2,7 @@
 //! a keyed hash of everything that decides what it does. The key never leaves a node, so neither a listener on the network
 //! nor a false address in the shared store learns anything that opens a door.
 
+use crate::links::Links;
 use crate::refusal::Refusal;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
@@ -39,6 +40,7 @@ struct Inner {
     started: u64,
     sent: AtomicU64,
     accepted: Mutex<Accepted>,
+    links: Links,
 }
 
 /// Requests that must not be accepted again.
@@ -93,7 +95,12 @@ impl Peers {
     pub fn new(node: &str, secret: &str) -> Self {
         let key = blake3::derive_key(PURPOSE, secret.as_bytes());
         let (sent, accepted) = (AtomicU64::new(0), Mutex::default());
-        Self(Arc::new(Inner { node: node.to_owned(), key, started: now(), sent, accepted }))
+        Self(Arc::new(Inner { node: node.to_owned(), key, started: now(), sent, accepted, links: Links::new() }))
+    }
+
+    /// The connections to the other nodes.
+    pub(crate) fn links(&self) -> &Links {
+        &self.0.links
     }
 
     /// Signs a request for another node. The caller's own token is removed: the other node believes this one.

@@ -1,7 +1,6 @@
 //! Requests about something that another node has: they are sent there, and the answer is streamed back. A redirect would not
 //! do: clients drop their token on the way to another port, and those of a socket cannot follow at all.
 
-mod connect;
 mod gather;
 mod mcp;
 mod reach;
@@ -18,7 +17,6 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use connect::{Failed, connect};
 use gather::{List, gather};
 use relay::relay;
 use shellkeep_runtime::{ClusterError, ClusterNode, ClusterOps, Engine, LEASE, OpError, Whereabouts};
@@ -175,17 +173,18 @@ async fn send_once(engine: &Engine, peers: &Peers, request: Request, target: Tar
 /// the node is gone.
 async fn send(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Result<Response, Refusal> {
     let node = &target.node;
-    let failed = |error: Failed, refusal: Refusal| {
-        tracing::warn!(node = node.name, %error, "a request could not be sent to another node");
-        refusal
-    };
-    let mut request = peers.sign(request, engine.scope(), &node.name).await?;
+    let request = peers.sign(request, engine.scope(), &node.name).await?;
     let signed = Instant::now();
-    let mut sender = connect(node, &mut request).await.map_err(|error| failed(error, target.unreachable()))?;
-    let mut response = tokio::select! {
-        sent = sender.send_request(request) => sent.map_err(|error| failed(error.into(), target.lost()))?,
+    let answered = tokio::select! {
+        // A node that cannot be reached has not seen the request, whatever else is known of it.
+        biased;
+        answered = peers.links().send(node, request) => answered,
         () = target.clone().gone(engine.clone()) => return Err(target.lost()),
     };
+    let mut response = answered.map_err(|error| {
+        tracing::warn!(node = node.name, %error, "a request could not be sent to another node");
+        if error.was_sent { target.lost() } else { target.unreachable() }
+    })?;
     if response.status() == StatusCode::UNAUTHORIZED {
         return Err(target.distrusted(signed.elapsed()));
     }

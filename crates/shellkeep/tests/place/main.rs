@@ -17,6 +17,7 @@ mod gone;
 mod history;
 mod history_query;
 mod history_tls;
+mod links;
 mod load;
 mod moved;
 mod node_files;

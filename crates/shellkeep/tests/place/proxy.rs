@@ -72,6 +72,18 @@ impl Proxy {
     pub fn set(&self, fault: Fault) {
         self.shared.fault.store(fault as u8, Ordering::SeqCst);
     }
+
+    /// How many connections there were so far.
+    pub fn accepted(&self) -> usize {
+        self.shared.streams.lock().expect("the list").len() / 2
+    }
+
+    /// Closes all connections.
+    pub fn cut(&self) {
+        for stream in self.shared.streams.lock().expect("the list").iter() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
 }
 
 fn serve(state: &Arc<Shared>, client: TcpStream, server: TcpStream) {
@@ -103,8 +115,6 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
         let _ = TcpStream::connect(self.address);
-        for stream in self.shared.streams.lock().expect("the list").iter() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        self.cut();
     }
 }

@@ -1,6 +1,5 @@
 //! Lists of which each node has a part: this node asks the others for theirs, and puts them together.
 
-use super::connect::{Failed, connect};
 use crate::http::audit::limit_of as audit_limit;
 use crate::http::door::json;
 use crate::peers::{FORWARDED, Peers};
@@ -20,6 +19,7 @@ use shellkeep_runtime::{ClusterNode, ClusterOps, Engine, Scope};
 use shellkeep_session::{RunId, RunKey, SessionId, SessionPlace, Timestamp};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -137,11 +137,15 @@ async fn ask_all(peers: &Peers, scope: &Scope, nodes: Vec<ClusterNode>, uri: &Ur
     others
 }
 
-async fn ask(peers: &Peers, scope: &Scope, node: &ClusterNode, uri: Uri) -> Result<Vec<u8>, Failed> {
+async fn ask(
+    peers: &Peers,
+    scope: &Scope,
+    node: &ClusterNode,
+    uri: Uri,
+) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
     let request = Request::builder().uri(uri).body(Body::empty())?;
-    let mut request = peers.sign(request, scope, &node.name).await.map_err(|_| "the question could not be signed")?;
-    let mut sender = connect(node, &mut request).await?;
-    let answer = sender.send_request(request).await?;
+    let request = peers.sign(request, scope, &node.name).await.map_err(|_| "the question could not be signed")?;
+    let answer = peers.links().send(node, request).await?;
     if answer.status() != StatusCode::OK {
         return Err(format!("it answered {}", answer.status()).into());
     }

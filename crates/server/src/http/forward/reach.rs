@@ -1,7 +1,6 @@
 //! While this node cannot reach the shared store, it asks the other nodes whether they do. One that does not takes no session
 //! for the time of a lease, so this node may serve its own for that long.
 
-use super::connect::connect;
 use crate::peers::Peers;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -59,9 +58,8 @@ async fn watch(engine: &Engine, peers: &Peers) {
 /// Asks a node for the list of nodes, which is in the shared store. `None` if it does not answer, or with something else.
 async fn ask(peers: &Peers, node: &ClusterNode) -> Option<Reaches> {
     let request = Request::builder().uri("/v1/nodes").body(Body::empty()).ok()?;
-    let mut request = peers.sign(request, &Scope::Host, &node.name).await.ok()?;
-    let mut sender = connect(node, &mut request).await.ok()?;
-    let answer = sender.send_request(request).await.ok()?;
+    let request = peers.sign(request, &Scope::Host, &node.name).await.ok()?;
+    let answer = peers.links().send(node, request).await.ok()?;
     if answer.status() == StatusCode::OK {
         return Some(Reaches::Store);
     }
