@@ -1,123 +1,30 @@
 //! Shells: some started in advance, so that waking a session costs a restore and not a start, and never more than the
 //! quota. A shell is never reused by a second session. A failed start is retried after a pause.
 
+mod places;
+mod spares;
 mod trouble;
 
-use crate::admission::{FairNotify, Notified};
+use crate::admission::Notified;
 use crate::host_mounts::{HostMounts, MountChanges};
 use crate::rooms::Ahead;
 use crate::sandboxes::Sandboxes;
 use crate::spare_namespaces::GIVE_WAY;
-use crate::sync::lock;
-use shellkeep_process::{CageFactory, LiveShell, Namespaces, StartError, Zygote};
+use places::{Places, PoolSlot};
+pub use places::{PooledShell, RoomAhead};
+use shellkeep_process::{CageFactory, StartError, Zygote};
 use shellkeep_session::Sandbox;
+use spares::Spares;
 use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::Notify;
 pub use trouble::NoShell;
-use trouble::Trouble;
 
 /// How long after a change of the machine's mounts rooms are made in advance again.
 const MOUNTS_SETTLE: Duration = Duration::from_secs(1);
-
-/// A shell and its place under the quota; both end together.
-#[derive(Debug)]
-pub struct PooledShell {
-    pub shell: LiveShell,
-    /// How far it is confined. While it has no session, the sandbox that it is prepared for; none is for all.
-    pub sandbox: Sandbox,
-    /// The room that it is in already, while it has no session.
-    pub room: Option<RoomAhead>,
-    _place: PoolSlot,
-}
-
-/// A room that was entered before its session is known.
-#[derive(Debug, Clone)]
-pub struct RoomAhead {
-    /// What it shares with the other processes of the session.
-    pub namespaces: Arc<Namespaces>,
-    /// Which mounts of the machine it was made from; see [`HostMounts::changes`].
-    mounts: u64,
-}
-
-/// A place under the quota. Releasing it notifies those that wait for one.
-#[derive(Debug)]
-struct PoolSlot {
-    places: Arc<Places>,
-    /// Whether a shell lived in it. Only then does releasing it free processes and descriptors too.
-    was_used: bool,
-}
-
-impl Drop for PoolSlot {
-    fn drop(&mut self) {
-        self.places.taken.fetch_sub(1, Ordering::SeqCst);
-        if self.was_used {
-            self.places.trouble.may_try_again();
-        }
-        self.places.news.freed.notify_one();
-        self.places.news.wanted.notify_one();
-    }
-}
-
-/// The places under the quota, which may change while they are taken.
-#[derive(Debug)]
-struct Places {
-    taken: AtomicUsize,
-    limit: AtomicUsize,
-    news: News,
-    trouble: Trouble,
-}
-
-impl Places {
-    fn take(self: &Arc<Self>) -> Option<PoolSlot> {
-        let below = |taken: usize| (taken < self.limit.load(Ordering::SeqCst)).then_some(taken + 1);
-        self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).ok()?;
-        Some(PoolSlot { places: Arc::clone(self), was_used: false })
-    }
-}
-
-#[derive(Debug, Default)]
-struct News {
-    /// A shell may have become available.
-    freed: Arc<FairNotify>,
-    /// Spares may be missing.
-    wanted: Notify,
-}
-
-/// Shells that were started in advance.
-#[derive(Debug)]
-struct Spares {
-    ready: Vec<PooledShell>,
-    /// The sandboxes that sessions have had since the start, for which spares are prepared.
-    wanted: Vec<Sandbox>,
-}
-
-impl Spares {
-    /// Drops rooms that were made from other mounts of the machine than there are now; all, if that is not known.
-    fn drop_outdated(&mut self, mounts: Option<u64>) {
-        self.ready.retain(|spare| spare.room.as_ref().is_none_or(|room| Some(room.mounts) == mounts));
-    }
-
-    /// One for a session with this sandbox; if none is prepared for it, one that is not prepared.
-    fn take(&mut self, sandbox: Sandbox) -> Option<PooledShell> {
-        if !self.wanted.contains(&sandbox) {
-            self.wanted.push(sandbox);
-        }
-        let place = |sandbox| self.ready.iter().rposition(|spare| spare.sandbox == sandbox);
-        let place = place(sandbox).or_else(|| place(Sandbox::None));
-        place.map(|place| self.ready.swap_remove(place))
-    }
-
-    /// A sandbox for which there are fewer than `count`.
-    fn missing(&self, count: usize) -> Option<Sandbox> {
-        let ready = |sandbox| self.ready.iter().filter(|spare| spare.sandbox == sandbox).count();
-        self.wanted.iter().copied().find(|sandbox| ready(*sandbox) < count)
-    }
-}
 
 /// The shells of a node.
 #[derive(Debug)]
@@ -130,7 +37,7 @@ pub struct Pool {
     places: Arc<Places>,
     /// How many are started in advance, for each sandbox that sessions have.
     ahead: usize,
-    spares: Mutex<Spares>,
+    spares: Spares,
     started: AtomicU64,
 }
 
@@ -144,21 +51,16 @@ impl Pool {
         sandboxes: Arc<Sandboxes>,
         (limit, ahead): (usize, usize),
     ) -> Self {
-        let spares = Spares { ready: Vec::new(), wanted: vec![prepared_for(&sandboxes, sandboxes.least_of(None))] };
+        let spares = Spares::new(prepared_for(&sandboxes, sandboxes.least_of(None)));
         Self {
             zygote,
             scratch,
             factory,
             sandboxes,
             mounts: HostMounts::open(),
-            places: Arc::new(Places {
-                taken: AtomicUsize::new(0),
-                limit: AtomicUsize::new(limit),
-                news: News::default(),
-                trouble: Trouble::default(),
-            }),
+            places: Arc::new(Places::new(limit)),
             ahead: ahead.min(limit),
-            spares: Mutex::new(spares),
+            spares,
             started: AtomicU64::new(0),
         }
     }
@@ -180,16 +82,13 @@ impl Pool {
     /// How many shells live beyond the quota. Spares go first.
     pub fn excess(&self) -> usize {
         let beyond = self.live_count().saturating_sub(self.limit());
-        let mut spares = self.spares();
-        let kept = spares.ready.len().saturating_sub(beyond);
-        drop(spares.ready.split_off(kept));
-        drop(spares);
+        self.spares.drop_some(beyond);
         self.live_count().saturating_sub(self.limit())
     }
 
     /// Shells started in advance.
     pub fn spare_count(&self) -> usize {
-        self.spares().ready.len()
+        self.spares.count()
     }
 
     /// Shells alive, spares included.
@@ -219,11 +118,10 @@ impl Pool {
     }
 
     fn take_spare(&self, sandbox: Sandbox) -> Option<PooledShell> {
-        let mut spares = self.spares();
         if sandbox == Sandbox::Room {
-            spares.drop_outdated(self.changes_of_mounts().ok());
+            self.spares.drop_outdated(self.changes_of_mounts().ok());
         }
-        spares.take(sandbox)
+        self.spares.take(sandbox)
     }
 
     fn changes_of_mounts(&self) -> io::Result<u64> {
@@ -232,7 +130,7 @@ impl Pool {
 
     /// Where spares have taken the last places, one of them goes.
     async fn instead_of_a_spare(&self, agent: Option<&str>) -> Result<Option<PooledShell>, NoShell> {
-        let is_gone = self.spares().ready.pop().is_some();
+        let is_gone = self.spares.drop_some(1) == 1;
         match self.places.take().filter(|_| is_gone) {
             Some(place) => self.start(place, agent).await.map(Some),
             None => Ok(None),
@@ -293,7 +191,7 @@ impl Pool {
         }
     }
 
-    async fn launch(&self, mut place: PoolSlot, agent: Option<&str>) -> Result<PooledShell, StartError> {
+    async fn launch(&self, place: PoolSlot, agent: Option<&str>) -> Result<PooledShell, StartError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shell-{}-{number}", std::process::id());
         let shell = self.zygote.shell(self.scratch.join(&name), self.factory.cage_of(agent, &name)).await?;
@@ -301,8 +199,7 @@ impl Pool {
         if shell.origin().is_forked {
             metrics::counter!("shellkeep_shells_forked_total").increment(1);
         }
-        place.was_used = true;
-        Ok(PooledShell { shell, sandbox: Sandbox::None, room: None, _place: place })
+        Ok(PooledShell::new(shell, place))
     }
 
     /// Keeps spares ready for as long as the pool lives. After a failed start it pauses, and then lets one waiter try
@@ -332,8 +229,7 @@ impl Pool {
         while changes.next().await.is_ok() {
             {
                 let Some(pool) = pool.upgrade() else { return };
-                let now = pool.changes_of_mounts().ok();
-                pool.spares().drop_outdated(now);
+                pool.spares.drop_outdated(pool.changes_of_mounts().ok());
             }
             // Where one is mounted, often several are.
             tokio::time::sleep(MOUNTS_SETTLE).await;
@@ -344,15 +240,15 @@ impl Pool {
 
     /// Starts a spare if one is missing. Returns whether it tried.
     async fn start_spare(&self) -> bool {
-        let Some(sandbox) = self.spares().missing(self.ahead) else { return false };
+        let Some(sandbox) = self.spares.missing(self.ahead) else { return false };
         let Some(place) = self.places.take() else { return false };
         if let Ok(mut pooled) = self.start(place, None).await {
             match self.prepare(&mut pooled, sandbox).await {
-                Ok(()) => self.spares().ready.push(pooled),
+                Ok(()) => self.spares.put(pooled),
                 Err(error) => {
                     // The next session with this sandbox says why it does not work.
                     tracing::debug!(%sandbox, %error, "no shell could be prepared");
-                    self.spares().wanted.retain(|wanted| *wanted != sandbox);
+                    self.spares.forget(sandbox);
                 }
             }
             self.places.news.freed.notify_one();
@@ -375,13 +271,9 @@ impl Pool {
     /// Drops the spares and kills whatever is left in any cage, except for those in `keep`.
     pub fn close(&self, keep: &HashSet<String>) {
         self.places.limit.store(0, Ordering::SeqCst);
-        self.spares().ready.clear();
+        self.spares.drop_some(usize::MAX);
         self.zygote.close();
         self.factory.remove(keep);
-    }
-
-    fn spares(&self) -> MutexGuard<'_, Spares> {
-        lock(&self.spares)
     }
 }
 

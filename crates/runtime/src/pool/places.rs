@@ -1,0 +1,86 @@
+//! The places of shells under the quota, and a shell in its place.
+
+use super::trouble::Trouble;
+use crate::admission::FairNotify;
+use shellkeep_process::{LiveShell, Namespaces};
+use shellkeep_session::Sandbox;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::Notify;
+
+/// A shell and its place under the quota; both end together.
+#[derive(Debug)]
+pub struct PooledShell {
+    pub shell: LiveShell,
+    /// How far it is confined. While it has no session, the sandbox that it is prepared for; none is for all.
+    pub sandbox: Sandbox,
+    /// The room that it is in already, while it has no session.
+    pub room: Option<RoomAhead>,
+    _place: PoolSlot,
+}
+
+impl PooledShell {
+    /// One that is not prepared.
+    pub(super) fn new(shell: LiveShell, mut place: PoolSlot) -> Self {
+        place.was_used = true;
+        Self { shell, sandbox: Sandbox::None, room: None, _place: place }
+    }
+}
+
+/// A room that was entered before its session is known.
+#[derive(Debug, Clone)]
+pub struct RoomAhead {
+    /// What it shares with the other processes of the session.
+    pub namespaces: Arc<Namespaces>,
+    /// Which mounts of the machine it was made from; see `HostMounts::changes`.
+    pub(super) mounts: u64,
+}
+
+/// A place under the quota. Releasing it notifies those that wait for one.
+#[derive(Debug)]
+pub(super) struct PoolSlot {
+    places: Arc<Places>,
+    /// Whether a shell lived in it. Only then does releasing it free processes and descriptors too.
+    was_used: bool,
+}
+
+impl Drop for PoolSlot {
+    fn drop(&mut self) {
+        self.places.taken.fetch_sub(1, Ordering::SeqCst);
+        if self.was_used {
+            self.places.trouble.may_try_again();
+        }
+        self.places.news.freed.notify_one();
+        self.places.news.wanted.notify_one();
+    }
+}
+
+/// The places under the quota, which may change while they are taken.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) taken: AtomicUsize,
+    pub(super) limit: AtomicUsize,
+    pub(super) news: News,
+    pub(super) trouble: Trouble,
+}
+
+impl Places {
+    pub(super) fn new(limit: usize) -> Self {
+        let (taken, limit) = (AtomicUsize::new(0), AtomicUsize::new(limit));
+        Self { taken, limit, news: News::default(), trouble: Trouble::default() }
+    }
+
+    pub(super) fn take(self: &Arc<Self>) -> Option<PoolSlot> {
+        let below = |taken: usize| (taken < self.limit.load(Ordering::SeqCst)).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).ok()?;
+        Some(PoolSlot { places: Arc::clone(self), was_used: false })
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// A shell may have become available.
+    pub(super) freed: Arc<FairNotify>,
+    /// Spares may be missing.
+    pub(super) wanted: Notify,
+}

@@ -1,0 +1,71 @@
+//! Shells that were started in advance, and for which sandboxes.
+
+use super::places::PooledShell;
+use crate::sync::lock;
+use shellkeep_session::Sandbox;
+use std::sync::{Mutex, MutexGuard};
+
+/// Shells that were started in advance.
+#[derive(Debug)]
+pub(super) struct Spares(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    ready: Vec<PooledShell>,
+    /// The sandboxes that sessions have had since the start, for which spares are prepared.
+    wanted: Vec<Sandbox>,
+}
+
+impl Spares {
+    /// None yet, but wanted for this sandbox.
+    pub(super) fn new(first: Sandbox) -> Self {
+        Self(Mutex::new(State { ready: Vec::new(), wanted: vec![first] }))
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.state().ready.len()
+    }
+
+    pub(super) fn put(&self, spare: PooledShell) {
+        self.state().ready.push(spare);
+    }
+
+    /// One for a session with this sandbox; if none is prepared for it, one that is not prepared.
+    pub(super) fn take(&self, sandbox: Sandbox) -> Option<PooledShell> {
+        let mut state = self.state();
+        if !state.wanted.contains(&sandbox) {
+            state.wanted.push(sandbox);
+        }
+        let place = |sandbox| state.ready.iter().rposition(|spare| spare.sandbox == sandbox);
+        let place = place(sandbox).or_else(|| place(Sandbox::None));
+        place.map(|place| state.ready.swap_remove(place))
+    }
+
+    /// A sandbox for which there are fewer than `count`.
+    pub(super) fn missing(&self, count: usize) -> Option<Sandbox> {
+        let state = self.state();
+        let ready = |sandbox| state.ready.iter().filter(|spare| spare.sandbox == sandbox).count();
+        state.wanted.iter().copied().find(|sandbox| ready(*sandbox) < count)
+    }
+
+    /// Prepares no more for this sandbox, until a session has it again.
+    pub(super) fn forget(&self, sandbox: Sandbox) {
+        self.state().wanted.retain(|wanted| *wanted != sandbox);
+    }
+
+    /// Drops rooms that were made from other mounts of the machine than there are now; all, if that is not known.
+    pub(super) fn drop_outdated(&self, mounts: Option<u64>) {
+        self.state().ready.retain(|spare| spare.room.as_ref().is_none_or(|room| Some(room.mounts) == mounts));
+    }
+
+    /// Drops some of them. Returns how many.
+    pub(super) fn drop_some(&self, count: usize) -> usize {
+        let mut state = self.state();
+        let kept = state.ready.len().saturating_sub(count);
+        state.ready.drain(kept..).count()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.0)
+    }
+}
