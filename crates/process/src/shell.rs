@@ -19,8 +19,9 @@ use crate::proc::{ProcessStamp, Stat};
 use crate::spawn::{Born, Entrance};
 use crate::stdio::{CommandTerminal, Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
-use crate::{handle, proc, spawn};
+use crate::{handle, spawn};
 pub use ends::{Ends, Stdin};
+pub use frames::is_gone;
 use frames::{flag, write_command};
 use process::ShellProcess;
 use rustix::fd::{AsFd, OwnedFd};
@@ -274,11 +275,6 @@ impl LiveShell {
         self.cage.others()
     }
 
-    /// Files and pipes that commands opened in it and left open.
-    pub fn open_descriptors(&self) -> Vec<(u32, String)> {
-        proc::open_descriptors(self.process.pid)
-    }
-
     /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
     pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<(String, String)>> {
         match self.ahead {
@@ -376,6 +372,11 @@ impl LiveShell {
                 self.process.poll_exit(cx).map(|()| None)
             }
         }
+    }
+
+    /// Whether it has not ended. Asks the kernel, which knows it before [`LiveShell::ended`] does.
+    pub fn is_alive(&self) -> bool {
+        self.process.is_alive()
     }
 
     /// Waits for the shell to end by itself, as it may between commands.

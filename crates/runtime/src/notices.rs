@@ -40,7 +40,7 @@ pub fn processes(shell: &LiveShell) -> Vec<String> {
 }
 
 fn descriptors(shell: &LiveShell) -> Vec<String> {
-    shell.open_descriptors().into_iter().map(|(number, target)| format!("{number} ({target})")).collect()
+    proc::open_descriptors(shell.pid()).into_iter().map(|(number, target)| format!("{number} ({target})")).collect()
 }
 
 /// A process that is left running, as it is recorded.

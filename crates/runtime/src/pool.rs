@@ -20,11 +20,15 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 pub use trouble::NoShell;
 
 /// How long after a change of the machine's mounts rooms are made in advance again.
 const MOUNTS_SETTLE: Duration = Duration::from_secs(1);
+
+/// How long no spares are started after some have ended. Whatever killed them may go on.
+const ENDED_PAUSE: Duration = Duration::from_millis(100);
 
 /// The shells of a node.
 #[derive(Debug)]
@@ -211,14 +215,17 @@ impl Pool {
                 tokio::time::sleep(pause).await;
                 places.news.freed.notify_one();
             }
-            let Some(pool) = pool.upgrade() else { return };
-            if pool.start_spare().await {
+            let Some(live) = pool.upgrade() else { return };
+            if live.start_spare().await {
                 continue;
             }
             // Dropping the pool wakes this task one last time.
-            drop(pool);
-            places.news.wanted.notified().await;
-            tokio::time::sleep(GIVE_WAY).await;
+            drop(live);
+            let ended = |cx: &mut Context<'_>| pool.upgrade().map_or(Poll::Pending, |pool| pool.spares.poll_ended(cx));
+            tokio::select! {
+                () = places.news.wanted.notified() => tokio::time::sleep(GIVE_WAY).await,
+                () = std::future::poll_fn(ended) => tokio::time::sleep(ENDED_PAUSE).await,
+            }
         }
     }
 

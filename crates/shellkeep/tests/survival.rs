@@ -104,6 +104,63 @@ fn a_killed_zygote_is_replaced_and_no_one_notices() {
     assert_eq!(daemon.sh("before", "echo $x").out(), "1\n");
 }
 
+/// Shells that were started in advance, if no session has one; in rooms, the first process of each too.
+fn spares(daemon: &Daemon, count: usize) -> Vec<u32> {
+    shellkeep_poll::until("spares", || (daemon.get("/readyz").json()["spare_shells"] == count).then_some(()));
+    groups::members(&daemon.data(), "shell-")
+}
+
+/// A spare that was killed while it waited was given to a session, whose command failed with `shell_unavailable`.
+#[test]
+fn no_session_gets_a_spare_that_was_killed() {
+    for sandbox in ["none", "fence", "room"] {
+        let daemon = Daemon::with(Settings::default().set("--sandbox", sandbox));
+        daemon.create("woken");
+        assert_eq!(daemon.sh("woken", "x=1").exit_code(), Some(0));
+        for round in 0..3 {
+            daemon.hibernate("woken");
+            let created = format!("created-{round}");
+            daemon.create(&created);
+            let killed = spares(&daemon, 2);
+            assert!(killed.len() >= 2, "{killed:?}");
+            killed.iter().for_each(|spare| signal(*spare, "KILL"));
+            let woken = daemon.sh("woken", "echo $x; (exit 3)");
+            assert_eq!((woken.exit_code(), woken.out()), (Some(3), "1\n".to_owned()), "{sandbox}");
+            assert_eq!(daemon.sh(&created, "(exit 4)").exit_code(), Some(4), "{sandbox}");
+            assert_eq!(daemon.sh(&created, "echo $$ >&2; exit 5").exit_code(), Some(5), "{sandbox}");
+            daemon.hibernate(&created);
+        }
+        // Nobody needs a shell, and still they are replaced.
+        daemon.hibernate("woken");
+        let killed = spares(&daemon, 2);
+        killed.iter().for_each(|spare| signal(*spare, "KILL"));
+        shellkeep_poll::until("other spares", || {
+            let now = spares(&daemon, 2);
+            now.iter().all(|spare| !killed.contains(spare)).then_some(())
+        });
+    }
+}
+
+/// Its command failed too, though nothing of it had been run.
+#[test]
+fn a_shell_that_is_killed_while_it_becomes_a_session_is_replaced() {
+    for sandbox in ["none", "fence", "room"] {
+        let daemon = Daemon::with(Settings::default().set("--sandbox", sandbox).set("--spare-shells", "1"));
+        daemon.create("s");
+        let stopped = spares(&daemon, 1);
+        stopped.iter().for_each(|spare| signal(*spare, "STOP"));
+        std::thread::scope(|scope| {
+            let answer = scope.spawn(|| daemon.sh("s", "echo $((6 * 7))").out());
+            // The session has it when there is another one.
+            shellkeep_poll::until("another spare", || {
+                groups::members(&daemon.data(), "shell-").iter().any(|spare| !stopped.contains(spare)).then_some(())
+            });
+            stopped.iter().for_each(|spare| signal(*spare, "KILL"));
+            assert_eq!(answer.join().unwrap(), "42\n", "{sandbox}");
+        });
+    }
+}
+
 /// The host can turn it off; then each shell is started.
 #[test]
 fn shells_are_started_where_the_host_wants_that() {

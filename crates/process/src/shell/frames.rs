@@ -48,7 +48,7 @@ pub(super) async fn enter(channel: &mut Channel, room: &Room, part: Part) -> io:
     frame.raw(&room.plan());
     channel.send(frame, &room.descriptors()?).await?;
     let Some((kind::ROOM, payload)) = channel.next().await else {
-        return Err(io::Error::other("the shell ended while it entered its room"));
+        return Err(gone("the shell ended while it entered its room"));
     };
     let bytes = payload.as_slice().try_into().map_err(|_| io::Error::other("the driver's answer cannot be read"))?;
     room.entered(confine::entered_numbers(bytes))
@@ -92,13 +92,23 @@ pub(crate) async fn restore(
 /// this fails must not be used.
 pub(crate) async fn restored(channel: &mut Channel, own_plan: &[u8]) -> io::Result<Vec<(String, String)>> {
     let Some((kind::RESTORE, payload)) = channel.next().await else {
-        return Err(io::Error::other("the shell ended while it took over the session's state"));
+        return Err(gone("the shell ended while it took over the session's state"));
     };
     let mut reader = wire::Reader::new(&payload);
     confine::shell_outcome(&mut reader, own_plan)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let problems = reader.list(|r| Some((text(r.bytes()?), text(r.bytes()?))));
     Ok(problems.unwrap_or_default())
+}
+
+fn gone(when: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, when)
+}
+
+/// Whether a shell did not do what it was asked for because it has ended.
+pub fn is_gone(error: &io::Error) -> bool {
+    // The second is of what could not even be sent.
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe)
 }
 
 /// A command for the driver, and what holds for it alone.

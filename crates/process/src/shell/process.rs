@@ -29,6 +29,10 @@ impl ShellProcess {
         Ok(Self { pid, handle, ended: None })
     }
 
+    pub(super) fn is_alive(&self) -> bool {
+        self.ended.is_none() && handle::is_alive(self.handle.get_ref())
+    }
+
     /// Ready once it has ended; it is reaped then.
     pub(super) fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.ended.is_some() {

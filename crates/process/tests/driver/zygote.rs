@@ -212,3 +212,15 @@ async fn shells_that_die_at_once_are_reaped_by_us() {
         assert!(proc::Stat::read_any(shell.pid()).is_none());
     }
 }
+
+/// Events of processes reach us only when the runtime gets round to them, which it does not while this test looks.
+#[tokio::test]
+async fn a_shell_that_was_killed_is_known_before_its_event() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    assert!(shell.is_alive());
+    shell.kill_all();
+    shellkeep_poll::until("it has ended", || (!shell.is_alive()).then_some(()));
+    assert_eq!(shell.ended().await, ExitStatus::Signalled(9));
+    assert!(!shell.is_alive());
+}

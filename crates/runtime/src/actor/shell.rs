@@ -8,6 +8,7 @@ use crate::pool::PooledShell;
 use crate::sandboxes::Confined;
 use crate::user_path::{apart, is_directory, is_same_directory};
 use crate::{notices, translate};
+use shellkeep_process::shell::is_gone;
 use shellkeep_process::{Namespaces, proc};
 use shellkeep_session::{ByteString, Notice, Sandbox, SessionState};
 use std::fs;
@@ -37,6 +38,19 @@ pub(super) struct Found {
     pub(super) cwd_missing: Option<String>,
 }
 
+/// Why a session did not get its shell.
+enum NotAcquired {
+    Refused(OpError),
+    /// What the shell said, or that it ended.
+    Failed(io::Error),
+}
+
+impl From<OpError> for NotAcquired {
+    fn from(refused: OpError) -> Self {
+        Self::Refused(refused)
+    }
+}
+
 /// Takes a shell and restores the session's state into it: the only way to become live, for new, restored and woken
 /// sessions alike. `None` if no shell is available now.
 pub(super) async fn acquire(
@@ -44,6 +58,22 @@ pub(super) async fn acquire(
     state: &SessionState,
     given: &GivenSecrets,
 ) -> Result<Option<Acquired>, OpError> {
+    let acquired = match hand_over(ctx, state, given).await {
+        // Somebody killed it. It has run nothing, so another one can do the same.
+        Err(NotAcquired::Failed(error)) if is_gone(&error) => hand_over(ctx, state, given).await,
+        acquired => acquired,
+    };
+    acquired.map_err(|why| match why {
+        NotAcquired::Refused(error) => error,
+        NotAcquired::Failed(error) => OpError::Run(RunError::ShellUnavailable { reason: error.to_string() }),
+    })
+}
+
+async fn hand_over(
+    ctx: &Arc<SessionContext>,
+    state: &SessionState,
+    given: &GivenSecrets,
+) -> Result<Option<Acquired>, NotAcquired> {
     let sandbox = ctx.sandboxes.of(state);
     ctx.sandboxes.check(sandbox)?;
     let Some(mut pooled) = ctx.shells.take(&state.meta, sandbox).await? else { return Ok(None) };
@@ -57,7 +87,6 @@ pub(super) async fn acquire(
         pooled = other;
     }
     pooled.shell.assign(state.meta.session_id.as_str());
-    let unavailable = |error: io::Error| OpError::Run(RunError::ShellUnavailable { reason: error.to_string() });
     let mut facts = translate::facts(&ctx.sandboxes.placed(state));
     given.fill_in(&mut facts);
     let problems = match confined {
@@ -67,7 +96,7 @@ pub(super) async fn acquire(
         }
         None => pooled.shell.restore(&facts).await,
     };
-    let problems = problems.map_err(unavailable)?;
+    let problems = problems.map_err(NotAcquired::Failed)?;
     let found = Found {
         cwd_missing: problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone()),
         notices: notices::not_restored(problems.iter().filter(|(what, _)| what != CWD)),

@@ -3,7 +3,9 @@
 use super::places::PooledShell;
 use crate::sync::lock;
 use shellkeep_session::Sandbox;
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
+use std::task::{Context, Poll};
 
 /// Shells that were started in advance.
 #[derive(Debug)]
@@ -36,9 +38,23 @@ impl Spares {
         if !state.wanted.contains(&sandbox) {
             state.wanted.push(sandbox);
         }
-        let place = |sandbox| state.ready.iter().rposition(|spare| spare.sandbox == sandbox);
-        let place = place(sandbox).or_else(|| place(Sandbox::None));
-        place.map(|place| state.ready.swap_remove(place))
+        loop {
+            let place = |sandbox| state.ready.iter().rposition(|spare| spare.sandbox == sandbox);
+            let place = place(sandbox).or_else(|| place(Sandbox::None))?;
+            let spare = state.ready.swap_remove(place);
+            // One that was killed may not have been noticed yet.
+            if spare.shell.is_alive() {
+                return Some(spare);
+            }
+        }
+    }
+
+    /// Ready once some have ended, which are dropped then.
+    pub(super) fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        let before = state.ready.len();
+        state.ready.retain_mut(|spare| pin!(spare.shell.ended()).poll(cx).is_pending());
+        if state.ready.len() < before { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// A sandbox for which there are fewer than `count`.
