@@ -100,11 +100,15 @@ impl Pool {
         self.places.taken.load(Ordering::SeqCst)
     }
 
-    /// A shell for a session of this agent and with this sandbox, if one is spare or the quota allows another; `None` if every
-    /// place is taken. Shortly after a start failed no other is tried; the answer is the reason of the one that failed. Shells
-    /// of an agent are born among its processes, so spares are for sessions without one.
-    pub async fn try_take(&self, agent: Option<&str>, sandbox: Sandbox) -> Result<Option<PooledShell>, NoShell> {
-        let spare = if agent.is_none() { self.take_spare(prepared_for(&self.sandboxes, sandbox)) } else { None };
+    /// A shell for a session of this agent, if one is spare or the quota allows another; `None` if every place is taken. It may
+    /// be prepared for `sandbox`; for none if there is none. Shortly after a start failed no other is tried; the answer is the
+    /// reason of the one that failed. Shells of an agent are born among its processes, so spares are for sessions without one.
+    pub async fn try_take(
+        &self,
+        agent: Option<&str>,
+        sandbox: Option<Sandbox>,
+    ) -> Result<Option<PooledShell>, NoShell> {
+        let spare = if agent.is_none() { self.take_spare(sandbox) } else { None };
         if let Some(spare) = spare {
             self.places.news.wanted.notify_one();
             if !spare.sandbox.is_none() {
@@ -121,7 +125,9 @@ impl Pool {
         }
     }
 
-    fn take_spare(&self, sandbox: Sandbox) -> Option<PooledShell> {
+    fn take_spare(&self, sandbox: Option<Sandbox>) -> Option<PooledShell> {
+        let Some(sandbox) = sandbox else { return self.spares.take_unprepared() };
+        let sandbox = prepared_for(&self.sandboxes, sandbox);
         if sandbox == Sandbox::Room {
             self.spares.drop_outdated(self.changes_of_mounts().ok());
         }

@@ -83,10 +83,14 @@ impl Rooms {
         Ok(Ahead { preparation, room: Some(namespaces) })
     }
 
+    /// What the processes of a session share, if one of them lives.
+    pub(crate) fn shared(&self, id: &SessionId) -> Option<Arc<Namespaces>> {
+        lock(&self.shared).get(id).and_then(Weak::upgrade)
+    }
+
     /// What the processes of a session share. If none of them lives, what is offered, or new ones.
     pub(crate) fn namespaces(&self, id: &SessionId, offered: Option<Arc<Namespaces>>) -> io::Result<Arc<Namespaces>> {
-        let live = lock(&self.shared).get(id).and_then(Weak::upgrade);
-        match live {
+        match self.shared(id) {
             Some(namespaces) => Ok(namespaces),
             None => {
                 let namespaces = offered.map_or_else(|| self.spares.take().map(Arc::new), Ok)?;

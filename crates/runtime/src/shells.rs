@@ -31,9 +31,14 @@ impl Shells {
         Self { pool, registry }
     }
 
-    /// A shell for a session: a spare that may be prepared for this sandbox, a new one, or one in place of the session that
-    /// was idle longest. `None` if every shell belongs to a busy session, or the machine lacks a resource.
-    pub(crate) async fn take(&self, session: &SessionMeta, sandbox: Sandbox) -> Result<Option<PooledShell>, OpError> {
+    /// A shell for a session: a spare, a new one, or one in place of the session that was idle longest. It may be prepared
+    /// for `sandbox`; for none if there is none. `None` if every shell belongs to a busy session, or the machine lacks a
+    /// resource.
+    pub(crate) async fn take(
+        &self,
+        session: &SessionMeta,
+        sandbox: Option<Sandbox>,
+    ) -> Result<Option<PooledShell>, OpError> {
         let (id, agent) = (&session.session_id, session.agent.as_deref());
         // A start that fails for one agent's limit must not look like a shortage, which delays the shells of all.
         if let Some(agent) = agent

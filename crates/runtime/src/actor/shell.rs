@@ -76,14 +76,18 @@ async fn hand_over(
 ) -> Result<Option<Acquired>, NotAcquired> {
     let sandbox = ctx.sandboxes.of(state);
     ctx.sandboxes.check(sandbox)?;
-    let Some(mut pooled) = ctx.shells.take(&state.meta, sandbox).await? else { return Ok(None) };
+    // A service of the session may be in a room already, which has to be that of its shell too.
+    let is_room = sandbox == Sandbox::Room;
+    let joined = is_room.then(|| ctx.sandboxes.rooms().shared(&state.meta.session_id)).flatten();
+    let prepared = joined.is_none().then_some(sandbox);
+    let Some(mut pooled) = ctx.shells.take(&state.meta, prepared).await? else { return Ok(None) };
     let room = pooled.room.take().map(|room| room.namespaces);
-    let confined = confine(ctx, state, room.clone()).await?;
+    let confined = confine(ctx, state, joined.or_else(|| room.clone())).await?;
     let shared = confined.as_ref().and_then(|confined| confined.confinement.namespaces());
     if room.as_ref().is_some_and(|room| !shared.is_some_and(|shared| Arc::ptr_eq(room, shared))) {
-        // A service of the session is in a room already, which has to be that of its shell too.
+        // The service has just started.
         drop(pooled);
-        let Some(other) = ctx.shells.take(&state.meta, Sandbox::None).await? else { return Ok(None) };
+        let Some(other) = ctx.shells.take(&state.meta, None).await? else { return Ok(None) };
         pooled = other;
     }
     pooled.shell.assign(state.meta.session_id.as_str());

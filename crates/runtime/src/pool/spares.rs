@@ -38,15 +38,12 @@ impl Spares {
         if !state.wanted.contains(&sandbox) {
             state.wanted.push(sandbox);
         }
-        loop {
-            let place = |sandbox| state.ready.iter().rposition(|spare| spare.sandbox == sandbox);
-            let place = place(sandbox).or_else(|| place(Sandbox::None))?;
-            let spare = state.ready.swap_remove(place);
-            // One that was killed may not have been noticed yet.
-            if spare.shell.is_alive() {
-                return Some(spare);
-            }
-        }
+        state.take(sandbox).or_else(|| state.take(Sandbox::None))
+    }
+
+    /// One that is not prepared, if there are some. They do not become wanted by that.
+    pub(super) fn take_unprepared(&self) -> Option<PooledShell> {
+        self.state().take(Sandbox::None)
     }
 
     /// Ready once some have ended, which are dropped then.
@@ -83,5 +80,19 @@ impl Spares {
 
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.0)
+    }
+}
+
+impl State {
+    /// The newest one that is prepared for this sandbox, and alive.
+    fn take(&mut self, sandbox: Sandbox) -> Option<PooledShell> {
+        loop {
+            let place = self.ready.iter().rposition(|spare| spare.sandbox == sandbox)?;
+            let spare = self.ready.swap_remove(place);
+            // One that was killed may not have been noticed yet.
+            if spare.shell.is_alive() {
+                return Some(spare);
+            }
+        }
     }
 }

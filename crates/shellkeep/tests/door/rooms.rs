@@ -1,6 +1,6 @@
 //! Where sessions in rooms work: not in a directory that their room does not have, and never in another one without a word.
 
-use crate::support::{Agent, Daemon, Door, Request, Settings, bash};
+use crate::support::{Agent, Daemon, Door, Request, Settings, bash, groups};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -139,6 +139,25 @@ fn a_shell_that_wakes_beside_a_service_shares_its_network() {
     }
     let other = daemon.create("other")["session_id"].as_str().unwrap().to_owned();
     assert_ne!(daemon.sh(&other, network).out(), of_service);
+}
+
+/// Each wake dropped a prepared room, because the session has to be in that of its service, and had two shells started that
+/// are not prepared, though no session wanted one.
+#[test]
+fn a_shell_that_wakes_beside_a_service_wastes_no_prepared_room() {
+    let daemon = Daemon::with(Settings::default().set("--sandbox", "room"));
+    daemon.create("s");
+    daemon.start_service("s", json!({"command": "sleep 60"}));
+    wait_for_prepared_shells(&daemon);
+    let prepared = groups::members(&daemon.data(), "shell-");
+    for _ in 0..3 {
+        assert_eq!(daemon.sh("s", "echo $((6 * 7))").out(), "42\n");
+        daemon.hibernate("s");
+    }
+    shellkeep_poll::until("only the prepared shells are left", || {
+        (groups::members(&daemon.data(), "shell-") == prepared).then_some(())
+    });
+    assert!(!daemon.get("/metrics").text().contains("shellkeep_shells_prepared_total "));
 }
 
 /// A file system in memory at a directory of the machine, until this is dropped.
