@@ -6,7 +6,7 @@
 use std::env;
 use std::path::PathBuf;
 
-const DRIVER: [&str; 14] = [
+const DRIVER: [&str; 15] = [
     "driver/driver.c",
     "driver/call.c",
     "driver/channel.c",
@@ -18,12 +18,13 @@ const DRIVER: [&str; 14] = [
     "driver/capture.c",
     "driver/restore.c",
     "driver/zygote.c",
+    "room/capabilities.c",
     "room/fence.c",
     "room/room.c",
     "room/user.c",
 ];
-const KEEPER: [&str; 4] = ["keeper/keeper.c", "keeper/log.c", "keeper/mask.c", "room/room.c"];
-const ROOM: [&str; 3] = ["room/main.c", "room/fence.c", "room/room.c"];
+const KEEPER: [&str; 5] = ["keeper/keeper.c", "keeper/log.c", "keeper/mask.c", "room/capabilities.c", "room/room.c"];
+const ROOM: [&str; 4] = ["room/main.c", "room/capabilities.c", "room/fence.c", "room/room.c"];
 
 /// What every compiler that we know takes: a stack that notices when it is overwritten, checked copies, and tables of
 /// functions that cannot be written to once the object is loaded. `tests/hardening.rs` looks at the result.

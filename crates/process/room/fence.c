@@ -1,9 +1,10 @@
 #define _GNU_SOURCE
 #include "fence.h"
 
+#include "capabilities.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
@@ -22,22 +23,6 @@
 /* What root keeps, for its own files: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE. The
  * same set as `KEPT_CAPABILITIES` in `src/confine/apply.rs`. */
 static const uint32_t kept_capabilities = 1u << 0 | 1u << 1 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 10;
-
-/* Without new privileges, what is dropped here does not come back with the next program. */
-static int drop_capabilities(void) {
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct held[2];
-    if (syscall(SYS_capget, &header, held) != 0)
-        return -1;
-    for (int i = 0; i < 2; i++) {
-        /* In a room every user has all capabilities at first; only root is used to having some. */
-        uint32_t kept = i == 0 && geteuid() == 0 ? kept_capabilities : 0;
-        held[i].effective &= kept;
-        held[i].permitted &= kept;
-        held[i].inheritable &= kept;
-    }
-    return (int)syscall(SYS_capset, &header, held);
-}
 
 /* What may be done below a path, which may be one that only this process can open. */
 static int add_rule(int ruleset, const char *path, uint64_t access) {
@@ -87,7 +72,8 @@ uint32_t fence_filter(const unsigned char *filter, size_t length) {
 static uint32_t restrict_self(int ruleset) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return FENCE_NO_NEW_PRIVILEGES;
-    if (drop_capabilities() != 0)
+    /* In a room every user has all capabilities at first; only root is used to having some. */
+    if (capabilities_keep(geteuid() == 0 ? kept_capabilities : 0) != 0)
         return FENCE_CAPABILITIES;
     return syscall(SYS_landlock_restrict_self, ruleset, 0) != 0 ? FENCE_LANDLOCK : FENCE_DONE;
 }

@@ -1,10 +1,11 @@
 #define _GNU_SOURCE
 #include "room.h"
 
+#include "capabilities.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <poll.h>
@@ -284,12 +285,6 @@ static void keep_room(int signals, int main_process) {
     }
 }
 
-static int drop_all_capabilities(void) {
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct none[2] = {{0}};
-    return (int)syscall(SYS_capset, &header, none);
-}
-
 /* Everyone who loses a parent in the room becomes a child of this process. It has no files but these three, and no rights. */
 static void be_init(void) {
     enum { LINK = 0 };
@@ -310,7 +305,7 @@ static void be_init(void) {
     prctl(PR_SET_NAME, "shellkeep-init");
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (main_process < 0 || signals < 0 || drop_all_capabilities() != 0 || setsid() < 0 || chdir("/") != 0)
+    if (main_process < 0 || signals < 0 || capabilities_keep(0) != 0 || setsid() < 0 || chdir("/") != 0)
         _exit(1);
     close(LINK);
     keep_room(signals, main_process);

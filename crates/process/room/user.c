@@ -1,20 +1,14 @@
 #define _GNU_SOURCE
 #include "user.h"
 
+#include "capabilities.h"
+
 #include <errno.h>
 #include <grp.h>
-#include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* They go with the user, unless whoever started the daemon asked the kernel to leave them. */
-static int drop_capabilities(void) {
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct none[2] = {0};
-    return (int)syscall(SYS_capset, &header, none);
-}
 
 /* Keys of whoever started the daemon stay with him. Where keys are not to be had, there are none to leave. */
 static int leave_keys(void) {
@@ -32,7 +26,8 @@ int user_become(uint32_t number) {
         return -1;
     if (setgroups(0, NULL) != 0 || setresgid(number, number, number) != 0 || setresuid(number, number, number) != 0)
         return -1;
-    if (drop_capabilities() != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    /* They go with the user, unless whoever started the daemon asked the kernel to leave them. */
+    if (capabilities_keep(0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return -1;
     if (with_parent && prctl(PR_SET_PDEATHSIG, with_parent, 0, 0, 0) != 0)
         return -1;

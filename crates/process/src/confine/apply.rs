@@ -1,11 +1,11 @@
-//! Confines the calling process, as `driver/confine.c` does it for a shell. Makes only system calls, so it may be used
+//! Confines the calling process, as `room/fence.c` does it for a shell. Makes only system calls, so it may be used
 //! between fork and exec.
 
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::io;
 
 /// What root keeps, for its own files: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE. The
-/// same set as `kept_capabilities` in `driver/confine.c`.
+/// same set as `kept_capabilities` in `room/fence.c`.
 const KEPT_CAPABILITIES: u32 = 1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 10;
 /// Version of the structures below.
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
