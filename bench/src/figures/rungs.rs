@@ -20,6 +20,9 @@ const LIVE_SHELLS: usize = 200;
 const SPARE_SHELLS: usize = 2;
 /// Untimed commands before each turn.
 const SETTLE: usize = 50;
+/// How long nothing is prepared before a session wakes. An agent thinks for longer between two commands; a wake at the moment
+/// when the last spare is ready would share the processors with what is left of its preparation.
+const QUIET: Duration = Duration::from_millis(30);
 /// Shells whose memory is looked at, of each kind.
 const SHELLS: usize = 100;
 /// A command behind a fence, against one without.
@@ -50,17 +53,22 @@ fn place(sandbox: Sandbox) -> &'static str {
     }
 }
 
-/// Each side in turn, as often as there are rounds; the middle of each, that without a sandbox first.
+/// Each side in turn, so often in a round; the middle of the rounds of each, that without a sandbox first.
 fn in_turns<S>(
     setup: &Setup,
     sides: &[(Sandbox, S)],
+    turns: usize,
     turn: impl Fn(Sandbox, &S) -> Fallible<Vec<Duration>>,
 ) -> Fallible<(Spread, Vec<(Sandbox, Spread)>)> {
     let mut rounds: Vec<Rounds> = sides.iter().map(|_| Rounds::default()).collect();
     for _ in 0..setup.effort.rounds {
-        for ((sandbox, side), rounds) in sides.iter().zip(&mut rounds) {
-            rounds.push(turn(*sandbox, side)?);
+        let mut times = vec![Vec::new(); sides.len()];
+        for _ in 0..turns {
+            for ((sandbox, side), times) in sides.iter().zip(&mut times) {
+                times.extend(turn(*sandbox, side)?);
+            }
         }
+        rounds.iter_mut().zip(times).for_each(|(rounds, times)| rounds.push(times));
     }
     let mut middles = sides.iter().zip(&rounds).map(|((sandbox, _), rounds)| (*sandbox, rounds.middle()));
     let (_, without) = middles.next().ok_or("nothing was measured")?;
@@ -68,7 +76,7 @@ fn in_turns<S>(
 }
 
 fn commands(setup: &Setup, report: &mut Report, library: &Library, sides: &[(Sandbox, SessionId)]) -> Fallible<()> {
-    let (without, confined) = in_turns(setup, sides, |_, session| {
+    let (without, confined) = in_turns(setup, sides, 1, |_, session| {
         library.times(session, "true", "", SETTLE)?;
         let times = library.times(session, "true", "", setup.effort.commands)?;
         library.settle()?;
@@ -85,13 +93,17 @@ fn commands(setup: &Setup, report: &mut Report, library: &Library, sides: &[(San
 fn wakings(setup: &Setup, report: &mut Report, library: &Library, sides: &[(Sandbox, SessionId)]) -> Fallible<()> {
     // All of them have run commands, so there are spares for each sandbox.
     let spares = SPARE_SHELLS * sides.len();
-    let (without, confined) = in_turns(setup, sides, |_, session| {
-        wake::wakes(library, session, spares, 1)?;
-        wake::wakes(library, session, spares, setup.effort.starts)
+    let (without, confined) = in_turns(setup, sides, setup.effort.starts, |_, session| {
+        let session = session.clone();
+        library.with(move |engine| async move { Ok(vec![wake::wake(&engine, &session, spares, QUIET).await?]) })
     })?;
     for (sandbox, ours) in confined {
         let most = if sandbox == Sandbox::Fence { 0.1e-3 } else { 0.5e-3 };
-        let what = format!("a dormant session wakes for `true`, library, {}; floor: without a sandbox", place(sandbox));
+        let what = format!(
+            "a dormant session wakes for `true`, {} ms after all spares are prepared, library, {}; floor: without a sandbox",
+            QUIET.as_millis(),
+            place(sandbox)
+        );
         report.row(Row::added(what, without, ours, most));
     }
     Ok(())
@@ -99,7 +111,7 @@ fn wakings(setup: &Setup, report: &mut Report, library: &Library, sides: &[(Sand
 
 fn first_commands(setup: &Setup, report: &mut Report, library: &Library) -> Fallible<()> {
     let sides = SIDES.map(|sandbox| (sandbox, ()));
-    let (without, confined) = in_turns(setup, &sides, |sandbox, ()| {
+    let (without, confined) = in_turns(setup, &sides, 1, |sandbox, ()| {
         let count = setup.effort.starts;
         library.with(move |engine| async move {
             let mut times = Vec::with_capacity(count);

@@ -6,6 +6,7 @@ use crate::report::{Report, Row, Target};
 use crate::setup::Setup;
 use crate::stats::Rounds;
 use crate::{floor, library};
+use shellkeep_runtime::Engine;
 use shellkeep_session::SessionId;
 use std::fmt::Write;
 use std::path::Path;
@@ -82,22 +83,31 @@ pub(super) fn state() -> String {
 }
 
 /// Puts a session to sleep and wakes it with `true`, so often.
-pub(super) fn wakes(library: &Library, session: &SessionId, spares: usize, count: usize) -> Fallible<Vec<Duration>> {
+fn wakes(library: &Library, session: &SessionId, spares: usize, count: usize) -> Fallible<Vec<Duration>> {
     let session = session.clone();
     library.with(move |engine| async move {
         let mut times = Vec::with_capacity(count);
         for _ in 0..count {
-            engine.hibernate(&session).await?;
-            // A session that slept for more than a few milliseconds finds the pool full; wait for that, untimed.
-            while engine.node().health().await.spare_shells < spares {
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-            let start = Instant::now();
-            library::run(&engine, &session, "true").await?;
-            times.push(start.elapsed());
+            times.push(wake(&engine, &session, spares, Duration::ZERO).await?);
         }
         Ok(times)
     })
+}
+
+/// Puts a session to sleep and wakes it with `true`, once the pool has had all its spares for as long as `quiet`. Only the
+/// command is timed: a session that slept for more than a few milliseconds finds the pool full.
+pub(super) async fn wake(engine: &Engine, session: &SessionId, spares: usize, quiet: Duration) -> Fallible<Duration> {
+    engine.hibernate(session).await?;
+    while engine.node().health().await.spare_shells < spares {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    // Nobody else takes one. Without looks in between, which would be work too.
+    if !quiet.is_zero() {
+        tokio::time::sleep(quiet).await;
+    }
+    let start = Instant::now();
+    library::run(engine, session, "true").await?;
+    Ok(start.elapsed())
 }
 
 /// A session that had lost its state would wake faster.
