@@ -270,12 +270,14 @@ impl Pool {
     }
 
     async fn prepare(&self, pooled: &mut PooledShell, sandbox: Sandbox) -> io::Result<()> {
-        let (sandboxes, mounts) = (Arc::clone(&self.sandboxes), self.changes_of_mounts()?);
+        let sandboxes = Arc::clone(&self.sandboxes);
+        // Before it is made. Nothing but a room depends on them.
+        let mounts = (sandbox == Sandbox::Room).then(|| self.changes_of_mounts()).transpose()?;
         // For a room it starts a program and waits for it.
         let ahead = tokio::task::spawn_blocking(move || sandboxes.ahead(sandbox)).await;
         if let Some(Ahead { preparation, room }) = ahead.map_err(io::Error::other)?? {
             preparation.apply(&mut pooled.shell).await?;
-            pooled.room = room.map(|namespaces| RoomAhead { namespaces, mounts });
+            pooled.room = room.zip(mounts).map(|(namespaces, mounts)| RoomAhead { namespaces, mounts });
             pooled.sandbox = sandbox;
         }
         Ok(())

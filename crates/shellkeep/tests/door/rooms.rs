@@ -160,6 +160,39 @@ fn a_shell_that_wakes_beside_a_service_wastes_no_prepared_room() {
     assert!(!daemon.get("/metrics").text().contains("shellkeep_shells_prepared_total "));
 }
 
+/// A fence does not depend on the mounts of the machine, and still nothing was prepared for it where they cannot be watched.
+#[test]
+fn where_mounts_cannot_be_watched_only_rooms_are_not_prepared() {
+    let directory = tempfile::tempdir().unwrap();
+    // It cannot be opened as a file.
+    let socket = directory.path().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let without = r#"mount --bind "$0" /proc/$$/mountinfo && exec "$@""#;
+    let wrapper = ["unshare", "--mount", "sh", "-c", without, socket.to_str().unwrap()].map(str::to_owned);
+    let can =
+        Command::new(&wrapper[0]).args(&wrapper[1..]).args(["test", "-S", "/proc/self/mountinfo"]).output().unwrap();
+    assert!(can.status.success() || std::env::var_os("CI").is_none(), "this test mounts: {can:?}");
+    if !can.status.success() {
+        return;
+    }
+    let settings = Settings { wrapper: wrapper.into(), ..Settings::default().set("--sandbox", "fence") };
+    let daemon = Daemon::on(directory, settings);
+    let prepared = || {
+        let metrics = daemon.get("/metrics").text();
+        metrics.lines().find_map(|line| line.strip_prefix("shellkeep_shells_prepared_total ")?.parse::<u64>().ok())
+    };
+    wait_for_prepared_shells(&daemon);
+    daemon.create("fenced");
+    assert_eq!(daemon.sh("fenced", "echo $((6 * 7))").out(), "42\n");
+    assert_eq!(prepared(), Some(1));
+    for n in 0..3 {
+        let name = format!("room-{n}");
+        daemon.create_with(json!({"session_id": name, "sandbox": "room"}));
+        assert_eq!(daemon.sh(&name, "echo $((6 * 7))").out(), "42\n");
+    }
+    assert_eq!(prepared(), Some(1));
+}
+
 /// A file system in memory at a directory of the machine, until this is dropped.
 struct Mounted(tempfile::TempDir);
 
