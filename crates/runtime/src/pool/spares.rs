@@ -6,6 +6,10 @@ use shellkeep_session::Sandbox;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// How long spares are kept ready for a sandbox that no session asks for. Each is a process.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
 /// Shells that were started in advance.
 #[derive(Debug)]
@@ -14,14 +18,29 @@ pub(super) struct Spares(Mutex<State>);
 #[derive(Debug)]
 struct State {
     ready: Vec<PooledShell>,
-    /// The sandboxes that sessions have had since the start, for which spares are prepared.
-    wanted: Vec<Sandbox>,
+    wanted: Wanted,
+}
+
+/// The sandboxes that sessions have had lately, for which spares are prepared, and when each was asked for last.
+#[derive(Debug)]
+struct Wanted(Vec<(Sandbox, Instant)>);
+
+impl Wanted {
+    /// A session has this one. Those that none has had for long are forgotten.
+    fn note(&mut self, sandbox: Sandbox, now: Instant) {
+        self.0.retain(|(other, asked)| *other != sandbox && now.duration_since(*asked) < FORGOTTEN_AFTER);
+        self.0.push((sandbox, now));
+    }
+
+    fn contains(&self, sandbox: Sandbox) -> bool {
+        self.0.iter().any(|(wanted, _)| *wanted == sandbox)
+    }
 }
 
 impl Spares {
     /// None yet, but wanted for this sandbox.
     pub(super) fn new(first: Sandbox) -> Self {
-        Self(Mutex::new(State { ready: Vec::new(), wanted: vec![first] }))
+        Self(Mutex::new(State { ready: Vec::new(), wanted: Wanted(vec![(first, Instant::now())]) }))
     }
 
     pub(super) fn count(&self) -> usize {
@@ -35,10 +54,11 @@ impl Spares {
     /// One for a session with this sandbox; if none is prepared for it, one that is not prepared.
     pub(super) fn take(&self, sandbox: Sandbox) -> Option<PooledShell> {
         let mut state = self.state();
-        if !state.wanted.contains(&sandbox) {
-            state.wanted.push(sandbox);
-        }
-        state.take(sandbox).or_else(|| state.take(Sandbox::None))
+        let taken = state.take(sandbox).or_else(|| state.take(Sandbox::None));
+        let State { ready, wanted } = &mut *state;
+        wanted.note(sandbox, Instant::now());
+        ready.retain(|spare| wanted.contains(spare.sandbox));
+        taken
     }
 
     /// One that is not prepared, if there are some. They do not become wanted by that.
@@ -54,16 +74,16 @@ impl Spares {
         if state.ready.len() < before { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// A sandbox for which there are fewer than `count`.
+    /// A sandbox for which there are fewer than `count`; first the one that was asked for last.
     pub(super) fn missing(&self, count: usize) -> Option<Sandbox> {
         let state = self.state();
         let ready = |sandbox| state.ready.iter().filter(|spare| spare.sandbox == sandbox).count();
-        state.wanted.iter().copied().find(|sandbox| ready(*sandbox) < count)
+        state.wanted.0.iter().rev().map(|(sandbox, _)| *sandbox).find(|sandbox| ready(*sandbox) < count)
     }
 
     /// Prepares no more for this sandbox, until a session has it again.
     pub(super) fn forget(&self, sandbox: Sandbox) {
-        self.state().wanted.retain(|wanted| *wanted != sandbox);
+        self.state().wanted.0.retain(|(wanted, _)| *wanted != sandbox);
     }
 
     /// Drops rooms that were made from other mounts of the machine than there are now; all, if that is not known.
@@ -94,5 +114,29 @@ impl State {
                 return Some(spare);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sandbox_that_no_session_has_had_for_long_is_forgotten() {
+        let start = Instant::now();
+        let mut wanted = Wanted(vec![(Sandbox::None, start)]);
+        wanted.note(Sandbox::Room, start + FORGOTTEN_AFTER / 2);
+        assert!(wanted.contains(Sandbox::None) && wanted.contains(Sandbox::Room));
+        wanted.note(Sandbox::Fence, start + FORGOTTEN_AFTER);
+        assert!(!wanted.contains(Sandbox::None) && wanted.contains(Sandbox::Room) && wanted.contains(Sandbox::Fence));
+        // Each is there once, however often it is asked for.
+        for _ in 0..3 {
+            wanted.note(Sandbox::Room, start + FORGOTTEN_AFTER);
+        }
+        wanted.note(Sandbox::None, start + FORGOTTEN_AFTER * 2 - Duration::from_secs(1));
+        assert_eq!(
+            wanted.0.iter().map(|(sandbox, _)| *sandbox).collect::<Vec<_>>(),
+            [Sandbox::Fence, Sandbox::Room, Sandbox::None]
+        );
     }
 }
