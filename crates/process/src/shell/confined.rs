@@ -60,7 +60,8 @@ impl Confinement {
 /// Has a shell enter a room. It continues in another process, which is a child of ours as the first one was. Gives the first
 /// one, which ends.
 async fn enter(shell: &mut LiveShell, room: &Room, part: frames::Part) -> io::Result<ShellProcess> {
-    // The new process may end before we know its number, and must not be taken for a stray.
+    // The new process may end before we know its number, and must not be taken for a stray. It is made last, but only the
+    // shell knows when; to learn that would take another round trip in each wake.
     let birth = spawn::births().read().await;
     let entered = tokio::time::timeout(START_LIMIT, frames::enter(&mut shell.channel, room, part)).await;
     let Entered { main, init } = entered.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
