@@ -71,6 +71,7 @@ mod node_limits;
 pub mod notices;
 pub mod ops;
 pub mod output;
+mod own_tmp;
 pub mod page;
 pub mod past_sessions;
 mod pending;

@@ -6,6 +6,7 @@
 
 use crate::network::Gate;
 use crate::ops::{OpError, SandboxPlaces, SandboxSource, SandboxSupport, SandboxView, SessionError};
+use crate::own_tmp::{self, InTheWay};
 use crate::rooms::{Ahead, Rooms};
 use crate::token_holders::TokenHolders;
 use crate::users::{self, Users};
@@ -397,6 +398,14 @@ impl Home {
             None => Ok(()),
         }
     }
+}
+
+/// What the session itself has put in the way of its room, if that is why it cannot be entered.
+pub(crate) fn in_the_way(sandboxes: &Sandboxes, session: &SessionMeta) -> Option<InTheWay> {
+    let (own, held) = (sandboxes.home(&session.session_id), sandboxes.fence.as_ref().ok()?);
+    let (read, write) = held.fence.paths();
+    let directories = [session.workspace.as_path(), &own.home, &own.tmp, &own.rescue];
+    own_tmp::find(&own.tmp, directories.into_iter().chain(write).chain(read))
 }
 
 fn scalar<'a>(shell: &'a ShellState, name: &str) -> Option<&'a Vec<u8>> {

@@ -92,6 +92,9 @@ fn with_run(refusal: Refusal, error: RunError) -> Refusal {
             let seconds = whole_seconds(retry_after);
             refusal.with("waiting", waiting).with("limit", limit).with(RETRY_AFTER, seconds)
         }
+        RunError::TmpBlocked { session_id, path, outside, .. } => {
+            refusal.with("session_id", session_id).with("path", path).with("outside", outside)
+        }
         RunError::ShellUnavailable { .. } => refusal,
     }
 }
@@ -206,7 +209,9 @@ fn run_status(error: &RunError) -> StatusCode {
         | RunError::RequestIdReused { .. } => StatusCode::CONFLICT,
         RunError::OutputReclaimed { .. } => StatusCode::GONE,
         RunError::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
-        RunError::ShellUnavailable { .. } | RunError::Overloaded { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        RunError::ShellUnavailable { .. } | RunError::TmpBlocked { .. } | RunError::Overloaded { .. } => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
     }
 }
 

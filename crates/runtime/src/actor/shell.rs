@@ -4,8 +4,9 @@ use crate::checkpoints;
 use crate::context::SessionContext;
 use crate::given_secrets::GivenSecrets;
 use crate::ops::{OpError, RunError, SessionError};
+use crate::own_tmp::InTheWay;
 use crate::pool::PooledShell;
-use crate::sandboxes::Confined;
+use crate::sandboxes::{Confined, in_the_way};
 use crate::user_path::{apart, is_directory, is_same_directory};
 use crate::{notices, translate};
 use shellkeep_process::shell::is_gone;
@@ -65,8 +66,21 @@ pub(super) async fn acquire(
     };
     acquired.map_err(|why| match why {
         NotAcquired::Refused(error) => error,
-        NotAcquired::Failed(error) => OpError::Run(RunError::ShellUnavailable { reason: error.to_string() }),
+        NotAcquired::Failed(error) => OpError::Run(not_started(ctx, state, &error)),
     })
+}
+
+fn not_started(ctx: &SessionContext, state: &SessionState, error: &io::Error) -> RunError {
+    let is_room = ctx.sandboxes.of(state) == Sandbox::Room;
+    let in_the_way = is_room.then(|| in_the_way(&ctx.sandboxes, &state.meta)).flatten();
+    let session_id = state.meta.session_id.to_string();
+    match in_the_way {
+        Some(InTheWay { path, outside, found }) => {
+            let [path, outside] = [path, outside].map(|path| path.display().to_string());
+            RunError::TmpBlocked { session_id, path, outside, found }
+        }
+        None => RunError::ShellUnavailable { reason: error.to_string() },
+    }
 }
 
 async fn hand_over(

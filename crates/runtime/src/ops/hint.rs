@@ -63,6 +63,8 @@ pub enum Hint {
     ListNodes,
     /// Restore the session's directory, or use another one.
     RestoreDirectory,
+    /// Remove what is in the way of a session's room, or fork the session.
+    ClearTmp,
     /// Read what a run that has ended printed.
     ReadOutput,
     /// Read events in pages instead of following them.
@@ -70,7 +72,7 @@ pub enum Hint {
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 32] = [
+    const NAMES: [(Self, &'static str); 33] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),
@@ -101,6 +103,7 @@ impl Hint {
         (Self::NameNoAgent, "name_no_agent"),
         (Self::ListNodes, "list_nodes"),
         (Self::RestoreDirectory, "restore_directory"),
+        (Self::ClearTmp, "clear_tmp"),
         (Self::ReadOutput, "read_output"),
         (Self::ReadPages, "read_pages"),
     ];

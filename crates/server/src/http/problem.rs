@@ -56,6 +56,9 @@ fn words(hint: Hint) -> &'static str {
             "put the directory back, or restore it with POST …/rewind {\"to\": \"undo\"} if it was in the workspace, or \
              pass a cwd (a `cd` in the command moves the session there)"
         }
+        Hint::ClearTmp => {
+            "remove it there as the daemon's user, or fork the session with POST …/fork: a fork has a /tmp of its own"
+        }
         Hint::ReadOutput => "read its result with GET …/runs/{run_id} and its output with GET …/runs/{run_id}/output",
         Hint::NameAgent => "set agent to the name of the sessions' agent",
         Hint::ListNodes => "list nodes with GET /v1/nodes",

@@ -72,6 +72,7 @@ fn fixed(hint: Hint) -> Option<&'static str> {
             "restore the directory with rewind(to=\"undo\") if it was in your workspace, or pass a cwd (a `cd` in the \
              command moves the session there)"
         }
+        Hint::ClearTmp => "ask the host to remove it there, or work in another session",
         Hint::ReadInParts => "read it in parts with run_command, as in `head -c 100000 FILE`",
         Hint::Verify | Hint::SeparateFiles | Hint::ConfigureAgent => "ask the host",
         Hint::WaitForRun

@@ -62,14 +62,7 @@ impl Refused {
         let session = text(&self.problem, "session_id").or(self.asked.session.as_deref()).unwrap_or("SESSION");
         let run = text(&self.problem, "run_id").unwrap_or("RUN");
         Some(match hint {
-            Hint::ListSessions => match &self.meant {
-                Some(meant) => format!("did you mean '{meant}'? `shellkeep sessions ls{flags}` lists all sessions"),
-                None if !self.asked.for_new => format!("list sessions with `shellkeep sessions ls{flags}`"),
-                None => format!(
-                    "list sessions with `shellkeep sessions ls{flags}`, or create this one with `shellkeep sessions new \
-                     {session}{flags}`"
-                ),
-            },
+            Hint::ListSessions => self.list_sessions(flags, session),
             Hint::ListNodes => format!("list nodes with `shellkeep nodes ls{flags}`"),
             Hint::ListTokens => format!("list tokens with `shellkeep tokens ls{flags}`"),
             Hint::ListRuns => format!("list its runs with `shellkeep runs ls {session}{flags}`"),
@@ -122,11 +115,27 @@ impl Refused {
                 "put the directory back, or restore it with `shellkeep undo {session}{flags}` if it was in the workspace, \
                  or pass --cwd DIR (a `cd` in the command moves the session there)"
             ),
+            Hint::ClearTmp => format!(
+                "remove it as the daemon's user with `rm '{}'`, or use `shellkeep fork {session} NAME{flags}`: a fork has a \
+                 /tmp of its own",
+                text(&self.problem, "outside").unwrap_or("PATH")
+            ),
             Hint::ReadOutput => format!("read its output with `shellkeep runs output {session} {run}{flags}`"),
             Hint::NameNoAgent => "leave out --agent and --may-restart".to_owned(),
             Hint::WaitForAgent => "wait until it has finished".to_owned(),
             Hint::ReadAgentState | Hint::SaveAgentState | Hint::ReadOlderAgentState => return None,
         })
+    }
+
+    fn list_sessions(&self, flags: &str, session: &str) -> String {
+        match &self.meant {
+            Some(meant) => format!("did you mean '{meant}'? `shellkeep sessions ls{flags}` lists all sessions"),
+            None if !self.asked.for_new => format!("list sessions with `shellkeep sessions ls{flags}`"),
+            None => format!(
+                "list sessions with `shellkeep sessions ls{flags}`, or create this one with `shellkeep sessions new \
+                 {session}{flags}`"
+            ),
+        }
     }
 
     /// The session and the id of the service that a met quota names first.

@@ -259,7 +259,21 @@ fn a_link_in_a_session_s_own_directories_leads_nowhere_else() {
         }
         let refused = daemon.post("/v1/sessions/s/run", &json!({"command": "true"})).json();
         assert_eq!(code(&refused).0, "shell_unavailable", "{refused}");
-        assert!(code(&refused).1.contains("an entry of its root directory"), "{refused}");
         assert_eq!(std::fs::read_dir(victim.path()).unwrap().count(), 0);
+        let link = daemon.data().join("homes/s").join(place.trim_start_matches('/'));
+        let said = format!("needs a directory at '{place}', where the session has put a symbolic link, which is");
+        assert!(code(&refused).1.contains(&said) && code(&refused).1.contains("POST …/fork"), "{refused}");
+        assert_eq!(refused["outside"], link.to_str().unwrap(), "{refused}");
+        let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
+        let mut program = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+        program.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", daemon.data());
+        program.args(["run", "--no-start", "-s", "s", "--socket"]).arg(socket).args(["--", "true"]);
+        let (_, error) = texts(&program.output().unwrap());
+        assert!(error.contains(&format!("`rm '{}'`", link.display())), "{error}");
+        // Either way helps.
+        assert_eq!(daemon.post("/v1/sessions/s/fork", &json!({"session_id": "fork"})).status, 201);
+        assert_eq!(daemon.sh("fork", "echo $((6 * 7))").out(), "42\n");
+        std::fs::remove_file(link).unwrap();
+        assert_eq!(daemon.sh("s", "ls /tmp/before").exit_code(), Some(0));
     }
 }

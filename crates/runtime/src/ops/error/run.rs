@@ -103,6 +103,20 @@ pub enum RunError {
     /// No shell could be started.
     #[error("cannot start a shell: {reason}. Nothing was run and the session's state is unchanged; send it again")]
     ShellUnavailable { reason: String },
+    /// The session's room cannot be entered because of what the session has put into its `/tmp`.
+    #[error(
+        "cannot start a shell: the session's room needs a directory at '{path}', where the session has put {found}, which is \
+         '{outside}' on the machine. Nothing was run and the session's state is unchanged"
+    )]
+    TmpBlocked {
+        session_id: String,
+        /// Where it is for the session.
+        path: String,
+        /// Where it is for others.
+        outside: String,
+        /// What it is.
+        found: &'static str,
+    },
     /// More work than the machine takes.
     #[error(
         "this node is overloaded: {waiting} commands are waiting (limit {limit}) and this one waited {:.1} s; nothing was run. Send it again in {} s, or send fewer at a time",
@@ -136,7 +150,7 @@ impl RunError {
             Self::RequestIdReused { .. } => "request_id_reused",
             Self::BadCwd { .. } | Self::CwdGone { .. } => "bad_cwd",
             Self::Restarted { .. } => "session_restarted",
-            Self::ShellUnavailable { .. } => "shell_unavailable",
+            Self::ShellUnavailable { .. } | Self::TmpBlocked { .. } => "shell_unavailable",
             Self::Overloaded { .. } => "overloaded",
         }
     }
@@ -151,6 +165,7 @@ impl RunError {
             Self::Held { .. } => Some(Hint::WaitForRelease),
             Self::HoldOver { .. } => Some(Hint::HoldAgain),
             Self::CwdGone { .. } => Some(Hint::RestoreDirectory),
+            Self::TmpBlocked { .. } => Some(Hint::ClearTmp),
             Self::Ended { .. } => Some(Hint::ReadOutput),
             _ => None,
         }
