@@ -200,7 +200,7 @@ pub async fn create_confined(engine: &Engine, sandbox: Sandbox) -> Fallible<Sess
 pub async fn run(engine: &Engine, id: &SessionId, command: &str) -> Fallible<RunView> {
     let view = engine.run(id, RunCommand::new(command)).await?;
     match view.exit_code {
-        Some(0) => Ok(view),
+        Some(0) => Ok(*view),
         other => Err(format!("a command did not go well: {other:?} {:?}", view.notices).into()),
     }
 }

@@ -67,8 +67,8 @@ pub struct RunCell {
     /// Number of the record that started it.
     pub seq: u64,
     pub command: ByteString,
-    /// The screen of its terminal, if it has one.
-    pub screen: Option<WatchedScreen>,
+    /// The screen of its terminal, if it has one. Boxed: few have one, and it is larger than the rest.
+    pub screen: Option<Box<WatchedScreen>>,
     /// Whether its standard error goes into its standard output.
     pub is_merged: bool,
     /// How long it may take.
@@ -99,7 +99,7 @@ pub struct RunCell {
 pub struct RunEnd {
     /// Number of the record of its result.
     pub seq: u64,
-    pub result: RunResult,
+    pub result: Box<RunResult>,
     /// What was typed at its terminal and that it did not read. Not kept: it is for the next command of whoever typed it.
     pub unread_input: Vec<u8>,
 }
@@ -136,12 +136,12 @@ pub struct NewCell {
 
 impl RunCell {
     /// A run that starts now.
-    pub fn new(new: NewCell) -> (Self, mpsc::Receiver<RunControl>) {
+    pub fn new(new: NewCell) -> (Arc<Self>, mpsc::Receiver<RunControl>) {
         let (control, controls) = mpsc::channel(CONTROL_QUEUE);
         let place = |stream| OutputFile { directory: Arc::clone(&new.directory), run_id: new.run_id.clone(), stream };
         let make = if new.terminal.is_some() { OutputLog::of_terminal } else { OutputLog::new };
         let log = |stream| Mutex::new(make(place(stream), new.limit, new.redactor.as_ref()));
-        let cell = Self {
+        let cell = Arc::new(Self {
             stdout: log(Stream::Stdout),
             stderr: log(Stream::Stderr),
             run_id: new.run_id,
@@ -149,7 +149,7 @@ impl RunCell {
             command: new.command,
             takes_input: AtomicBool::new(new.takes_input),
             detached: AtomicBool::new(false),
-            screen: new.terminal.map(|size| WatchedScreen::new(size, new.redactor)),
+            screen: new.terminal.map(|size| Box::new(WatchedScreen::new(size, new.redactor))),
             is_merged: new.is_merged,
             timeout: new.timeout,
             started: Instant::now(),
@@ -161,7 +161,7 @@ impl RunCell {
             notices: Mutex::new(Vec::new()),
             changed: Notify::new(),
             end: OnceLock::new(),
-        };
+        });
         (cell, controls)
     }
 

@@ -144,7 +144,7 @@ pub struct Conclusion {
     /// Name of the signal that ended it.
     pub signal: Option<String>,
     /// What it changed in the shell.
-    pub delta: ShellDelta,
+    pub delta: Box<ShellDelta>,
     /// Notices for the caller.
     pub notices: Vec<Notice>,
 }
@@ -178,7 +178,7 @@ pub fn conclude(before: Before, ended: Ended) -> Conclusion {
             notices.extend(notices::not_kept(&report));
             translate::delta(report.facts)
         }
-        Ended::ShellGone { .. } | Ended::NotStarted | Ended::KilledWithSession => ShellDelta::default(),
+        Ended::ShellGone { .. } | Ended::NotStarted | Ended::KilledWithSession => Box::default(),
     };
     notices.extend(before.storage.into_iter().flatten());
     Conclusion { status, exit_code, signal, delta, notices }
@@ -187,13 +187,18 @@ pub fn conclude(before: Before, ended: Ended) -> Conclusion {
 impl Conclusion {
     /// The result with the run's output, and what the run changed. `before` is the shell before that change, `late` the
     /// output of earlier background jobs.
-    pub fn into_result(self, before: &ShellState, cell: &RunCell, late: Option<ByteString>) -> (RunResult, ShellDelta) {
+    pub fn into_result(
+        self,
+        before: &ShellState,
+        cell: &RunCell,
+        late: Option<ByteString>,
+    ) -> (Box<RunResult>, Box<ShellDelta>) {
         let Self { status, exit_code, signal, delta, mut notices } = self;
         let [(stdout, stdout_dropped), (stderr, stderr_dropped)] = cell.outputs();
         for (stream, bytes) in [("stdout", stdout_dropped), ("stderr", stderr_dropped)] {
             notices.extend((bytes > 0).then(|| notices::output_dropped(stream, bytes)));
         }
-        let result = RunResult {
+        let result = Box::new(RunResult {
             status,
             exit_code: Some(exit_code),
             signal,
@@ -205,7 +210,7 @@ impl Conclusion {
             background_output: late,
             notices,
             terminal: cell.terminal_events(),
-        };
+        });
         (result, delta)
     }
 }
@@ -433,7 +438,7 @@ mod tests {
 
     #[test]
     fn only_a_report_changes_the_shell() {
-        let changed = |ended| conclude(Before::default(), ended).delta != ShellDelta::default();
+        let changed = |ended| conclude(Before::default(), ended).delta != Box::default();
         assert!(changed(reported(report(3))));
         assert!(![gone(ExitStatus::Exited(0)), Ended::NotStarted, Ended::KilledWithSession].into_iter().any(changed));
     }

@@ -7,7 +7,6 @@ use crate::conclude::{Ended, StopReason, Stopped};
 use crate::hang_up::{HangUp, hung_up};
 use crate::ops::{OnTimeout, Stream, TerminalSize};
 use crate::pool::PooledShell;
-use crate::screen::watched::WatchedScreen;
 use rustix::process::Signal;
 use shellkeep_process::cage::gone;
 use shellkeep_process::stdio::Writer;
@@ -282,7 +281,7 @@ impl Running {
 
     /// Writes what the terminal answers to the program.
     fn answer_queries(&mut self) {
-        let answers = self.cell.screen.as_ref().map(WatchedScreen::take_answers).unwrap_or_default();
+        let answers = self.cell.screen.as_ref().map(|screen| screen.take_answers()).unwrap_or_default();
         if !answers.is_empty() {
             self.hand_over(answers, false);
         }

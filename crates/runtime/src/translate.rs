@@ -50,8 +50,8 @@ const SIGNALS: [(u32, &str); 31] = [
 const LIMITS: [&str; 16] = ["t", "f", "d", "s", "c", "m", "u", "n", "l", "v", "x", "i", "q", "e", "r", "R"];
 
 /// What a command changed, as a delta.
-pub fn delta(facts: Vec<Fact>) -> ShellDelta {
-    let mut delta = ShellDelta::default();
+pub fn delta(facts: Vec<Fact>) -> Box<ShellDelta> {
+    let mut delta = Box::<ShellDelta>::default();
     for fact in facts {
         add(&mut delta, fact);
     }

@@ -47,7 +47,7 @@ impl Node {
     }
 
     /// Runs a command in a task of its own.
-    fn send(&self, id: &SessionId, command: RunCommand) -> JoinHandle<Result<RunView, OpError>> {
+    fn send(&self, id: &SessionId, command: RunCommand) -> JoinHandle<Result<Box<RunView>, OpError>> {
         let (engine, id) = (self.engine.clone(), id.clone());
         tokio::spawn(async move { engine.run(&id, command).await })
     }
@@ -84,12 +84,12 @@ fn patient(command: &str) -> RunCommand {
     RunCommand { blocking: false, timeout: LONG, ..RunCommand::new(command) }
 }
 
-fn ok(answer: Result<Result<RunView, OpError>, tokio::task::JoinError>) {
+fn ok(answer: Result<Result<Box<RunView>, OpError>, tokio::task::JoinError>) {
     let view = answer.unwrap().unwrap();
     assert_eq!(view.exit_code, Some(0), "{view:?}");
 }
 
-fn is_overloaded(answer: &Result<RunView, OpError>) -> bool {
+fn is_overloaded(answer: &Result<Box<RunView>, OpError>) -> bool {
     matches!(answer, Err(error) if error.code() == "overloaded")
 }
 

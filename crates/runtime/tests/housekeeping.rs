@@ -76,7 +76,7 @@ impl Node {
     }
 
     async fn sh(&self, id: &SessionId, command: &str) -> RunView {
-        self.engine.run(id, RunCommand::new(command)).await.unwrap()
+        *self.engine.run(id, RunCommand::new(command)).await.unwrap()
     }
 
     /// A service, once it says that it is up.

@@ -225,11 +225,11 @@ impl Journal {
         cell: &RunCell,
         late: Option<ByteString>,
     ) -> Finished {
-        let (result, delta) = self.result(conclusion, cell, late);
+        let (mut result, delta) = self.result(conclusion, cell, late);
         let has_moved = delta.cwd.is_some();
         self.ctx.sync_files(cell.files()).await;
-        let (mut result, run_id) = (Box::new(result), cell.run_id.clone());
-        let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta: Box::new(delta) });
+        let run_id = cell.run_id.clone();
+        let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta });
         result.notices.extend(notice);
         let seq = self.state.seq;
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
@@ -243,9 +243,9 @@ impl Journal {
 
     /// Records the result of a run in the background. What it changed in its own shell is not the session's. Returns the
     /// number of the record and the result.
-    pub(super) fn finish_detached(&mut self, conclusion: Conclusion, cell: &RunCell) -> (u64, RunResult) {
+    pub(super) fn finish_detached(&mut self, conclusion: Conclusion, cell: &RunCell) -> (u64, Box<RunResult>) {
         let (result, _) = self.result(conclusion, cell, None);
-        let (run_id, recorded) = (cell.run_id.clone(), Box::new(result.clone()));
+        let (run_id, recorded) = (cell.run_id.clone(), result.clone());
         self.record(Event::RunFinished { run_id, result: recorded, delta: Box::default() });
         (self.state.seq, result)
     }
@@ -257,7 +257,7 @@ impl Journal {
         mut conclusion: Conclusion,
         cell: &RunCell,
         late: Option<ByteString>,
-    ) -> (RunResult, ShellDelta) {
+    ) -> (Box<RunResult>, Box<ShellDelta>) {
         let delta = &mut conclusion.delta;
         if let Some(mask) = &mut self.mask {
             if mask.learn(delta) {

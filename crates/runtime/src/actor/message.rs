@@ -245,7 +245,7 @@ pub struct ReleaseHold {
 
 /// Who waits for the end of a run.
 pub(super) struct Caller {
-    pub(super) answer: Answer<RunView>,
+    pub(super) answer: Answer<Box<RunView>>,
     /// Most bytes of each stream in the answer.
     pub(super) max_output: usize,
 }
@@ -263,7 +263,7 @@ pub enum Asked {
 /// Who waits for a run.
 pub enum RunReply {
     /// For its end.
-    AtEnd(Answer<RunView>),
+    AtEnd(Answer<Box<RunView>>),
     /// For its start.
     AtStart(Answer<Started>),
 }
@@ -288,12 +288,12 @@ impl RunReply {
         let (max_output, timeout) = (command.max_output, command.timeout);
         match (before, self) {
             (before, Self::AtStart(answer)) => drop(answer.send(Ok(before))),
-            (Started::Before(view), Self::AtEnd(answer)) => drop(answer.send(Ok(*view))),
+            (Started::Before(view), Self::AtEnd(answer)) => drop(answer.send(Ok(view))),
             (Started::Live(cell), Self::AtEnd(answer)) => {
                 tokio::spawn(async move {
                     // This caller has its own timeout; the run continues as the first caller requested.
                     let _ = tokio::time::timeout(timeout, cell.finished()).await;
-                    let _ = answer.send(Ok(cell.view(max_output)));
+                    let _ = answer.send(Ok(Box::new(cell.view(max_output))));
                 });
             }
         }

@@ -49,7 +49,7 @@ pub(super) fn end_unfinished(ctx: &SessionContext, journal: &mut Journal) {
     crashed.active_runs.retain(|_, run| !run.detached);
     for event in after_crash(&crashed, Crash::Session, Timestamp::now(), |_| true) {
         let ended = match &event {
-            Event::RunFinished { run_id, result, .. } => Some((run_id.clone(), (**result).clone())),
+            Event::RunFinished { run_id, result, .. } => Some((run_id.clone(), result.clone())),
             _ => None,
         };
         journal.record(event);

@@ -213,7 +213,6 @@ impl Session {
         check_owned(&self.journal)?;
         crash::point(Point::StartRecorded, command.command.as_bytes());
         let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
-        let cell = Arc::new(cell);
         let env = variables(command, self.journal.shell(), &given);
         let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env };
         let input = match acquired.pooled.shell.begin(spec, ends).await {
@@ -270,7 +269,7 @@ impl Session {
         text: ByteString,
         takes_input: bool,
         redactor: Option<Redactor>,
-    ) -> (RunCell, mpsc::Receiver<RunControl>) {
+    ) -> (Arc<RunCell>, mpsc::Receiver<RunControl>) {
         let state = self.journal.state();
         RunCell::new(NewCell {
             run_id: run_id.clone(),
@@ -310,10 +309,10 @@ impl Session {
         conclusion.notices.extend(self.refused(&running, conclusion.exit_code));
         let changed = self.files.before_end(&mut self.journal);
         let Finished { result, seq, has_moved } = self.journal.finish_run(conclusion, &cell, late).await;
-        cell.finish(RunEnd { seq, result: *result, unread_input });
+        cell.finish(RunEnd { seq, result, unread_input });
         self.ctx.runs.remove(self.id(), cell.run_id.clone());
         if let Some(Caller { answer, max_output }) = caller {
-            let _ = answer.send(check_owned(&self.journal).map(|()| cell.view(max_output)));
+            let _ = answer.send(check_owned(&self.journal).map(|()| Box::new(cell.view(max_output))));
         }
         let (mut pooled, alarm, ticket) = running.into_parts();
         self.alarm = Some(alarm);
@@ -387,7 +386,7 @@ impl Session {
         self.journal.tell(found.notices);
         self.journal.sync().await;
         if let Some(Caller { answer, max_output }) = caller {
-            let _ = answer.send(Ok(running.cell.view(max_output)));
+            let _ = answer.send(Ok(Box::new(running.cell.view(max_output))));
         }
         running.detach();
         tokio::spawn(detached::drive(Arc::clone(&self.ctx), self.id().clone(), running, room));

@@ -35,13 +35,18 @@ pub struct RunOps<'a> {
 
 impl Engine {
     /// Runs a command; returns at its end, or at once if it is not blocking.
-    pub fn run<'a>(&'a self, id: &'a SessionId, command: RunCommand) -> BoxFuture<'a, Result<RunView, OpError>> {
+    pub fn run<'a>(
+        &'a self,
+        id: &'a SessionId,
+        command: impl Into<Box<RunCommand>>,
+    ) -> BoxFuture<'a, Result<Box<RunView>, OpError>> {
+        let command = command.into();
         Box::pin(async move {
             let max_output = command.max_output;
             if !command.blocking {
                 return match begin(&self.access, id, command).await? {
-                    Started::Live(cell) => Ok(cell.view(max_output)),
-                    Started::Before(view) => Ok(*view),
+                    Started::Live(cell) => Ok(Box::new(cell.view(max_output))),
+                    Started::Before(view) => Ok(view),
                 };
             }
             hand_over(&self.access, id, command, RunReply::AtEnd).await
@@ -52,8 +57,9 @@ impl Engine {
     pub fn run_stream<'a>(
         &'a self,
         id: &'a SessionId,
-        command: RunCommand,
+        command: impl Into<Box<RunCommand>>,
     ) -> BoxFuture<'a, Result<RunStream, OpError>> {
+        let command = command.into();
         Box::pin(async move {
             let max_output = command.max_output;
             Ok(match begin(&self.access, id, command).await? {
@@ -276,7 +282,7 @@ async fn stored_detail(inner: &Inner, id: &SessionId, run_id: &RunId, max_output
 }
 
 /// Starts a command. Returns when it runs.
-pub(crate) async fn begin(access: &Access, id: &SessionId, command: RunCommand) -> Result<Started, OpError> {
+pub(crate) async fn begin(access: &Access, id: &SessionId, command: Box<RunCommand>) -> Result<Started, OpError> {
     hand_over(access, id, command, RunReply::AtStart).await
 }
 
@@ -284,7 +290,7 @@ pub(crate) async fn begin(access: &Access, id: &SessionId, command: RunCommand) 
 async fn hand_over<T>(
     access: &Access,
     id: &SessionId,
-    mut command: RunCommand,
+    mut command: Box<RunCommand>,
     reply: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> RunReply,
 ) -> Result<T, OpError> {
     validate::command(&command)?;
@@ -298,7 +304,6 @@ async fn hand_over<T>(
         true => Some(PERSON.to_owned()),
         false => access.scope().token().map(str::to_owned),
     };
-    let command = Box::new(command);
     inner.ctx.registry.ask(&id, |answer| Message::Run { command, reply: reply(answer) }).await
 }
 
@@ -322,7 +327,7 @@ async fn live_cell(
 }
 
 fn screen_of(cell: &RunCell) -> Result<&WatchedScreen, OpError> {
-    cell.screen.as_ref().ok_or_else(|| RunError::NoTerminal { run_id: cell.run_id.to_string() }.into())
+    cell.screen.as_deref().ok_or_else(|| RunError::NoTerminal { run_id: cell.run_id.to_string() }.into())
 }
 
 fn screen_view(cell: &RunCell, picture: Picture, timed_out: bool) -> ScreenView {

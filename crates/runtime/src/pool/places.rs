@@ -11,7 +11,8 @@ use tokio::sync::Notify;
 /// A shell and its place under the quota; both end together.
 #[derive(Debug)]
 pub struct PooledShell {
-    pub shell: LiveShell,
+    /// Boxed: it goes from hand to hand with every command.
+    pub shell: Box<LiveShell>,
     /// How far it is confined. While it has no session, the sandbox that it is prepared for; none is for all.
     pub sandbox: Sandbox,
     /// The room that it is in already, while it has no session.
@@ -23,7 +24,7 @@ impl PooledShell {
     /// One that is not prepared.
     pub(super) fn new(shell: LiveShell, mut place: PoolSlot) -> Self {
         place.was_used = true;
-        Self { shell, sandbox: Sandbox::None, room: None, _place: place }
+        Self { shell: Box::new(shell), sandbox: Sandbox::None, room: None, _place: place }
     }
 }
 

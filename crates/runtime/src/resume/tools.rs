@@ -127,7 +127,7 @@ impl Tools {
 
 async fn run(access: Access, id: SessionId, command: RunCommand, place: CellSender) -> Outcome {
     let (max_output, blocking) = (command.max_output, command.blocking);
-    let cell = match engine::begin(&access, &id, command).await? {
+    let cell = match engine::begin(&access, &id, Box::new(command)).await? {
         Started::Before(view) => return Ok(*view),
         Started::Live(cell) => cell,
     };

@@ -51,7 +51,7 @@ impl Node {
     }
 
     pub async fn run(&self, id: &SessionId, command: &str) -> RunView {
-        self.engine.run(id, RunCommand::new(command)).await.unwrap()
+        *self.engine.run(id, RunCommand::new(command)).await.unwrap()
     }
 
     /// Runs a command that must succeed and gives what it printed.

@@ -15,7 +15,7 @@ use axum::response::Response;
 use shellkeep_protocol::{
     DisconnectChoice, OutputEvent, RunDetail, RunList, RunListParams, RunParams, RunRequest, RunResponse,
 };
-use shellkeep_runtime::{Attached, HangUp, RunCommand, attached};
+use shellkeep_runtime::{Attached, HangUp, attached};
 use std::time::Instant;
 
 /// Runs a command.
@@ -39,13 +39,14 @@ pub async fn run(
     Scoped(engine): Scoped,
     SessionPath(id): SessionPath,
     headers: HeaderMap,
-    Json(request): Json<RunRequest, RUN_LIMIT>,
+    Json(request): Json<Box<RunRequest>, RUN_LIMIT>,
 ) -> Result<Response, Refusal> {
     let started = Instant::now();
     let is_stream = wants_events(&headers);
     let attached = attach(&request, is_stream)?;
     let (attached, hang_up) = attached.unzip();
-    let command = RunCommand { hang_up, ..translate::run(request)? };
+    let mut command = Box::new(translate::run(*request)?);
+    command.hang_up = hang_up;
     if is_stream {
         let permit = sse::permit(&engine)?;
         let stream = detached(async move { engine.run_stream(&id, command).await }).await??;
@@ -54,7 +55,7 @@ pub async fn run(
     let view = detached(async move { engine.run(&id, command).await }).await??;
     drop(attached);
     door.counts.ran(started.elapsed());
-    Ok(json(StatusCode::OK, &translate::run_view(view)))
+    Ok(json(StatusCode::OK, &translate::run_view(*view)))
 }
 
 /// The runs of a session, newest first. A page costs the same however many runs there are.
