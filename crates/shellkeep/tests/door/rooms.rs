@@ -162,7 +162,7 @@ fn a_shell_that_wakes_beside_a_service_wastes_no_prepared_room() {
 
 /// A fence does not depend on the mounts of the machine, and still nothing was prepared for it where they cannot be watched.
 #[test]
-fn where_mounts_cannot_be_watched_only_rooms_are_not_prepared() {
+fn a_fence_is_prepared_where_mounts_cannot_be_watched() {
     let directory = tempfile::tempdir().unwrap();
     // It cannot be opened as a file.
     let socket = directory.path().join("socket");
@@ -177,20 +177,11 @@ fn where_mounts_cannot_be_watched_only_rooms_are_not_prepared() {
     }
     let settings = Settings { wrapper: wrapper.into(), ..Settings::default().set("--sandbox", "fence") };
     let daemon = Daemon::on(directory, settings);
-    let prepared = || {
-        let metrics = daemon.get("/metrics").text();
-        metrics.lines().find_map(|line| line.strip_prefix("shellkeep_shells_prepared_total ")?.parse::<u64>().ok())
-    };
     wait_for_prepared_shells(&daemon);
-    daemon.create("fenced");
-    assert_eq!(daemon.sh("fenced", "echo $((6 * 7))").out(), "42\n");
-    assert_eq!(prepared(), Some(1));
-    for n in 0..3 {
-        let name = format!("room-{n}");
-        daemon.create_with(json!({"session_id": name, "sandbox": "room"}));
-        assert_eq!(daemon.sh(&name, "echo $((6 * 7))").out(), "42\n");
-    }
-    assert_eq!(prepared(), Some(1));
+    daemon.create("s");
+    assert_eq!(daemon.sh("s", "echo $((6 * 7))").out(), "42\n");
+    assert!(daemon.get("/metrics").text().contains("shellkeep_shells_prepared_total 1\n"));
+    // There are no rooms at all here: the kernel lets nobody mount /proc where something is mounted on a part of it.
 }
 
 /// A file system in memory at a directory of the machine, until this is dropped.
