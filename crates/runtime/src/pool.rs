@@ -101,7 +101,7 @@ impl Pool {
     }
 
     /// A shell for a session of this agent, if one is spare or the quota allows another; `None` if every place is taken. It may
-    /// be prepared for `sandbox`; for none if there is none. Shortly after a start failed no other is tried; the answer is the
+    /// be prepared for `sandbox`; without one it is not prepared. Shortly after a start failed no other is tried; the answer is the
     /// reason of the one that failed. Shells of an agent are born among its processes, so spares are for sessions without one.
     pub async fn try_take(
         &self,
@@ -127,11 +127,7 @@ impl Pool {
 
     fn take_spare(&self, sandbox: Option<Sandbox>) -> Option<PooledShell> {
         let Some(sandbox) = sandbox else { return self.spares.take_unprepared() };
-        let sandbox = prepared_for(&self.sandboxes, sandbox);
-        if sandbox == Sandbox::Room {
-            self.spares.drop_outdated(self.changes_of_mounts().ok());
-        }
-        self.spares.take(sandbox)
+        self.spares.take(prepared_for(&self.sandboxes, sandbox), || self.changes_of_mounts().ok())
     }
 
     fn changes_of_mounts(&self) -> io::Result<u64> {

@@ -51,13 +51,19 @@ impl Spares {
         self.state().ready.push(spare);
     }
 
-    /// One for a session with this sandbox; if none is prepared for it, one that is not prepared.
-    pub(super) fn take(&self, sandbox: Sandbox) -> Option<PooledShell> {
+    /// One for a session with this sandbox; if none is prepared for it, one that is not prepared. `mounts` tells from which
+    /// mounts of the machine a room has to be made, and is asked when no other room can come in before one is taken.
+    pub(super) fn take(&self, sandbox: Sandbox, mounts: impl FnOnce() -> Option<u64>) -> Option<PooledShell> {
+        // Dropped after the lock: killing a shell takes a while.
+        let mut dropped = Vec::new();
         let mut state = self.state();
+        if sandbox == Sandbox::Room {
+            dropped = state.outdated(mounts());
+        }
         let taken = state.take(sandbox).or_else(|| state.take(Sandbox::None));
         let State { ready, wanted } = &mut *state;
         wanted.note(sandbox, Instant::now());
-        ready.retain(|spare| wanted.contains(spare.sandbox));
+        dropped.extend(ready.extract_if(.., |spare| !wanted.contains(spare.sandbox)));
         taken
     }
 
@@ -88,14 +94,17 @@ impl Spares {
 
     /// Drops rooms that were made from other mounts of the machine than there are now; all, if that is not known.
     pub(super) fn drop_outdated(&self, mounts: Option<u64>) {
-        self.state().ready.retain(|spare| spare.room.as_ref().is_none_or(|room| Some(room.mounts) == mounts));
+        let outdated = self.state().outdated(mounts);
+        drop(outdated);
     }
 
     /// Drops some of them. Returns how many.
     pub(super) fn drop_some(&self, count: usize) -> usize {
         let mut state = self.state();
         let kept = state.ready.len().saturating_sub(count);
-        state.ready.drain(kept..).count()
+        let dropped = state.ready.split_off(kept);
+        drop(state);
+        dropped.len()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -104,7 +113,13 @@ impl Spares {
 }
 
 impl State {
-    /// The newest one that is prepared for this sandbox, and alive.
+    /// Takes out rooms that were made from other mounts of the machine than these; all, if those are not known.
+    fn outdated(&mut self, mounts: Option<u64>) -> Vec<PooledShell> {
+        let is_outdated = |spare: &mut PooledShell| spare.room.as_ref().is_some_and(|room| Some(room.mounts) != mounts);
+        self.ready.extract_if(.., is_outdated).collect()
+    }
+
+    /// One that is prepared for this sandbox, and alive.
     fn take(&mut self, sandbox: Sandbox) -> Option<PooledShell> {
         loop {
             let place = self.ready.iter().rposition(|spare| spare.sandbox == sandbox)?;
