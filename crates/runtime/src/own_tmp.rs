@@ -17,8 +17,8 @@ pub(crate) struct InTheWay {
     pub(crate) found: &'static str,
 }
 
-/// The first of what is in the way of these directories, which a room has at the same paths as the machine. `tmp` is the
-/// session's.
+/// The first of what is in the way of these directories and files, which a room has at the same paths as the machine. `tmp` is
+/// the session's.
 pub(crate) fn find<'a>(tmp: &Path, directories: impl IntoIterator<Item = &'a Path>) -> Option<InTheWay> {
     directories.into_iter().find_map(|directory| {
         let place = PLACES.iter().map(Path::new).find(|place| directory.starts_with(place))?;
@@ -28,6 +28,8 @@ pub(crate) fn find<'a>(tmp: &Path, directories: impl IntoIterator<Item = &'a Pat
             outside.push(name);
             let found = match fs::symlink_metadata(&outside).ok()?.file_type() {
                 kind if kind.is_dir() => continue,
+                // A room needs a file where it gets one of the machine's.
+                kind if kind.is_file() && path == *directory && directory.is_file() => continue,
                 kind if kind.is_symlink() => "a symbolic link",
                 _ => "a file",
             };
@@ -60,5 +62,14 @@ mod tests {
             let outside = at(path.rsplit_once("tmp/").unwrap().1);
             assert_eq!(look(directory), Some(InTheWay { path: path.into(), outside, found }));
         }
+        // The machine's own file, where the room needs a file to mount it on.
+        let shared = tempfile::Builder::new().tempfile_in("/tmp").unwrap();
+        let name = shared.path().file_name().unwrap();
+        fs::write(tmp.path().join(name), "").unwrap();
+        assert_eq!(find(tmp.path(), [shared.path()]), None);
+        fs::remove_file(shared.path()).unwrap();
+        fs::create_dir(shared.path()).unwrap();
+        assert_eq!(find(tmp.path(), [shared.path()]).unwrap().found, "a file");
+        fs::remove_dir(shared.path()).unwrap();
     }
 }

@@ -60,7 +60,7 @@ pub(super) async fn acquire(
     given: &GivenSecrets,
 ) -> Result<Option<Acquired>, OpError> {
     let acquired = match hand_over(ctx, state, given).await {
-        // Somebody killed it. It has run nothing, so another one can do the same.
+        // It ended before it ran anything, so another one can do the same.
         Err(NotAcquired::Failed(error)) if is_gone(&error) => hand_over(ctx, state, given).await,
         acquired => acquired,
     };
@@ -76,6 +76,7 @@ fn not_started(ctx: &SessionContext, state: &SessionState, error: &io::Error) ->
     let session_id = state.meta.session_id.to_string();
     match in_the_way {
         Some(InTheWay { path, outside, found }) => {
+            tracing::debug!(session_id, %error, "a room could not be entered");
             let [path, outside] = [path, outside].map(|path| path.display().to_string());
             RunError::TmpBlocked { session_id, path, outside, found }
         }
