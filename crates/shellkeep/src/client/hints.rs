@@ -118,7 +118,7 @@ impl Refused {
             Hint::ClearTmp => format!(
                 "remove it as the daemon's user with `rm '{}'`, or use `shellkeep fork {session} NAME{flags}`: a fork has a \
                  /tmp of its own",
-                text(&self.problem, "outside").unwrap_or("PATH")
+                text(&self.problem, "outside").unwrap_or("PATH").replace('\'', r"'\''")
             ),
             Hint::ReadOutput => format!("read its output with `shellkeep runs output {session} {run}{flags}`"),
             Hint::NameNoAgent => "leave out --agent and --may-restart".to_owned(),
