@@ -3,7 +3,7 @@
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderValue, Response, Uri, header};
+use axum::http::{HeaderValue, Response, Uri, Version, header};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,9 +18,9 @@ use tower_service::Service;
 
 /// How long another node may take to accept a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
-/// How long a connection is kept without a request. Far below the time after which the other node closes it: a request that
-/// meets its end counts as lost.
-const IDLE: Duration = Duration::from_secs(10);
+/// How long a connection is kept without a request. Well below the time after which the other node closes it, also one that had
+/// no request yet: a request that meets its end counts as lost.
+const IDLE: Duration = Duration::from_secs(5);
 /// Connections kept for each node.
 const MOST_IDLE: usize = 16;
 
@@ -28,8 +28,8 @@ const MOST_IDLE: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Failed {
     source: Box<dyn Error + Send + Sync>,
-    /// Whether the request was sent, so that the node may have begun with it.
-    pub(crate) was_sent: bool,
+    /// Whether the request may have been sent, so that the node may have begun with it.
+    pub(crate) may_be_sent: bool,
 }
 
 impl std::fmt::Display for Failed {
@@ -59,9 +59,9 @@ impl Links {
 
     /// Sends a request to a node. A connection that ended before anything was sent is replaced.
     pub(crate) async fn send(&self, node: &ClusterNode, mut request: Request) -> Result<Response<Incoming>, Failed> {
-        address(&mut request, &node.url).map_err(|source| Failed { source, was_sent: false })?;
+        address(&mut request, &node.url).map_err(|source| Failed { source, may_be_sent: false })?;
         let answered = self.0.request(request).await;
-        answered.map_err(|error| Failed { was_sent: !error.is_connect(), source: error.into() })
+        answered.map_err(|error| Failed { may_be_sent: !error.is_connect(), source: error.into() })
     }
 }
 
@@ -71,6 +71,8 @@ fn address(request: &mut Request, url: &str) -> Result<(), Box<dyn Error + Send 
     let authority = url.authority().ok_or("its URL has no host")?.as_str();
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     *request.uri_mut() = Uri::builder().scheme("http").authority(authority).path_and_query(path).build()?;
+    // The end of an answer to an older version is the end of the connection, which a node that dies looks like.
+    *request.version_mut() = Version::HTTP_11;
     let headers = request.headers_mut();
     headers.insert(header::HOST, HeaderValue::from_str(authority)?);
     headers.remove(header::CONNECTION);

@@ -48,7 +48,8 @@ impl About {
         if let Some(node) = path.strip_prefix("/v1/nodes/").and_then(|rest| rest.strip_suffix("/drain")) {
             return Some(Self::Node(node.to_owned()));
         }
-        let rest = path.strip_prefix("/v1/sessions/")?;
+        // No route has this method, and a request with it names a host and no path, so another node would not find it as it was signed.
+        let rest = path.strip_prefix("/v1/sessions/").filter(|_| method != Method::CONNECT)?;
         SessionId::parse(rest.split('/').next()?).ok().map(Self::Session)
     }
 
@@ -183,7 +184,7 @@ async fn send(engine: &Engine, peers: &Peers, request: Request, target: Target) 
     };
     let mut response = answered.map_err(|error| {
         tracing::warn!(node = node.name, %error, "a request could not be sent to another node");
-        if error.was_sent { target.lost() } else { target.unreachable() }
+        if error.may_be_sent { target.lost() } else { target.unreachable() }
     })?;
     if response.status() == StatusCode::UNAUTHORIZED {
         return Err(target.distrusted(signed.elapsed()));
@@ -232,6 +233,7 @@ mod tests {
         assert_eq!(of(Method::GET, "/v1/sessions/a:b"), session("a:b"));
         assert_eq!(of(Method::POST, "/v1/sessions"), Some(About::NewSession));
         assert_eq!(of(Method::POST, "/v1/nodes/n1/drain"), Some(About::Node("n1".to_owned())));
+        assert_eq!(of(Method::CONNECT, "/v1/sessions/demo/run"), None);
         for path in ["/v1/sessions", "/v1/sessions/", "/v1/sessions/.x/run", "/v1/services", "/mcp", "/v1/nodes/n1"] {
             assert_eq!(of(Method::GET, path), None, "{path}");
         }

@@ -2,9 +2,10 @@
 
 use crate::proxy::Proxy;
 use crate::redis::Redis;
-use crate::support::{Daemon, Door};
+use crate::support::{Daemon, Door, Request};
 use serde_json::json;
 use shellkeep_poll::until;
+use std::fs;
 
 /// A node that others reach through a proxy.
 fn behind(redis: &Redis, proxy: &Proxy, name: &str) -> Daemon {
@@ -48,4 +49,37 @@ fn a_connection_that_was_closed_is_replaced() {
     assert!(proxy.accepted() > before);
 
     assert_eq!(first.stop(), Some(0), "connections that others keep do not hold up the end of a node");
+}
+
+/// A connection that is kept must not keep a command whose caller has gone.
+#[test]
+fn a_disconnect_reaches_the_node_that_runs_the_command() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    let fifo = first.cwd("s").join("fifo");
+    first.sh("s", "mkfifo fifo");
+    assert_eq!(second.get("/v1/sessions/s").header("shellkeep-node"), Some("n1"));
+    let body = json!({"command": "echo > fifo; sleep 1000", "timeout": 600, "on_disconnect": "interrupt"});
+    // Before its answer begins.
+    let caller =
+        Request::new("POST", "/v1/sessions/s/run").json(body.to_string()).open_and_leave(&second.door()).unwrap();
+    fs::read(&fifo).unwrap();
+    drop(caller);
+    assert_interrupted(&first);
+    // In the middle of it.
+    let (live, _) = second.stream_from_start("s", &body);
+    fs::read(&fifo).unwrap();
+    drop(live);
+    assert_interrupted(&first);
+    assert_eq!(second.get("/v1/sessions/s").header("shellkeep-node"), Some("n1"));
+}
+
+/// Waits for the end of the last command of the session.
+fn assert_interrupted(daemon: &Daemon) {
+    let ended = until("the command ends", || {
+        let run = daemon.get("/v1/sessions/s/runs?limit=1").json()["runs"][0].clone();
+        (run["status"] != json!("running")).then_some(run)
+    });
+    assert_eq!(ended["status"], json!("interrupted"), "{ended}");
 }
