@@ -1,5 +1,6 @@
 //! A refusal as text, with what to do next as a command.
 
+use crate::cli::quoted;
 use shellkeep_protocol::Problem;
 use shellkeep_runtime::Hint;
 use std::fmt;
@@ -116,9 +117,9 @@ impl Refused {
                  or pass --cwd DIR (a `cd` in the command moves the session there)"
             ),
             Hint::ClearTmp => format!(
-                "remove it as the daemon's user with `rm '{}'`, or use `shellkeep fork {session} NAME{flags}`: a fork has a \
+                "remove it as the daemon's user with `rm {}`, or use `shellkeep fork {session} NAME{flags}`: a fork has a \
                  /tmp of its own",
-                text(&self.problem, "outside").unwrap_or("PATH").replace('\'', r"'\''")
+                quoted(text(&self.problem, "outside").unwrap_or("PATH"))
             ),
             Hint::ReadOutput => format!("read its output with `shellkeep runs output {session} {run}{flags}`"),
             Hint::NameNoAgent => "leave out --agent and --may-restart".to_owned(),
