@@ -4,7 +4,7 @@ use crate::nodes::run_when_taken_over;
 use crate::proxy::{Fault, Proxy};
 use crate::redis::{Redis, node};
 use crate::support::daemon::signal;
-use crate::support::{Daemon, Door, procs};
+use crate::support::{Daemon, procs};
 use serde_json::{Value, json};
 use shellkeep_poll::{pass, until, until_within};
 use std::time::{Duration, Instant};
@@ -21,11 +21,7 @@ const PAST_SIGNATURE: Duration = Duration::from_secs(33);
 fn a_node_that_is_cut_off_stops(fault: Fault, is_cut_from_peers: bool) {
     let redis = Redis::start();
     let (to_redis, to_second) = (Proxy::to(redis.address), Proxy::open());
-    let advertised = format!("http://{}", to_second.address);
-    let second = Daemon::with(redis.settings("n2").env("SHELLKEEP_ADVERTISE", &advertised));
-    if let Door::Tcp(address) = second.tcp_door() {
-        to_second.lead_to(address);
-    }
+    let second = redis.node_behind(&to_second, "n2");
     until("the other node is listed", || (redis.cli(&["EXISTS", "sk:node:n2"]).trim() == "1").then_some(()));
     let first = node("n1", &format!("redis://{}", to_redis.address));
     first.create("s");

@@ -2,26 +2,16 @@
 
 use crate::proxy::Proxy;
 use crate::redis::Redis;
-use crate::support::{Daemon, Door, Request};
+use crate::support::{Daemon, Request};
 use serde_json::json;
 use shellkeep_poll::until;
 use std::fs;
-
-/// A node that others reach through a proxy.
-fn behind(redis: &Redis, proxy: &Proxy, name: &str) -> Daemon {
-    let advertised = format!("http://{}", proxy.address);
-    let daemon = Daemon::with(redis.settings(name).env("SHELLKEEP_ADVERTISE", &advertised));
-    if let Door::Tcp(address) = daemon.tcp_door() {
-        proxy.lead_to(address);
-    }
-    daemon
-}
 
 /// Each request that was sent on had a connection of its own, which cost more than the command.
 #[test]
 fn a_connection_to_another_node_is_used_again() {
     let (redis, proxy) = (Redis::start(), Proxy::open());
-    let (first, second) = (behind(&redis, &proxy, "n1"), redis.node("n2"));
+    let (first, second) = (redis.node_behind(&proxy, "n1"), redis.node("n2"));
     first.create("s");
     for count in 1..=30 {
         let ran = second.post("/v1/sessions/s/run", &json!({"command": "n=$((n+1)); echo $n"}));
@@ -33,11 +23,11 @@ fn a_connection_to_another_node_is_used_again() {
     assert!((1..10).contains(&proxy.accepted()), "{} connections", proxy.accepted());
 }
 
-/// What was kept may have ended meanwhile: nothing is sent into it.
+/// A connection that was kept may have ended meanwhile.
 #[test]
 fn a_connection_that_was_closed_is_replaced() {
     let (redis, proxy) = (Redis::start(), Proxy::open());
-    let (mut first, second) = (behind(&redis, &proxy, "n1"), redis.node("n2"));
+    let (mut first, second) = (redis.node_behind(&proxy, "n1"), redis.node("n2"));
     first.create("s");
     let asked = || second.get("/v1/sessions/s");
     assert_eq!(asked().header("shellkeep-node"), Some("n1"));

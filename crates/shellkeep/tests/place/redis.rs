@@ -1,7 +1,8 @@
 //! Real Redis servers for tests: one alone, and a primary with a replica and a Sentinel.
 
+use crate::proxy::Proxy;
 use crate::support::daemon::{free_port, signal};
-use crate::support::{Daemon, Settings};
+use crate::support::{Daemon, Door, Settings};
 use shellkeep_poll::{until, until_within};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -93,6 +94,16 @@ impl Redis {
 
     pub fn settings(&self, name: &str) -> Settings {
         settings(name, &format!("redis://{}", self.address))
+    }
+
+    /// A node that others reach through a proxy.
+    pub fn node_behind(&self, proxy: &Proxy, name: &str) -> Daemon {
+        let advertised = format!("http://{}", proxy.address);
+        let daemon = Daemon::with(self.settings(name).env("SHELLKEEP_ADVERTISE", &advertised));
+        if let Door::Tcp(address) = daemon.tcp_door() {
+            proxy.lead_to(address);
+        }
+        daemon
     }
 }
 
