@@ -32,7 +32,7 @@ impl Shells {
     }
 
     /// A shell for a session: a spare, a new one, or one in place of the session that was idle longest. It may be prepared
-    /// for `sandbox`; for none if there is none. `None` if every shell belongs to a busy session, or the machine lacks a
+    /// for `sandbox`; without one it is not prepared. `None` if every shell belongs to a busy session, or the machine lacks a
     /// resource.
     pub(crate) async fn take(
         &self,

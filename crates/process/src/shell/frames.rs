@@ -107,7 +107,7 @@ fn gone(when: &str) -> io::Error {
 
 /// Whether a shell did not do what it was asked for because it has ended.
 pub fn is_gone(error: &io::Error) -> bool {
-    // The second is of what could not even be sent.
+    // The second: the request could not even be sent.
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe)
 }
 
