@@ -20,6 +20,7 @@ mod guarded;
 pub mod http;
 mod links;
 pub mod listen;
+mod located;
 mod mcp;
 mod metrics;
 mod params;

@@ -3,8 +3,9 @@
 //! nor a false address in the shared store learns anything that opens a door.
 
 use crate::links::Links;
+use crate::located::Located;
 use crate::refusal::Refusal;
-use axum::body::{Body, HttpBody as _};
+use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use shellkeep_runtime::Scope;
@@ -41,6 +42,7 @@ struct Inner {
     sent: AtomicU64,
     accepted: Mutex<Accepted>,
     links: Links,
+    located: Located,
 }
 
 /// Requests that must not be accepted again.
@@ -94,13 +96,19 @@ impl Peers {
     /// This node, with the secret that all nodes of its cluster have.
     pub fn new(node: &str, secret: &str) -> Self {
         let key = blake3::derive_key(PURPOSE, secret.as_bytes());
-        let (sent, accepted) = (AtomicU64::new(0), Mutex::default());
-        Self(Arc::new(Inner { node: node.to_owned(), key, started: now(), sent, accepted, links: Links::new() }))
+        let (sent, accepted, located) = (AtomicU64::new(0), Mutex::default(), Located::default());
+        let (node, links) = (node.to_owned(), Links::new());
+        Self(Arc::new(Inner { node, key, started: now(), sent, accepted, links, located }))
     }
 
     /// The connections to the other nodes.
     pub(crate) fn links(&self) -> &Links {
         &self.0.links
+    }
+
+    /// Which nodes answered for sessions lately.
+    pub(crate) fn located(&self) -> &Located {
+        &self.0.located
     }
 
     /// Signs a request for another node. The caller's own token is removed: the other node believes this one.
@@ -177,18 +185,26 @@ fn refused(why: &str) -> Refusal {
     Refusal::new(StatusCode::UNAUTHORIZED, "node_not_trusted", detail)
 }
 
+/// Whether a body is hashed as a whole.
+pub(crate) fn is_short(body: &Body) -> bool {
+    body.size_hint().exact().is_some_and(|length| length <= MOST_HASHED)
+}
+
+/// Reads a short body.
+pub(crate) async fn whole(body: Body) -> Result<Bytes, Refusal> {
+    let bytes = to_bytes(body, MOST_HASHED as usize).await;
+    bytes.map_err(|error| Refusal::invalid(format!("the body could not be read: {error}")))
+}
+
 /// A body and what is signed of it: its hash, or its length if it is long or unknown.
 async fn hashed(body: Body) -> Result<(Body, String), Refusal> {
-    match body.size_hint().exact() {
-        Some(length) if length <= MOST_HASHED => {
-            let bytes = axum::body::to_bytes(body, MOST_HASHED as usize).await;
-            let bytes = bytes.map_err(|error| Refusal::invalid(format!("the body could not be read: {error}")))?;
-            let hash = blake3::hash(&bytes).to_hex().to_string();
-            Ok((Body::from(bytes), hash))
-        }
-        Some(length) => Ok((body, length.to_string())),
-        None => Ok((body, "-".to_owned())),
+    if is_short(&body) {
+        let bytes = whole(body).await?;
+        let hash = blake3::hash(&bytes).to_hex().to_string();
+        return Ok((Body::from(bytes), hash));
     }
+    let length = body.size_hint().exact().map_or_else(|| "-".to_owned(), |length| length.to_string());
+    Ok((body, length))
 }
 
 fn path_of(uri: &Uri) -> &str {

@@ -10,7 +10,7 @@ pub use reach::watch_neighbours;
 
 use super::sse;
 use crate::auth::Scoped;
-use crate::peers::{FORWARDED, Peers};
+use crate::peers::{FORWARDED, Peers, is_short, whole};
 use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 
 /// Names the node that answered.
 const NODE: HeaderName = HeaderName::from_static("shellkeep-node");
+
+/// Says that a node does not have what another sent it a request about.
+const NOT_HERE: HeaderName = HeaderName::from_static("shellkeep-not-here");
 
 /// How often a node that does not answer is looked for among those that are alive.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -130,6 +133,14 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
         return gather(&engine, &cluster, &peers, list, request, next).await;
     }
     let Some(about) = About::of(request.method(), request.uri().path()) else { return next.run(request).await };
+    let is_sent_on = request.headers().contains_key(FORWARDED);
+    let request = match &about {
+        About::Session(id) if !is_sent_on => match ask_same(&engine, &peers, request, id).await {
+            Ok(response) => return response,
+            Err(request) => request,
+        },
+        _ => request,
+    };
     let target = match about.locate(&cluster).await {
         Ok(Whereabouts::Here) => return next.run(request).await,
         Ok(Whereabouts::There(node)) => {
@@ -139,6 +150,29 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
         Err(error) => return Refusal::from(error).into_response(),
     };
     send_once(&engine, &peers, request, target).await
+}
+
+/// Sends a request about a session to the node that answered for it lately. Gives it back if there is none, or if that node
+/// cannot be reached or does not have the session.
+async fn ask_same(engine: &Engine, peers: &Peers, request: Request, id: &SessionId) -> Result<Response, Request> {
+    let Some(node) = peers.located().node(engine.scope(), id) else { return Err(request) };
+    if !is_short(request.body()) {
+        return Err(request);
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = match whole(body).await {
+        Ok(bytes) => bytes,
+        Err(refusal) => return Ok(refusal.into_response()),
+    };
+    let request = Request::from_parts(parts.clone(), Body::from(bytes.clone()));
+    let again = || Request::from_parts(parts, Body::from(bytes));
+    let target = Target { node, session: Some(id.clone()) };
+    match send(engine, peers, request, target).await {
+        Ok(response) if response.headers().contains_key(NOT_HERE) => Err(again()),
+        Ok(response) => Ok(response),
+        Err(NoAnswer { is_unsent: true, .. }) => Err(again()),
+        Err(NoAnswer { refusal, .. }) => Ok(refusal.into_response()),
+    }
 }
 
 /// The same for MCP over HTTP.
@@ -165,37 +199,71 @@ async fn pass_on_mcp(
 /// Sends a request to another node, unless it comes from one: two nodes that disagree would send it to and fro.
 async fn send_once(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Response {
     if request.headers().contains_key(FORWARDED) {
-        return target.unreachable().into_response();
+        let mut response = target.unreachable().into_response();
+        response.headers_mut().insert(NOT_HERE, HeaderValue::from_static("1"));
+        return response;
     }
-    send(engine, peers, request, target).await.unwrap_or_else(|refusal| refusal.into_response())
+    match send(engine, peers, request, target).await {
+        Ok(mut response) => {
+            response.headers_mut().remove(NOT_HERE);
+            response
+        }
+        Err(NoAnswer { refusal, .. }) => refusal.into_response(),
+    }
+}
+
+/// Why a request that was sent on has no answer.
+struct NoAnswer {
+    refusal: Refusal,
+    /// Whether the node could not be reached, so that the request can be sent to another.
+    is_unsent: bool,
 }
 
 /// Sends a request to another node. The answer is not gathered: its bytes come as the node sends them, until it ends or
 /// the node is gone.
-async fn send(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Result<Response, Refusal> {
+async fn send(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Result<Response, NoAnswer> {
+    let answered = exchange(engine, peers, request, &target).await;
+    if let Some(session) = &target.session {
+        match &answered {
+            Ok(response) if !response.status().is_server_error() => {
+                peers.located().put(engine.scope(), session, &target.node);
+            }
+            _ => peers.located().forget(engine.scope(), session),
+        }
+    }
+    let mut response = answered?;
+    response.headers_mut().remove(header::CONNECTION);
+    if let Ok(name) = HeaderValue::from_str(&target.node.name) {
+        response.headers_mut().insert(NODE, name);
+    }
+    let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == sse::CONTENT_TYPE);
+    let last_event = is_stream.then(|| sse::error_event(&target.lost()));
+    Ok(relay(response, target.gone(engine.clone()), last_event))
+}
+
+/// Sends a request to another node, and waits until it begins to answer.
+async fn exchange(engine: &Engine, peers: &Peers, request: Request, target: &Target) -> Result<Response, NoAnswer> {
+    let failed = |refusal| NoAnswer { refusal, is_unsent: false };
     let node = &target.node;
-    let request = peers.sign(request, engine.scope(), &node.name).await?;
+    let request = peers.sign(request, engine.scope(), &node.name).await.map_err(failed)?;
     let signed = Instant::now();
     let answered = tokio::select! {
         // A node that cannot be reached has not seen the request, whatever else is known of it.
         biased;
         answered = peers.links().send(node, request) => answered,
-        () = target.clone().gone(engine.clone()) => return Err(target.lost()),
+        () = target.clone().gone(engine.clone()) => return Err(failed(target.lost())),
     };
-    let mut response = answered.map_err(|error| {
+    let response = answered.map_err(|error| {
         tracing::warn!(node = node.name, %error, "a request could not be sent to another node");
-        if error.may_be_sent { target.lost() } else { target.unreachable() }
+        match error.may_be_sent {
+            true => failed(target.lost()),
+            false => NoAnswer { refusal: target.unreachable(), is_unsent: true },
+        }
     })?;
     if response.status() == StatusCode::UNAUTHORIZED {
-        return Err(target.distrusted(signed.elapsed()));
+        return Err(failed(target.distrusted(signed.elapsed())));
     }
-    response.headers_mut().remove(header::CONNECTION);
-    if let Ok(name) = HeaderValue::from_str(&node.name) {
-        response.headers_mut().insert(NODE, name);
-    }
-    let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == sse::CONTENT_TYPE);
-    let last_event = is_stream.then(|| sse::error_event(&target.lost()));
-    Ok(relay(response.map(Body::new), target.gone(engine.clone()), last_event))
+    Ok(response.map(Body::new))
 }
 
 /// The other node does not believe this one. Its own answer would tell the client to send a token, which it did.

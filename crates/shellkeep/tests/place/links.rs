@@ -41,6 +41,44 @@ fn a_connection_that_was_closed_is_replaced() {
     assert_eq!(first.stop(), Some(0), "connections that others keep do not hold up the end of a node");
 }
 
+/// Every request that was sent on asked the shared store twice for where to.
+#[test]
+fn the_node_that_answered_is_asked_again_without_the_store() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    // A node knows that a session is its own while it is awake.
+    first.sh("s", "true");
+    let before = redis.calls("hmget");
+    for _ in 0..30 {
+        assert_eq!(second.get("/v1/sessions/s").header("shellkeep-node"), Some("n1"));
+    }
+    let asked = redis.calls("hmget") - before;
+    assert!((1..15).contains(&asked), "asked {asked} times");
+}
+
+/// What was known of a session a moment ago is no reason to refuse it.
+#[test]
+fn a_session_that_moved_is_found_at_its_new_node() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    first.sh("s", "v=1");
+    assert_eq!(second.get("/v1/sessions/s").header("shellkeep-node"), Some("n1"));
+    let drained = first.post("/v1/nodes/n1/drain?wait=30", &json!({}));
+    assert_eq!(drained.json()["status"], "drained", "{}", drained.text());
+    let ran = second.post("/v1/sessions/s/run", &json!({"command": "echo $v"}));
+    assert_eq!((ran.json()["stdout"].clone(), ran.header("shellkeep-node")), (json!("1\n"), None), "{}", ran.text());
+
+    // The same if the node has stopped.
+    let third = redis.node("n3");
+    assert_eq!(third.get("/v1/sessions/s").header("shellkeep-node"), Some("n2"));
+    let mut second = second;
+    assert_eq!(second.stop(), Some(0));
+    let ran = third.post("/v1/sessions/s/run", &json!({"command": "echo $v"}));
+    assert_eq!((ran.json()["stdout"].clone(), ran.header("shellkeep-node")), (json!("1\n"), None), "{}", ran.text());
+}
+
 /// A connection that is kept must not keep a command whose caller has gone.
 #[test]
 fn a_disconnect_reaches_the_node_that_runs_the_command() {

@@ -54,6 +54,13 @@ impl Redis {
         cli(self.address, words)
     }
 
+    /// How often a command was called, by its name in small letters.
+    pub fn calls(&self, command: &str) -> u64 {
+        let (statistics, name) = (self.cli(&["INFO", "commandstats"]), format!("cmdstat_{command}:calls="));
+        let calls = statistics.lines().find_map(|line| line.strip_prefix(&name)?.split(',').next());
+        calls.map_or(0, |calls| calls.parse().expect("a number"))
+    }
+
     /// Everything that is kept of a session, unpacked.
     pub fn records(&self, session: &str) -> String {
         let read = |key: &str| self.cli(&["--raw", "GET", &format!("sk:{{{session}}}:{key}")]);
