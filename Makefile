@@ -51,7 +51,7 @@ test: fmt-check ## everything a change must pass
 	else \
 		$(CARGO) test --workspace; \
 	fi
-	@$(MAKE) --no-print-directory -j2 --output-sync=target typescript schemathesis python
+	@$(MAKE) --no-print-directory -j2 --output-sync=target python typescript schemathesis
 
 fmt: ## format the code
 	$(CARGO) fmt --all

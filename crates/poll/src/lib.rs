@@ -5,8 +5,13 @@ use std::time::{Duration, Instant};
 
 /// Far longer than anything takes that a test waits for, even on a busy machine.
 pub const LONG: Duration = Duration::from_secs(60);
-/// Between two looks.
-const INTERVAL: Duration = Duration::from_millis(5);
+/// Least and most time between two looks.
+const INTERVAL: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
+
+/// The time until the next look: a tenth of what was waited so far, so that a long wait takes little from what it waits for.
+fn interval(waited: Duration) -> Duration {
+    (waited / 10).clamp(INTERVAL.0, INTERVAL.1)
+}
 
 /// Looks again and again until something is there, and returns it.
 ///
@@ -28,12 +33,12 @@ pub fn until_within<T>(limit: Duration, what: &str, look: impl FnMut() -> Option
 
 /// [`until_within`] for cleanup, which must not panic: `None` after `limit`.
 pub fn attempt<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + limit;
+    let start = Instant::now();
     loop {
         // The last look is after the deadline, so that a thread that was not scheduled for long does not fail.
-        let is_last = Instant::now() >= deadline;
+        let is_last = start.elapsed() >= limit;
         match look() {
-            None if !is_last => std::thread::sleep(INTERVAL),
+            None if !is_last => std::thread::sleep(interval(start.elapsed())),
             found => return found,
         }
     }
@@ -46,11 +51,12 @@ pub fn attempt<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Optio
 /// After `limit`.
 pub async fn until_async<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
+        let start = Instant::now();
         loop {
             if let Some(found) = look().await {
                 return found;
             }
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(interval(start.elapsed())).await;
         }
     };
     match tokio::time::timeout(limit, looking).await {

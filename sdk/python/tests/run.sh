@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests of the Python package against target/debug/shellkeep, in an environment under target/python. Types are
-# checked first. The tests of the core run again on the oldest Python that is supported, where it is installed. Where the
+# checked meanwhile. The tests of the core run again on the oldest Python that is supported, where it is installed. Where the
 # tools cannot be had this says so and passes; with CI set it fails.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -46,11 +46,20 @@ for file in "$package"/tests/requirements*.txt; do requirements+=(-r "$file"); d
 environment main "$newest" "${requirements[@]}" || missing "the packages of sdk/python/tests cannot be installed"
 
 bin=$PWD/target/python/main/bin
-export PYTHONPATH=$package/src PYTHONDONTWRITEBYTECODE=1
+# The frameworks are compiled once, and not into the tree.
+export PYTHONPATH=$package/src PYTHONPYCACHEPREFIX=$PWD/target/python/pycache
 cd "$package"
-"$bin/mypy" --cache-dir ../../target/python/mypy
-"$bin/pyright" --pythonpath "$bin/python" --warnings
-"$bin/python" -m pytest -q -p no:cacheprovider "$@"
+report=$(mktemp)
+{
+  "$bin/mypy" --cache-dir ../../target/python/mypy && "$bin/pyright" --pythonpath "$bin/python" --warnings
+} >"$report" 2>&1 &
+types=$!
+trap 'kill "$types" 2>/dev/null || true; rm -f "$report"' EXIT
+status=0
+"$bin/python" -m pytest -q -p no:cacheprovider "$@" || status=$?
+wait "$types" || status=$?
+cat "$report"
+((status == 0)) || exit "$status"
 cd ../..
 
 oldest=
