@@ -315,14 +315,14 @@ impl Actor {
             return self.queue.put_back(submitted);
         }
         submitted.deduct(&session.files.hold);
-        let ticket = match admit(session, &submitted, ticket) {
+        let mut ticket = match admit(session, &submitted, ticket) {
             Err(error) => return submitted.reply.refuse(not_in_time(&self.session, error)),
             Ok(None) => return self.queue.put_back(submitted),
             Ok(Some(ticket)) => ticket,
         };
         let session = &mut self.session;
         session.phase.set_wait(Wait::Nothing);
-        match session.begin(&submitted.command).await {
+        match session.begin(&submitted.command, &mut ticket).await {
             Err(error) => submitted.reply.refuse(error),
             Ok(None) => {
                 session.phase.set_wait(Wait::Shell(session.ctx.pool.waiter(&session.slot.agent)));

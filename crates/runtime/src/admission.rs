@@ -3,7 +3,7 @@
 //! A command needs a [`Ticket`] to run. There are two limits. One is on *running* commands, because of memory. The
 //! other is on *young* commands, which have run for less than [`YOUNG`]: a flood of short commands keeps the processors
 //! busy and no more, while hundreds of commands that wait for something else run at the same time, because they are
-//! young only briefly. One agent does not get all the places for young commands while others are active. If no
+//! young only briefly. A command that waits for the store is not young meanwhile. One agent does not get all the places for young commands while others are active. If no
 //! command waits, a ticket costs a lock and a push. Only while one waits is there a timer, one for all, for the moment
 //! when the oldest young command is no longer young; it also ends waits that were too long.
 
@@ -22,8 +22,11 @@ use capacity::Capacity;
 use counts::Counts;
 use shellkeep_session::SessionMeta;
 use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -141,6 +144,20 @@ pub enum Asked {
 pub struct Ticket {
     gate: Arc<Admission>,
     number: u64,
+}
+
+impl Ticket {
+    /// Waits for the store. Meanwhile the command uses no processor, so another may be young in its place.
+    pub async fn aside<T>(&mut self, wait: impl Future<Output = T>) -> T {
+        let mut wait = pin!(wait);
+        if let Poll::Ready(done) = poll_fn(|context| Poll::Ready(wait.as_mut().poll(context))).await {
+            return done;
+        }
+        self.gate.suspend(self.number);
+        let done = wait.await;
+        self.number = self.gate.resume(self.number);
+        done
+    }
 }
 
 impl Drop for Ticket {
@@ -343,12 +360,31 @@ impl Admission {
         self.counts.running.decrement(1.0);
         let mut state = self.lock();
         state.capacity.leave(number);
+        self.refill(state);
+    }
+
+    /// A place became free: those who wait take it.
+    fn refill(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if state.queue.is_empty() {
             return;
         }
         let mut verdicts = Vec::new();
         self.admit(&mut state, Instant::now(), &mut verdicts);
         self.tell(state, verdicts);
+    }
+
+    fn suspend(self: &Arc<Self>, number: u64) {
+        let mut state = self.lock();
+        state.capacity.suspend(number);
+        self.refill(state);
+    }
+
+    /// The new number of a command that goes on.
+    fn resume(&self, number: u64) -> u64 {
+        let mut state = self.lock();
+        let new = state.take_number();
+        state.capacity.resume(number, new, Instant::now());
+        new
     }
 
     fn leave(&self, agent: &Arc<str>, number: u64) {

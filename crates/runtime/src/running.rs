@@ -132,9 +132,14 @@ impl Running {
         self.hang_up = hang_up;
     }
 
-    /// Returns the shell, the alarm and the ticket.
-    pub fn into_parts(self) -> (PooledShell, Alarm, Option<Ticket>) {
-        (self.pooled, self.alarm, self.ticket)
+    /// Its ticket: it has ended, but not everything for which it needs one is done.
+    pub fn take_ticket(&mut self) -> Option<Ticket> {
+        self.ticket.take()
+    }
+
+    /// Returns the shell and the alarm.
+    pub fn into_parts(self) -> (PooledShell, Alarm) {
+        (self.pooled, self.alarm)
     }
 
     /// Whether and why it was stopped.

@@ -2,6 +2,7 @@
 //! record to the store, then applies it. It also knows which records could not be written, and what the next result has
 //! to report about that.
 
+use crate::admission::Ticket;
 use crate::cell::RunCell;
 use crate::cluster;
 use crate::conclude::Conclusion;
@@ -224,6 +225,7 @@ impl Journal {
         conclusion: Conclusion,
         cell: &RunCell,
         late: Option<ByteString>,
+        ticket: Option<&mut Ticket>,
     ) -> Finished {
         let (mut result, delta) = self.result(conclusion, cell, late);
         let has_moved = delta.cwd.is_some();
@@ -233,7 +235,11 @@ impl Journal {
         result.notices.extend(notice);
         let seq = self.state.seq;
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
-        if let Ok(Some(notice)) = self.settle().await
+        let settled = match ticket {
+            Some(ticket) => ticket.aside(self.settle()).await,
+            None => self.settle().await,
+        };
+        if let Ok(Some(notice)) = settled
             && !result.notices.contains(&notice)
         {
             result.notices.push(notice);

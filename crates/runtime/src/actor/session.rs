@@ -187,7 +187,7 @@ impl Session {
     }
 
     /// Starts a command; `None` if no shell is available now.
-    pub(super) async fn begin(&mut self, command: &RunCommand) -> Result<Option<Run>, OpError> {
+    pub(super) async fn begin(&mut self, command: &RunCommand, ticket: &mut Ticket) -> Result<Option<Run>, OpError> {
         let cwd = match &command.cwd {
             Some(cwd) => Some(resolve_cwd(&self.ctx, self.journal.state(), cwd).await?),
             None => None,
@@ -208,7 +208,7 @@ impl Session {
         self.files.overtake();
         let redactor = self.journal.mask().map(|mask| mask.for_run(command));
         let (run_id, text) = self.record_start(command, redactor.as_ref());
-        self.journal.sync().await;
+        ticket.aside(self.journal.sync()).await;
         // Before bash sees a byte of it.
         check_owned(&self.journal)?;
         crash::point(Point::StartRecorded, command.command.as_bytes());
@@ -293,7 +293,8 @@ impl Session {
     /// Records the result of a run and answers its caller. Returns the run's ticket: the next command that gets one may need
     /// this session's shell, so [`Session::publish`] comes before it is dropped.
     pub(super) async fn finish(&mut self, run: Run, mut ended: Ended) -> Option<Ticket> {
-        let Run { running, caller, found } = run;
+        let Run { mut running, caller, found } = run;
+        let mut ticket = running.take_ticket();
         for reader in ended.take_late() {
             self.late.collect(reader, self.journal.mask().map(SessionMask::redactor));
         }
@@ -308,13 +309,14 @@ impl Session {
         let cell = Arc::clone(&running.cell);
         conclusion.notices.extend(self.refused(&running, conclusion.exit_code));
         let changed = self.files.before_end(&mut self.journal);
-        let Finished { result, seq, has_moved } = self.journal.finish_run(conclusion, &cell, late).await;
+        let Finished { result, seq, has_moved } =
+            self.journal.finish_run(conclusion, &cell, late, ticket.as_mut()).await;
         cell.finish(RunEnd { seq, result, unread_input });
         self.ctx.runs.remove(self.id(), cell.run_id.clone());
         if let Some(Caller { answer, max_output }) = caller {
             let _ = answer.send(check_owned(&self.journal).map(|()| Box::new(cell.view(max_output))));
         }
-        let (mut pooled, alarm, ticket) = running.into_parts();
+        let (mut pooled, alarm) = running.into_parts();
         self.alarm = Some(alarm);
         self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&cell, covers));
         if forked {

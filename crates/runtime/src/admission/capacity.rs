@@ -1,6 +1,6 @@
 //! How many commands may run, how many of them may be young, and how many of those may be one agent's.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -11,6 +11,10 @@ pub const YOUNG: Duration = Duration::from_millis(20);
 /// An agent is active for this long after a request, and others leave it its share of the machine.
 pub const ABOUT: Duration = Duration::from_secs(10);
 
+/// Commands that may wait for the store for each place among the young. They use no processor, and the more of them wait, the
+/// more are recorded at once; but all of them are young again when it answers.
+pub(super) const SUSPENDED_PER_PLACE: usize = 16;
+
 /// How much may run, and what does.
 pub(super) struct Capacity {
     running: usize,
@@ -19,6 +23,7 @@ pub(super) struct Capacity {
     young: VecDeque<YoungCommand>,
     young_limit: usize,
     young_of_one: usize,
+    suspended: Suspended,
     /// The two agents that asked last: if an agent is not alone, one of them is another.
     seen: [Option<(Arc<str>, Instant)>; 2],
 }
@@ -27,6 +32,36 @@ struct YoungCommand {
     number: u64,
     since: Instant,
     agent: Arc<str>,
+}
+
+/// Commands that wait for the store.
+#[derive(Default)]
+struct Suspended {
+    commands: HashMap<u64, Arc<str>>,
+    /// How many each agent has.
+    agents: HashMap<Arc<str>, usize>,
+}
+
+impl Suspended {
+    fn add(&mut self, number: u64, agent: Arc<str>) {
+        *self.agents.entry(Arc::clone(&agent)).or_default() += 1;
+        self.commands.insert(number, agent);
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Arc<str>> {
+        let agent = self.commands.remove(&number)?;
+        if let Some(count) = self.agents.get_mut(&agent) {
+            *count -= 1;
+            if *count == 0 {
+                self.agents.remove(&agent);
+            }
+        }
+        Some(agent)
+    }
+
+    fn of(&self, agent: &Arc<str>) -> usize {
+        self.agents.get(agent).copied().unwrap_or_default()
+    }
 }
 
 impl Capacity {
@@ -38,6 +73,7 @@ impl Capacity {
             young: VecDeque::with_capacity(young_limit),
             young_limit,
             young_of_one: young_of_one.max(1),
+            suspended: Suspended::default(),
             seen: [None, None],
         }
     }
@@ -80,13 +116,20 @@ impl Capacity {
     /// Whether there is a place at all.
     pub(super) fn is_open(&mut self, now: Instant) -> bool {
         self.grow_up(now);
-        self.running < self.running_limit && self.young.len() < self.young_limit
+        self.running < self.running_limit
+            && self.young.len() < self.young_limit
+            && self.suspended.commands.len() < self.young_limit * SUSPENDED_PER_PLACE
     }
 
     /// Whether there is a place for this agent. While others are active, one does not get all the places for young
     /// commands, so that a short command of another finds one, and an idle processor.
     pub(super) fn is_open_for(&mut self, agent: &Arc<str>, now: Instant) -> bool {
-        self.is_open(now) && (!self.others_are_active(agent, now) || self.young_of(agent) < self.young_of_one)
+        self.is_open(now) && !(self.others_are_active(agent, now) && self.has_its_share(agent))
+    }
+
+    /// Whether an agent has as many places as it gets while others are active.
+    fn has_its_share(&self, agent: &Arc<str>) -> bool {
+        self.young_of(agent) >= self.young_of_one || self.suspended.of(agent) >= self.young_of_one * SUSPENDED_PER_PLACE
     }
 
     /// Takes a place. Numbers increase.
@@ -98,9 +141,28 @@ impl Capacity {
     /// Releases it.
     pub(super) fn leave(&mut self, number: u64) {
         self.running -= 1;
-        if let Ok(place) = self.young.binary_search_by_key(&number, |young| young.number) {
-            self.young.remove(place);
+        if self.suspended.remove(number).is_none() {
+            self.no_longer_young(number);
         }
+    }
+
+    /// A young command waits for the store, and leaves its place to another. One that is no longer young has none.
+    pub(super) fn suspend(&mut self, number: u64) {
+        if let Some(young) = self.no_longer_young(number) {
+            self.suspended.add(number, young.agent);
+        }
+    }
+
+    /// One that waited goes on, and is young again. It has a new number.
+    pub(super) fn resume(&mut self, number: u64, new: u64, now: Instant) {
+        if let Some(agent) = self.suspended.remove(number) {
+            self.young.push_back(YoungCommand { number: new, since: now, agent });
+        }
+    }
+
+    fn no_longer_young(&mut self, number: u64) -> Option<YoungCommand> {
+        let place = self.young.binary_search_by_key(&number, |young| young.number).ok()?;
+        self.young.remove(place)
     }
 
     fn grow_up(&mut self, now: Instant) {

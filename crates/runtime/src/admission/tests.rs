@@ -1,8 +1,9 @@
 //! The gate on its own: who gets in, in which order, and that no one is forgotten.
 
+use super::capacity::SUSPENDED_PER_PLACE;
 use super::*;
 use std::collections::VecDeque;
-use std::future::Future as _;
+use std::pin::Pin;
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Waker};
 use tokio::task::JoinSet;
@@ -315,4 +316,66 @@ async fn nobody_is_forgotten() {
     assert_eq!((figures.running, figures.young, figures.waiting), (0, 0, 0));
     assert!((1..=5).contains(&most.load(Ordering::SeqCst)), "at most as many as may run: {most:?}");
     assert!(served.load(Ordering::SeqCst) >= TASKS * ROUNDS * 4 / 5);
+}
+
+/// A command whose record is on its way, until something is sent.
+fn suspended(mut ticket: Ticket) -> (oneshot::Sender<()>, Pin<Box<dyn Future<Output = Ticket>>>) {
+    let (answer, answered) = oneshot::channel::<()>();
+    let mut waiting: Pin<Box<dyn Future<Output = Ticket>>> = Box::pin(async move {
+        let _ = ticket.aside(answered).await;
+        ticket
+    });
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    (answer, waiting)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_waits_for_the_store_leaves_its_place_to_another() {
+    let gate = gate(1, 100);
+    let first = granted(&gate, "a");
+    let mut second = waits(&gate, "b");
+    let (answer_first, waiting) = suspended(first);
+    let second = answer(&mut second).unwrap().unwrap();
+    assert_eq!((gate.figures().running, gate.figures().young), (2, 1));
+    // When it goes on, it is young again, whether there is a place or not.
+    answer_first.send(()).unwrap();
+    let first = waiting.await;
+    assert_eq!(gate.figures().young, 2);
+    let mut third = waits(&gate, "c");
+    drop(second);
+    assert!(answer(&mut third).is_none(), "the first one has the place");
+    drop(first);
+    assert!(answer(&mut third).unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_need_not_wait_keeps_its_place() {
+    let gate = gate(1, 100);
+    let mut first = granted(&gate, "a");
+    let mut second = waits(&gate, "b");
+    first.aside(async {}).await;
+    assert!(answer(&mut second).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_everyone_may_wait_for_the_store_at_once() {
+    let gate = gate(1, 100);
+    let mut all: Vec<_> = (0..SUSPENDED_PER_PLACE).map(|_| suspended(granted(&gate, "a"))).collect();
+    let mut next = waits(&gate, "a");
+    // One that is given up no longer waits.
+    all.pop();
+    assert!(answer(&mut next).unwrap().is_ok());
+    drop(all);
+    assert_eq!((gate.figures().running, gate.figures().young), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_agent_s_commands_that_wait_for_the_store_leave_places_to_others() {
+    let config = AdmissionConfig { young: 4, young_of_one: 1, ..AdmissionConfig::default() };
+    let gate = Admission::new(config, 1000);
+    drop(granted(&gate, "b"));
+    let all: Vec<_> = (0..SUSPENDED_PER_PLACE).map(|_| suspended(granted(&gate, "a"))).collect();
+    let _greedy = waits(&gate, "a");
+    drop(granted(&gate, "b"));
+    drop(all);
 }
