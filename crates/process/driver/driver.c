@@ -444,6 +444,7 @@ __attribute__((visibility("default"))) int shellkeep_builtin_load(char *name) {
     struct sigaction action = {.sa_sigaction = on_interrupt, .sa_flags = SA_SIGINFO};
     sigaction(INTERRUPT_SIGNAL, &action, NULL);
     capture_baseline();
+    rehearse();
     BUFFER hello = {0};
     put_string(&hello, find_variable("BASH_VERSION")->value);
     send_frame(FRAME_HELLO, &hello);

@@ -16,6 +16,8 @@ void locale_prepare(const char *name) {
     original = copied(setlocale(LC_ALL, NULL));
     /* One that the machine does not have leaves the original. */
     setlocale(LC_ALL, name);
+    /* glibc looks for the conversion of its characters when one is first needed. */
+    (void)!mblen("", 1);
 }
 
 void locale_begin(const char *name) {

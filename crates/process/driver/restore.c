@@ -25,6 +25,9 @@ static void problem(const char *what, const char *why) {
     problem_count++;
 }
 
+/* Whether nothing was evaluated since the rehearsal. */
+static int is_rehearsed;
+
 /* Runs a text of our own making. A jump out of it ends only itself, and `$?` stays as it was. */
 static void evaluate(char *text) {
     sigjmp_buf outer;
@@ -34,6 +37,7 @@ static void evaluate(char *text) {
         parse_and_execute(text, "restore", SEVAL_NOHIST | SEVAL_RESETLINE | SEVAL_NOOPTIMIZE);
     memcpy(top_level, outer, sizeof outer);
     last_command_exit_value = status;
+    is_rehearsed = 0;
 }
 
 static char *join(const char *a, const char *b) {
@@ -252,11 +256,16 @@ static void restore_directories(CURSOR *in) {
     free(stack);
 }
 
+static const char set_positional[] = "set --";
+
 static void restore_positional(CURSOR *in) {
-    static const char set[] = "set --";
+    uint32_t count = get_u32(in);
+    /* Most sessions have none, and that was set already. */
+    if (count == 0 && is_rehearsed)
+        return;
     BUFFER text = {0};
-    put_bytes(&text, set, sizeof set - 1);
-    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
+    put_bytes(&text, set_positional, sizeof set_positional - 1);
+    for (uint32_t left = count; left && !in->bad; left--) {
         char *word = get_string(in), *quoted = sh_single_quote(word);
         put_bytes(&text, " ", 1);
         put_bytes(&text, quoted, strlen(quoted));
@@ -328,4 +337,10 @@ uint32_t restore_facts(CURSOR *in, BUFFER *problems) {
     if (in->bad)
         problem("state", "the state could not be read to its end");
     return problem_count;
+}
+
+void rehearse(void) {
+    evaluate(copied(set_positional));
+    is_rehearsed = 1;
+    capture_forget();
 }

@@ -25,6 +25,10 @@ void capture_variable(BUFFER *, const char *name);
 /* Puts facts into the shell. What did not work is written as pairs of strings: what, and why. Returns how many. */
 uint32_t restore_facts(CURSOR *, BUFFER *problems);
 
+/* Does what every restore does, for a shell that has no session yet: the kernel maps and copies the pages that it touches,
+ * and nobody waits for that. Nothing of it can be told from a shell that was just restored. */
+void rehearse(void);
+
 /* Whether the directory of the state could not be entered: this shell only runs what brings a directory along. */
 extern int homeless;
 

@@ -10,6 +10,7 @@
 #include "bash.h"
 #include "channel.h"
 #include "locale.h"
+#include "state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,6 +87,7 @@ static void begin_life(const int *fds, int count) {
         gettimeofday(&shellstart, NULL);
     seed_random();
     prctl(PR_SET_DUMPABLE, 1);
+    rehearse();
 }
 
 int fork_shell(CURSOR *in, const int *fds, int count) {

@@ -206,6 +206,11 @@ impl Cage {
 
     /// Handles on all processes but the shell, those in `spared`, and what those started.
     pub fn watch_others(&self, spared: &[ProcessStamp]) -> Vec<OwnedFd> {
+        // Most have no other process than the shell, about which nothing is asked.
+        let listed = self.held.unified.as_ref().and_then(|group| group.members().ok());
+        if listed.is_some_and(|pids| pids.iter().all(|&pid| pid == self.held.main_pid())) {
+            return Vec::new();
+        }
         let victims = victims(&self.members(), self.held.main_pid(), spared);
         victims.iter().filter_map(|stat| handle::open_exact(stat.stamp())).collect()
     }
@@ -219,6 +224,10 @@ impl Cage {
 impl Drop for Cage {
     fn drop(&mut self) {
         if self.released {
+            return;
+        }
+        // Only an empty group can be removed, so nobody is left to be killed then.
+        if self.held.unified.as_ref().is_some_and(Group::remove) {
             return;
         }
         self.kill_all();

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bounds of a search through the hierarchy: far more than a machine has, far less than would be felt.
 const MOST_LOOKS: usize = 20_000;
@@ -130,6 +131,8 @@ pub fn find_named(top: &Path, name: &str) -> Vec<PathBuf> {
 pub struct Group {
     path: PathBuf,
     is_ours: bool,
+    /// Whether its directory was removed.
+    is_removed: AtomicBool,
 }
 
 impl Group {
@@ -141,6 +144,7 @@ impl Group {
 
     /// Makes its directory, if it is not there.
     pub fn create_again(&self) -> io::Result<()> {
+        self.is_removed.store(false, Ordering::Relaxed);
         match fs::create_dir(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
@@ -149,12 +153,19 @@ impl Group {
 
     /// A group that is there; it is ours from now on.
     pub fn owned(path: PathBuf) -> Self {
-        Self { path, is_ours: true }
+        Self { path, is_ours: true, is_removed: AtomicBool::new(false) }
     }
 
     /// A group that is there, to look at.
     pub fn at(path: PathBuf) -> Self {
-        Self { path, is_ours: false }
+        Self { path, is_ours: false, is_removed: AtomicBool::new(false) }
+    }
+
+    /// Removes its directory if nobody is in it and it is ours; returns whether it did.
+    pub fn remove(&self) -> bool {
+        let is_gone = self.is_ours && fs::remove_dir(&self.path).is_ok();
+        self.is_removed.fetch_or(is_gone, Ordering::Relaxed);
+        is_gone
     }
 
     /// Puts a process into it; its children will be born there.
@@ -247,8 +258,8 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // A group that still has members stays; the next sweep finds it by its name.
-        if self.is_ours {
-            let _ = fs::remove_dir(&self.path);
+        if !self.is_removed.load(Ordering::Relaxed) {
+            self.remove();
         }
     }
 }
@@ -284,6 +295,22 @@ mod tests {
         let mut found = find_named(top.path(), "wanted");
         found.sort();
         assert_eq!(found, [top.path().join("a/b/wanted"), top.path().join("wanted")]);
+    }
+
+    #[test]
+    fn only_an_empty_group_of_ours_is_removed() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("group");
+        let group = Group::create(path.clone()).unwrap();
+        fs::create_dir(path.join("member")).unwrap();
+        assert!(!group.remove() && path.exists());
+        fs::remove_dir(path.join("member")).unwrap();
+        assert!(!Group::at(path.clone()).remove() && path.exists());
+        assert!(group.remove() && !path.exists());
+        // Another one of the same name is not its own any more.
+        fs::create_dir(&path).unwrap();
+        drop(group);
+        assert!(path.exists());
     }
 
     #[test]

@@ -114,6 +114,11 @@ impl Recorder {
         Ok(())
     }
 
+    /// A session whose last lines are not signed, if there is one.
+    pub fn unsigned(&self) -> Option<&SessionId> {
+        self.unsigned.first()
+    }
+
     /// Signs recordings up to their last line, all or that of one session. Returns what was signed since the last time,
     /// and the sessions for which the signature could not be written, which are stalled from now on.
     pub fn sign(&mut self, only: Option<&SessionId>) -> (Vec<SignedHead>, Vec<Stall>) {

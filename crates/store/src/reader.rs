@@ -82,10 +82,19 @@ impl<R: Reader> Follower<R> {
         Ok(true)
     }
 
-    /// The sessions of which something was read that the reader does not have.
-    pub(crate) fn waiting(&self) -> HashSet<&SessionId> {
+    /// Whether something of these sessions was read that the reader does not have.
+    pub(crate) fn lacks_some_of(&self, session_ids: &[SessionId]) -> bool {
+        let asked: HashSet<&SessionId> = session_ids.iter().collect();
+        let mut waiting = self.ahead.iter().flat_map(|ahead| ahead.placed());
+        waiting.any(|(entry, place)| asked.contains(entry.session_id()) && self.is_due(entry, place))
+    }
+
+    /// The reader, and what was read of a session that the reader does not have.
+    pub(crate) fn waiting_of(&mut self, session_id: &SessionId) -> (&mut R, Vec<&Entry>) {
+        let since = self.early.get(session_id).copied().unwrap_or_default();
         let waiting = self.ahead.iter().flat_map(|ahead| ahead.placed());
-        waiting.filter(|(entry, place)| self.is_due(entry, *place)).map(|(entry, _)| entry.session_id()).collect()
+        let of_it = waiting.filter(|(entry, place)| entry.session_id() == session_id && *place >= since);
+        (&mut self.reader, of_it.map(|(entry, _)| entry).collect())
     }
 
     /// Gives the reader the next stretch; `None` if it has everything up to an end.

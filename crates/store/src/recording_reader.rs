@@ -179,10 +179,14 @@ impl RecordingReader {
         self.recordings.retry_at()
     }
 
-    /// Records what it has taken of one session, or moves the mark if nothing is left.
+    /// Records what it has taken of one session, or signs the recording of one, or moves the mark if nothing is left. Callers
+    /// that wait for the thread get their answer between two turns, and a hundred signatures take several milliseconds.
     fn work(&mut self) -> Turn {
         if let Some(records) = self.held.pop() {
             self.record(&records);
+            return Turn::Worked;
+        }
+        if self.recordings.sign_one(self.mark) {
             return Turn::Worked;
         }
         if self.mark == self.taken { Turn::Idle } else { self.settle() }
@@ -328,4 +332,40 @@ fn records_of(entries: &[Entry]) -> Vec<&Record> {
         Entry::Damaged { .. } => None,
     });
     records.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Teller;
+    use crate::error::Durability;
+    use crate::recordings::{RecordOptions, RecordingSet, Setup};
+
+    #[test]
+    fn no_turn_signs_more_than_one_recording() {
+        let data = tempfile::tempdir().unwrap();
+        let (root, options) = (data.path().join("sessions"), RecordOptions::default());
+        let recordings = Recordings::open(Setup {
+            set: Arc::new(RecordingSet::open(root.clone(), data.path(), &options).unwrap()),
+            data_dir: data.path(),
+            journal: None,
+            options: &options,
+            durability: Durability::Process,
+            faults: Arc::default(),
+            problems: Arc::default(),
+        });
+        let mut reader = RecordingReader::new(recordings.unwrap(), data.path(), "store", 1);
+        let names = ["a", "b", "c"];
+        let entries: Vec<Entry> =
+            names.iter().flat_map(|name| Teller::begin(name, None).records).map(Entry::Record).collect();
+        let mark = Mark { segment: 1, offset: 9 };
+        reader.apply(&Arc::new(Batch { entries, mark, ..Batch::default() })).unwrap();
+        let signed = || names.iter().filter(|name| root.join(name).join("heads.jsonl").exists()).count();
+        let mut before = 0;
+        while reader.work() == Turn::Worked {
+            assert!(signed() <= before + 1);
+            before = signed();
+        }
+        assert_eq!((before, reader.mark()), (names.len(), mark));
+    }
 }

@@ -231,6 +231,12 @@ impl Recordings {
         self.stalled(stalls, from);
     }
 
+    /// The same for one of those that are not signed; returns whether there was one.
+    pub(crate) fn sign_one(&mut self, from: Mark) -> bool {
+        let unsigned = self.recorder.unsigned().cloned();
+        unsigned.as_ref().inspect(|session_id| self.sign(Some(session_id), from)).is_some()
+    }
+
     /// Syncs what was written, in power mode; returns whether that worked.
     pub(crate) fn sync(&mut self) -> bool {
         if !self.power {

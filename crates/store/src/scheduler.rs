@@ -5,6 +5,7 @@
 //!   everything that was appended before: if any of it concerns the query, the backend gets that first.
 //! - The recordings and the backend's maintenance get small turns, as long as no caller waits.
 
+mod ahead;
 mod backend_reader;
 mod background;
 mod reconcile;
@@ -18,6 +19,7 @@ use crate::problems::Part;
 use crate::reader::{Follower, Reader as _};
 use crate::recording_reader::{RecordingReader, Turn};
 use crate::recordings::Recordings;
+use ahead::AHEAD_BYTES;
 use backend_reader::BackendReader;
 use background::Background;
 pub(crate) use reconcile::has_lost_its_end;
@@ -25,7 +27,7 @@ use retry::Retry;
 use scrub::WaitingScrubs;
 pub(crate) use scrub::{Scrub, scrub_outputs};
 use shared::Farewell;
-pub(crate) use shared::{Read, Request, Shared};
+pub(crate) use shared::{Load, Read, Request, Shared};
 use shellkeep_session::SessionId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,10 +39,6 @@ const NICE: i32 = 5;
 /// How long records accumulate while no caller waits for them: a busy node then commits ten times a second at most, and
 /// the row of a busy session is written once for many commands.
 const GATHER: Duration = Duration::from_millis(100);
-
-/// How much of the journal is read to see whether it concerns a query, and kept until it is applied. More than this is
-/// applied at once: it is a large batch already.
-const AHEAD_BYTES: u64 = 1024 * 1024;
 
 /// What an earlier daemon left.
 pub(crate) struct Found {
@@ -291,14 +289,17 @@ impl Scheduler {
         }
     }
 
-    /// Answers callers that wait for the disk, all with one sync, and those that wait for recordings; returns the
-    /// others.
+    /// Answers callers that wait for the disk, all with one sync, those that wait for recordings, and those for whose answer
+    /// the backend need not have everything; returns the others.
     fn serve(&mut self, requests: Vec<Request>, drained: &Result<(), String>) -> (Vec<Read>, Vec<Scrub>) {
         let (mut reads, mut scrubs) = (Vec::new(), Vec::new());
         let (mut syncs, mut records) = (Vec::new(), Vec::new());
         for request in requests {
             match request {
                 Request::Read(read) => reads.push(read),
+                // What the journal rejects is not in what is read ahead.
+                Request::Load(load) if drained.is_err() => reads.push(load.into()),
+                Request::Load(load) => reads.extend(ahead::answer(&mut self.backend, &self.shared.journal.end(), load)),
                 Request::Peek(answer) => answer(Ok(&mut *self.backend.reader.backend)),
                 Request::Sync(answer) => syncs.push(answer),
                 Request::Record { about, seal, answer } => records.push((about, seal, answer)),
@@ -353,8 +354,7 @@ impl Scheduler {
             let is_long = self.shared.journal.bytes_since(self.backend.reader.mark()) > AHEAD_BYTES;
             return if is_long { self.answer_early(reads) } else { reads };
         }
-        let waiting = self.backend.waiting();
-        let waits = |ids: &Vec<SessionId>| ids.iter().any(|id| waiting.contains(id));
+        let waits = |ids: &Vec<SessionId>| self.backend.lacks_some_of(ids);
         let (later, now): (Vec<Read>, Vec<Read>) =
             reads.into_iter().partition(|read| read.about.as_ref().is_none_or(waits));
         self.answer(now);
@@ -436,6 +436,7 @@ impl Scheduler {
     fn serve_those_about_one(&mut self) {
         let is_about_one = |request: &Request| match request {
             Request::Read(read) => read.about.is_some(),
+            Request::Load(_) => true,
             Request::Record { about, .. } => about.is_some(),
             _ => false,
         };

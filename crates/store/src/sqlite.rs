@@ -16,7 +16,7 @@ use crate::error::{Durability, OpenError};
 use crate::lock;
 use crate::walk::{Candidate, Walk};
 use apply::Live;
-use row::{SessionRow, changed, check, damaged, failed, int, parsed, time, uint};
+use row::{SessionRow, changed, check, damaged, execute, failed, int, parsed, time, uint};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 use shellkeep_redact::Redactor;
@@ -121,6 +121,21 @@ impl SqliteBackend {
         Ok(())
     }
 
+    /// Everything of a session, one statement after the other.
+    fn load_in_parts(&self, session_id: &SessionId) -> Result<Option<SessionState>, BackendError> {
+        let Some(row) = self.row(session_id)? else { return Ok(None) };
+        let mut state = row.state(row.meta()?)?;
+        if row.based
+            && let Some(first) = apply::first_shell(&self.db, session_id)?
+        {
+            (state.shell.variables, state.shell.functions) = (first.variables, first.functions);
+        }
+        self.lay_over(session_id, apply::VARIABLE, &mut state.shell.variables)?;
+        self.lay_over(session_id, apply::FUNCTION, &mut state.shell.functions)?;
+        state.agent_state = self.agent_state(session_id)?;
+        Ok(Some(state))
+    }
+
     fn agent_state(&self, session_id: &SessionId) -> Result<Option<Box<AgentState>>, BackendError> {
         let sql = format!("SELECT state, {} FROM agent_states WHERE session = ?1", AGENT_STATE.holds());
         let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
@@ -188,17 +203,14 @@ impl Backend for SqliteBackend {
     }
 
     fn load(&mut self, session_id: &SessionId) -> Result<Option<SessionState>, BackendError> {
-        let Some(row) = self.row(session_id)? else { return Ok(None) };
-        let mut state = row.state(row.meta()?)?;
-        if row.based
-            && let Some(first) = apply::first_shell(&self.db, session_id)?
-        {
-            (state.shell.variables, state.shell.functions) = (first.variables, first.functions);
+        // Otherwise each of its statements would lock the file and look for what others wrote.
+        execute(&self.db, "BEGIN", [])?;
+        let loaded = self.load_in_parts(session_id);
+        // Nothing was written. Left open, it would keep all that follows from the file.
+        if execute(&self.db, "COMMIT", []).is_err() && !self.db.is_autocommit() {
+            execute(&self.db, "ROLLBACK", [])?;
         }
-        self.lay_over(session_id, apply::VARIABLE, &mut state.shell.variables)?;
-        self.lay_over(session_id, apply::FUNCTION, &mut state.shell.functions)?;
-        state.agent_state = self.agent_state(session_id)?;
-        Ok(Some(state))
+        loaded
     }
 
     fn list(

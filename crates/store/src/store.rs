@@ -11,7 +11,7 @@ use crate::lock::hold;
 use crate::memory::MemoryBackend;
 use crate::problems::Problems;
 use crate::recordings::{RecordingSet, Recordings};
-use crate::scheduler::{Read, Request, Scrub, Shared};
+use crate::scheduler::{Load, Read, Request, Scrub, Shared};
 use shellkeep_record::{PublicKey, Scrubbed, SessionKey};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Message, OutOfReach, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
@@ -157,8 +157,14 @@ impl Store {
 
     /// A session's state, or nothing if there is no such session.
     pub async fn load(&self, session_id: &SessionId) -> Result<Option<SessionState>, ReadError> {
-        let about = session_id.clone();
-        let mut loaded = self.ask_about(session_id, move |backend| backend.load(&about)).await?;
+        let mut loaded = match &self.inner.kind {
+            Kind::Memory { memory, .. } => hold(memory).backend.load(session_id)?,
+            Kind::Journalled { shared, .. } => {
+                let (answer, waiting) = oneshot::channel();
+                shared.post(Request::Load(Load { session_id: session_id.clone(), answer }));
+                waiting.await.unwrap_or_else(|_| Err(closed()))?
+            }
+        };
         loaded.iter_mut().for_each(|state| self.home().relocation().state(state));
         Ok(loaded)
     }
@@ -273,7 +279,7 @@ impl Store {
         let Kind::Journalled { shared, .. } = &self.inner.kind else { return Ok(()) };
         let (answer, waiting) = oneshot::channel();
         shared.post(Request::Record { about, seal, answer });
-        waiting.await.map_err(|_| ReadError::Unavailable { reason: "the store is closed".to_owned() })
+        waiting.await.map_err(|_| closed())
     }
 
     /// Masks what the redactor finds in everything that is stored of a session: recording, outputs, state, journal. The
@@ -295,8 +301,7 @@ impl Store {
         let (answer, waiting) = oneshot::channel();
         let (about, finds) = (session_id.clone(), redactor.clone());
         shared.post(Request::Scrub(Scrub { session_id: about, redactor: finds, outputs, answer }));
-        let closed = || Err(ReadError::Unavailable { reason: "the store is closed".to_owned() });
-        let masked = waiting.await.unwrap_or_else(|_| closed())?;
+        let masked = waiting.await.unwrap_or_else(|_| Err(closed()))?;
         let out_of_reach = shared.feed.scrub(session_id, redactor).await?;
         Ok(StoreScrubbed { masked, out_of_reach })
     }
@@ -326,7 +331,7 @@ impl Store {
             }
         });
         shared.post(Request::Read(Read { about: None, answer }));
-        held.await.map_err(|_| ReadError::Unavailable { reason: "the store is closed".to_owned() })?;
+        held.await.map_err(|_| closed())?;
         Ok(StoreHold { _release: release })
     }
 
@@ -405,8 +410,12 @@ impl Store {
             When::Now => Request::Peek(answer),
             When::After(about) => Request::Read(Read { about, answer }),
         });
-        waiting.await.unwrap_or_else(|_| Err(ReadError::Unavailable { reason: "the store is closed".to_owned() }))
+        waiting.await.unwrap_or_else(|_| Err(closed()))
     }
+}
+
+fn closed() -> ReadError {
+    ReadError::Unavailable { reason: "the store is closed".to_owned() }
 }
 
 impl fmt::Debug for Store {

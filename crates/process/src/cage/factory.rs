@@ -220,7 +220,10 @@ impl CageFactory {
             suspects: Mutex::default(),
         });
         let mut cages = lock(&shared.cages);
-        cages.retain(|cage| cage.strong_count() > 0);
+        // Only when it would grow: a node with many shells would look at all of them for each new one.
+        if cages.len() == cages.capacity() {
+            cages.retain(|cage| cage.strong_count() > 0);
+        }
         cages.push(Arc::downgrade(&held));
         Cage { held, released: false }
     }

@@ -7,6 +7,7 @@ use super::grants::{DEVICES, SHARED_MEMORY, system, without};
 use super::plan::{self, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use super::user::AgentUser;
+use crate::sync::lock;
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
     RulesetCreated, RulesetCreatedAttr as _, Scope, make_bitflags,
@@ -15,7 +16,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The newest rights that we use. Later ones are about logs and threads.
 const NEWEST: ABI = ABI::V6;
@@ -23,6 +24,9 @@ const NEWEST: ABI = ABI::V6;
 const OLDEST: i32 = 3;
 /// The flag that asks for the version.
 const VERSION: libc::c_uint = 1;
+
+/// How many rulesets are begun ahead. Each is a descriptor.
+const BEGUN: usize = 4;
 
 /// Where programs read which resolver to ask.
 const RESOLVER_FILE: &str = "/etc/resolv.conf";
@@ -62,6 +66,9 @@ pub enum NoFence {
     Broken(String),
 }
 
+/// What the kernel said to a ruleset.
+type Refused = Box<dyn std::error::Error + Send + Sync>;
+
 /// A path that every session may use.
 #[derive(Debug)]
 enum Grant {
@@ -82,6 +89,8 @@ pub struct Fence {
     shared_memory: Option<OwnedFd>,
     filter: Arc<[libc::sock_filter]>,
     links: RootLinks,
+    /// Rulesets that were begun ahead.
+    begun: Mutex<Vec<RulesetCreated>>,
 }
 
 /// The directories of one session. Its processes may read and write the first three.
@@ -198,7 +207,7 @@ impl Fence {
         let devices = DEVICES.iter().filter_map(|path| open_path(Path::new(path)).ok()).collect();
         let shared_memory = open_path(Path::new(SHARED_MEMORY)).ok();
         let (filter, links) = (filter.into(), RootLinks::read());
-        Ok(Self { abi, data, read, write, devices, shared_memory, filter, links })
+        Ok(Self { abi, data, read, write, devices, shared_memory, filter, links, begun: Mutex::default() })
     }
 
     /// Whether sessions may read what is at a path, because the system or the host's list includes it.
@@ -243,11 +252,13 @@ impl Fence {
 
     /// What a shell behind a fence can have before its session is known.
     pub fn ahead(&self) -> Preparation {
+        self.begin_ahead();
         Preparation(Step::Filter(Arc::clone(&self.filter)))
     }
 
     /// What a shell in a room can have before its session is known. `root` is the same as that of the session's room.
     pub fn room_ahead(&self, root: &Path, namespaces: Arc<Namespaces>) -> Preparation {
+        self.begin_ahead();
         let (shared, own) = (self.shared_plan(root).into(), Arc::default());
         Preparation(Step::Room(Room { shared, own, namespaces }))
     }
@@ -286,7 +297,16 @@ impl Fence {
         grants.iter().filter(move |grant| late(grant) == is_late).map(Grant::path)
     }
 
-    fn ruleset(&self, own: Own<'_>) -> Result<RulesetCreated, Box<dyn std::error::Error + Send + Sync>> {
+    /// Begins a ruleset for a session that is not known yet. If that fails, the session's confinement says why.
+    fn begin_ahead(&self) {
+        if lock(&self.begun).len() < BEGUN {
+            let begun = self.begin();
+            lock(&self.begun).extend(begun);
+        }
+    }
+
+    /// What the rulesets of all sessions have in common. No file is among it: one that is replaced later would be missing.
+    fn begin(&self) -> Result<RulesetCreated, Refused> {
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(self.abi))?;
@@ -294,11 +314,8 @@ impl Fence {
             rules = rules.scope(Scope::from_all(self.abi))?;
         }
         let mut rules = rules.create()?;
-        for grant in &self.read {
-            rules = self.grant(rules, grant, AccessFs::from_read(self.abi))?;
-        }
-        for grant in &self.write {
-            rules = self.grant(rules, grant, self.full())?;
+        for (grant, access) in self.granted(false) {
+            rules = self.grant(rules, grant, access)?;
         }
         let device = make_bitflags!(AccessFs::{ReadFile | WriteFile}) | self.if_known(AccessFs::IoctlDev);
         for opened in &self.devices {
@@ -308,6 +325,15 @@ impl Fence {
             let shared = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | MakeReg | RemoveFile});
             rules = rules.add_rule(PathBeneath::new(opened, shared))?;
         }
+        Ok(rules)
+    }
+
+    fn ruleset(&self, own: Own<'_>) -> Result<RulesetCreated, Refused> {
+        let begun = lock(&self.begun).pop();
+        let mut rules = begun.map_or_else(|| self.begin(), Ok)?;
+        for (grant, access) in self.granted(true) {
+            rules = self.grant(rules, grant, access)?;
+        }
         for path in [own.workspace, own.home, own.tmp].into_iter().flat_map(|path| self.own(path)) {
             rules = self.grant(rules, &Grant::open(path)?, self.full())?;
         }
@@ -315,12 +341,19 @@ impl Fence {
         Ok(rules.add_rule(PathBeneath::new(open_path(own.rescue)?, rescue))?)
     }
 
+    /// What all sessions may use, files or directories, and how.
+    fn granted(&self, files: bool) -> impl Iterator<Item = (&Grant, BitFlags<AccessFs>)> {
+        let read = self.read.iter().map(|grant| (grant, AccessFs::from_read(self.abi)));
+        let all = read.chain(self.write.iter().map(|grant| (grant, self.full())));
+        all.filter(move |(grant, _)| matches!(grant, Grant::File { .. }) == files)
+    }
+
     fn grant(
         &self,
         rules: RulesetCreated,
         grant: &Grant,
         access: BitFlags<AccessFs>,
-    ) -> Result<RulesetCreated, Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<RulesetCreated, Refused> {
         Ok(match grant {
             Grant::Directory { opened, .. } => rules.add_rule(PathBeneath::new(opened, access))?,
             Grant::File { path } => match open_path(path) {

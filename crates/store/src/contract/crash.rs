@@ -12,7 +12,8 @@ tell!(filesystem = "file://store", sqlite = "sqlite://store.db"; (
     a_journal_of_another_store_is_refused, a_refusing_disk_loses_nothing_and_keeps_order,
     a_failing_backend_is_retried, a_closed_store_says_so, segments_rotate_and_are_removed,
     power_durability_waits_for_the_disk, a_session_made_anew_survives_replay,
-    a_directory_that_is_a_file_is_refused, a_reader_needs_only_its_own_session
+    a_directory_that_is_a_file_is_refused, a_reader_needs_only_its_own_session,
+    a_state_does_not_wait_for_the_backend
 ));
 
 /// Appends while the backend takes nothing, so that everything is in the journal alone.
@@ -212,7 +213,7 @@ fn a_failing_backend_is_retried(house: House) {
     let teller = Teller::lived("a");
     teller.append_to(&store);
     let mut refused = 0;
-    while let Err(error) = wait(store.load(&id("a"))) {
+    while let Err(error) = wait(store.runs(&id("a"), u64::MAX, 9)) {
         assert!(matches!(error, ReadError::Unavailable { .. }), "{error}");
         refused += 1;
     }
@@ -278,7 +279,7 @@ fn a_reader_needs_only_its_own_session(house: House) {
     waiting.say(Event::ShellStarted { generation: 2 });
     waiting.append_last(&store).unwrap();
     resting.assert_in(&store);
-    assert!(matches!(wait(store.load(&id("a"))), Err(ReadError::Unavailable { .. })));
+    assert!(matches!(wait(store.runs(&id("a"), u64::MAX, 9)), Err(ReadError::Unavailable { .. })));
     // Also when applying has failed already.
     resting.assert_in(&store);
     assert!(matches!(wait(store.list(None, None, 9)), Err(ReadError::Unavailable { .. })));
@@ -291,6 +292,39 @@ fn a_reader_needs_only_its_own_session(house: House) {
     resting.assert_in(&store);
     drop(store);
     waiting.assert_in(&house.open());
+}
+
+/// The state of a session is that of its last record, however much of it the backend has.
+fn a_state_does_not_wait_for_the_backend(house: House) {
+    let store = house.open();
+    let (mut known, mut deleted) = (Teller::lived("known"), Teller::lived("deleted"));
+    known.append_to(&store);
+    deleted.append_to(&store);
+    wait(store.flush()).unwrap();
+    store.faults().arm(Point::BackendApply, u64::MAX);
+    let run_id = known.start(None);
+    known.finish(&run_id, set("B", "2"));
+    known.records[known.records.len() - 2..].iter().for_each(|record| store.append(record).unwrap());
+    known.assert_in(&store);
+    deleted.say(Event::SessionDestroyed);
+    deleted.append_last(&store).unwrap();
+    assert_eq!(wait(store.load(&id("deleted"))).unwrap(), None);
+    let again = Teller::told("deleted");
+    again.append_to(&store);
+    let unknown = Teller::lived("unknown");
+    unknown.append_to(&store);
+    let is_right = |store: &Store| [&known, &again, &unknown].into_iter().for_each(|teller| teller.assert_in(store));
+    is_right(&store);
+    // What is wrong with a session, only the backend says.
+    let mut broken = Teller::lived("broken");
+    broken.records.remove(1);
+    broken.append_to(&store);
+    assert!(matches!(wait(store.load(&id("broken"))), Err(ReadError::Unavailable { .. })));
+    is_right(&store);
+    store.faults().arm(Point::BackendApply, 0);
+    wait(store.flush()).unwrap();
+    is_right(&store);
+    assert!(matches!(wait(store.load(&id("broken"))), Err(ReadError::Damaged { .. })));
 }
 
 fn a_directory_that_is_a_file_is_refused(house: House) {

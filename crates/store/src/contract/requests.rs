@@ -41,7 +41,7 @@ fn a_key_is_found_while_the_backend_takes_nothing(house: House) {
     assert_eq!(run(&store, "a", "third"), None);
     assert_eq!(keys(&store, "a", 2), Some(vec!["first".to_owned(), "second".to_owned()]));
     assert_eq!((keys(&store, "a", 1), keys(&store, "b", 1)), (None, Some(Vec::new())));
-    assert!(wait(store.load(&id("a"))).is_err(), "the backend should take nothing");
+    assert!(wait(store.runs(&id("a"), u64::MAX, 9)).is_err(), "the backend should take nothing");
     store.faults().arm(Point::BackendApply, 0);
     wait(store.flush_backend()).unwrap();
     assert_eq!(run(&store, "a", "second").unwrap().result, Some(result()));

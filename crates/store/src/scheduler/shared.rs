@@ -2,6 +2,7 @@
 
 use super::scrub::Scrub;
 use crate::backend::Backend;
+use crate::error::ReadError;
 use crate::fault::Faults;
 use crate::feed_port::FeedPort;
 use crate::journal::Journal;
@@ -9,7 +10,7 @@ use crate::lock::hold;
 use crate::problems::Problems;
 use crate::recordings::RecordingSet;
 use crate::requests::Requests;
-use shellkeep_session::SessionId;
+use shellkeep_session::{SessionId, SessionState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
@@ -17,6 +18,9 @@ use tokio::sync::oneshot;
 
 /// A query on the backend, or on the reason why it is not up to date.
 pub(crate) type Answer = Box<dyn FnOnce(Result<&mut dyn Backend, String>) + Send>;
+
+/// A session's state, for the caller that asked for it.
+pub(crate) type Loaded = Result<Option<SessionState>, ReadError>;
 
 /// A caller that waits to query the backend.
 pub(crate) struct Read {
@@ -26,10 +30,30 @@ pub(crate) struct Read {
     pub answer: Answer,
 }
 
+/// A caller that waits for a session's state.
+pub(crate) struct Load {
+    pub session_id: SessionId,
+    pub answer: oneshot::Sender<Loaded>,
+}
+
+impl From<Load> for Read {
+    fn from(Load { session_id, answer }: Load) -> Self {
+        let about = Some(vec![session_id.clone()]);
+        let answer = Box::new(move |backend: Result<&mut dyn Backend, String>| {
+            let loaded = backend.map_err(|reason| ReadError::Unavailable { reason });
+            // The caller may be gone.
+            let _ = answer.send(loaded.and_then(|backend| Ok(backend.load(&session_id)?)));
+        });
+        Self { about, answer }
+    }
+}
+
 /// A request to the writer.
 pub(crate) enum Request {
     /// Query the backend once it has everything relevant.
     Read(Read),
+    /// A session's state, whether or not the backend has everything of it.
+    Load(Load),
     /// Query the backend as it is.
     Peek(Answer),
     /// Sync the journal to disk.

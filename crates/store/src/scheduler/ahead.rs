@@ -1,0 +1,48 @@
+//! A session's state without waiting for the backend: what the backend has, and the records that it was not passed yet. A
+//! session that was just created, or used a moment ago, wakes without a transaction for it.
+
+use super::backend_reader::BackendReader;
+use super::shared::{Load, Read};
+use crate::backend::{Backend, Entry, Known, RecordAction, begin, step};
+use crate::journal::End;
+use crate::reader::Follower;
+use shellkeep_session::{SessionId, SessionState};
+
+/// How much of the journal is read to see whether it concerns a query, and kept until it is applied. More than this is
+/// applied at once: it is a large batch already.
+pub(super) const AHEAD_BYTES: u64 = 1024 * 1024;
+
+/// Answers with the state, or returns the query if only a backend that has everything can answer it.
+pub(super) fn answer(backend: &mut Follower<BackendReader>, end: &End, load: Load) -> Option<Read> {
+    // Applying meets the same error and reports it.
+    if !backend.read_ahead(end, AHEAD_BYTES).unwrap_or(false) {
+        return Some(load.into());
+    }
+    let (reader, waiting) = backend.waiting_of(&load.session_id);
+    match state(&mut *reader.backend, &load.session_id, &waiting) {
+        Some(state) => {
+            // The caller may be gone.
+            let _ = load.answer.send(Ok(state));
+            None
+        }
+        None => Some(load.into()),
+    }
+}
+
+/// The state after these records. `None` if the session is damaged, or would be by one of them: what is wrong with it is
+/// written down by the backend, so that is asked once it has them.
+fn state(backend: &mut dyn Backend, session_id: &SessionId, waiting: &[&Entry]) -> Option<Option<SessionState>> {
+    let mut state = backend.load(session_id).ok()?;
+    for entry in waiting {
+        let Entry::Record(record) = entry else { return None };
+        let known = state.as_ref().map(|state| Known { seq: state.seq, damaged: false });
+        match step(known, record) {
+            RecordAction::Skip => {}
+            RecordAction::Create => state = Some(begin(record).ok()?.0),
+            RecordAction::Apply => state.as_mut()?.apply(record).ok()?,
+            RecordAction::Destroy => state = None,
+            RecordAction::Damage { .. } => return None,
+        }
+    }
+    Some(state)
+}
