@@ -67,6 +67,7 @@ mod machine_users;
 pub mod masking;
 mod names;
 mod network;
+mod newborn;
 mod node_limits;
 pub mod notices;
 pub mod ops;

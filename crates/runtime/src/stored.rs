@@ -3,9 +3,10 @@
 use crate::cluster::Cluster;
 use crate::lifetime::Lifetime;
 use crate::names::{Names, not_found};
+use crate::newborn::Newborn;
 use crate::ops::{HeldBy, MessagePage, OpError, Origin, RunError, SessionError, SessionView};
 use crate::sandboxes::Sandboxes;
-use shellkeep_session::{RunId, SessionId, SessionState, StoredRun};
+use shellkeep_session::{Record, RunId, SessionId, SessionState, StoredRun};
 use shellkeep_store::{ReadError, Store};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,16 +24,28 @@ pub(crate) struct Stored {
     names: Arc<Names>,
     lifetime: Arc<Lifetime>,
     cluster: Option<Arc<Cluster>>,
+    newborn: Arc<Newborn>,
 }
 
 impl Stored {
     /// Reads from `store`.
     pub(crate) fn new(store: Store, names: Arc<Names>, lifetime: Arc<Lifetime>, cluster: Option<Arc<Cluster>>) -> Self {
-        Self { store, names, lifetime, cluster }
+        Self { store, names, lifetime, cluster, newborn: Arc::default() }
+    }
+
+    /// A session was created by this record, and nobody knows its name yet.
+    pub(crate) fn created(&self, record: &Record) {
+        // Another node may take one that is shared.
+        if self.cluster.is_none() {
+            self.newborn.add(record);
+        }
     }
 
     /// The state of a session that is to be woken. Where nodes share a store, it is this node's from then on.
     pub(crate) async fn wake(&self, id: &SessionId) -> Result<SessionState, OpError> {
+        if let Some(state) = self.newborn.take(id).filter(|_| self.names.contains(id)) {
+            return Ok(state);
+        }
         let found = self.load_patiently(id).await;
         let Some(cluster) = &self.cluster else { return found };
         let local = match found {

@@ -66,13 +66,17 @@ impl Engine {
             let view = new_view(&meta, &shell);
             let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
             let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
-            let append = || match inner.ctx.append(&record) {
-                Err(error @ AppendError::Retrying { .. }) => {
-                    tracing::warn!(%error, "a new session could not be stored yet");
-                    Ok(())
+            let append = || {
+                match inner.ctx.append(&record) {
+                    Ok(()) => {}
+                    Err(error @ AppendError::Retrying { .. }) => {
+                        tracing::warn!(%error, "a new session could not be stored yet");
+                    }
+                    // A session that is not stored could not be found again.
+                    Err(error) => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
                 }
-                // A session that is not stored could not be found again.
-                other => other.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() }),
+                inner.stored.created(&record);
+                Ok(())
             };
             let added = inner.ctx.names.add_new(&id, owner, most, append);
             match added.inspect_err(|_| inner.stored.left(&id))? {
