@@ -114,9 +114,9 @@ impl Recorder {
         Ok(())
     }
 
-    /// A session whose last lines are not signed, if there is one.
-    pub fn unsigned(&self) -> Option<&SessionId> {
-        self.unsigned.first()
+    /// The sessions whose last lines are not signed.
+    pub fn unsigned(&self) -> impl ExactSizeIterator<Item = &SessionId> {
+        self.unsigned.iter()
     }
 
     /// Signs recordings up to their last line, all or that of one session. Returns what was signed since the last time,

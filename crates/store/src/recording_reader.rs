@@ -117,6 +117,8 @@ pub(crate) struct RecordingReader {
     held: Held,
     /// The place after what is held.
     taken: Mark,
+    /// How many are still signed one at a turn, once everything is recorded, before the mark moves.
+    to_sign: Option<usize>,
     /// When to try the disk again.
     rests_until: Option<Instant>,
 }
@@ -162,7 +164,8 @@ impl RecordingReader {
         let place = PlaceFile { path: directory.join(PLACE), store: store.to_owned(), file: None };
         let found = place.read().filter(|mark| mark.segment == oldest && !recordings.was_left_behind());
         let mark = found.unwrap_or(Mark { segment: oldest, offset: 0 });
-        let mut reader = Self { recordings, place, mark, held: Held::default(), taken: mark, rests_until: None };
+        let mut reader =
+            Self { recordings, place, mark, held: Held::default(), taken: mark, to_sign: None, rests_until: None };
         if reader.place.write(mark) {
             // From now on the mark replaces the marker of those that were left behind.
             reader.recordings.publish();
@@ -186,10 +189,18 @@ impl RecordingReader {
             self.record(&records);
             return Turn::Worked;
         }
-        if self.recordings.sign_one(self.mark) {
+        if self.mark == self.taken {
+            return Turn::Idle;
+        }
+        // Those whose records callers bring forward meanwhile do not keep the mark from moving.
+        let left = self.to_sign.get_or_insert_with(|| self.recordings.unsigned());
+        if let Some(fewer) = left.checked_sub(1) {
+            *left = fewer;
+            self.recordings.sign_one(self.mark);
             return Turn::Worked;
         }
-        if self.mark == self.taken { Turn::Idle } else { self.settle() }
+        self.to_sign = None;
+        self.settle()
     }
 
     /// Pauses after a failed write.
@@ -340,32 +351,53 @@ mod tests {
     use crate::contract::Teller;
     use crate::error::Durability;
     use crate::recordings::{RecordOptions, RecordingSet, Setup};
+    use shellkeep_session::Event;
 
-    #[test]
-    fn no_turn_signs_more_than_one_recording() {
-        let data = tempfile::tempdir().unwrap();
-        let (root, options) = (data.path().join("sessions"), RecordOptions::default());
+    const MARK: Mark = Mark { segment: 1, offset: 9 };
+
+    /// A reader that has taken these records.
+    fn reader(data: &Path, records: Vec<Record>) -> RecordingReader {
+        let (root, options) = (data.join("sessions"), RecordOptions::default());
         let recordings = Recordings::open(Setup {
-            set: Arc::new(RecordingSet::open(root.clone(), data.path(), &options).unwrap()),
-            data_dir: data.path(),
+            set: Arc::new(RecordingSet::open(root, data, &options).unwrap()),
+            data_dir: data,
             journal: None,
             options: &options,
             durability: Durability::Process,
             faults: Arc::default(),
             problems: Arc::default(),
         });
-        let mut reader = RecordingReader::new(recordings.unwrap(), data.path(), "store", 1);
-        let names = ["a", "b", "c"];
-        let entries: Vec<Entry> =
-            names.iter().flat_map(|name| Teller::begin(name, None).records).map(Entry::Record).collect();
-        let mark = Mark { segment: 1, offset: 9 };
-        reader.apply(&Arc::new(Batch { entries, mark, ..Batch::default() })).unwrap();
-        let signed = || names.iter().filter(|name| root.join(name).join("heads.jsonl").exists()).count();
+        let mut reader = RecordingReader::new(recordings.unwrap(), data, "store", 1);
+        let entries = records.into_iter().map(Entry::Record).collect();
+        reader.apply(&Arc::new(Batch { entries, mark: MARK, ..Batch::default() })).unwrap();
+        reader
+    }
+
+    #[test]
+    fn no_turn_signs_more_than_one_recording() {
+        let (data, names) = (tempfile::tempdir().unwrap(), ["a", "b", "c"]);
+        let records = names.iter().flat_map(|name| Teller::begin(name, None).records);
+        let mut reader = reader(data.path(), records.collect());
+        let has_head = |name: &&&str| data.path().join("sessions").join(name).join("heads.jsonl").exists();
+        let signed = || names.iter().filter(has_head).count();
         let mut before = 0;
         while reader.work() == Turn::Worked {
             assert!(signed() <= before + 1);
             before = signed();
         }
-        assert_eq!((before, reader.mark()), (names.len(), mark));
+        assert_eq!((before, reader.mark()), (names.len(), MARK));
+    }
+
+    #[test]
+    fn a_session_that_callers_bring_forward_does_not_keep_the_mark() {
+        let data = tempfile::tempdir().unwrap();
+        let mut reader = reader(data.path(), Teller::begin("z", None).records);
+        let mut hot = Teller::begin("a", None);
+        for generation in 1..50 {
+            hot.say(Event::ShellStarted { generation });
+            reader.apply_early(&hot.records.drain(..).map(Entry::Record).collect::<Vec<_>>()).unwrap();
+            reader.work();
+        }
+        assert_eq!(reader.mark(), MARK);
     }
 }

@@ -231,10 +231,17 @@ impl Recordings {
         self.stalled(stalls, from);
     }
 
-    /// The same for one of those that are not signed; returns whether there was one.
-    pub(crate) fn sign_one(&mut self, from: Mark) -> bool {
-        let unsigned = self.recorder.unsigned().cloned();
-        unsigned.as_ref().inspect(|session_id| self.sign(Some(session_id), from)).is_some()
+    /// The same for one of those that are not signed, if there is one.
+    pub(crate) fn sign_one(&mut self, from: Mark) {
+        let unsigned = self.recorder.unsigned().next().cloned();
+        if let Some(session_id) = unsigned {
+            self.sign(Some(&session_id), from);
+        }
+    }
+
+    /// How many are not signed.
+    pub(crate) fn unsigned(&self) -> usize {
+        self.recorder.unsigned().len()
     }
 
     /// Syncs what was written, in power mode; returns whether that worked.

@@ -22,7 +22,7 @@ use crate::recordings::Recordings;
 use ahead::AHEAD_BYTES;
 use backend_reader::BackendReader;
 use background::Background;
-pub(crate) use reconcile::has_lost_its_end;
+pub(crate) use reconcile::{Found, has_lost_its_end};
 use retry::Retry;
 use scrub::WaitingScrubs;
 pub(crate) use scrub::{Scrub, scrub_outputs};
@@ -39,14 +39,6 @@ const NICE: i32 = 5;
 /// How long records accumulate while no caller waits for them: a busy node then commits ten times a second at most, and
 /// the row of a busy session is written once for many commands.
 const GATHER: Duration = Duration::from_millis(100);
-
-/// What an earlier daemon left.
-pub(crate) struct Found {
-    /// The first segment of the journal that is still there.
-    pub oldest: u64,
-    /// Whether the backend may have records that the journal lost.
-    pub is_ahead: bool,
-}
 
 /// The running scheduler.
 pub(crate) struct Scheduler {
@@ -292,14 +284,14 @@ impl Scheduler {
     /// Answers callers that wait for the disk, all with one sync, those that wait for recordings, and those for whose answer
     /// the backend need not have everything; returns the others.
     fn serve(&mut self, requests: Vec<Request>, drained: &Result<(), String>) -> (Vec<Read>, Vec<Scrub>) {
-        let (mut reads, mut scrubs) = (Vec::new(), Vec::new());
+        let (mut reads, mut loads, mut scrubs) = (Vec::new(), Vec::new(), Vec::new());
         let (mut syncs, mut records) = (Vec::new(), Vec::new());
         for request in requests {
             match request {
                 Request::Read(read) => reads.push(read),
                 // What the journal rejects is not in what is read ahead.
                 Request::Load(load) if drained.is_err() => reads.push(load.into()),
-                Request::Load(load) => reads.extend(ahead::answer(&mut self.backend, &self.shared.journal.end(), load)),
+                Request::Load(load) => loads.push(load),
                 Request::Peek(answer) => answer(Ok(&mut *self.backend.reader.backend)),
                 Request::Sync(answer) => syncs.push(answer),
                 Request::Record { about, seal, answer } => records.push((about, seal, answer)),
@@ -317,6 +309,8 @@ impl Scheduler {
                 let _ = answer.send(synced.clone());
             }
         }
+        // After those that wait for the disk: there may be many.
+        reads.extend(ahead::answer(&mut self.backend, &self.shared.journal.end(), loads));
         (reads, scrubs)
     }
 

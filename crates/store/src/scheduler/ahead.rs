@@ -12,8 +12,12 @@ use shellkeep_session::{SessionId, SessionState};
 /// applied at once: it is a large batch already.
 pub(super) const AHEAD_BYTES: u64 = 1024 * 1024;
 
-/// Answers with the state, or returns the query if only a backend that has everything can answer it.
-pub(super) fn answer(backend: &mut Follower<BackendReader>, end: &End, load: Load) -> Option<Read> {
+/// Answers with the states, and returns the queries that only a backend that has everything can answer.
+pub(super) fn answer(backend: &mut Follower<BackendReader>, end: &End, loads: Vec<Load>) -> Vec<Read> {
+    loads.into_iter().filter_map(|load| answer_one(backend, end, load)).collect()
+}
+
+fn answer_one(backend: &mut Follower<BackendReader>, end: &End, load: Load) -> Option<Read> {
     // Applying meets the same error and reports it.
     if !backend.read_ahead(end, AHEAD_BYTES).unwrap_or(false) {
         return Some(load.into());

@@ -12,6 +12,14 @@ use shellkeep_record::Recording;
 use shellkeep_session::{Event, Record, SessionId, SessionState, Timestamp};
 use std::path::Path;
 
+/// What an earlier daemon left.
+pub(crate) struct Found {
+    /// The first segment of the journal that is still there.
+    pub oldest: u64,
+    /// Whether the backend may have records that the journal lost.
+    pub is_ahead: bool,
+}
+
 /// Why records are missing, for their line.
 const REASON: &str = "the machine lost power before the journal was on disk; what they led to was kept, and what is known of \
                       the session from here on is complete";
