@@ -375,15 +375,16 @@ impl Admission {
 
     fn suspend(self: &Arc<Self>, number: u64) {
         let mut state = self.lock();
-        state.capacity.suspend(number);
+        state.capacity.suspend(number, Instant::now());
         self.refill(state);
     }
 
     /// The new number of a command that goes on.
-    fn resume(&self, number: u64) -> u64 {
+    fn resume(self: &Arc<Self>, number: u64) -> u64 {
         let mut state = self.lock();
         let new = state.take_number();
         state.capacity.resume(number, new, Instant::now());
+        self.refill(state);
         new
     }
 

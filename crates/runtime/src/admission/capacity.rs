@@ -12,8 +12,10 @@ pub const YOUNG: Duration = Duration::from_millis(20);
 pub const ABOUT: Duration = Duration::from_secs(10);
 
 /// Commands that may wait for the store for each place among the young. They use no processor, and the more of them wait, the
-/// more are recorded at once; but all of them are young again when it answers.
+/// more are recorded at once; but all of them go on when it answers.
 pub(super) const SUSPENDED_PER_PLACE: usize = 16;
+/// The same for one agent while others are active.
+pub(super) const SUSPENDED_OF_ONE: usize = 4;
 
 /// How much may run, and what does.
 pub(super) struct Capacity {
@@ -34,18 +36,21 @@ struct YoungCommand {
     agent: Arc<str>,
 }
 
-/// Commands that wait for the store.
+/// Commands that wait for the store, for as long as they would have been young.
 #[derive(Default)]
 struct Suspended {
     commands: HashMap<u64, Arc<str>>,
     /// How many each agent has.
     agents: HashMap<Arc<str>, usize>,
+    /// Since when, longest first; also those that have gone on.
+    since: VecDeque<(Instant, u64)>,
 }
 
 impl Suspended {
-    fn add(&mut self, number: u64, agent: Arc<str>) {
+    fn add(&mut self, number: u64, agent: Arc<str>, now: Instant) {
         *self.agents.entry(Arc::clone(&agent)).or_default() += 1;
         self.commands.insert(number, agent);
+        self.since.push_back((now, number));
     }
 
     fn remove(&mut self, number: u64) -> Option<Arc<str>> {
@@ -57,6 +62,16 @@ impl Suspended {
             }
         }
         Some(agent)
+    }
+
+    /// A store that is slow must not close the node.
+    fn grow_up(&mut self, now: Instant) {
+        while let Some(&(since, number)) = self.since.front()
+            && since + YOUNG <= now
+        {
+            self.since.pop_front();
+            self.remove(number);
+        }
     }
 
     fn of(&self, agent: &Arc<str>) -> usize {
@@ -98,7 +113,9 @@ impl Capacity {
 
     /// When the next one is no longer young.
     pub(super) fn next_of_age(&self) -> Option<Instant> {
-        self.young.front().map(|young| young.since + YOUNG)
+        let young = self.young.front().map(|young| young.since);
+        let suspended = self.suspended.since.front().map(|(since, _)| *since);
+        young.into_iter().chain(suspended).min().map(|since| since + YOUNG)
     }
 
     /// Notes that an agent is active.
@@ -129,7 +146,7 @@ impl Capacity {
 
     /// Whether an agent has as many places as it gets while others are active.
     fn has_its_share(&self, agent: &Arc<str>) -> bool {
-        self.young_of(agent) >= self.young_of_one || self.suspended.of(agent) >= self.young_of_one * SUSPENDED_PER_PLACE
+        self.young_of(agent) >= self.young_of_one || self.suspended.of(agent) >= self.young_of_one * SUSPENDED_OF_ONE
     }
 
     /// Takes a place. Numbers increase.
@@ -147,15 +164,17 @@ impl Capacity {
     }
 
     /// A young command waits for the store, and leaves its place to another. One that is no longer young has none.
-    pub(super) fn suspend(&mut self, number: u64) {
+    pub(super) fn suspend(&mut self, number: u64, now: Instant) {
         if let Some(young) = self.no_longer_young(number) {
-            self.suspended.add(number, young.agent);
+            self.suspended.add(number, young.agent, now);
         }
     }
 
-    /// One that waited goes on, and is young again. It has a new number.
+    /// One that waited goes on, and is young again. It has a new number. Those of one agent, of which the store may answer many
+    /// at once, take no more places than its share.
     pub(super) fn resume(&mut self, number: u64, new: u64, now: Instant) {
-        if let Some(agent) = self.suspended.remove(number) {
+        let Some(agent) = self.suspended.remove(number) else { return };
+        if !self.others_are_active(&agent, now) || self.young_of(&agent) < self.young_of_one {
             self.young.push_back(YoungCommand { number: new, since: now, agent });
         }
     }
@@ -166,9 +185,10 @@ impl Capacity {
     }
 
     fn grow_up(&mut self, now: Instant) {
-        while self.next_of_age().is_some_and(|at| at <= now) {
+        while self.young.front().is_some_and(|young| young.since + YOUNG <= now) {
             self.young.pop_front();
         }
+        self.suspended.grow_up(now);
     }
 
     fn others_are_active(&self, agent: &Arc<str>, now: Instant) -> bool {

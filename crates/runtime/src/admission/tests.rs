@@ -1,6 +1,6 @@
 //! The gate on its own: who gets in, in which order, and that no one is forgotten.
 
-use super::capacity::SUSPENDED_PER_PLACE;
+use super::capacity::{SUSPENDED_OF_ONE, SUSPENDED_PER_PLACE};
 use super::*;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -364,8 +364,13 @@ async fn not_everyone_may_wait_for_the_store_at_once() {
     let mut next = waits(&gate, "a");
     // One that is given up no longer waits.
     all.pop();
-    assert!(answer(&mut next).unwrap().is_ok());
-    drop(all);
+    drop(answer(&mut next).unwrap().unwrap());
+    // And a store that is slow does not close the gate.
+    all.push(suspended(granted(&gate, "a")));
+    let mut next = waits(&gate, "a");
+    let last = timeout(LONG, next.turn()).await.unwrap().unwrap();
+    assert_eq!((gate.figures().running, gate.figures().young), (SUSPENDED_PER_PLACE + 1, 1));
+    drop((all, last));
     assert_eq!((gate.figures().running, gate.figures().young), (0, 0));
 }
 
@@ -374,8 +379,14 @@ async fn one_agent_s_commands_that_wait_for_the_store_leave_places_to_others() {
     let config = AdmissionConfig { young: 4, young_of_one: 1, ..AdmissionConfig::default() };
     let gate = Admission::new(config, 1000);
     drop(granted(&gate, "b"));
-    let all: Vec<_> = (0..SUSPENDED_PER_PLACE).map(|_| suspended(granted(&gate, "a"))).collect();
+    let all: Vec<_> = (0..SUSPENDED_OF_ONE).map(|_| suspended(granted(&gate, "a"))).collect();
     let _greedy = waits(&gate, "a");
+    // The store answers all of them at once.
+    let mut going_on = Vec::new();
+    for (answer, waiting) in all {
+        answer.send(()).unwrap();
+        going_on.push(waiting.await);
+    }
+    assert_eq!((gate.figures().running, gate.figures().young), (SUSPENDED_OF_ONE, 1));
     drop(granted(&gate, "b"));
-    drop(all);
 }
