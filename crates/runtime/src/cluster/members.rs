@@ -2,6 +2,7 @@
 
 use super::look::{away, shown};
 use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
+use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, NodeEntry, Ship, Unserved};
 use std::sync::Arc;
 
@@ -37,6 +38,11 @@ impl Members {
     pub(crate) fn own(&self) -> ClusterNode {
         let (sessions, draining) = (self.ship.count() as u64, self.ship.is_draining());
         shown(NodeEntry { sessions, draining, ..self.entry.clone() })
+    }
+
+    /// Whether this node works with a session.
+    pub(crate) fn works_with(&self, id: &SessionId) -> bool {
+        self.ship.is_open(id)
     }
 
     /// A node that is alive.

@@ -56,6 +56,12 @@ impl ClusterOps<'_> {
         })
     }
 
+    /// Whether this node works with a session.
+    pub fn works_with(&self, id: &SessionId) -> bool {
+        let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
+        std::iter::once(id).chain(&bound).any(|id| self.cluster.members().works_with(id))
+    }
+
     /// Whether a node still has a session. While the shared store is unreachable, nothing says otherwise. `None` if the shared
     /// store does not know the session: it lost it, and the node gives it again if it lives.
     pub fn is_with<'a>(&'a self, id: &'a SessionId, node: &'a str) -> BoxFuture<'a, Option<bool>> {

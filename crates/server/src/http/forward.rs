@@ -135,10 +135,12 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
     let Some(about) = About::of(request.method(), request.uri().path()) else { return next.run(request).await };
     let is_sent_on = request.headers().contains_key(FORWARDED);
     let request = match &about {
-        About::Session(id) if !is_sent_on => match ask_same(&engine, &peers, request, id).await {
-            Ok(response) => return response,
-            Err(request) => request,
-        },
+        About::Session(id) if !is_sent_on && !cluster.works_with(id) => {
+            match ask_same(&engine, &peers, request, id).await {
+                Ok(response) => return response,
+                Err(request) => request,
+            }
+        }
         _ => request,
     };
     let target = match about.locate(&cluster).await {
@@ -147,7 +149,10 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
             let session = if let About::Session(id) = about { Some(id) } else { None };
             Target { node, session }
         }
-        Err(error) => return Refusal::from(error).into_response(),
+        Err(error) => {
+            let response = Refusal::from(error).into_response();
+            return if is_sent_on { not_here(response) } else { response };
+        }
     };
     send_once(&engine, &peers, request, target).await
 }
@@ -199,9 +204,7 @@ async fn pass_on_mcp(
 /// Sends a request to another node, unless it comes from one: two nodes that disagree would send it to and fro.
 async fn send_once(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Response {
     if request.headers().contains_key(FORWARDED) {
-        let mut response = target.unreachable().into_response();
-        response.headers_mut().insert(NOT_HERE, HeaderValue::from_static("1"));
-        return response;
+        return not_here(target.unreachable().into_response());
     }
     match send(engine, peers, request, target).await {
         Ok(mut response) => {
@@ -210,6 +213,12 @@ async fn send_once(engine: &Engine, peers: &Peers, request: Request, target: Tar
         }
         Err(NoAnswer { refusal, .. }) => refusal.into_response(),
     }
+}
+
+/// Marks an answer of a node that has begun nothing.
+fn not_here(mut response: Response) -> Response {
+    response.headers_mut().insert(NOT_HERE, HeaderValue::from_static("1"));
+    response
 }
 
 /// Why a request that was sent on has no answer.
