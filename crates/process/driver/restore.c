@@ -336,6 +336,7 @@ uint32_t restore_facts(CURSOR *in, BUFFER *problems) {
         ;
     if (in->bad)
         problem("state", "the state could not be read to its end");
+    is_rehearsed = 0;
     return problem_count;
 }
 

@@ -247,7 +247,11 @@ impl Registry {
 
     /// Sessions whose shell could be taken, best first: idle ones, longest idle first, then those of other agents that
     /// wait in the queue. Those of the same agent are not taken: that would not help the agent. No more than `most`.
-    pub(crate) fn evictable(&self, except: Option<&SessionId>, most: usize) -> Vec<mpsc::WeakSender<Message>> {
+    pub(crate) fn evictable(
+        &self,
+        except: Option<&SessionId>,
+        most: usize,
+    ) -> Vec<(SessionId, mpsc::WeakSender<Message>)> {
         let sessions = self.sessions();
         let agent = except.and_then(|id| sessions.awake.get(id)).map(|awake| Arc::clone(&awake.slot.agent));
         let rank = |slot: &Slot| {
@@ -257,12 +261,13 @@ impl Registry {
             can.then(|| (busy, slot.last_used.load(Ordering::Relaxed)))
         };
         let others = sessions.awake.iter().filter(|(id, _)| Some(*id) != except);
-        let mut found: Vec<_> = others.filter_map(|(_, awake)| Some((rank(&awake.slot)?, &awake.mailbox))).collect();
+        let mut found: Vec<_> =
+            others.filter_map(|(id, awake)| Some((rank(&awake.slot)?, (id, &awake.mailbox)))).collect();
         if most < found.len() {
             found.select_nth_unstable_by_key(most, |(rank, _)| *rank);
             found.truncate(most);
         }
         found.sort_by_key(|(rank, _)| *rank);
-        found.into_iter().map(|(_, mailbox)| mailbox.downgrade()).collect()
+        found.into_iter().map(|(_, (id, mailbox))| (id.clone(), mailbox.downgrade())).collect()
     }
 }

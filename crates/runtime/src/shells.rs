@@ -77,10 +77,13 @@ impl Shells {
     /// Makes a session drop its shell, the longest idle one first, but not `except`. Returns whether one did.
     pub(crate) async fn evict(&self, except: Option<&SessionId>) -> bool {
         // The first one nearly always does.
+        let mut asked_before: Vec<SessionId> = Vec::new();
         for most in [ASKED_FIRST, usize::MAX] {
-            let evictable = self.registry.evictable(except, most);
+            let mut evictable = self.registry.evictable(except, most);
             let is_all = evictable.len() < most;
-            for mailbox in evictable {
+            evictable.retain(|(id, _)| !asked_before.contains(id));
+            for (id, mailbox) in evictable {
+                asked_before.push(id);
                 let (answer, waiting) = oneshot::channel();
                 let Some(mailbox) = mailbox.upgrade() else { continue };
                 let asked = async move {
