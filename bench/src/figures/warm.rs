@@ -1,6 +1,6 @@
 //! Short commands in a session whose shell is live: the cost that every call has. Over HTTP three processes take turns,
 //! and where the scheduler puts them decides much of the time: with an idle second processor each message may wake it.
-//! So `true` over HTTP is measured once more with everything on one processor, where only the work counts.
+//! So `true` is measured once more with everything on one processor, where only the work counts.
 
 use crate::daemon::Daemon;
 use crate::fallible::Fallible;
@@ -107,6 +107,17 @@ fn on_one_processor(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let (floor, http) = in_turns(setup, &mut client, &remote, |count| raw.times("true", "", count))?;
     let what = "`true`, HTTP on the Unix socket, everything on one processor";
     report.row(Row::latency(what.to_owned(), floor, http, HTTP));
+    drop(daemon);
+    let library = Library::start(&setup.bash, LIVE_SHELLS, SPARE_SHELLS)?;
+    let session = library.create()?;
+    let (mut floor, mut ours): (Rounds, Rounds) = Default::default();
+    for _ in 0..setup.effort.rounds {
+        floor.turn(setup.effort.commands, |count| raw.times("true", "", count))?;
+        ours.turn(setup.effort.commands, |count| library.times(&session, "true", "", count))?;
+        library.settle()?;
+    }
+    let what = "`true`, library, everything on one processor";
+    report.row(Row::latency(what.to_owned(), floor.middle(), ours.middle(), LIBRARY));
     Ok(())
 }
 
