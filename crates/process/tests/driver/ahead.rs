@@ -11,7 +11,7 @@ use std::sync::Arc;
 const SANDBOX_PROBES: &[&str] = &[
     "grep -E '^(Seccomp|Seccomp_filters|NoNewPrivs|Cap|NSpid)' /proc/$$/status",
     "cut -d ' ' -f 5- /proc/self/mountinfo | sed 's/ - / /; s/master:[0-9]* //' | sort",
-    "ls -la / /dev /proc/1/ns | sed 's/:\\[.*//; s/^\\(..........\\) *[0-9]* /\\1 /; s/ [A-Z][a-z][a-z] [ 0-9].*:[0-9][0-9] / /'; [ $PPID != 0 ] || ls /proc | grep -c '^[0-9]'",
+    "ls -la / /dev /proc/1/ns | sed 's/:\\[.*//; s/^\\(..........\\) *[0-9]* /\\1 /; s/ [A-Z][a-z][a-z] [ 0-9].*:[0-9][0-9] / /'; set -- /proc/[0-9]*; [ $PPID != 0 ] || echo $#",
     "pwd -P; echo $PWD; cd /; pwd; ls",
     "touch /x; mkdir /tmp/x && touch /tmp/x/y && ls -R /tmp; df /tmp | wc -l; : > /dev/null; ls /dev/shm; unshare -Ur true",
 ];

@@ -17,8 +17,9 @@ pub(super) const PROBES: &[&str] = &[
     "echo $SHLVL $PPID $UID $EUID ${GROUPS[*]} $- $0 $# \"<$*>\" \"<$_>\" \"<$!>\" $? $LINENO $OPTIND $HISTCMD $HOSTNAME $PWD",
     "xargs -0 -n1 < /proc/$$/cmdline; readlink /proc/$$/exe /proc/$$/cwd /proc/$$/root; cat /proc/$$/comm; od -c /proc/$$/environ",
     "cat /proc/$$/limits /proc/$$/oom_score_adj /proc/$$/coredump_filter /proc/$$/personality",
-    "grep -E '^(Umask|Uid|Gid|Groups|NStgid|Threads|Sig(Pnd|Blk|Ign|Cgt)|Shd|Cap|NoNewPrivs|Seccomp|CoreDumping|Cpus|Mems)' /proc/$$/status \
-     | sed \"s/\\b$$\\b/PID/\"",
+    // By the shell itself: while it waits for another process it handles signals otherwise, from some moment on.
+    "kept='^(Umask|Uid|Gid|Groups|NStgid|Threads|Sig(Pnd|Blk|Ign|Cgt)|Shd|Cap|NoNewPrivs|Seccomp|CoreDumping|Cpus|Mems)'; \
+     while read -r line; do if [[ $line =~ $kept ]]; then [[ $line == NStgid* ]] && line=${line/$$/PID}; echo \"$line\"; fi; done < /proc/$$/status",
     "stat -c %U /proc/$$/fd; for f in /proc/$$/fd/*; do echo \"${f##*/} $(readlink \"$f\" | sed 's/:.*//')\"; done; ls -l /proc/self/fd | wc -l",
     "ps -o ni=,cls=,stat=,tty=,args= -p $$; tail -c +1 /proc/$$/timerslack_ns; cat /proc/$$/cgroup | grep -c -E 's[0-9]+$'",
     "declare -p | grep -vE '^declare -[^ ]+ (BASHPID|RANDOM|SRANDOM|SECONDS|EPOCH|BASH_COMMAND|stat)'",
