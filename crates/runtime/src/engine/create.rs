@@ -66,19 +66,7 @@ impl Engine {
             let view = new_view(&meta, &shell);
             let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
             let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
-            let append = || {
-                match inner.ctx.append(&record) {
-                    Ok(()) => {}
-                    Err(error @ AppendError::Retrying { .. }) => {
-                        tracing::warn!(%error, "a new session could not be stored yet");
-                    }
-                    // A session that is not stored could not be found again.
-                    Err(error) => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
-                }
-                inner.stored.created(&record);
-                Ok(())
-            };
-            let added = inner.ctx.names.add_new(&id, owner, most, append);
+            let added = inner.ctx.names.add_new(&id, owner, most, || keep(inner, &record));
             match added.inspect_err(|_| inner.stored.left(&id))? {
                 Added::New => inner.ctx.counts.event(&record.event),
                 Added::Known => return self.existing(&id).await,
@@ -99,6 +87,20 @@ impl Engine {
     async fn existing(&self, id: &SessionId) -> Result<Created, OpError> {
         self.get(id).await.map(Created::Existing).map_err(|error| not_yours(error, id))
     }
+}
+
+/// Stores a new session.
+fn keep(inner: &Inner, record: &Record) -> Result<(), OpError> {
+    match inner.ctx.append(record) {
+        Ok(()) => {}
+        Err(error @ AppendError::Retrying { .. }) => {
+            tracing::warn!(%error, "a new session could not be stored yet");
+        }
+        // A session that is not stored could not be found again.
+        Err(error) => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
+    }
+    inner.stored.created(record);
+    Ok(())
 }
 
 /// A new session as callers see it.
