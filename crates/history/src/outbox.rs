@@ -276,6 +276,10 @@ impl Worker {
             }
             self.copied_last = Some(session_id.clone());
             let (directory, key) = self.feed.recording(&session_id);
+            // History was faster than the recording, which is about to begin.
+            if !directory.exists() && !self.feed.is_recorded() {
+                continue;
+            }
             if sink.copy(&session_id, &directory, &key)? == Copied::All {
                 self.unproven.remove(&session_id);
             }

@@ -96,6 +96,11 @@ impl Feed {
         (self.shared.recordings.directory(session_id), self.shared.recordings.key(session_id))
     }
 
+    /// Whether recordings have everything that this reader has. If so, one that is not there is gone with its session.
+    pub fn is_recorded(&self) -> bool {
+        self.shared.feed.is_recorded()
+    }
+
     /// Continues at a place; at the oldest record that is left if it is none, or one that this journal does not have.
     /// Returns where that is.
     pub fn begin_at(&mut self, place: Option<Mark>) -> Mark {

@@ -63,6 +63,8 @@ pub(crate) struct FeedPort {
 struct Inner {
     /// Everything before this place is where it belongs; none if there is no such reader.
     mark: Option<Mark>,
+    /// Recordings have everything before this place; none if there are none.
+    recorded: Option<Mark>,
     has_news: bool,
     is_closing: bool,
     problem: Option<String>,
@@ -91,6 +93,17 @@ impl FeedPort {
 
     pub(crate) fn set_mark(&self, mark: Mark) {
         hold(&self.inner).mark = Some(mark);
+    }
+
+    /// Recordings have everything before a place.
+    pub(crate) fn set_recorded(&self, mark: Mark) {
+        hold(&self.inner).recorded = Some(mark);
+    }
+
+    /// Whether recordings have everything that the reader has.
+    pub(crate) fn is_recorded(&self) -> bool {
+        let inner = hold(&self.inner);
+        inner.recorded.is_none_or(|recorded| inner.mark.is_none_or(|mark| mark <= recorded))
     }
 
     /// There is more in the journal, or more of it may be read.

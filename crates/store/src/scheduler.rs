@@ -69,6 +69,7 @@ impl Scheduler {
         let reader = BackendReader { backend, shared: Arc::clone(&shared) };
         let backend = Follower::new(reader, shared.journal.directory());
         let background = Background::new(Arc::clone(&shared), recorder);
+        background.mark().inspect(|mark| shared.feed.set_recorded(*mark));
         Self {
             shared,
             backend,
@@ -170,8 +171,9 @@ impl Scheduler {
             self.remove_segments();
         }
         self.scrub_those_ready();
-        if before != mark {
+        if let Some(mark) = mark.filter(|mark| before != Some(*mark)) {
             self.background.answer_flushes();
+            self.shared.feed.set_recorded(mark);
             // History copies what was signed.
             self.shared.feed.wake();
         }

@@ -19,11 +19,15 @@ pub fn node(server: &Server, name: &str) -> Daemon {
 /// Waits until the recording of a session is in the database, signed up to its last record.
 pub fn proven(server: &Server, daemon: &Daemon, session: &str) {
     caught_up(server, daemon, session);
-    until("the recording is copied", || {
+    let mut last = String::new();
+    let copied = attempt(LONG, || {
         let seq = daemon.get(&format!("/v1/sessions/{session}")).json()["seq"].as_i64()?;
         let sql = format!("SELECT MAX(seq) FROM sk_heads WHERE session_id = '{session}'");
-        (server.try_ask(&sql)?.first()?.first()?.as_int() == Some(seq)).then_some(())
+        let signed = server.try_ask(&sql);
+        last = format!("its last record is {seq}, the database answers {signed:?}");
+        (signed?.first()?.first()?.as_int() == Some(seq)).then_some(())
     });
+    assert!(copied.is_some(), "the recording of {session} is not copied: {last}");
 }
 
 /// Waits until a node that reads a session back finds that all of it is proven: messages may overtake each other.
