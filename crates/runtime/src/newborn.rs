@@ -2,12 +2,16 @@
 //! command of a session need not ask the store for it.
 
 use crate::sync::lock;
-use shellkeep_session::{Record, SessionId, SessionState};
+use shellkeep_session::{Record, SessionId, SessionState, size};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 
 /// Most sessions that are remembered: most are used at once, if at all.
 const MOST: usize = 256;
+
+/// The largest state that is remembered, of its variables and functions and of its `config`: callers choose both, and all of
+/// them together are to take a few megabytes at most.
+const LARGEST: usize = 16 * 1024;
 
 /// The states of new sessions.
 #[derive(Default)]
@@ -24,6 +28,9 @@ impl Newborn {
     /// A session was created by this record. Its name must not be known to others before.
     pub(crate) fn add(&self, record: &Record) {
         let Ok(state) = SessionState::create(record) else { return };
+        if size::of_shell(&state.shell) + state.meta.agent_config.to_string().len() > LARGEST {
+            return;
+        }
         let States { states, order } = &mut *lock(&self.0);
         order.push_back(record.session_id.clone());
         if order.len() > MOST
@@ -50,6 +57,16 @@ mod tests {
         let meta = Box::new(SessionMeta::of_name(session_id.clone()));
         let event = Event::SessionCreated { meta, shell: Box::new(ShellState::default()) };
         Record { session_id, seq: 1, at: Timestamp::now(), event }
+    }
+
+    #[test]
+    fn a_large_state_is_left_to_the_store() {
+        let (newborn, mut large) = (Newborn::default(), created("large"));
+        if let Event::SessionCreated { meta, .. } = &mut large.event {
+            meta.agent_config = "x".repeat(LARGEST).into();
+        }
+        newborn.add(&large);
+        assert_eq!(newborn.take(&large.session_id), None);
     }
 
     #[test]
