@@ -212,6 +212,8 @@ pub struct Ask {
     pub mine: Option<Claim>,
     /// The highest epoch of the session that the node has seen; 0 if it has seen none. The tier may have forgotten it.
     pub seen: u64,
+    /// Who wrote which records, as far as the node knows: they are the tier's as long as it has no records.
+    pub claims: Claims,
 }
 
 /// The answer to a claim.
@@ -238,15 +240,17 @@ pub fn claim(head: Option<&Head>, lease: Option<&Claim>, ask: &Ask) -> Claimed {
     let after = |epoch: u64| Claim { epoch: epoch.max(ask.seen) + 1, node: ask.node.clone(), nonce: ask.nonce.clone() };
     let Some(head) = head else {
         let owner = ask.mine.clone().unwrap_or_else(|| after(0));
-        return Claimed::New(Head { owner, last: Point::default(), claims: Claims::default() });
+        return Claimed::New(Head { owner, last: Point::default(), claims: ask.claims.clone() });
     };
+    let claims = if head.last.seq == 0 { &ask.claims } else { &head.claims };
+    let head = Head { claims: claims.clone(), ..head.clone() };
     if is_repeated(&head.owner) {
-        return Claimed::Taken(head.clone());
+        return Claimed::Taken(head);
     }
     if Some(&head.owner) == ask.mine.as_ref() {
-        return Claimed::Kept(head.clone());
+        return Claimed::Kept(head);
     }
-    Claimed::Taken(Head { owner: after(head.owner.epoch), ..head.clone() })
+    Claimed::Taken(Head { owner: after(head.owner.epoch), ..head })
 }
 
 /// Why an append was refused.

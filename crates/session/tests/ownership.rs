@@ -102,7 +102,7 @@ impl World {
         };
         let last = self.nodes[n].claims.last().cloned();
         let seen = last.as_ref().filter(|_| mutant != Mutant::ForgetsEpochs).map_or(0, |last| last.epoch);
-        let ask = Ask { node, nonce, mine, seen };
+        let ask = Ask { node, nonce, mine, seen, claims: self.nodes[n].claims.clone() };
         self.claimed += 1;
         let head = match claim(self.tier.head.as_ref(), self.lease.as_ref(), &ask) {
             Claimed::Held(_) => return None,

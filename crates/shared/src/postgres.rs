@@ -122,14 +122,14 @@ async fn claim(within: &Transaction<'_>, request: &ClaimRequest, time: Duration)
     }
     if let Claimed::New(_) = &claimed {
         within.execute("DELETE FROM sk_shared_log WHERE session_id = $1", &[&id]).await?;
-        let anew = "UPDATE sk_shared_heads SET seq = 0, at = '', claims = '', agent = NULL, files = NULL, forks = '', base = NULL, \
+        let anew = "UPDATE sk_shared_heads SET seq = 0, at = '', agent = NULL, files = NULL, forks = '', base = NULL, \
                     next = NULL, covers = NULL, removed_at = NULL WHERE session_id = $1";
         within.execute(anew, &[&id]).await?;
     }
-    let taken = "UPDATE sk_shared_heads SET owner = $2, home = $3, data = $4, agent = coalesce($5, agent), is_free = false, \
+    let taken = "UPDATE sk_shared_heads SET owner = $2, claims = $7, home = $3, data = $4, agent = coalesce($5, agent), is_free = false, \
                  lease = $2, lease_until = clock_timestamp() + $6 * interval '1 ms' WHERE session_id = $1";
-    let owner = head.owner.to_string();
-    within.execute(taken, &[&id, &owner, &ask.node, data_dir, agent, &millis(time)]).await?;
+    let (owner, claims) = (head.owner.to_string(), head.claims.to_string());
+    within.execute(taken, &[&id, &owner, &ask.node, data_dir, agent, &millis(time), &claims]).await?;
     Ok(Ok(claimed))
 }
 

@@ -256,6 +256,7 @@ impl Tier for RedisTier {
             call.arg(&ask.node).arg(&ask.nonce).arg(text(ask.mine.as_ref())).arg(millis(lease));
             call.arg(data_dir).arg(agent.as_deref().unwrap_or_default()).arg(u8::from(create.is_some()));
             call.arg(create.map_or(u64::MAX, |create| create.most_of_agent)).arg(ask.seen);
+            call.arg(ask.claims.to_string());
         })?;
         claimed(&answer).map_err(|what| not_ours(&self.address, &what))
     }

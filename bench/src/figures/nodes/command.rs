@@ -10,7 +10,7 @@ use crate::report::{Report, Row, Target};
 use crate::setup::Setup;
 use crate::stats::{self, Rounds};
 use serde_json::json;
-use shellkeep_session::ownership::{Ask, Claim, Claimed, Point};
+use shellkeep_session::ownership::{Ask, Claim, Claimed, Claims, Point};
 use shellkeep_session::{SessionId, Timestamp};
 use shellkeep_shared::{Append, ClaimRequest, LEASE, Tier};
 use std::time::{Duration, Instant};
@@ -101,7 +101,8 @@ impl Bare {
     fn new(url: &str) -> Fallible<Self> {
         let mut tier = shellkeep_shared::open(url)?;
         let session_id = SessionId::parse("bare")?;
-        let ask = Ask { node: "bench".to_owned(), nonce: "bench".to_owned(), mine: None, seen: 0 };
+        let ask =
+            Ask { node: "bench".to_owned(), nonce: "bench".to_owned(), mine: None, seen: 0, claims: Claims::default() };
         let (data_dir, agent, create) = (String::new(), None, None);
         let request = ClaimRequest { session_id: session_id.clone(), ask, data_dir, agent, create };
         let claimed = tier.claim(&request, LEASE).map_err(|down| down.reason)?;

@@ -35,7 +35,8 @@ impl Asker {
         let seen = last.into_iter().chain(&owner).map(|claim| claim.epoch).max().unwrap_or(0);
         // After another owner it does not continue under its last claim, even if the shared store has forgotten that owner.
         let mine = last.filter(|claim| claim.node == self.node && owner.is_none()).cloned();
-        let ask = Ask { node: self.node.clone(), nonce: nonce()?, mine, seen };
+        let claims = local.map(|state| state.claims.clone()).unwrap_or_default();
+        let ask = Ask { node: self.node.clone(), nonce: nonce()?, mine, seen, claims };
         let agent = local.and_then(|state| state.meta.agent.clone());
         Ok(ClaimRequest { session_id: id.clone(), ask, data_dir: self.data_dir.clone(), agent, create: None })
     }

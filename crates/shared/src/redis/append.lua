@@ -11,10 +11,10 @@ if #ARGV > 6 then
   if h[2] == '0' and h[7] then
     redis.call('ZADD', 'sk:agent:{' .. h[7] .. '}:sessions', '+inf', string.sub(KEYS[1], 5, -7))
   end
-  local claims = h[4]
-  if h[3] ~= ARGV[1] then
+  local claims, entry = h[4], '=' .. ARGV[1]
+  if string.sub(claims, -#entry) ~= entry then
     if claims ~= '' then claims = claims .. ' ' end
-    claims = claims .. ARGV[6] .. '=' .. ARGV[1]
+    claims = claims .. ARGV[6] .. entry
   end
   redis.call('HSET', KEYS[1], 'seq', ARGV[5], 'at', ARGV[1], 'claims', claims)
 end

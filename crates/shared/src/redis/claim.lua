@@ -1,7 +1,7 @@
 -- Claims a session: ownership::claim. Checks come first, because a script that fails half-way is not rolled back.
 -- KEYS head lease log base next packed
 -- ARGV node, nonce, last claim of the node or '', lease in ms, data directory, agent or '', '1' to create, how many sessions the
--- agent may have, highest epoch that the node has seen
+-- agent may have, highest epoch that the node has seen, who wrote which records as far as the node knows
 local h = redis.call('HMGET', KEYS[1], 'owner', 'seq', 'at', 'claims', 'removed', 'agent')
 local owner, seq = h[1], h[2] or '0'
 if h[5] then
@@ -33,14 +33,18 @@ if not owner then
   kind, claim, seq = 'new', ARGV[3], '0'
   if claim == '' then claim = next_after(h[1]) end
   redis.call('DEL', KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6])
-  redis.call('HSET', KEYS[1], 'seq', '0', 'at', '', 'claims', '')
-  h[3], h[4] = '', ''
+  redis.call('HSET', KEYS[1], 'seq', '0', 'at', '')
+  h[3] = ''
 elseif repeated(owner) then
   kind, claim = 'taken', owner
 elseif owner == ARGV[3] then
   kind, claim = 'kept', owner
 else
   kind, claim = 'taken', next_after(owner)
+end
+if seq == '0' then
+  h[4] = ARGV[10]
+  redis.call('HSET', KEYS[1], 'claims', h[4])
 end
 redis.call('SET', KEYS[2], claim, 'PX', ARGV[4])
 redis.call('HDEL', KEYS[1], 'free')

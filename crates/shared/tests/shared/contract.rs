@@ -2,7 +2,7 @@
 
 use shellkeep_poll::until;
 use shellkeep_servers::{DatabaseServer, Kind};
-use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Point, Refusal};
+use shellkeep_session::ownership::{Ask, Claim, Claimed, Claims, Head, Point, Refusal};
 use shellkeep_session::{ServiceId, SessionId};
 use shellkeep_shared::memory::MemoryTier;
 use shellkeep_shared::{
@@ -23,7 +23,8 @@ pub(crate) fn id(name: &str) -> SessionId {
 }
 
 pub(crate) fn request(name: &str, node: &str, nonce: &str, mine: Option<&Claim>) -> ClaimRequest {
-    let ask = Ask { node: node.to_owned(), nonce: nonce.to_owned(), mine: mine.cloned(), seen: 0 };
+    let ask =
+        Ask { node: node.to_owned(), nonce: nonce.to_owned(), mine: mine.cloned(), seen: 0, claims: Claims::default() };
     let (agent, data_dir) = (Some("ann".to_owned()), format!("/data/{node}"));
     ClaimRequest { session_id: id(name), ask, data_dir, agent, create: None }
 }
@@ -58,6 +59,8 @@ pub(crate) fn lines(tier: &mut dyn Tier, name: &str) -> Vec<String> {
 fn contract(tier: &mut dyn Tier) {
     claims_are_exclusive_and_fenced(tier);
     a_claim_is_later_than_every_one_that_is_known(tier);
+    earlier_owners_are_known_again(tier);
+    a_writer_is_noted_once(tier);
     a_lost_answer_is_recognised(tier);
     creation_has_one_winner(tier);
     records_are_shortened(tier);
@@ -123,6 +126,39 @@ fn a_claim_is_later_than_every_one_that_is_known(tier: &mut dyn Tier) {
     assert_eq!(second.owner.to_string(), "9.n2.y");
     tier.release(&id("l"), &second.owner, false).unwrap();
     assert_eq!(claimed(tier, &seen("n1", "z", 12), LEASE).owner.to_string(), "13.n1.z");
+}
+
+/// A tier that came back empty knows of a session what the node knows that gives it again.
+fn earlier_owners_are_known_again(tier: &mut dyn Tier) {
+    let knows = |node: &str, nonce: &str, mine: Option<&str>, claims: &str| {
+        let mine: Option<Claim> = mine.map(|claim| claim.parse().unwrap());
+        let request = request("e", node, nonce, mine.as_ref());
+        ClaimRequest { ask: Ask { claims: claims.parse().unwrap(), ..request.ask }, ..request }
+    };
+    let known = |tier: &mut dyn Tier| tier.find(&id("e")).unwrap().unwrap().head.claims.to_string();
+    let mine = knows("n2", "z", Some("2.n2.y"), "2=1.n1.x 6=2.n2.y");
+    assert_eq!(claimed(tier, &mine, LEASE).claims.to_string(), "2=1.n1.x 6=2.n2.y");
+    assert_eq!(known(tier), "2=1.n1.x 6=2.n2.y");
+    // It ends before the first record; another one, which has less, gives what it has.
+    tier.release(&id("e"), &"2.n2.y".parse().unwrap(), true).unwrap();
+    let head = claimed(tier, &knows("n3", "w", None, "2=1.n1.x"), LEASE);
+    assert_eq!((head.last.seq, head.claims.to_string()), (0, "2=1.n1.x".to_owned()));
+    let head = send(tier, "e", &head, 4, &["one"]).unwrap();
+    assert_eq!(known(tier), "2=1.n1.x 4=3.n3.w");
+    // What the tier has counts from then on.
+    tier.release(&id("e"), &head.owner, true).unwrap();
+    let head = claimed(tier, &knows("n2", "v", None, "2=1.n1.x 6=2.n2.y"), LEASE);
+    assert_eq!(head.claims.to_string(), "2=1.n1.x 4=3.n3.w");
+}
+
+/// The entry of a writer that goes on is not repeated.
+fn a_writer_is_noted_once(tier: &mut dyn Tier) {
+    let claim: Claim = "2.n2.y".parse().unwrap();
+    let request = request("o", "n2", "z", Some(&claim));
+    let claims = "2=1.n1.x 6=2.n2.y".parse().unwrap();
+    let head = claimed(tier, &ClaimRequest { ask: Ask { claims, ..request.ask }, ..request }, LEASE);
+    send(tier, "o", &head, 6, &["one"]).unwrap();
+    assert_eq!(tier.find(&id("o")).unwrap().unwrap().head.claims.to_string(), "2=1.n1.x 6=2.n2.y");
 }
 
 fn a_lost_answer_is_recognised(tier: &mut dyn Tier) {

@@ -1,6 +1,6 @@
 //! The ship, over a tier in memory that can be cut off, emptied and taken back to an older copy.
 
-use shellkeep_session::ownership::{Ask, Claim, Claimed, Head};
+use shellkeep_session::ownership::{Ask, Claim, Claimed, Claims, Head};
 use shellkeep_session::{Event, Record, SessionId, Timestamp};
 use shellkeep_shared::memory::MemoryTier;
 use shellkeep_shared::{
@@ -42,7 +42,7 @@ impl Fixture {
     }
 
     fn claim(&self, node: &str, mine: Option<Claim>) -> Head {
-        let ask = Ask { node: node.to_owned(), nonce: format!("of-{node}"), mine, seen: 0 };
+        let ask = Ask { node: node.to_owned(), nonce: format!("of-{node}"), mine, seen: 0, claims: Claims::default() };
         let (session_id, data_dir) = (self.id.clone(), String::new());
         let request = ClaimRequest { session_id, ask, data_dir, agent: None, create: None };
         match self.tier.clone().claim(&request, LEASE).unwrap() {

@@ -85,6 +85,46 @@ fn a_node_does_not_go_on_with_a_copy_of_what_it_lost() {
     }
 }
 
+/// The bug: a Redis that came back empty was told of the last owner only. A node that had the session before took what it had,
+/// which is all part of the session, for a history of its own, declared a fork, and told the agent to run it again.
+#[test]
+fn an_earlier_owner_s_records_are_no_fork_after_redis_came_back_empty() {
+    let mut redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    first.sh("s", "n=1");
+    first.kill();
+    let (answer, _) = run_when_taken_over(&second, "s", &count());
+    assert_eq!(answer["stdout"], "2\n");
+
+    redis.stop();
+    redis.restart();
+    until("the owner has given it again", || redis.cli(&["EXISTS", "sk:{s}:lease"]).trim().eq("1").then_some(()));
+    let claims = redis.cli(&["HGET", "sk:{s}:head", "claims"]);
+    assert!(claims.contains(".n1.") && claims.contains(".n2."), "{claims}");
+    first.restart();
+    let drained = second.post("/v1/nodes/n2/drain?wait=30", &json!({}));
+    assert_eq!(drained.status, 200, "{}", drained.text());
+    let (answer, _) = run_when_taken_over(&first, "s", &count());
+    assert_eq!(answer["stdout"], "3\n");
+    assert!(!answer["notices"].to_string().contains("history_diverged"), "{answer}");
+    let sessions = first.get("/v1/sessions").json();
+    assert_eq!(sessions["sessions"].as_array().map(Vec::len), Some(1), "nothing was forked: {sessions}");
+}
+
+/// The bug: the result of the lost command, which nobody was given, took the notice with it.
+#[test]
+fn that_a_session_moved_is_told_also_if_a_command_ran() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    first.run("s", json!({"command": "sleep 300", "blocking": false}));
+    first.kill();
+    let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    let notices = answer["notices"].to_string();
+    assert!(notices.contains("session_moved") && notices.contains("shell_replaced"), "{answer}");
+}
+
 /// The bug: a node that took a session back without a restart sent what the other node had recorded to history under the epoch of
 /// its own, earlier claim. There it was taken for what a stale node had written.
 #[test]
