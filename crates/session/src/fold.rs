@@ -4,7 +4,8 @@ use crate::agent::{FINAL_OUTPUT, USER_INPUT};
 use crate::hold::{SESSION_HELD, SESSION_RELEASED};
 use crate::state::{ActiveRun, SessionState};
 use crate::{
-    Claims, Event, KvRewound, KvState, Notice, NoticeCode, Record, Service, ServiceStatus, SessionHold, Source, service,
+    Claims, Event, KvRewound, KvState, Notice, NoticeCode, Record, RunStatus, Service, ServiceStatus, SessionHold,
+    Source, service,
 };
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -135,8 +136,8 @@ impl SessionState {
                     hold.ran(run_id, &result.changes);
                 }
                 let detached = self.active_runs.remove(run_id).is_some_and(|run| run.detached);
-                if !detached {
-                    // The result has carried them to the caller.
+                if !detached && result.status != RunStatus::Lost {
+                    // The result has carried them to the caller; that of a lost run is made when nobody waits for it.
                     self.pending_notices.clear();
                 }
                 self.shell.apply(delta);
@@ -275,7 +276,7 @@ impl SessionState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AgentState, Author, Content, Message, SessionId, SessionMeta, Timestamp};
+    use crate::{AgentState, Author, Content, Message, RunId, SessionId, SessionMeta, Timestamp, plan};
     use serde_json::{Value, json};
 
     fn created() -> SessionState {
@@ -341,6 +342,19 @@ mod tests {
         // A session from before versions were counted continues from the current state.
         state.agent_versions = 0;
         assert_eq!(save(&mut state), 3);
+    }
+
+    #[test]
+    fn a_lost_run_carries_no_notice_to_anybody() {
+        let mut state = created();
+        let (request_id, command, started_at) = (None, "sleep 30".into(), Timestamp::UNIX_EPOCH);
+        let run = ActiveRun { request_id, command, started_at, detached: false };
+        state.active_runs.insert(RunId::from_seq(2), run);
+        state.pending_notices.push(Notice { code: NoticeCode::SessionMoved, message: "it is here now".to_owned() });
+        let lost = plan::after_crash(&state, plan::Crash::Daemon, Timestamp::UNIX_EPOCH, |_| true);
+        lost.into_iter().for_each(|event| after(&mut state, event));
+        let codes: Vec<NoticeCode> = state.pending_notices.iter().map(|notice| notice.code).collect();
+        assert_eq!(codes, [NoticeCode::SessionMoved, NoticeCode::ShellReplaced]);
     }
 
     #[test]
