@@ -1,7 +1,7 @@
 # What a person does with this tree, one target each. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test build install screens dist fmt fmt-check lint tidy deny sbom soak mcp-tools console-tools s3-tools schemathesis typescript npm python python-models wheel bench models-view clean
+.PHONY: help run cluster test test-programs build install screens dist fmt fmt-check lint tidy deny sbom soak mcp-tools console-tools s3-tools schemathesis typescript npm python python-models wheel bench models-view clean
 
 CARGO ?= cargo
 DATA ?= $(CURDIR)/target/run
@@ -40,18 +40,21 @@ run: build ## build and start the daemon in the foreground, its data in target/r
 cluster: build ## start Redis and three nodes that share it, print what to try, and end everything at Ctrl-C
 	@deploy/cluster.sh target/release/shellkeep
 
-# The cheap checks come first, so that a typo does not wait for the end-to-end tests. What has to be fetched is
-# fetched beside them.
+# Clippy compiles our own crates here and its warnings are errors, so one pass lints and builds: `make lint` reads
+# everything that others wrote once more. The tools that the tests need are fetched beside it.
+test: export RUSTC_WORKSPACE_WRAPPER = clippy-driver
+test: export CLIPPY_ARGS = -Dwarnings
 test: fmt-check ## everything a change must pass
-	@$(MAKE) --no-print-directory -j2 lint mcp-tools console-tools s3-tools
-	@$(MAKE) --no-print-directory tidy
-	$(CARGO) build --workspace --all-targets
+	@$(MAKE) --no-print-directory -j2 test-programs mcp-tools console-tools s3-tools
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-		$(CARGO) nextest run --workspace; \
+		$(CARGO) nextest run --workspace -E 'package(shellkeep-tidy)' && $(CARGO) nextest run --workspace; \
 	else \
 		$(CARGO) test --workspace; \
 	fi
 	@$(MAKE) --no-print-directory -j2 --output-sync=target python typescript schemathesis
+
+test-programs:
+	$(CARGO) build --workspace --all-targets
 
 fmt: ## format the code
 	$(CARGO) fmt --all
