@@ -44,6 +44,8 @@ cluster: build ## start Redis and three nodes that share it, print what to try, 
 # everything that others wrote once more. The tools that the tests need are fetched beside it.
 test: export RUSTC_WORKSPACE_WRAPPER = clippy-driver
 test: export CLIPPY_ARGS = -Dwarnings
+# No line tables: a backtrace names its functions without them.
+test: export CARGO_PROFILE_DEV_DEBUG = 0
 test: fmt-check ## everything a change must pass
 	@$(MAKE) --no-print-directory -j2 test-programs mcp-tools console-tools s3-tools
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
