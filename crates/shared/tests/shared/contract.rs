@@ -132,21 +132,21 @@ fn a_claim_is_later_than_every_one_that_is_known(tier: &mut dyn Tier) {
 fn earlier_owners_are_known_again(tier: &mut dyn Tier) {
     let knows = |node: &str, nonce: &str, mine: Option<&str>, claims: &str| {
         let mine: Option<Claim> = mine.map(|claim| claim.parse().unwrap());
-        let request = request("e", node, nonce, mine.as_ref());
+        let request = request("earlier", node, nonce, mine.as_ref());
         ClaimRequest { ask: Ask { claims: claims.parse().unwrap(), ..request.ask }, ..request }
     };
-    let known = |tier: &mut dyn Tier| tier.find(&id("e")).unwrap().unwrap().head.claims.to_string();
+    let known = |tier: &mut dyn Tier| tier.find(&id("earlier")).unwrap().unwrap().head.claims.to_string();
     let mine = knows("n2", "z", Some("2.n2.y"), "2=1.n1.x 6=2.n2.y");
     assert_eq!(claimed(tier, &mine, LEASE).claims.to_string(), "2=1.n1.x 6=2.n2.y");
     assert_eq!(known(tier), "2=1.n1.x 6=2.n2.y");
     // It ends before the first record; another one, which has less, gives what it has.
-    tier.release(&id("e"), &"2.n2.y".parse().unwrap(), true).unwrap();
+    tier.release(&id("earlier"), &"2.n2.y".parse().unwrap(), true).unwrap();
     let head = claimed(tier, &knows("n3", "w", None, "2=1.n1.x"), LEASE);
     assert_eq!((head.last.seq, head.claims.to_string()), (0, "2=1.n1.x".to_owned()));
-    let head = send(tier, "e", &head, 4, &["one"]).unwrap();
+    let head = send(tier, "earlier", &head, 4, &["one"]).unwrap();
     assert_eq!(known(tier), "2=1.n1.x 4=3.n3.w");
     // What the tier has counts from then on.
-    tier.release(&id("e"), &head.owner, true).unwrap();
+    tier.release(&id("earlier"), &head.owner, true).unwrap();
     let head = claimed(tier, &knows("n2", "v", None, "2=1.n1.x 6=2.n2.y"), LEASE);
     assert_eq!(head.claims.to_string(), "2=1.n1.x 4=3.n3.w");
 }
@@ -154,11 +154,11 @@ fn earlier_owners_are_known_again(tier: &mut dyn Tier) {
 /// The entry of a writer that goes on is not repeated.
 fn a_writer_is_noted_once(tier: &mut dyn Tier) {
     let claim: Claim = "2.n2.y".parse().unwrap();
-    let request = request("o", "n2", "z", Some(&claim));
+    let request = request("once", "n2", "z", Some(&claim));
     let claims = "2=1.n1.x 6=2.n2.y".parse().unwrap();
     let head = claimed(tier, &ClaimRequest { ask: Ask { claims, ..request.ask }, ..request }, LEASE);
-    send(tier, "o", &head, 6, &["one"]).unwrap();
-    assert_eq!(tier.find(&id("o")).unwrap().unwrap().head.claims.to_string(), "2=1.n1.x 6=2.n2.y");
+    send(tier, "once", &head, 6, &["one"]).unwrap();
+    assert_eq!(tier.find(&id("once")).unwrap().unwrap().head.claims.to_string(), "2=1.n1.x 6=2.n2.y");
 }
 
 fn a_lost_answer_is_recognised(tier: &mut dyn Tier) {
