@@ -250,7 +250,11 @@ fn file_status(error: &FileError) -> StatusCode {
     match error {
         FileError::Outside { .. } => StatusCode::FORBIDDEN,
         FileError::NotFound { .. } => StatusCode::NOT_FOUND,
-        FileError::IsDirectory { .. } | FileError::NotAFile { .. } | FileError::NotEmpty { .. } => StatusCode::CONFLICT,
+        FileError::IsDirectory { .. }
+        | FileError::NotAFile { .. }
+        | FileError::NotADirectory { .. }
+        | FileError::LinkLoop { .. }
+        | FileError::NotEmpty { .. } => StatusCode::CONFLICT,
         FileError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         FileError::Unexpected { .. } => StatusCode::PRECONDITION_FAILED,
     }

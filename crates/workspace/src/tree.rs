@@ -43,9 +43,21 @@ pub enum TreeError {
     /// It is neither a file nor a directory: a pipe, a socket, a device.
     #[error("it is not a regular file")]
     NotAFile,
+    /// A directory is needed where something else is.
+    #[error("'{}' is not a directory", String::from_utf8_lossy(above))]
+    NotADirectory {
+        /// Its path, below the workspace.
+        above: Vec<u8>,
+    },
     /// The directory has something in it.
     #[error("the directory is not empty")]
     NotEmpty,
+    /// The path leads through too many links.
+    #[error("there are too many symbolic links on the path")]
+    LinkLoop,
+    /// The path, or a name in it, is longer than the file system takes.
+    #[error("the path or a name in it is too long")]
+    NameTooLong,
     /// More would have to be returned than is allowed.
     #[error("the file has {size} bytes")]
     TooLarge {
@@ -68,7 +80,9 @@ impl From<Errno> for TreeError {
         match error {
             Errno::NOENT | Errno::NOTDIR => Self::NotFound,
             // A link out of the workspace; without openat2, any link on the way.
-            Errno::XDEV | Errno::LOOP => Self::Outside,
+            Errno::XDEV => Self::Outside,
+            Errno::LOOP => Self::LinkLoop,
+            Errno::NAMETOOLONG => Self::NameTooLong,
             Errno::ISDIR => Self::IsDirectory,
             Errno::NOTEMPTY => Self::NotEmpty,
             // A socket, or a pipe without a writer, cannot be opened.
@@ -252,19 +266,22 @@ impl Tree {
         Err(Errno::AGAIN)
     }
 
-    /// Opens what a path leads to, name by name, and follows no link.
+    /// Opens what a path leads to, name by name. A link is not followed, and taken for one that leads out.
     fn walk(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let (above, name) = split(path);
         let mut directory = openat(&self.root, c".", DIRECTORY, Mode::empty())?;
         for name in above.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             let next = openat(&directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
             if FileType::from_raw_mode(fstat(&next)?.st_mode) == FileType::Symlink {
-                return Err(Errno::LOOP);
+                return Err(Errno::XDEV);
             }
             directory = next;
         }
         let name = if name.is_empty() { b"." } else { name };
-        openat(&directory, name, flags | OFlags::NOFOLLOW, Mode::empty())
+        match openat(&directory, name, flags | OFlags::NOFOLLOW, Mode::empty()) {
+            Err(Errno::LOOP) => Err(Errno::XDEV),
+            opened => opened,
+        }
     }
 }
 

@@ -87,6 +87,16 @@ pub enum FileError {
     /// It is a pipe, a socket or a device.
     #[error("'{path}' is not a regular file; it cannot be read or written this way")]
     NotAFile { path: String },
+    /// Something else is where a directory is needed.
+    #[error("'{path}' was not written: '{above}' is not a directory")]
+    NotADirectory {
+        path: String,
+        /// What is not a directory.
+        above: String,
+    },
+    /// The path leads through too many symbolic links.
+    #[error("'{path}' leads through too many symbolic links; some of them may point to each other")]
+    LinkLoop { path: String },
     /// The directory is not empty.
     #[error("directory '{path}' is not empty")]
     NotEmpty { path: String },
@@ -117,6 +127,8 @@ impl FileError {
             Self::NotFound { .. } => "file_not_found",
             Self::IsDirectory { .. } => "is_directory",
             Self::NotAFile { .. } => "not_a_file",
+            Self::NotADirectory { .. } => "not_a_directory",
+            Self::LinkLoop { .. } => "link_loop",
             Self::NotEmpty { .. } => "directory_not_empty",
             Self::TooLarge { .. } => "too_large",
             Self::Unexpected { .. } => "precondition_failed",
@@ -140,6 +152,8 @@ impl FileError {
             | Self::NotFound { path }
             | Self::IsDirectory { path }
             | Self::NotAFile { path }
+            | Self::NotADirectory { path, .. }
+            | Self::LinkLoop { path }
             | Self::NotEmpty { path }
             | Self::TooLarge { path, .. }
             | Self::Unexpected { path, .. } => path,

@@ -77,7 +77,9 @@ fn what_cannot_be_done_is_refused_with_a_code() {
     symlink(daemon.directory().join("secret"), workspace.join("out")).unwrap();
     symlink("../..", workspace.join("up")).unwrap();
     fs::create_dir(workspace.join("d")).unwrap();
-    daemon.sh("s", "mkfifo pipe; truncate -s 70000000 large");
+    daemon.sh("s", "mkfifo pipe; truncate -s 70000000 large; ln -s loop loop");
+    let long: &str = &format!("path=p1/p2/{}", "n".repeat(300));
+    daemon.sh("s", "mkdir -p p1/p2");
     for (method, query, expected) in [
         ("GET", "path=none", (404, "file_not_found")),
         ("GET", "path=d", (409, "is_directory")),
@@ -96,6 +98,12 @@ fn what_cannot_be_done_is_refused_with_a_code() {
         ("PUT", "path=f&mode=999", (400, "invalid_request")),
         ("PUT", "path=f&mode=4755", (400, "invalid_request")),
         ("PUT", "path=.", (409, "is_directory")),
+        ("PUT", "path=large/a/b", (409, "not_a_directory")),
+        ("GET", "path=loop", (409, "link_loop")),
+        ("PUT", "path=loop", (409, "link_loop")),
+        ("GET", long, (400, "invalid_request")),
+        ("PUT", long, (400, "invalid_request")),
+        ("DELETE", long, (400, "invalid_request")),
         ("DELETE", "path=none", (404, "file_not_found")),
         ("DELETE", "path=.", (400, "invalid_request")),
         ("DELETE", "path=up/secret", (403, "path_outside")),
@@ -106,6 +114,9 @@ fn what_cannot_be_done_is_refused_with_a_code() {
     for (query, expected) in [("path=none", 404), ("path=up/w", 403), ("limit=0", 400), ("path=../..", 403)] {
         assert_eq!(daemon.at("s", &format!("files?{query}")).status, expected, "{query}");
     }
+    let on_the_way = daemon.send(&content("PUT", "path=large/a/b")).json();
+    assert!(on_the_way["detail"].as_str().unwrap().contains("'large' is not a directory"), "{on_the_way}");
+    assert_eq!(daemon.at("s", &format!("files?{long}")).status, 400);
     let missing = daemon.send(&content("GET", "path=none")).json();
     assert!(missing["detail"].as_str().unwrap().contains("GET …/files?path="), "{missing}");
     assert_eq!(fs::read(daemon.directory().join("secret")).unwrap(), b"outside");

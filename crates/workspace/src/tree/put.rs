@@ -72,48 +72,106 @@ impl Drop for Aside<'_> {
     }
 }
 
+/// Directories made for a file, removed unless it is written.
+struct Made<'a> {
+    tree: &'a Tree,
+    /// The path of the last one.
+    path: &'a [u8],
+    /// How much of it is the path of each one that was made, from the top.
+    lengths: Vec<usize>,
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        for length in self.lengths.iter().rev() {
+            // One in which something is by now stays, and so do those above it.
+            let Ok(place) = self.tree.place(&self.path[..*length]) else { return };
+            let _ = unlinkat(&place.directory, place.name, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+impl Made<'_> {
+    /// The directory, made if need be and if the file can be written at all.
+    fn directory(&mut self, put: &Put<'_>) -> Result<OwnedFd, TreeError> {
+        match self.tree.resolve(self.path, super::DIRECTORY) {
+            Err(Errno::NOENT) if matches!(put.expected, Expected::Sha256(_)) => {
+                Err(TreeError::Unexpected { current: None })
+            }
+            Err(Errno::NOENT) => self.make(self.path.len()),
+            Err(Errno::NOTDIR) => Err(self.not_a_directory()),
+            other => Ok(other?),
+        }
+    }
+
+    /// The directory that is so much of the path, made if need be.
+    fn make(&mut self, length: usize) -> Result<OwnedFd, TreeError> {
+        let path = &self.path[..length];
+        match self.tree.resolve(path, super::DIRECTORY) {
+            Err(Errno::NOENT) if !path.is_empty() => {}
+            Err(Errno::NOTDIR) => return Err(self.not_a_directory()),
+            other => return Ok(other?),
+        }
+        let (above, name) = split(path);
+        let directory = self.make(above.len())?;
+        let mode = Mode::from_raw_mode(NEW_DIRECTORY);
+        let made = match Owner::of(&self.tree.root)? {
+            Some(owner) => owner.make_directory(&directory, name, mode),
+            None => mkdirat(&directory, name, mode),
+        };
+        match made {
+            Ok(()) => self.lengths.push(length),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.tree.resolve(path, super::DIRECTORY)?)
+    }
+
+    /// That something else is where a directory is needed.
+    fn not_a_directory(&self) -> TreeError {
+        let ends = self.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let is_other =
+            |length: &usize| matches!(self.tree.resolve(&self.path[..*length], super::DIRECTORY), Err(Errno::NOTDIR));
+        let length = ends.chain([self.path.len()]).find(is_other).unwrap_or(self.path.len());
+        TreeError::NotADirectory { above: self.path[..length].to_vec() }
+    }
+}
+
 impl Tree {
-    /// Writes a file. Directories above it are made; a link at its path is followed if it stays in the workspace.
+    /// Writes a file. Directories above it are made, and removed again if it is not written; a link at its path is followed
+    /// if it stays in the workspace.
     pub fn write(&self, path: &[u8], put: &Put<'_>) -> Result<Written, TreeError> {
         if path.is_empty() {
             return Err(TreeError::IsDirectory);
         }
         let mut path = path.to_vec();
         for _ in 0..LINKS {
-            let (above, name) = split(&path);
-            let place = NameAt { directory: self.make(above)?, name };
-            let owner = Owner::of(&self.root)?;
-            match place.stat() {
-                Err(Errno::NOENT) => return place.write(None, put, owner),
-                Err(error) => return Err(error.into()),
-                Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-                    FileType::RegularFile => return place.write(Some(stat.st_mode & MODE_BITS), put, owner),
-                    FileType::Directory => return Err(TreeError::IsDirectory),
-                    FileType::Symlink => path = self.target(&path)?,
-                    _ => return Err(TreeError::NotAFile),
-                },
+            match self.write_at(&path, put)? {
+                Some(written) => return Ok(written),
+                None => path = self.target(&path)?,
             }
         }
-        Err(Errno::LOOP.into())
+        Err(TreeError::LinkLoop)
     }
 
-    /// The directory with this path, made if need be.
-    fn make(&self, path: &[u8]) -> Result<OwnedFd, TreeError> {
-        match self.resolve(path, super::DIRECTORY) {
-            Err(Errno::NOENT) if !path.is_empty() => {}
-            other => return Ok(other?),
-        }
+    /// Writes a file, unless there is a link at its path.
+    fn write_at(&self, path: &[u8], put: &Put<'_>) -> Result<Option<Written>, TreeError> {
         let (above, name) = split(path);
-        let directory = self.make(above)?;
-        let mode = Mode::from_raw_mode(NEW_DIRECTORY);
-        let made = match Owner::of(&self.root)? {
-            Some(owner) => owner.make_directory(&directory, name, mode),
-            None => mkdirat(&directory, name, mode),
+        let mut made = Made { tree: self, path: above, lengths: Vec::new() };
+        let place = NameAt { directory: made.directory(put)?, name };
+        let owner = Owner::of(&self.root)?;
+        let written = match place.stat() {
+            Err(Errno::NOENT) => place.write(None, put, owner)?,
+            Err(error) => return Err(error.into()),
+            Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => place.write(Some(stat.st_mode & MODE_BITS), put, owner)?,
+                FileType::Directory => return Err(TreeError::IsDirectory),
+                FileType::Symlink => return Ok(None),
+                _ => return Err(TreeError::NotAFile),
+            },
         };
-        match made {
-            Ok(()) | Err(Errno::EXIST) => Ok(self.resolve(path, super::DIRECTORY)?),
-            Err(error) => Err(error.into()),
-        }
+        made.lengths.clear();
+        Ok(Some(written))
     }
 
     /// The path of the file that a link leads to, below the workspace.

@@ -93,7 +93,48 @@ fn a_file_is_written_as_a_whole_and_keeps_its_permissions() {
     symlink("nothing", workspace.join("dangling")).unwrap();
     assert!(matches!(tree.write(b"dangling", &put(b"x")), Err(TreeError::NotFound)));
     assert!(matches!(tree.write(b"a", &put(b"x")), Err(TreeError::IsDirectory)));
-    assert!(matches!(tree.write(b"a/b/c.txt/d", &put(b"x")), Err(TreeError::NotFound)));
+    assert!(matches!(tree.write(b"dangling/x", &put(b"x")), Err(TreeError::NotFound)));
+}
+
+#[test]
+fn what_is_on_the_way_is_named() {
+    let (home, tree) = tree();
+    let workspace = home.path().join("w");
+    fs::create_dir(workspace.join("d")).unwrap();
+    fs::write(workspace.join("d/file"), "x").unwrap();
+    for path in ["d/file/a", "d/file/a/b/c"] {
+        let written = tree.write(path.as_bytes(), &put(b"x"));
+        assert!(matches!(&written, Err(TreeError::NotADirectory { above }) if above == b"d/file"), "{written:?}");
+        assert!(matches!(read(&tree, path), Err(TreeError::NotFound)), "{path}");
+    }
+    symlink("loop", workspace.join("loop")).unwrap();
+    let long = "n".repeat(300);
+    for path in ["loop", "loop/x"] {
+        assert!(matches!(tree.write(path.as_bytes(), &put(b"x")), Err(TreeError::LinkLoop)), "{path}");
+        assert!(matches!(read(&tree, path), Err(TreeError::LinkLoop)), "{path}");
+    }
+    assert!(matches!(read(&tree, &long), Err(TreeError::NameTooLong)));
+    assert!(matches!(tree.entry(long.as_bytes()), Err(TreeError::NameTooLong)));
+    assert!(matches!(tree.remove(long.as_bytes(), true), Err(TreeError::NameTooLong)));
+}
+
+#[test]
+fn a_file_that_is_not_written_leaves_no_directories() {
+    let (home, tree) = tree();
+    let workspace = home.path().join("w");
+    fs::create_dir(workspace.join("p")).unwrap();
+    let long = "n".repeat(300);
+    for path in [format!("p/q/r/{long}"), format!("p/q/{long}/f"), format!("a/b/{long}")] {
+        let written = tree.write(path.as_bytes(), &put(b"x"));
+        assert!(matches!(written, Err(TreeError::NameTooLong)), "{path}: {written:?}");
+    }
+    let expected = Expected::Sha256(sha256(b"old"));
+    let written = tree.write(b"p/q/r/f", &Put { expected, ..put(b"x") });
+    assert!(matches!(written, Err(TreeError::Unexpected { current: None })), "{written:?}");
+    assert_eq!(fs::read_dir(workspace.join("p")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&workspace).unwrap().count(), 1);
+    tree.write(b"p/q/r/f", &Put { expected: Expected::Nothing, ..put(b"x") }).unwrap();
+    assert_eq!(read(&tree, "p/q/r/f").unwrap(), b"x");
 }
 
 #[test]

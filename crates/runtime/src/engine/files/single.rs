@@ -189,6 +189,12 @@ fn refused(error: TreeError, place: &InWorkspace, what: &'static str) -> OpError
         TreeError::NotFound => FileError::NotFound { path },
         TreeError::IsDirectory => FileError::IsDirectory { path },
         TreeError::NotAFile => FileError::NotAFile { path },
+        TreeError::NotADirectory { above } => FileError::NotADirectory { path, above: text(&ByteString(above)) },
+        TreeError::LinkLoop => FileError::LinkLoop { path },
+        TreeError::NameTooLong => {
+            let detail = "path: it is too long; usually a name has at most 255 bytes and a path 4095".to_owned();
+            return OpError::Invalid { detail };
+        }
         TreeError::NotEmpty => FileError::NotEmpty { path },
         TreeError::TooLarge { size } => FileError::TooLarge { path, size, limit: MAX_FILE_BYTES as u64 },
         TreeError::Unexpected { current } => FileError::Unexpected { path, current },
