@@ -44,10 +44,14 @@ pub fn create(request: &CreateSession) -> Result<(), OpError> {
 
 /// The directory that a session's configuration names as its workspace, if it names one.
 pub async fn workspace(config: &serde_json::Value, data_dir: &Path) -> Result<Option<ByteString>, OpError> {
-    let Some(named) = config.get("workspace").and_then(serde_json::Value::as_str) else { return Ok(None) };
-    let refused = |reason: &str| {
-        OpError::Session(SessionError::BadWorkspace { path: named.to_owned(), reason: reason.to_owned() })
+    let named = match config.get("workspace") {
+        None | Some(serde_json::Value::Null) => return Ok(None),
+        Some(named) => named,
     };
+    let shown = named.as_str().map_or_else(|| named.to_string(), str::to_owned);
+    let refused =
+        |reason: &str| OpError::Session(SessionError::BadWorkspace { path: shown.clone(), reason: reason.to_owned() });
+    let Some(named) = named.as_str() else { return Err(refused("it must be a string, an absolute path")) };
     if !named.starts_with('/') || named.contains('\0') {
         return Err(refused("it must be an absolute path"));
     }
@@ -167,4 +171,30 @@ fn environment(env: &BTreeMap<String, String>) -> Result<(), OpError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_workspace_that_is_no_path_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let (data_dir, project) = (home.path().join("data"), home.path().join("project"));
+        std::fs::create_dir(&data_dir).unwrap();
+        std::fs::create_dir(&project).unwrap();
+        for (named, shown) in
+            [(json!(5), "5"), (json!(true), "true"), (json!(["/tmp"]), "[\"/tmp\"]"), (json!("x"), "x")]
+        {
+            let refused = workspace(&json!({"workspace": named}), &data_dir).await.unwrap_err();
+            let OpError::Session(SessionError::BadWorkspace { path, reason }) = &refused else { panic!("{refused}") };
+            assert!(path == shown && reason.contains("an absolute path"), "{refused}");
+        }
+        for config in [json!({}), json!({"workspace": null}), json!(null)] {
+            assert_eq!(workspace(&config, &data_dir).await.unwrap(), None, "{config}");
+        }
+        let found = workspace(&json!({"workspace": project}), &data_dir).await.unwrap();
+        assert_eq!(found.unwrap().as_path(), project.canonicalize().unwrap());
+    }
 }
