@@ -17,6 +17,7 @@ mod bound;
 mod calls;
 mod diff;
 mod execute;
+mod faults;
 mod handler;
 mod hints;
 mod hub;
@@ -49,10 +50,11 @@ mod tools;
 
 use axum::Router;
 use axum::routing::{any, get};
+pub(crate) use faults::unknown_session;
 use hub::Hub;
 pub(crate) use seat::named_session;
+pub(crate) use streamable::SESSION_ID;
 use streamable::Streamable;
-pub(crate) use streamable::{SESSION_ID, UNKNOWN};
 
 /// The routes of MCP.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {

@@ -2,6 +2,7 @@
 //! created it: for other callers its id does not exist.
 
 use super::bound::{Bound, Sessions};
+use super::faults;
 use super::handler::Handler;
 use super::hub::{Hub, engine_of};
 use crate::body::{self, RUN_LIMIT};
@@ -9,7 +10,7 @@ use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use std::sync::Arc;
@@ -20,8 +21,6 @@ use std::time::Duration;
 const KEEP_ALIVE: Duration = Duration::from_secs(60 * 60);
 /// The header with the id of an MCP session.
 pub const SESSION_ID: &str = "mcp-session-id";
-/// The SDK's text for an unknown id. Also used for another caller's id, so that the two cannot be distinguished.
-pub const UNKNOWN: (StatusCode, &str) = (StatusCode::NOT_FOUND, "Not Found: Session not found");
 
 type Service = StreamableHttpService<Handler, LocalSessionManager>;
 
@@ -46,7 +45,7 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
     let Streamable { service, sessions } = state;
     let is_delete = parts.method == Method::DELETE;
     let bound = match session_id(&parts.headers) {
-        Some(id) if !sessions.is_of(&id, &engine) => return Ok(UNKNOWN.into_response()),
+        Some(id) if !sessions.is_of(&id, &engine) => return Ok(faults::unknown_session()),
         Some(_) => None,
         None if parts.method == Method::POST => Some(Bound::new(&engine)?),
         None => None,
@@ -56,6 +55,7 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
     }
     let whole = if parts.method == Method::POST { Some(body::read(&parts, body, RUN_LIMIT).await?) } else { None };
     let body = whole.as_ref().map_or_else(Body::empty, |whole| Body::from(whole.bytes.clone()));
+    let sent = whole.as_ref().filter(|_| faults::is_json(&parts.headers));
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
     if let (Some(id), Some(bound)) = (session_id(response.headers()), &bound) {
         sessions.bind(&id, bound);
@@ -64,7 +64,7 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
         // It has ended, with an empty response; clients warn about `accepted`.
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
-    Ok(response)
+    Ok(faults::as_message(response, sent.map(|sent| &sent.bytes)).await)
 }
 
 fn session_id(headers: &HeaderMap) -> Option<String> {

@@ -99,19 +99,21 @@ fn the_gate_is_the_same_as_for_every_route() {
     let key = ("authorization", format!("Bearer {TOKEN}"));
     let page = sent(post(&hello).header(key.0, &key.1).header("origin", "https://example.com"));
     assert_eq!((page.status, code(&page)), (403, "forbidden_origin".to_owned()));
-    let wrong = sent(
-        Request::new("POST", "/mcp")
-            .header(key.0, &key.1)
-            .header("accept", "application/json, text/event-stream")
-            .json("{nonsense"),
-    );
-    assert!((400..500).contains(&wrong.status), "{}", wrong.status);
+    let raw = |accept: &str, body: &str| {
+        let request = Request::new("POST", "/mcp").header(key.0, &key.1).header("accept", accept);
+        let answer = sent(request.json(body));
+        assert_eq!(answer.header("content-type"), Some("application/json"), "{body}");
+        (answer.status, answer.json()["error"]["code"].as_i64().unwrap())
+    };
+    let both = "application/json, text/event-stream";
+    assert_eq!((raw(both, "{nonsense"), raw(both, ""), raw(both, "[]")), ((400, -32700), (400, -32700), (400, -32600)));
+    assert_eq!(raw("text/html", "{}"), (406, -32000));
     let stale = sent(
         post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
             .header(key.0, &key.1)
             .header("mcp-session-id", "gone"),
     );
-    assert_eq!(stale.status, 404);
+    assert_eq!((stale.status, &stale.json()["error"]["code"]), (404, &json!(-32001)), "{}", stale.text());
     let long = format!("{{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"{}\"}}", "x".repeat(65 << 20));
     let long = Request::new("POST", "/mcp")
         .header(key.0, &key.1)

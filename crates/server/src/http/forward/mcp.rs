@@ -2,9 +2,9 @@
 //! every node knows where a request belongs. A new one begins on the node that has its caller's session. If that session has
 //! moved since, the MCP session is unknown, and the client initialises again, as the protocol says.
 
-use crate::mcp::{SESSION_ID, UNKNOWN, named_session};
+use crate::mcp::{SESSION_ID, named_session, unknown_session};
 use axum::http::{HeaderMap, HeaderValue};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use shellkeep_runtime::{ClusterNode, ClusterOps, OpError, Scope, Whereabouts};
 
 /// The path of MCP over HTTP.
@@ -64,7 +64,7 @@ pub(super) fn put_node(response: &mut Response, node: &str) {
 
 /// The answer for an MCP session that is no more.
 pub(super) fn unknown() -> Response {
-    UNKNOWN.into_response()
+    unknown_session()
 }
 
 #[cfg(test)]
