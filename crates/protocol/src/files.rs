@@ -1,6 +1,7 @@
 //! Files and time: checkpoints, differences, rewind, fork, merge. A path is text; where it is not UTF-8, a second field
 //! has its exact bytes in base64.
 
+use crate::output::is_zero;
 use crate::record::Switch;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -335,10 +336,6 @@ pub struct HistoryEntry {
     /// Bytes of the file afterwards, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-}
-
-pub(crate) fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// The disk space that a session's checkpoints use.

@@ -69,6 +69,9 @@ pub struct OutputResponse {
     pub next_offset: u64,
     /// Bytes written so far.
     pub total: u64,
+    /// Bytes from `offset` to `next_offset` that were not kept, because the output exceeded its quota.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped: u64,
     /// Whether the run has ended, so that `total` is final.
     pub complete: bool,
     /// Whether the run's standard error is merged into `stdout`, so that this stream stays empty.
@@ -129,4 +132,8 @@ pub struct SignalSent {
     /// Whether the command had not started and was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<bool>,
+}
+
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

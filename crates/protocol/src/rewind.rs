@@ -1,6 +1,7 @@
 //! Going back and branching off: moments, rewind, fork, merge back.
 
-use crate::files::{FileChange, LeftOut, is_zero};
+use crate::files::{FileChange, LeftOut};
+use crate::output::is_zero;
 use crate::run::{Changes, NoticeView};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr as _;

@@ -313,6 +313,8 @@ pub struct OutputPage {
     pub next_offset: u64,
     /// Bytes written so far.
     pub total: u64,
+    /// Bytes from `offset` to `next_offset` that were not kept.
+    pub dropped: u64,
     /// Whether the run has ended, so that `total` is final.
     pub complete: bool,
     /// Whether this is the standard error of a run that merges it into standard output.

@@ -74,6 +74,11 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Stream<'_, R> {
         if offset >= self.record.kept { offset.max(self.tail_start()) } else { offset }
     }
 
+    /// How many bytes of a range were not kept.
+    fn dropped(&self, from: u64, to: u64) -> u64 {
+        to.min(self.tail_start()).saturating_sub(from.max(self.record.kept))
+    }
+
     /// Where the last lines begin, not before `from`. What is before the gap is not the end.
     fn last_lines(&self, lines: u64, from: u64, budget: &Budget) -> Result<u64, PageError> {
         let (total, gap_end) = (self.record.total, self.tail_start());
@@ -145,7 +150,8 @@ pub fn page(
     };
     // A reader must not wait for dropped bytes.
     let next_offset = if next_offset == offset { next_offset } else { stream.skip_gap(next_offset) };
-    Ok(OutputPage { bytes, offset, next_offset, total: record.total, complete, merged: record.merged })
+    let (total, dropped) = (record.total, stream.dropped(offset, next_offset));
+    Ok(OutputPage { bytes, offset, next_offset, total, dropped, complete, merged: record.merged })
 }
 
 /// What is looked for, and how.
@@ -180,7 +186,14 @@ fn grep<R: Fn(u64, usize) -> io::Result<Vec<u8>>>(
             Some(Stopped::Full) => return Ok((found, offset)),
             Some(Stopped::Spent) if found.is_empty() => return Err(PageError::Spent { next_offset: offset }),
             Some(Stopped::Spent) => return Ok((found, offset)),
-            None => offset = stream.skip_gap(offset),
+            None => {
+                let next = stream.skip_gap(offset);
+                if next > offset && found.last().is_some_and(|last| *last != b'\n') {
+                    // A line that the gap cuts off does not go on behind it.
+                    found.push(b'\n');
+                }
+                offset = next;
+            }
         }
     }
     Ok((found, offset))
@@ -303,9 +316,18 @@ mod tests {
             grep: grep.map(str::to_owned),
         };
         let first = page(&record, true, &query(0, None, None), &Searching::default(), read).unwrap();
-        assert_eq!((first.bytes.as_slice(), first.next_offset), (head.as_slice(), 96));
+        assert_eq!((first.bytes.as_slice(), first.next_offset, first.dropped), (head.as_slice(), 96, 86));
         let rest = page(&record, true, &query(first.next_offset, None, None), &Searching::default(), read).unwrap();
         assert_eq!((rest.bytes.as_slice(), rest.offset, rest.next_offset), (b"END\n".as_slice(), 96, 100));
+        assert_eq!(rest.dropped, 0);
+        let found = page(&record, true, &query(0, None, Some(".")), &Searching::default(), read).unwrap();
+        assert_eq!(found.bytes, [head.trim_ascii_end(), b"\nEND\n"].concat(), "the halves of two lines are not one");
+        // One that begins in the gap, one that ends before it, and a search over it.
+        let of = |offset, limit, grep| {
+            let query = OutputQuery { limit, ..query(offset, None, grep) };
+            page(&record, true, &query, &Searching::default(), read).unwrap().dropped
+        };
+        assert_eq!((of(50, 100, None), of(0, 5, None), of(0, 100, Some("nothing"))), (0, 0, 86));
         assert_eq!(page(&record, true, &query(50, None, None), &Searching::default(), read).unwrap().bytes, b"END\n");
         assert_eq!(
             page(&record, true, &query(0, Some(Tail::Bytes(3)), None), &Searching::default(), read).unwrap().bytes,

@@ -315,6 +315,7 @@ pub fn output_page(stream: Stream, page: OutputPage) -> wire::OutputResponse {
         offset: page.offset,
         next_offset: page.next_offset,
         total: page.total,
+        dropped: page.dropped,
         complete: page.complete,
         merged: page.merged,
     }

@@ -214,8 +214,42 @@ fn leave_cut_character(bytes: &mut Vec<u8>) -> u64 {
     }
 }
 
+/// Where a page is in the whole output.
+#[derive(Clone, Copy)]
+struct Part {
+    offset: u64,
+    next_offset: u64,
+    total: u64,
+    /// Bytes in it that were not kept.
+    dropped: u64,
+}
+
+impl From<&OutputResponse> for Part {
+    fn from(page: &OutputResponse) -> Self {
+        let OutputResponse { offset, next_offset, total, dropped, .. } = *page;
+        Self { offset, next_offset, total, dropped }
+    }
+}
+
+impl Part {
+    /// How much of it there is to search, in words.
+    fn searched(self) -> String {
+        let bytes = self.total.saturating_sub(self.offset).saturating_sub(self.dropped);
+        format!("in {bytes} bytes{}", self.gap())
+    }
+
+    /// What was not kept of it, in words.
+    fn gap(self) -> String {
+        match self.dropped {
+            0 => String::new(),
+            dropped => format!("; {dropped} more were not kept"),
+        }
+    }
+}
+
 /// The position of a page in the whole output, if it is not all of it, and how many lines match `grep`.
-fn range(text: &mut String, page: &str, offset: u64, next_offset: u64, total: u64, grep: Option<&str>) {
+fn range(text: &mut String, page: &str, part: Part, grep: Option<&str>) {
+    let Part { offset, next_offset, total, .. } = part;
     let is_more = next_offset < total && next_offset > offset;
     if let Some(pattern) = grep {
         let found = match page.lines().count() {
@@ -224,13 +258,17 @@ fn range(text: &mut String, page: &str, offset: u64, next_offset: u64, total: u6
             lines => format!("{lines} lines match {pattern:?}"),
         };
         let place = if is_more {
-            format!("in bytes {offset} to {next_offset} of {total}; search on with offset={next_offset}")
+            let gap = part.gap();
+            format!("in bytes {offset} to {next_offset} of {total}{gap}; search on with offset={next_offset}")
         } else {
-            format!("in {} bytes", total.saturating_sub(offset))
+            part.searched()
         };
         paragraph(text, &format!("[{found} {place}]"));
     } else if is_more {
-        paragraph(text, &format!("[bytes {offset} to {next_offset} of {total}; continue with offset={next_offset}]"));
+        let end = next_offset - part.dropped.min(next_offset - offset);
+        let gap =
+            if part.dropped > 0 { format!("; bytes {end} to {next_offset} were not kept") } else { String::new() };
+        paragraph(text, &format!("[bytes {offset} to {end} of {total}{gap}; continue with offset={next_offset}]"));
     } else if page.is_empty() && total == 0 {
         paragraph(text, "[no output]");
     } else if page.is_empty() {
@@ -257,22 +295,22 @@ fn run_in_words(
     paragraph(&mut text, &plain(&first.text));
     let both_empty = second.is_some_and(|second| second.text.is_empty());
     if second.is_none() || both_empty || !first.text.is_empty() {
-        range(&mut text, &first.text, first.offset, first.next_offset, first.total, grep);
+        range(&mut text, &first.text, first.into(), grep);
     }
     if let Some(second) = second.filter(|second| second.total > 0) {
         paragraph(&mut text, "[stderr]");
         paragraph(&mut text, &plain(&second.text));
         if second.next_offset < second.total {
-            let (id, next, total) = (&run.run_id, second.next_offset, second.total);
+            let (id, next, total, gap) = (&run.run_id, second.next_offset, second.total, Part::from(second).gap());
             paragraph(
                 &mut text,
                 &format!(
-                    "[stderr has {total} bytes; continue with read_output(id=\"{id}\", stream=\"stderr\", \
+                    "[stderr has {total} bytes{gap}; continue with read_output(id=\"{id}\", stream=\"stderr\", \
                         offset={next})]"
                 ),
             );
         } else if let Some(pattern) = grep.filter(|_| second.text.is_empty()) {
-            paragraph(&mut text, &format!("[no line matches {pattern:?} in {} bytes]", second.total));
+            paragraph(&mut text, &format!("[no line matches {pattern:?} {}]", Part::from(second).searched()));
         }
     }
     let (other, bytes) = match first.stream {
@@ -295,7 +333,8 @@ fn log_in_words(page: &LogResponse, asked: u64, service: &ServiceView, grep: Opt
         paragraph(&mut text, &not_from_the_beginning(page.offset, page.total, page.first));
     }
     paragraph(&mut text, &plain(&page.text));
-    range(&mut text, &page.text, page.offset, page.next_offset, page.total, grep);
+    let LogResponse { offset, next_offset, total, .. } = *page;
+    range(&mut text, &page.text, Part { offset, next_offset, total, dropped: 0 }, grep);
     paragraph(&mut text, &format!("[{}]", service_text::line(service)));
     text
 }
@@ -354,6 +393,18 @@ mod tests {
         let none = log_in_words(&page("", 0, 0, 9), 9, &service, Some("x"));
         assert!(none.starts_with("[no line matches \"x\" in 9 bytes]"), "{none}");
         assert!(end.starts_with("[from byte 96 of 100; read from the beginning with offset=0]\nend\n"), "{end}");
+    }
+
+    #[test]
+    fn what_was_not_kept_is_not_counted_as_searched_or_shown() {
+        let said = |page: &str, next_offset, grep| {
+            let mut text = String::new();
+            range(&mut text, page, Part { offset: 0, next_offset, total: 100, dropped: 86 }, grep);
+            text
+        };
+        assert_eq!(said("", 100, Some("x")), "[no line matches \"x\" in 14 bytes; 86 more were not kept]");
+        let shown = "[bytes 0 to 10 of 100; bytes 10 to 96 were not kept; continue with offset=96]";
+        assert_eq!(said("0123456789", 96, None), shown);
     }
 
     #[test]

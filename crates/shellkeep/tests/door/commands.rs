@@ -1,7 +1,10 @@
 //! The command line: what it says next after an error, what it makes of a mistyped name, and how much has to be typed.
 
 use crate::support::{Daemon, Door, bash};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
+use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
 
 /// The command line, with the daemon's socket as a flag.
@@ -166,4 +169,51 @@ fn a_key_comes_as_json_with_its_version() {
     let removed = shellkeep(&daemon, &["kv", "rm", "demo", "plan"]);
     assert!(removed.status.success(), "{removed:?}");
     assert_eq!(shellkeep(&daemon, &["kv", "rm", "demo", "plan"]).status.code(), Some(1));
+}
+
+/// The end of what was kept of a long output and the beginning of its last bytes were printed as one line, which no
+/// command had written.
+#[test]
+fn output_that_was_not_kept_is_a_gap() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    assert_eq!(daemon.put_quotas(&json!({"output_bytes_per_run": 100_000})).status, 200);
+    let run = daemon.sh("demo", "seq 100000");
+    let paged = shellkeep(&daemon, &["runs", "output", "demo", run.run_id(), "--stream", "stdout", "--json"]);
+    let page: Value = serde_json::from_slice(&paged.stdout).unwrap();
+    let (head, dropped) = (page["stdout"]["text"].as_str().unwrap(), page["stdout"]["dropped"].as_u64().unwrap());
+    let all: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
+    let tail = &all[head.len() + dropped as usize..];
+    assert!(all.starts_with(head) && !tail.is_empty(), "{dropped}");
+    let shown = shellkeep(&daemon, &["runs", "output", "demo", run.run_id()]);
+    assert_eq!(out(&shown), format!("{}\n{tail}", head.trim_end()));
+    assert!(err(&shown).contains(&format!("stdout has a gap of {dropped} bytes here")), "{}", err(&shown));
+    let last = shellkeep(&daemon, &["runs", "output", "demo", run.run_id(), "--tail", "1"]);
+    assert_eq!((out(&last).as_str(), err(&last).as_str()), ("100000\n", ""));
+}
+
+/// The command was started before its terminal was opened: it failed without a word about the run, which went on.
+#[test]
+fn without_a_controlling_terminal_nothing_is_run() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let side = open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let copy = || Stdio::from(side.try_clone().unwrap());
+    let mut command = Command::new("setsid");
+    command.arg(env!("CARGO_BIN_EXE_shellkeep")).arg("run").arg("--socket").arg(socket);
+    command.args(["-t", "-s", "demo", "--", "sleep 600"]).env_clear().envs(bash::environment());
+    let status = command.stdin(copy()).stdout(copy()).stderr(copy()).status().unwrap();
+    // The command has copies of its own.
+    drop((command, side));
+    let mut said = Vec::new();
+    // A terminal that nobody has open any more ends with an error.
+    let _ = std::fs::File::from(master).read_to_end(&mut said);
+    let said = String::from_utf8_lossy(&said);
+    assert!(status.code() == Some(255) && said.contains("no controlling terminal"), "{status} {said}");
+    assert_eq!(daemon.get("/v1/sessions/demo/runs").json()["runs"], json!([]));
 }

@@ -1851,6 +1851,8 @@ class OutputResponse:
     total: int
     #: The exact bytes, where they are not UTF-8.
     base64: str | None = None
+    #: Bytes from `offset` to `next_offset` that were not kept, because the output exceeded its quota.
+    dropped: int | None = None
     #: Whether the run's standard error is merged into `stdout`, so that this stream stays empty.
     merged: bool | None = None
 
@@ -1865,6 +1867,7 @@ class OutputResponse:
             text=data["text"],
             total=data["total"],
             base64=data.get("base64"),
+            dropped=data.get("dropped"),
             merged=data.get("merged"),
         )
 

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use shellkeep_protocol::{OutputEvent, OutputResponse, RunDetail, RunResponse, RunStatus, text};
+use shellkeep_terminal::words;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -26,8 +27,9 @@ const LONGEST_PAGE: u64 = 16 << 20;
   shellkeep runs output demo r12 --stream stderr --grep 'error|warn'
   shellkeep runs output demo r12 -f
 
-The run's stdout goes to stdout and its stderr to stderr. Output is kept after the run ends. -f follows it from the beginning until the run ends or you press Ctrl-C, which does
-not end the run.
+The run's stdout goes to stdout and its stderr to stderr. Output is kept after the run ends. Where a part of it was not
+kept, because the run exceeded the quota output_bytes_per_run, the line ends and stderr says how much is missing. -f
+follows it from the beginning until the run ends or you press Ctrl-C, which does not end the run.
 
 Exit codes: 0 done, 1 not done (no such session or run, no daemon), 2 wrong usage, 141 the output pipe was closed.")]
 pub struct OutputArgs {
@@ -106,16 +108,34 @@ pub async fn output(daemon: &DaemonArgs, args: OutputArgs, json: bool) -> Result
 async fn print(client: &mut Client, path: &str, args: &OutputArgs, stream: Stream) -> Result<bool, Failure> {
     let mut page: OutputResponse = client.get(&query(path, args, stream, None, PAGE)).await?;
     let end = page.total;
+    if let Some(missing) = args.offset.and_then(|asked| page.offset.checked_sub(asked)).filter(|missing| *missing > 0) {
+        terminal::notice(&not_kept(missing, stream));
+    }
     loop {
         let (next, stuck) = (page.next_offset, page.next_offset <= page.offset);
-        if !stream.write(&text::decode(page.text, page.base64.as_deref()).map_err(Failure::client)?)? {
+        let missing = page.dropped;
+        let mut bytes = text::decode(page.text, page.base64.as_deref()).map_err(Failure::client)?;
+        if missing > 0 && bytes.last().is_some_and(|last| *last != b'\n') {
+            // The first half of a line and the second half of another are not one line.
+            bytes.push(b'\n');
+        }
+        if !stream.write(&bytes)? {
             return Ok(false);
+        }
+        if missing > 0 {
+            terminal::notice(&not_kept(missing, stream));
         }
         if next >= end || stuck {
             return Ok(true);
         }
         page = client.get(&query(path, args, stream, Some(next), PAGE)).await?;
     }
+}
+
+/// That a part of the output is missing.
+fn not_kept(bytes: u64, stream: Stream) -> String {
+    let gap = words::counted(usize::try_from(bytes).unwrap_or(usize::MAX), "byte");
+    format!("{} has a gap of {gap} here: the run printed more than the daemon keeps", stream.name())
 }
 
 fn query(path: &str, args: &OutputArgs, stream: Stream, offset: Option<u64>, limit: u64) -> String {
