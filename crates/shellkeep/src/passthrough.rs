@@ -63,10 +63,10 @@ pub fn our_size() -> Option<TerminalSize> {
 }
 
 impl Shown<'_> {
-    /// Shows a run until it ends or its viewer leaves.
-    pub async fn drive(&self, mut events: EventReader) -> Result<End, Failure> {
+    /// Shows a run until it ends or its viewer leaves. The keys are opened before a run is started, because without
+    /// them nobody could drive it.
+    pub async fn drive(&self, keys: &Keys, mut events: EventReader) -> Result<End, Failure> {
         let raw = self.modes.raw().map_err(Failure::client)?;
-        let keys = Keys::of_terminal()?;
         let mut sizes = signal(SignalKind::window_change()).map_err(Failure::client)?;
         let mut signals = Signals::listen().map_err(Failure::client)?;
         let mut picture = Picture::default();
@@ -115,7 +115,9 @@ pub struct Typed(Vec<u8>);
 
 impl Keys {
     pub fn of_terminal() -> Result<Self, Failure> {
-        own_terminal().map(Self).map_err(|error| Failure::client(format!("cannot read the terminal: {error}")))
+        let refused =
+            |error| Failure::client(format!("there is no controlling terminal to read keys from (/dev/tty: {error})"));
+        own_terminal().map(Self).map_err(refused)
     }
 
     /// Waits for keys. Cancel-safe.

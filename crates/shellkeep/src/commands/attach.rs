@@ -11,7 +11,7 @@ use super::run::turn::{Answered, Turn};
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
-use crate::passthrough::{End, Role, Shown, our_size, write};
+use crate::passthrough::{End, Keys, Role, Shown, our_size, write};
 use crate::terminal;
 use ahead::Ahead;
 use clap::Args;
@@ -211,6 +211,7 @@ impl Attached {
             hold: request.hold.clone(),
         };
         let path = format!("/v1/sessions/{}/run", self.args.session);
+        let keys = Keys::of_terminal()?;
         let asked = async { Ok(self.client.post_events(&path, &request).await) };
         let events = match turn.wait(asked).await? {
             None => return Ok(Next::Prompt),
@@ -225,7 +226,7 @@ impl Attached {
         let endpoint = self.client.endpoint().clone();
         let role = Role::Drives { hold: request.hold };
         let shown = Shown { endpoint: &endpoint, session: &self.args.session, modes: &self.modes, role };
-        match shown.drive(events).await? {
+        match shown.drive(&keys, events).await? {
             End::Result { result, unsent } => {
                 self.ahead.add(result.unread_input.as_deref().unwrap_or_default().as_bytes());
                 self.ahead.add(&unsent);

@@ -6,7 +6,7 @@ use crate::cli::{self, DaemonArgs};
 use crate::client::session::NewSession;
 use crate::client::{self, Client, events::Event};
 use crate::failure::{Failure, NO_READER, RUN_FAILED};
-use crate::passthrough::{End, Role, Shown, our_size};
+use crate::passthrough::{End, Keys, Role, Shown, our_size};
 use crate::terminal;
 use clap::{Args, ValueHint};
 use serde::de::DeserializeOwned;
@@ -152,14 +152,14 @@ async fn on_terminal(args: &RunArgs, mut client: Client, turn: &Turn, request: &
     if !terminal::can_ask() || !terminal::is_terminal() {
         return Err(Failure::client("--tty needs a terminal at stdin, stdout and stderr; leave it out"));
     }
-    let modes = Modes::keep().map_err(Failure::client)?;
+    let (modes, keys) = (Modes::keep().map_err(Failure::client)?, Keys::of_terminal()?);
     let path = format!("/v1/sessions/{}/run", args.session);
     let ask = async |client: &mut Client| client.post_events(&path, request).await;
     let asked = client.in_session(&args.session, &args.new, ask);
     let Some(Answered { answer: events, .. }) = turn.wait(asked).await? else { return Ok(INTERRUPTED) };
     let shown =
         Shown { endpoint: &turn.endpoint, session: &args.session, modes: &modes, role: Role::Drives { hold: None } };
-    match shown.drive(events).await? {
+    match shown.drive(&keys, events).await? {
         End::Result { result, .. } => finished(args, &result),
         End::Signalled(number) => Ok(128 + number),
         End::Broken { .. } => Err(Failure::client("the daemon is gone; the command's outcome is unknown")),

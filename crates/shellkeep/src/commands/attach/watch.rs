@@ -78,10 +78,10 @@ impl Watcher<'_> {
         write(format!("{} $ {}\r\n", self.session, terminal::harmless(command)).as_bytes());
         let mut client = self.client.another().await.map_err(Failure::client)?;
         let path = format!("/v1/sessions/{}/runs/{run_id}", self.session);
-        let events = client.get_events(&path).await?;
+        let (keys, events) = (Keys::of_terminal()?, client.get_events(&path).await?);
         let endpoint = client.endpoint().clone();
         let shown = Shown { endpoint: &endpoint, session: self.session, modes: self.modes, role: Role::Watches };
-        Ok(match shown.drive(events).await? {
+        Ok(match shown.drive(&keys, events).await? {
             End::Result { .. } => None,
             End::Left { .. } => Some(0),
             End::Signalled(number) => Some(128 + number),
