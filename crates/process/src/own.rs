@@ -23,7 +23,7 @@ pub fn make_files_private() {
 }
 
 /// The umask that others should have, if ours is not theirs.
-pub(crate) fn callers_umask() -> Option<u32> {
+pub fn callers_umask() -> Option<u32> {
     CALLERS_UMASK.get().copied()
 }
 

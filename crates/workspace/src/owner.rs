@@ -16,6 +16,8 @@ use std::path::Path;
 const MOST_LEVELS: usize = 500;
 /// To look at something and give it away, whatever it is.
 const HELD: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Setuid, setgid and sticky, which a directory may have from the one that it is in.
+const INHERITED: u32 = 0o7000;
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A user and a group that new files are given to.
@@ -39,29 +41,52 @@ impl Owner {
         Ok(fchown(file, Some(self.user), Some(self.group))?)
     }
 
-    /// Makes a directory in one of the owner's, who gets it.
-    pub(crate) fn make_directory(self, directory: impl AsFd, name: &[u8], mode: Mode) -> Result<(), Errno> {
-        mkdirat(&directory, name, mode)?;
-        let made = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        self.take_directory(directory, name, (made.st_dev, made.st_ino))
-    }
-
-    /// Gives away a directory that was just made in one of the owner's, unless something else is in its place by now: another
-    /// one, or one in which something is.
+    /// Gives away a directory that was just made in one of the owner's.
     fn take_directory(self, directory: impl AsFd, name: &[u8], is: (u64, u64)) -> Result<(), Errno> {
-        let made = openat(directory, name, DIRECTORY, Mode::empty())?;
-        let found = fstat(&made)?;
-        let is_ours = found.st_uid == rustix::process::geteuid().as_raw() && (found.st_dev, found.st_ino) == is;
-        if is_ours && Level::open(made.as_fd())?.next()?.is_none() {
-            fchown(&made, Some(self.user), Some(self.group))?;
+        match just_made(directory, name, is)? {
+            Some((made, _)) => fchown(&made, Some(self.user), Some(self.group)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The same by its name, where nobody else can put something in its place. A link is given away itself.
     pub(crate) fn take_at(self, directory: impl AsFd, name: impl rustix::path::Arg) -> Result<(), Errno> {
         chownat(directory, name, Some(self.user), Some(self.group), AtFlags::SYMLINK_NOFOLLOW)
     }
+}
+
+/// Makes a directory, for an owner if it is not ours, with these permissions if they are given. The mode is that of a
+/// new directory, before our umask.
+pub(crate) fn make_directory(
+    directory: impl AsFd,
+    name: &[u8],
+    mode: Mode,
+    permissions: Option<u32>,
+    owner: Option<Owner>,
+) -> Result<(), Errno> {
+    mkdirat(&directory, name, mode)?;
+    if permissions.is_none() && owner.is_none() {
+        return Ok(());
+    }
+    let made = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let is = (made.st_dev, made.st_ino);
+    if let Some(permissions) = permissions
+        && let Some((made, found)) = just_made(&directory, name, is)?
+    {
+        // What it has from the directory above, such as its group, stays.
+        fchmod(&made, Mode::from_raw_mode(found.st_mode & INHERITED | permissions))?;
+    }
+    owner.map_or(Ok(()), |owner| owner.take_directory(directory, name, is))
+}
+
+/// Opens a directory that was just made; none if something else is in its place by now: another one, or one in which
+/// something is.
+fn just_made(directory: impl AsFd, name: &[u8], is: (u64, u64)) -> Result<Option<(OwnedFd, Stat)>, Errno> {
+    let made = openat(directory, name, DIRECTORY, Mode::empty())?;
+    let found = fstat(&made)?;
+    let is_ours = found.st_uid == rustix::process::geteuid().as_raw() && (found.st_dev, found.st_ino) == is;
+    let is_empty = is_ours && Level::open(made.as_fd())?.next()?.is_none();
+    Ok(is_empty.then_some((made, found)))
 }
 
 /// The user that a directory belongs to.
@@ -265,9 +290,9 @@ mod tests {
         let at = |name: &str| home.path().join(name);
         let above = root::open(home.path(), OFlags::RDONLY).unwrap();
         let owner = Owner { user: Uid::from_raw(SOMEBODY), group: Gid::from_raw(SOMEBODY) };
-        owner.make_directory(&above, b"made", Mode::RWXU).unwrap();
+        make_directory(&above, b"made", Mode::RWXU, None, Some(owner)).unwrap();
         assert_eq!(user_of(&at("made")).unwrap(), SOMEBODY);
-        assert_eq!(owner.make_directory(&above, b"made", Mode::RWXU), Err(Errno::EXIST));
+        assert_eq!(make_directory(&above, b"made", Mode::RWXU, None, Some(owner)), Err(Errno::EXIST));
         // What was made is moved away, and something of ours is in its place.
         fs::create_dir(at("asked")).unwrap();
         let is = fs::metadata(at("asked")).map(|about| (about.dev(), about.ino())).unwrap();

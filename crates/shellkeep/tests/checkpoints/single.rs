@@ -68,6 +68,20 @@ fn a_file_is_written_read_listed_and_removed() {
     assert_eq!(daemon.at("s", "files").json()["files"], json!([]));
 }
 
+/// New files had the permissions of the daemon's own files, which are private.
+#[test]
+fn a_new_file_has_the_umask_of_its_session() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    for umask in ["022", "002", "027"] {
+        daemon.sh("s", &format!("umask {umask}; mkdir made-{umask}; touch made-{umask}/f"));
+        written(&daemon, &format!("path=put-{umask}/f"), b"x");
+        let mode = |path: String| daemon.at("s", &format!("files?path={path}")).json()["file"]["mode"].clone();
+        assert_eq!(mode(format!("put-{umask}")), mode(format!("made-{umask}")), "{umask}");
+        assert_eq!(mode(format!("put-{umask}/f")), mode(format!("made-{umask}/f")), "{umask}");
+    }
+}
+
 #[test]
 fn what_cannot_be_done_is_refused_with_a_code() {
     let daemon = Daemon::start();

@@ -1,9 +1,9 @@
 //! Writing a file: aside first, then by one rename, so that a reader finds the old content or the new.
 
 use super::{MAX_FILE_BYTES, MODE_BITS, NameAt, Tree, TreeError, sha256, sha256_of, split};
-use crate::owner::Owner;
+use crate::owner::{Owner, make_directory};
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, linkat, mkdirat, openat, readlinkat, renameat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, getxattr, linkat, openat, readlinkat, renameat,
     renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
@@ -20,6 +20,8 @@ const NEW_FILE: u32 = 0o666;
 const NEW_DIRECTORY: u32 = 0o777;
 /// What a file that is written can have of a mode: not that it runs as its owner, who may be another one than its writer.
 const PERMISSIONS: u32 = 0o777;
+/// The access control list of what is made in a directory.
+const DEFAULT_LIST: &str = "system.posix_acl_default";
 /// Links that are followed to the file that is to be written, one after the other.
 const LINKS: usize = 8;
 
@@ -44,6 +46,8 @@ pub struct Put<'a> {
     pub bytes: &'a [u8],
     /// Its permissions; those of the file that is there, or the usual ones, if none are given.
     pub mode: Option<u32>,
+    /// What permissions a new file and new directories do not get; those of our own umask if none is given.
+    pub umask: Option<u32>,
     /// What must be there.
     pub expected: Expected,
     /// Whether it must be on disk when this returns.
@@ -79,6 +83,8 @@ struct Made<'a> {
     path: &'a [u8],
     /// How much of it is the path of each one that was made, from the top.
     lengths: Vec<usize>,
+    /// The umask of new ones.
+    umask: Option<u32>,
 }
 
 impl Drop for Made<'_> {
@@ -114,12 +120,9 @@ impl Made<'_> {
         }
         let (above, name) = split(path);
         let directory = self.make(above.len())?;
-        let mode = Mode::from_raw_mode(NEW_DIRECTORY);
-        let made = match Owner::of(&self.tree.root)? {
-            Some(owner) => owner.make_directory(&directory, name, mode),
-            None => mkdirat(&directory, name, mode),
-        };
-        match made {
+        let (mode, owner) = (Mode::from_raw_mode(NEW_DIRECTORY), Owner::of(&self.tree.root)?);
+        let permissions = without(self.umask, NEW_DIRECTORY, &directory);
+        match make_directory(&directory, name, mode, permissions, owner) {
             Ok(()) => self.lengths.push(length),
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
@@ -138,8 +141,8 @@ impl Made<'_> {
 }
 
 impl Tree {
-    /// Writes a file. Directories above it are made, and removed again if it is not written; a link at its path is followed
-    /// if it stays in the workspace.
+    /// Writes a file. Directories above it are made, and removed again if it is not written; a link at its path is
+    /// followed if it stays in the workspace.
     pub fn write(&self, path: &[u8], put: &Put<'_>) -> Result<Written, TreeError> {
         if path.is_empty() {
             return Err(TreeError::IsDirectory);
@@ -157,7 +160,7 @@ impl Tree {
     /// Writes a file, unless there is a link at its path.
     fn write_at(&self, path: &[u8], put: &Put<'_>) -> Result<Option<Written>, TreeError> {
         let (above, name) = split(path);
-        let mut made = Made { tree: self, path: above, lengths: Vec::new() };
+        let mut made = Made { tree: self, path: above, lengths: Vec::new(), umask: put.umask };
         let place = NameAt { directory: made.directory(put)?, name };
         let owner = Owner::of(&self.root)?;
         let written = match place.stat() {
@@ -185,6 +188,19 @@ impl Tree {
         let below = found.strip_prefix(root.as_slice()).and_then(|rest| rest.strip_prefix(b"/"));
         below.map(<[u8]>::to_vec).ok_or(TreeError::Outside)
     }
+}
+
+/// The permissions of something new in a directory under a umask that is not ours. None if we need not set them: ours
+/// is right, or the directory has an access control list for what is made in it, which replaces every umask.
+fn without(umask: Option<u32>, mode: u32, directory: &OwnedFd) -> Option<u32> {
+    let umask = umask?;
+    let held = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let has_list = match getxattr(held.as_str(), DEFAULT_LIST, &mut [0_u8; 256]) {
+        Ok(bytes) => bytes > 0,
+        // It is longer than that.
+        Err(error) => error == Errno::RANGE,
+    };
+    (!has_list).then_some(mode & !umask & PERMISSIONS)
 }
 
 impl NameAt<'_> {
@@ -292,7 +308,7 @@ impl NameAt<'_> {
         let mut file = File::from(file);
         file.write_all(put.bytes)?;
         owner.map_or(Ok(()), |owner| owner.take(&file))?;
-        if let Some(mode) = mode {
+        if let Some(mode) = mode.or_else(|| without(put.umask, NEW_FILE, &self.directory)) {
             fchmod(&file, Mode::from_raw_mode(mode))?;
         }
         if put.power {

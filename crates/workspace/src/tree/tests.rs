@@ -14,7 +14,7 @@ fn tree() -> (TempDir, Tree) {
 }
 
 fn put(bytes: &[u8]) -> Put<'_> {
-    Put { bytes, mode: None, expected: Expected::Anything, power: false }
+    Put { bytes, mode: None, umask: None, expected: Expected::Anything, power: false }
 }
 
 fn read(tree: &Tree, path: &str) -> Result<Vec<u8>, TreeError> {
@@ -94,6 +94,28 @@ fn a_file_is_written_as_a_whole_and_keeps_its_permissions() {
     assert!(matches!(tree.write(b"dangling", &put(b"x")), Err(TreeError::NotFound)));
     assert!(matches!(tree.write(b"a", &put(b"x")), Err(TreeError::IsDirectory)));
     assert!(matches!(tree.write(b"dangling/x", &put(b"x")), Err(TreeError::NotFound)));
+}
+
+/// The daemon's own umask is narrower than that of the session whose file it is.
+#[test]
+fn new_files_and_directories_get_the_umask_that_is_given() {
+    let (home, tree) = tree();
+    let workspace = home.path().join("w");
+    let mode = |path: &str| fs::metadata(workspace.join(path)).unwrap().permissions().mode() & 0o7777;
+    fs::set_permissions(&workspace, fs::Permissions::from_mode(0o2755)).unwrap();
+    for (umask, file, directory) in [(0o022, 0o644, 0o2755), (0o002, 0o664, 0o2775), (0o077, 0o600, 0o2700)] {
+        let path = format!("{umask:o}/d/f");
+        let of = Put { umask: Some(umask), ..put(b"x") };
+        tree.write(path.as_bytes(), &of).unwrap();
+        let found = (mode(&path), mode(&format!("{umask:o}")), mode(&format!("{umask:o}/d")));
+        assert_eq!(found, (file, directory, directory), "{umask:o}");
+        // What is there keeps its own, and what is asked for is given.
+        fs::set_permissions(workspace.join(&path), fs::Permissions::from_mode(0o751)).unwrap();
+        tree.write(path.as_bytes(), &of).unwrap();
+        assert_eq!(mode(&path), 0o751);
+        tree.write(path.as_bytes(), &Put { mode: Some(0o666), ..of }).unwrap();
+        assert_eq!(mode(&path), 0o666);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::engine::inner::Inner;
 use crate::ops::*;
 use crate::sync::read;
 use serde_json::{Value, json};
+use shellkeep_process::own;
 use shellkeep_record::Budget;
 use shellkeep_session::bytes::map::key_text;
 use shellkeep_session::{Author, ByteString, SessionId, SessionState};
@@ -79,7 +80,10 @@ impl FileOps<'_> {
             let (path, size, power) = (place.path.clone(), bytes.len() as u64, inner.ctx.store.survives_power());
             inner.ctx.registry.ask(&id, Message::BeforeChange).await?;
             let began = Instant::now();
-            let put = move |tree: &Tree, path: &[u8]| tree.write(path, &Put { bytes: &bytes, mode, expected, power });
+            // A new file gets the permissions that a command of the session would give it.
+            let umask = place.state.shell.umask.or_else(own::callers_umask);
+            let put =
+                move |tree: &Tree, path: &[u8]| tree.write(path, &Put { bytes: &bytes, mode, umask, expected, power });
             let written = with_tree(inner, place, "could not be written", put).await?;
             let mut parameters = json!({"path": key_text(&path), "size": size, "sha256": written.sha256});
             if let Some(mode) = mode {
