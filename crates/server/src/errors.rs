@@ -79,6 +79,7 @@ fn with_run(refusal: Refusal, error: RunError) -> Refusal {
         RunError::Ended { run_id }
         | RunError::NoInput { run_id }
         | RunError::NoTerminal { run_id }
+        | RunError::ScreensLost { run_id }
         | RunError::OutputReclaimed { run_id, .. } => refusal.with("run_id", run_id),
         RunError::Held { session_id, holder, reason, until } => {
             let refusal = refusal.with("session_id", session_id).with("holder", holder);
@@ -207,7 +208,7 @@ fn run_status(error: &RunError) -> StatusCode {
         | RunError::Held { .. }
         | RunError::HoldOver { .. }
         | RunError::RequestIdReused { .. } => StatusCode::CONFLICT,
-        RunError::OutputReclaimed { .. } => StatusCode::GONE,
+        RunError::OutputReclaimed { .. } | RunError::ScreensLost { .. } => StatusCode::GONE,
         RunError::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
         RunError::ShellUnavailable { .. } | RunError::TmpBlocked { .. } | RunError::Overloaded { .. } => {
             StatusCode::SERVICE_UNAVAILABLE

@@ -10,7 +10,7 @@ use crate::recover;
 use crate::screen::past;
 use crate::work::SEARCH_TIME;
 use shellkeep_record::{Budget, Masker};
-use shellkeep_session::{Output, RunId, SessionId};
+use shellkeep_session::{Output, RunId, RunStatus, SessionId};
 use shellkeep_store::deleted;
 use std::io;
 use std::path::PathBuf;
@@ -90,7 +90,12 @@ pub(super) async fn screens(
         return Ok(PastScreens { run_id: run_id.clone(), screens: Vec::new(), next: None });
     };
     let Some(terminal) = result.terminal else {
-        return Err(RunError::NoTerminal { run_id: run_id.to_string() }.into());
+        let run_id = run_id.to_string();
+        // Whether a lost run had a terminal is not known.
+        return Err(match result.status {
+            RunStatus::Lost => RunError::ScreensLost { run_id }.into(),
+            _ => RunError::NoTerminal { run_id }.into(),
+        });
     };
     let directory = inner.ctx.data_dir.outputs(&id);
     let path = OutputFile { directory, run_id: run_id.clone(), stream: Stream::Stdout }.path();

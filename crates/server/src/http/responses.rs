@@ -155,11 +155,14 @@ impl IntoResponses for Held {
 
 impl IntoResponses for NoTerminal {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
-        refusals(&[(
-            "409",
-            "`run_ended`; `no_terminal`: the run was started without `tty`; `session_held` with `holder`, `reason` and \
-             `until`: somebody else holds the session; `hold_over`: your hold has ended",
-        )])
+        refusals(&[
+            (
+                "409",
+                "`run_ended`; `no_terminal`: the run was started without `tty`; `session_held` with `holder`, `reason` \
+                 and `until`: somebody else holds the session; `hold_over`: your hold has ended",
+            ),
+            ("410", "`screens_lost`: the daemon ended before the run did; `output_reclaimed`"),
+        ])
     }
 }
 

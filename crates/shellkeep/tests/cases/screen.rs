@@ -247,3 +247,17 @@ fn what_has_no_screen_says_so() {
     assert_eq!(code("/v1/sessions/s/run".to_owned(), Some(sized)).1, "invalid_request");
     live.send("\r");
 }
+
+/// It was said to have been started without a terminal.
+#[test]
+fn the_screens_of_a_lost_run_are_lost() {
+    let mut daemon = Daemon::start();
+    daemon.create("s");
+    let path = Live::start(&daemon, "read -r", json!(null)).path("");
+    daemon.restart();
+    let run = path.trim_end_matches('/');
+    assert_eq!(daemon.get(&format!("{run}?wait=60")).json()["status"], "lost");
+    let answer = daemon.get(&format!("{run}/screens"));
+    assert_eq!((answer.status, &answer.json()["code"]), (410, &json!("screens_lost")), "{}", answer.text());
+    assert!(!answer.text().contains("tty=true"), "{}", answer.text());
+}

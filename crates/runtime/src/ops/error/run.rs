@@ -36,6 +36,9 @@ pub enum RunError {
     /// The run has no terminal.
     #[error("run '{run_id}' has no terminal, so it has no screen and no size")]
     NoTerminal { run_id: String },
+    /// The run was lost, and what it showed with it.
+    #[error("run '{run_id}' was lost when its daemon ended, and with it the screens that a terminal of it had")]
+    ScreensLost { run_id: String },
     /// The session runs another command.
     #[error(
         "session '{session_id}' is busy with run '{run_id}' (`{command}`, running for {} s); nothing was done",
@@ -142,6 +145,7 @@ impl RunError {
             Self::OutputReclaimed { .. } => "output_reclaimed",
             Self::NoInput { .. } => "no_input",
             Self::NoTerminal { .. } => "no_terminal",
+            Self::ScreensLost { .. } => "screens_lost",
             Self::Busy { .. } => "session_busy",
             Self::Held { .. } => "session_held",
             Self::HoldOver { .. } => "hold_over",
