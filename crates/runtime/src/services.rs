@@ -18,7 +18,7 @@ use crate::cluster::Agents;
 use crate::cluster::agents::counted_as;
 use crate::disk::{Disk, OverDisk};
 use crate::masking::Masking;
-use crate::ops::{QuotaMet, STOP_GRACE, ServiceView};
+use crate::ops::{QuotaMet, STOP_GRACE, ServiceView, counts_all_services};
 use crate::quotas::NodeQuotas;
 use crate::sync::lock;
 use activity::Activity;
@@ -191,10 +191,15 @@ impl Services {
         Ok(enter(&mut live, entry, counted))
     }
 
-    /// An error that lists the caller's services, the most idle first.
+    /// An error that lists the caller's services, the most idle first. At a limit of the node, the host, which has no
+    /// agent, gets those of all sessions.
     pub(crate) async fn quota_met(&self, hit: QuotaHit, agent: Option<&str>, session_id: &SessionId) -> Box<QuotaMet> {
-        let mut services = self.views(self.list(|seen| seen.is_of(agent, session_id))).await;
-        services.extend(self.background.of(agent, session_id));
+        let has_all = agent.is_none() && counts_all_services(hit.quota);
+        let mut services = self.views(self.list(|seen| has_all || seen.is_of(agent, session_id))).await;
+        services.extend(match has_all {
+            true => self.background.list(|_| true),
+            false => self.background.of(agent, session_id),
+        });
         services.sort_by_key(|view| view.last_active_at);
         let QuotaHit { quota, limit, used, counted } = hit;
         let is_here = |counted: &AgentService| {

@@ -325,6 +325,24 @@ mod tests {
         })
     }
 
+    #[test]
+    fn the_host_is_told_of_all_services_and_of_the_limit() {
+        let met = |agent: Option<&str>| QuotaMet {
+            agent: agent.map(str::to_owned),
+            services: vec![view(); 22],
+            ..QuotaMet::new(shellkeep_session::QuotaName::Services, 22, 22)
+        };
+        let (host, agent) = (met(None).to_string(), met(Some("a")).to_string());
+        assert!(host.contains("All that run, the most idle first: s12 ") && host.contains("; and 2 more"), "{host}");
+        assert!(host.ends_with(". Or raise the limit: `shellkeep quotas set services=N`"), "{host}");
+        assert!(agent.contains("Yours, the most idle first") && !agent.contains("quotas set"), "{agent}");
+        let none = QuotaMet { services: Vec::new(), ..met(None) }.to_string();
+        assert!(
+            !none.contains("yours") && none.ends_with("Raise the limit: `shellkeep quotas set services=N`"),
+            "{none}"
+        );
+    }
+
     /// An error whose message omits its cause.
     #[derive(Debug)]
     struct Wrapped(std::io::Error);

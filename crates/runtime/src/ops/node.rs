@@ -102,6 +102,9 @@ pub struct NodeView {
     pub problems: Vec<String>,
 }
 
+/// How many services an error names at most. Its data has all of them.
+const MOST_NAMED: usize = 20;
+
 /// A quota was reached. Boxed in the error, because it is rare and large.
 #[derive(Debug, Clone)]
 pub struct QuotaMet {
@@ -112,7 +115,7 @@ pub struct QuotaMet {
     pub used: u64,
     /// The agent whose services are counted, for a limit per agent.
     pub agent: Option<String>,
-    /// The caller's services on this node, the most idle first.
+    /// The caller's services on this node, the most idle first; all of them if the host met a limit of the node.
     pub services: Vec<ServiceView>,
     /// The agent's services on other nodes.
     pub elsewhere: Vec<(SessionId, ServiceId)>,
@@ -127,7 +130,7 @@ impl QuotaMet {
 
 impl fmt::Display for QuotaMet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { quota, limit, used, agent, services, elsewhere } = self;
+        let Self { quota, limit, used, agent, .. } = self;
         match quota {
             QuotaName::ServicesPerAgent => {
                 let whose = whose(agent.as_deref());
@@ -166,15 +169,37 @@ impl fmt::Display for QuotaMet {
                 return write!(f, "{other} is at its limit: {used} of {limit} used; remove something and try again");
             }
         }
+        self.write_services(f)
+    }
+}
+
+impl QuotaMet {
+    /// Whether the host met a limit of the whole node: every service there is its own to stop, and the limit to raise.
+    fn is_hosts(&self) -> bool {
+        self.agent.is_none() && counts_all_services(self.quota)
+    }
+
+    /// Which services the caller can stop, and what else it can do.
+    fn write_services(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { quota, services, elsewhere, .. } = self;
+        let is_hosts = self.is_hosts();
         if let Some(first) = services.first() {
-            let named: Vec<String> = services.iter().map(named).collect();
+            let mut listed: Vec<String> = services.iter().take(MOST_NAMED).map(named).collect();
+            if services.len() > MOST_NAMED {
+                listed.push(format!("and {} more", services.len() - MOST_NAMED));
+            }
             let (id, name, session) = (&first.service_id, &first.name, &first.session_id);
             write!(
                 f,
-                "Stop one that you no longer need and try again, for example {id} ({name}) of session {session}. Yours, \
+                "Stop one that you no longer need and try again, for example {id} ({name}) of session {session}. {}, \
                  the most idle first: {}",
-                named.join("; ")
+                if is_hosts { "All that run" } else { "Yours" },
+                listed.join("; ")
             )?;
+        }
+        if is_hosts {
+            let or = if services.is_empty() { "Raise the limit" } else { ". Or raise the limit" };
+            return write!(f, "{or}: `shellkeep quotas set {quota}=N`");
         }
         let away: Vec<String> = elsewhere.iter().map(|(session, id)| format!("{id} of session {session}")).collect();
         match (services.is_empty(), away.is_empty()) {
@@ -186,6 +211,11 @@ impl fmt::Display for QuotaMet {
             (false, false) => write!(f, "; on other nodes: {}", away.join("; ")),
         }
     }
+}
+
+/// Whether a quota limits the services of all sessions together.
+pub(crate) fn counts_all_services(quota: QuotaName) -> bool {
+    matches!(quota, QuotaName::Services | QuotaName::Processes)
 }
 
 fn whose(agent: Option<&str>) -> String {

@@ -143,6 +143,21 @@ fn the_refused_are_told_which_service_is_most_idle() {
     assert_eq!(daemon.ask_service("t", &json!({"command": "exec sleep 1000"})).status, 201);
 }
 
+/// The host was told that none of them was its own, and to ask the host.
+#[test]
+fn the_host_is_told_of_all_services() {
+    let daemon = Daemon::start();
+    daemon.create("one");
+    daemon.create("two");
+    let other = daemon.start_service("one", json!({"command": "exec sleep 1000", "name": "tick"}));
+    assert_eq!(daemon.put_quotas(&json!({"services": 1})).status, 200);
+    let problem = daemon.ask_service("two", &json!({"command": "true"})).json();
+    assert_eq!((&problem["code"], &problem["quota"]), (&json!("quota_exceeded"), &json!("services")));
+    assert_eq!(problem["services"][0]["service_id"], other["service_id"], "{problem}");
+    let words = problem["detail"].as_str().unwrap();
+    assert!(words.contains("(tick) of session one") && words.contains("quotas set services="), "{words}");
+}
+
 /// A session without an agent is its own agent; others are not counted with it.
 #[test]
 fn sessions_without_an_agent_have_their_own_five() {
