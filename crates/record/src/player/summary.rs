@@ -200,7 +200,10 @@ pub(crate) fn text(line: &Line) -> String {
         "state_transition" => format!("{} → {}", field("from_node"), field("to_node")),
         "message_added" => format!("{}: {}", field("role"), field("content")),
         "kv_changed" => keys(data),
-        "agent_state_saved" => format!("version {}, {} bytes", field("version"), field("bytes")),
+        "agent_state_saved" => {
+            let bytes = data.get("bytes").and_then(Value::as_u64).unwrap_or(0);
+            format!("version {}, {}", field("version"), counted(bytes, "byte"))
+        }
         "session_created" => match data.get("forked_from") {
             Some(origin) => {
                 let of = |name: &str| origin.get(name).map(flat).unwrap_or_default();
@@ -231,10 +234,10 @@ pub(crate) fn text(line: &Line) -> String {
             format!("{} to {} are missing: {}", field("from"), field("through"), field("reason"))
         }
         "scrubbed" => {
-            let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
-            match count("checkpoints") {
-                0 => format!("a secret was masked in {} lines", count("seqs")),
-                gone => format!("a secret was masked in {} lines; checkpoints deleted: {gone}", count("seqs")),
+            let lines = counted(length(data, "seqs"), "line");
+            match length(data, "checkpoints") {
+                0 => format!("a secret was masked in {lines}"),
+                gone => format!("a secret was masked in {lines}; checkpoints deleted: {gone}"),
             }
         }
         _ => flat(data),
@@ -255,17 +258,25 @@ fn processes(data: &Value) -> String {
     format!("still running: {}", commands.join(", "))
 }
 
-/// `rewound to #12`, and what is not as it was then.
+/// `rewound to #12`, and how many files are not as they were then. A record without `files` does not tell whether files
+/// were changed, since there may have been none at that moment; the record's notices do.
 fn rewound(data: &Value) -> String {
     let mut words = format!("rewound to #{}", data.get("to").map(flat).unwrap_or_default());
-    if data.get("files").is_none_or(Value::is_null) {
-        words += ", files not changed";
-    }
-    let kept = data.get("kept_back").and_then(Value::as_array).map_or(0, Vec::len);
+    let kept = length(data, "kept_back");
     if kept > 0 {
-        words += &format!(", {kept} files not restored");
+        words += &format!(", {} not restored", counted(kept, "file"));
     }
     words
+}
+
+/// How many items a list has.
+fn length(data: &Value, name: &str) -> u64 {
+    data.get(name).and_then(Value::as_array).map_or(0, Vec::len) as u64
+}
+
+/// `1 file`, `2 files`
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// `files saved: 2 added, 1 changed (tool_bash_…)`
@@ -362,6 +373,7 @@ mod tests {
         assert_eq!(summary("x_mine", json!({"a": 1})).text, "{\"a\":1}");
         assert!(!summary("x_mine", json!({"a": 1})).is_key());
         assert!(summary("x_mine", json!({"error": "bad"})).is_key());
+        assert_eq!(summary("agent_state_saved", json!({"version": 1, "bytes": 1})).text, "version 1, 1 byte");
         assert!(summary("hole", json!({"from": 3, "through": 9, "reason": "disk"})).failed);
     }
 
@@ -369,8 +381,12 @@ mod tests {
     fn a_session_that_goes_another_way_says_so() {
         let back = summary("session_rewound", json!({"to": 12, "files": {"name": "x", "commit": "c"}}));
         assert_eq!((back.text.as_str(), back.is_key(), back.kind), ("rewound to #12", true, Kind::Session));
-        let kept = json!({"to": 3, "kept_back": [{"path": "big", "reason": "changed since"}]});
-        assert_eq!(summary("session_rewound", kept).text, "rewound to #3, files not changed, 1 files not restored");
+        let left = json!({"path": "big", "reason": "changed since"});
+        let kept = |left: &[&Value]| summary("session_rewound", json!({"to": 3, "kept_back": left})).text;
+        assert_eq!(kept(&[&left]), "rewound to #3, 1 file not restored");
+        assert_eq!(kept(&[&left, &left]), "rewound to #3, 2 files not restored");
+        // A workspace that was empty then has no checkpoint: its files were removed all the same.
+        assert_eq!(summary("session_rewound", json!({"to": 2, "files": null})).text, "rewound to #2");
         let forked = summary("session_forked", json!({"session_id": "try-1", "at": 12}));
         assert_eq!((forked.text.as_str(), forked.is_key()), ("copied to try-1, as it was after #12", true));
         let copy = summary("session_created", json!({"cwd": "/w", "forked_from": {"session_id": "demo", "seq": 12}}));
