@@ -2,7 +2,8 @@
 
 use crate::commands;
 use crate::failure::Failure;
-use clap::{Args, Parser, Subcommand, ValueHint};
+use crate::help;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueHint};
 use shellkeep_protocol::SandboxName;
 use shellkeep_session::Sandbox;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,20 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The command line of this process.
+    pub fn read() -> Result<Self, clap::Error> {
+        let mut tree = Self::tree();
+        let matches = tree.try_get_matches_from_mut(std::env::args_os())?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))
+    }
+
+    /// All commands, each with its full help.
+    pub fn tree() -> clap::Command {
+        help::completed(Self::command())
+    }
 }
 
 const AFTER: &str = "Examples:
@@ -162,6 +177,13 @@ pub fn variable(text: &str) -> Result<(String, String), String> {
     Ok((text.to_owned(), value))
 }
 
+/// Reads a number of seconds. Use with `allow_negative_numbers`, so that this explains what is wrong with `-1`.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let wrong = || "it must be a number of seconds, as in 30 or 0.5".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    if seconds.is_finite() && seconds >= 0.0 { Ok(seconds) } else { Err(wrong()) }
+}
+
 /// Reads the name of a sandbox.
 pub fn sandbox(text: &str) -> Result<SandboxName, String> {
     text.parse().map(|sandbox| match sandbox {
@@ -181,7 +203,6 @@ pub fn directory(flag: &str, path: &Path) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     /// A flattened group gives its heading to what follows it, so it must be the last.
     #[test]
@@ -198,5 +219,46 @@ mod tests {
             command.get_subcommands().for_each(check);
         }
         check(&Cli::command());
+    }
+
+    #[test]
+    fn every_command_lists_its_exit_codes_and_has_an_example() {
+        fn check(command: &mut clap::Command, path: &str, lacking: &mut Vec<String>) {
+            let path = format!("{path} {}", command.get_name());
+            if command.has_subcommands() {
+                return command.get_subcommands_mut().for_each(|below| check(below, &path, lacking));
+            }
+            let help = command.render_long_help().to_string();
+            for part in ["Exit codes:", "Example"] {
+                let count = help.lines().filter(|line| line.starts_with(part)).count();
+                if count != 1 {
+                    lacking.push(format!("{path}: {part} {count} times"));
+                }
+            }
+        }
+        let mut lacking = Vec::new();
+        check(&mut Cli::tree(), "", &mut lacking);
+        assert!(lacking.is_empty(), "{lacking:#?}");
+    }
+
+    #[test]
+    fn help_fits_the_terminal_also_if_it_was_not_asked_for() {
+        for args in [&["shellkeep", "nodes"][..], &["shellkeep", "tokens"], &["shellkeep", "files", "--help"]] {
+            let error = Cli::tree().try_get_matches_from(args).map(|_| ()).unwrap_err();
+            let told = help::rendered(&error, 80, false);
+            assert!(told.contains("Exit codes:") && told.lines().all(|line| line.chars().count() <= 80), "{told}");
+        }
+    }
+
+    #[test]
+    fn seconds_that_make_no_sense_are_explained() {
+        assert_eq!(seconds("2.5"), Ok(2.5));
+        assert_eq!(seconds("0"), Ok(0.0));
+        for wrong in ["abc", "-1", "inf", "NaN", ""] {
+            assert_eq!(seconds(wrong), Err("it must be a number of seconds, as in 30 or 0.5".to_owned()), "{wrong}");
+        }
+        let negative = Cli::tree().try_get_matches_from(["shellkeep", "run", "-s", "a", "--timeout", "-1", "true"]);
+        let told = negative.map(|_| ()).unwrap_err().to_string();
+        assert!(told.contains("a number of seconds") && !told.contains("tip:"), "{told}");
     }
 }

@@ -30,7 +30,7 @@ impl Failure {
         Self::new(FAILED, message)
     }
 
-    /// A wrong setting, or a daemon that cannot start.
+    /// A wrong command line or setting, or a daemon that cannot start.
     pub fn start(message: impl Display) -> Self {
         Self::new(CANNOT_START, message)
     }

@@ -1,7 +1,7 @@
-//! Help, wrapped at words to the width of the terminal.
+//! Help: completed with what a group says of its commands, and wrapped at words to the width of the terminal.
 
 use crate::terminal;
-use clap::error::ErrorKind;
+use clap::Command;
 use shellkeep_terminal::words;
 
 /// A line that is longer than this was wrapped where it was written, and goes on in the next one.
@@ -9,15 +9,80 @@ const FULL: usize = 100;
 /// A text that begins farther to the right, as a share of the width, goes on below its line's beginning.
 const FARTHEST: usize = 2;
 
+/// How the paragraph with the exit codes begins.
+const EXIT_CODES: &str = "Exit codes:";
+/// How the paragraph with the examples begins, also if there is only one.
+const EXAMPLES: &str = "Example";
+
 /// Prints the help that was asked for, or what is wrong with the command line, and exits.
 pub fn exit(error: &clap::Error) -> ! {
-    if let (ErrorKind::DisplayHelp, Some(width)) = (error.kind(), terminal::width()) {
-        let help = error.render();
-        let text = if terminal::has_colours() { help.ansi().to_string() } else { help.to_string() };
-        terminal::line(wrapped(&text, width).trim_end());
+    let (width, has_colours) = match error.use_stderr() {
+        true => (terminal::error_width(), terminal::has_error_colours()),
+        false => (terminal::width(), terminal::has_colours()),
+    };
+    if let Some(width) = width {
+        let text = rendered(error, width, has_colours);
+        if error.use_stderr() {
+            terminal::error_text(&text)
+        } else {
+            terminal::text(&text)
+        }
         std::process::exit(error.exit_code());
     }
     error.exit()
+}
+
+/// The help or the error, for a terminal of this width.
+pub fn rendered(error: &clap::Error, width: usize, has_colours: bool) -> String {
+    let help = error.render();
+    let text = if has_colours { help.ansi().to_string() } else { help.to_string() };
+    format!("{}\n", wrapped(&text, width).trim_end())
+}
+
+/// Gives each subcommand whose help lacks exit codes or an example those of its group.
+pub fn completed(command: Command) -> Command {
+    below(command, "")
+}
+
+fn below(command: Command, path: &str) -> Command {
+    let (group, path) = (after(&command), format!("{path}{} ", command.get_name()));
+    command.mut_subcommands(|leaf| {
+        let mut text = after(&leaf);
+        if paragraph(&text, EXAMPLES).is_none() {
+            add(&mut text, examples(&group, &format!("{path}{}", leaf.get_name())));
+        }
+        if paragraph(&text, EXIT_CODES).is_none() {
+            add(&mut text, paragraph(&group, EXIT_CODES).map(str::to_owned));
+        }
+        below(leaf.after_help(text), &path)
+    })
+}
+
+/// What a command's help ends with.
+fn after(command: &Command) -> String {
+    command.get_after_help().map(ToString::to_string).unwrap_or_default()
+}
+
+fn add(text: &mut String, paragraph: Option<String>) {
+    if let Some(paragraph) = paragraph {
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.push_str(&paragraph);
+    }
+}
+
+fn paragraph<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
+    text.split("\n\n").find(|paragraph| paragraph.starts_with(beginning))
+}
+
+/// The examples of a group that call this command.
+fn examples(group: &str, path: &str) -> Option<String> {
+    let calls =
+        |line: &&str| line.trim_start().strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+    let lines: Vec<&str> = paragraph(group, EXAMPLES)?.lines().filter(calls).collect();
+    let heading = if lines.len() == 1 { "Example:" } else { "Examples:" };
+    (!lines.is_empty()).then(|| format!("{heading}\n{}", lines.join("\n")))
 }
 
 fn wrapped(text: &str, width: usize) -> String {

@@ -15,7 +15,6 @@ mod terminal;
 mod token;
 mod turn;
 
-use clap::Parser as _;
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
@@ -24,7 +23,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| help::exit(&error));
+    let cli = Cli::read().unwrap_or_else(|error| help::exit(&error));
     let done = match cli.command {
         Command::Serve(args) => commands::serve::execute(args),
         Command::Run(args) => commands::run::execute(args),

@@ -43,11 +43,7 @@ pub fn notice(message: &str) {
     let mut stderr = std::io::stderr().lock();
     let text = format!("shellkeep: {message}");
     let text = columns(&stderr).map_or_else(|| text.clone(), |width| words::wrapped(&text, width));
-    let _ = if stderr.is_terminal() && wants_colours() {
-        writeln!(stderr, "\x1b[2;33m{text}\x1b[0m")
-    } else {
-        writeln!(stderr, "{text}")
-    };
+    let _ = if has_error_colours() { writeln!(stderr, "\x1b[2;33m{text}\x1b[0m") } else { writeln!(stderr, "{text}") };
 }
 
 /// Prints raw bytes on stdout. False if the pipe is closed.
@@ -82,6 +78,11 @@ pub fn confirmed(question: &str) -> Result<bool, Failure> {
 /// Whether what is printed on stdout may have colours: on a terminal, unless `NO_COLOR` is set and not empty.
 pub fn has_colours() -> bool {
     std::io::stdout().is_terminal() && wants_colours()
+}
+
+/// The same for stderr.
+pub fn has_error_colours() -> bool {
+    std::io::stderr().is_terminal() && wants_colours()
 }
 
 fn wants_colours() -> bool {
@@ -134,6 +135,11 @@ pub fn text(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
+/// The same on stderr.
+pub fn error_text(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
 /// A path; for a person, with the home directory as `~`.
 pub fn path(path: &str) -> Cell {
     let home = std::env::var("HOME").ok();
@@ -148,6 +154,11 @@ pub fn moment(at: &str) -> String {
 /// The width of the terminal, if it is known and not too narrow for a table.
 pub fn width() -> Option<usize> {
     columns(std::io::stdout())
+}
+
+/// The same for stderr.
+pub fn error_width() -> Option<usize> {
+    columns(std::io::stderr())
 }
 
 fn columns(terminal: impl AsFd) -> Option<usize> {

@@ -61,6 +61,7 @@ pub struct CheckpointsArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the checkpoints of a session
+    #[command(after_help = "Example:\n  shellkeep checkpoints ls demo")]
     Ls {
         /// The session
         session: String,

@@ -2,7 +2,7 @@
 
 use crate::cli::Cli;
 use crate::failure::Failure;
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ pub struct CompletionsArgs {
 
 pub fn execute(args: CompletionsArgs) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "shellkeep", &mut script);
+    clap_complete::generate(args.shell, &mut Cli::tree(), "shellkeep", &mut script);
     // A closed pipe is not an error.
     let _ = std::io::stdout().write_all(&script);
     Ok(ExitCode::SUCCESS)

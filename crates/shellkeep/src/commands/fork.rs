@@ -80,7 +80,10 @@ Exit codes: 0 done (or, with --dry-run, no conflicts), 1 not done (or conflicts)
         prefer: Option<Prefer>,
     },
     /// Print a fork's file changes since it was created, for `git apply`
-    #[command(after_help = "Example:\n  shellkeep fork patch try-1 | git -C ~/project apply")]
+    #[command(after_help = "Example:
+  shellkeep fork patch try-1 | git -C ~/project apply
+
+Exit codes: 0 done, 1 not done (no such session, not a fork, no daemon), 2 wrong usage.")]
     Patch {
         /// The fork
         fork: String,

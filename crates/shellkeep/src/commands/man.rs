@@ -2,7 +2,7 @@
 
 use crate::cli::Cli;
 use crate::failure::Failure;
-use clap::{Args, CommandFactory as _, ValueHint};
+use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ pub struct ManArgs {
 }
 
 pub fn execute(args: ManArgs) -> Result<ExitCode, Failure> {
-    clap_mangen::generate_to(Cli::command(), &args.directory)
+    clap_mangen::generate_to(Cli::tree(), &args.directory)
         .map_err(|error| Failure::client(format!("{}: {error}", args.directory.display())))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -20,7 +20,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Arguments of `mcp`.
 #[derive(Debug, Args)]
-#[command(after_help = "For the settings of an MCP client; docs/mcp.md has examples:
+#[command(after_help = "Example, for the settings of an MCP client; docs/mcp.md has more:
   {\"command\": \"shellkeep\", \"args\": [\"mcp\"]}
 
 Without -s, the session's name is derived from the client's name and the current directory, so that the same project

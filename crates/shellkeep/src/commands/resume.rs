@@ -1,6 +1,6 @@
 //! `shellkeep resume`: a message for a session's agent, and its answer.
 
-use crate::cli::DaemonArgs;
+use crate::cli::{self, DaemonArgs};
 use crate::client::events::Event;
 use crate::client::{self, Client};
 use crate::failure::{FAILED, Failure, NO_READER};
@@ -40,7 +40,7 @@ pub struct ResumeArgs {
     #[arg(value_name = "MESSAGE", allow_hyphen_values = true)]
     message: String,
     /// Seconds the agent may work on it [default: the session's config, or 300]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = cli::seconds, allow_negative_numbers = true)]
     timeout: Option<f64>,
     /// Idempotency key: repeating it returns the first result without running again
     #[arg(long, value_name = "ID")]

@@ -57,7 +57,7 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "NAME")]
     session: String,
     /// Seconds the command may take [default: 30; with --no-wait or --tty a day]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = cli::seconds, allow_negative_numbers = true)]
     timeout: Option<f64>,
     /// Working directory for this command only
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -96,12 +96,12 @@ pub struct RunArgs {
 }
 
 pub fn execute(args: RunArgs) -> Result<ExitCode, Failure> {
+    SessionId::parse(&args.session).map_err(|error| Failure::start(format!("--session: {error}")))?;
     let done = client::block_on(run(args)).map_err(|failure| failure.with_code(RUN_FAILED));
     done.map(ExitCode::from)
 }
 
 async fn run(args: RunArgs) -> Result<u8, Failure> {
-    SessionId::parse(&args.session).map_err(|error| Failure::client(format!("--session: {error}")))?;
     let request = request(&args)?;
     let mut client = Client::open(&args.daemon).await?;
     let path = format!("/v1/sessions/{}/run", args.session);

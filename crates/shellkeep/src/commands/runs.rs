@@ -31,7 +31,9 @@ Examples:
   shellkeep runs wait demo $id
   shellkeep runs signal demo $id
 
-Exit codes: 0 done, 1 not done (no such session or run, it has ended, no daemon), 2 wrong usage; `wait` exits with the run's own."
+Exit codes: 0 done, 1 not done (no such session or run, it has ended, no daemon), 2 wrong usage.
+
+`wait` exits with the run's own exit code."
 )]
 pub struct RunsArgs {
     #[command(subcommand)]

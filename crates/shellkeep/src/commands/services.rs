@@ -5,7 +5,7 @@ mod logs;
 mod show;
 mod start;
 
-use crate::cli::DaemonArgs;
+use crate::cli::{self, DaemonArgs};
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::terminal::{self, TableArgs};
@@ -25,7 +25,9 @@ Examples:
   shellkeep services logs -f web
   shellkeep services stop web
 
-Exit codes: 0 done, 1 not done (no such service, over quota, no daemon; `start`: it has ended or failed), 2 wrong usage."
+Exit codes: 0 done, 1 not done (no such service, over quota, no daemon), 2 wrong usage.
+
+`start` also exits with 1 if the service has ended or failed."
 )]
 pub struct ServicesArgs {
     #[command(subcommand)]
@@ -51,7 +53,7 @@ enum Action {
         #[arg(short, long, value_name = "NAME")]
         session: Option<String>,
         /// Seconds between SIGTERM and SIGKILL [default: 5]
-        #[arg(long, value_name = "S")]
+        #[arg(long, value_name = "S", value_parser = cli::seconds, allow_negative_numbers = true)]
         grace: Option<f64>,
         /// The services, by name or id
         #[arg(required = true, value_name = "SERVICE")]

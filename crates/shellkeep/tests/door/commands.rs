@@ -126,6 +126,14 @@ fn a_mistyped_name_gets_a_suggestion_everywhere() {
 }
 
 #[test]
+fn a_session_that_cannot_have_that_name_is_wrong_usage() {
+    let daemon = Daemon::start();
+    let wrong = shellkeep(&daemon, &["run", "-s", "a b", "--", "true"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    assert!(err(&wrong).contains("--session: "), "{wrong:?}");
+}
+
+#[test]
 fn input_and_signals_follow_the_run() {
     let daemon = Daemon::start();
     daemon.create("demo");

@@ -2,7 +2,7 @@
 
 use super::show;
 use super::which::RunArgs;
-use crate::cli::DaemonArgs;
+use crate::cli::{self, DaemonArgs};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::terminal;
@@ -29,7 +29,7 @@ pub struct WaitArgs {
     #[command(flatten)]
     run: RunArgs,
     /// Maximum number of seconds to wait [default: until it ends]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = cli::seconds, allow_negative_numbers = true)]
     timeout: Option<f64>,
 }
 

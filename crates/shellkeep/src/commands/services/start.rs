@@ -49,7 +49,7 @@ pub struct StartArgs {
     #[arg(long, value_name = "POLICY", default_value = "never")]
     restart: Restart,
     /// Seconds to wait until it is ready, or to see whether it ends at once [default: 30 with --ready-…, else 1]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = cli::seconds, allow_negative_numbers = true)]
     wait: Option<f64>,
     /// The command; several words are joined by spaces. Options of `start` come before it
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
