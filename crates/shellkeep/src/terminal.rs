@@ -38,6 +38,13 @@ pub fn line(text: impl AsRef<str>) {
     let _ = writeln!(std::io::stdout(), "{}", text.as_ref());
 }
 
+/// Prints sentences on stdout: for a person, broken between words. What follows the label, so many columns to the right,
+/// goes on below its beginning.
+pub fn sentence(label: &str, indent: usize, text: &str) {
+    let broken = width().map(|width| words::hanging(text, indent, width));
+    line(format!("{label}{}", broken.as_deref().unwrap_or(text)));
+}
+
 /// Prints a message of shellkeep itself on stderr, marked so that it differs from what commands print there.
 pub fn notice(message: &str) {
     let mut stderr = std::io::stderr().lock();
@@ -124,7 +131,7 @@ pub fn show(table: &Table, args: TableArgs, when_empty: &str) {
 /// Prints a list of fields: aligned for a person, tab-separated for a program.
 pub fn fields(fields: &Fields) {
     if is_terminal() {
-        text(&fields.aligned(has_colours()));
+        text(&fields.aligned(width(), has_colours()));
     } else {
         text(&fields.tabbed());
     }

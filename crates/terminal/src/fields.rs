@@ -29,13 +29,15 @@ impl Fields {
         }
     }
 
-    /// For a person: aligned, a value of several lines below its first.
-    pub fn aligned(&self, colours: bool) -> String {
+    /// For a person: aligned, a value of several lines below its first. Longer lines than the terminal's width, if it is
+    /// given, are broken between words.
+    pub fn aligned(&self, width: Option<usize>, colours: bool) -> String {
         let longest = self.0.iter().map(|(name, _)| words::width(name)).max().unwrap_or(0) + 1;
         let mut text = String::new();
         for (name, cell) in &self.0 {
             let pad = longest - words::width(name) + 1;
-            let value = cell.lines().join(&format!("\n{:longest$}  ", ""));
+            let value = cell.lines().join("\n");
+            let value = words::hanging(&value, longest + 2, width.unwrap_or(usize::MAX));
             let line = format!("{name}:{:pad$}{}", "", cell.painted(&value, colours));
             text += line.trim_end();
             text.push('\n');
@@ -60,7 +62,9 @@ mod tests {
             .with("size", Cell::size(2048))
             .maybe("agent", None::<&str>)
             .with("files", "one\ntwo");
-        assert_eq!(fields.aligned(false), "session:  demo\nsize:     2 KiB\nfiles:    one\n          two\n");
+        assert_eq!(fields.aligned(None, false), "session:  demo\nsize:     2 KiB\nfiles:    one\n          two\n");
+        let options = Fields::new().with("shopt", "autocd cdspell checkhash").with("umask", "0022");
+        assert_eq!(options.aligned(Some(24), false), "shopt:  autocd cdspell\n        checkhash\numask:  0022\n");
         assert_eq!(fields.tabbed(), "session\tdemo\nsize\t2048\nfiles\tone\ntwo\n");
     }
 }

@@ -127,6 +127,11 @@ pub fn wrapped(text: &str, width: usize) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// The same for text that begins `indent` columns to the right and goes on below its beginning.
+pub fn hanging(text: &str, indent: usize, width: usize) -> String {
+    wrapped(text, width.saturating_sub(indent)).replace('\n', &format!("\n{:indent$}", ""))
+}
+
 fn wrapped_line(line: &str, limit: usize) -> String {
     let mut in_command = false;
     let parts = line.split(|c: char| {
@@ -300,6 +305,7 @@ mod tests {
             "add it:\n  a long command line\nand more\ntext"
         );
         assert_eq!(wrapped("日本 語日", 5), "日本\n語日");
+        assert_eq!(hanging("one two three", 4, 11), "one two\n    three");
     }
 
     #[test]

@@ -13,6 +13,9 @@ use shellkeep_terminal::words;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Where what was found begins: after the status and the name.
+const COLUMN: usize = 25;
+
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -53,12 +56,12 @@ fn print(check: &Check) {
         Status::Warning => ("warning", Colour::Yellow),
         Status::Missing => ("missing", Colour::Red),
     };
-    terminal::line(format!("{} {:<16} {}", terminal::coloured(word, colour), check.name, check.found));
-    if let Some(cost) = check.cost {
-        terminal::line(format!("{:25}costs: {cost}", ""));
-    }
-    if let Some(fix) = check.fix {
-        terminal::line(format!("{:25}fix:   {fix}", ""));
+    let label = format!("{} {:<16} ", terminal::coloured(word, colour), check.name);
+    terminal::sentence(&label, COLUMN, &check.found);
+    for (label, text) in [("costs: ", check.cost), ("fix:   ", check.fix)] {
+        if let Some(text) = text {
+            terminal::sentence(&format!("{:COLUMN$}{label}", ""), COLUMN + label.len(), text);
+        }
     }
 }
 

@@ -160,10 +160,10 @@ fn tell(verdict: &wire::Verdict) {
     let wire::Verdict { events, masked_fields, files, files_reclaimed, .. } = verdict;
     if verdict.intact {
         let events = words::counted(*events as usize, "event");
-        terminal::line(format!("{}: {events}, none changed, dropped or reordered", good("intact")));
+        say(&format!("{}: {events}, none changed, dropped or reordered", good("intact")));
     } else {
         let failed = bad("VERIFICATION FAILED");
-        terminal::line(match events {
+        say(&match events {
             0 => format!("{failed}: not even the first event checks out"),
             1 => format!("{failed}: only the first event checks out"),
             _ => format!("{failed}: only the first {events} events check out"),
@@ -172,33 +172,33 @@ fn tell(verdict: &wire::Verdict) {
     if let Some(wrong) = &verdict.bad {
         let seq = wrong.seq.map_or_else(String::new, |seq| format!(" (event {seq})"));
         let place = if wrong.line == 0 { wrong.file.clone() } else { format!("{}:{}", wrong.file, wrong.line) };
-        terminal::line(format!("first bad line: {place}{seq}: {}", wrong.reason));
+        say(&format!("first bad line: {place}{seq}: {}", wrong.reason));
     }
     for hole in &verdict.holes {
         let kind = if hole.declared { "declared lost" } else { "missing" };
-        terminal::line(format!("events {} to {} are {kind}: {}", hole.from, hole.through, hole.reason));
+        say(&format!("events {} to {} are {kind}: {}", hole.from, hole.through, hole.reason));
     }
     if *masked_fields > 0 {
         let fields = were(*masked_fields, "field");
-        terminal::line(format!("{fields} masked; the rest is still proven"));
+        say(&format!("{fields} masked; the rest is still proven"));
     }
     if *files > 0 {
         let verb = if *files == 1 { "matches its hash" } else { "match their hashes" };
-        terminal::line(format!("{} {verb}", words::counted(*files as usize, "attached file")));
+        say(&format!("{} {verb}", words::counted(*files as usize, "attached file")));
     }
     if *files_reclaimed > 0 {
         let files = were(*files_reclaimed, "file");
-        terminal::line(format!("{files} deleted to make room; what they held is still proven by their hashes"));
+        say(&format!("{files} deleted to make room; what they held is still proven by their hashes"));
     }
-    verdict.remarks.iter().for_each(terminal::line);
+    verdict.remarks.iter().for_each(|remark| say(remark));
     if let Some(head) = &verdict.head {
-        terminal::line(format!("last: event {}, hash {}", head.seq, head.hash));
+        say(&format!("last: event {}, hash {}", head.seq, head.hash));
     }
     for signed in verdict.also_signed.iter().chain(&verdict.signed) {
-        terminal::line(format!("signed by {}, up to event {}, on {}", signed.key, signed.seq, signed.at));
+        say(&format!("signed by {}, up to event {}, on {}", signed.key, signed.seq, signed.at));
     }
     if verdict.signed.is_some() && !verdict.key_is_known {
-        terminal::line(match verdict.also_signed.is_empty() {
+        say(match verdict.also_signed.is_empty() {
             true => {
                 "That key is not known here: this only shows that the recording fits the key it carries. If it is the right \
                  one, pass it with --key."
@@ -209,6 +209,11 @@ fn tell(verdict: &wire::Verdict) {
             }
         });
     }
+}
+
+/// Prints a sentence, broken where the terminal ends.
+fn say(text: &str) {
+    terminal::sentence("", 0, text);
 }
 
 /// `1 field was`, `2 fields were`.

@@ -129,6 +129,23 @@ fn a_signal_ends_it_with_the_terminal_given_back() {
 }
 
 #[test]
+fn what_is_printed_is_broken_between_words() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    daemon.sh("demo", "shopt -s autocd cdable_vars cdspell checkhash checkjobs dirspell globstar");
+    for args in [&["doctor"][..], &["sessions", "state", "demo"], &["verify", "demo"]] {
+        let mut terminal = Terminal::with(&daemon, args, (400, 80), &[]);
+        terminal.end();
+        let rows: Vec<String> = terminal.screen().rows(0, 80).collect();
+        for (number, row) in (0..).zip(&rows) {
+            // Only a long word, such as a path, is not broken.
+            let last = row.rsplit(' ').next().unwrap_or_default();
+            assert!(!terminal.screen().row_wrapped(number) || last.len() > 30, "{args:?}\n{}", terminal.text());
+        }
+    }
+}
+
+#[test]
 fn it_follows_the_terminals_size_and_does_without_colours() {
     let daemon = Daemon::start();
     let coloured = |screen: &vt100::Screen| {
