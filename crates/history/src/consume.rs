@@ -92,6 +92,9 @@ impl From<BrokerError> for Left {
     }
 }
 
+/// What the URL of a database looks like.
+const DATABASES: &str = "use postgres://USER:PASSWORD@HOST:PORT/DATABASE or mysql://USER:PASSWORD@HOST:PORT/DATABASE";
+
 /// Writes what comes out of a queue to a database, until `stop` changes.
 pub fn consume(
     options: &ConsumeOptions,
@@ -100,9 +103,13 @@ pub fn consume(
 ) -> Result<(), ConsumeError> {
     let ConsumeOptions { from, into, retention } = options;
     let address = BrokerAddress::parse(from)?;
-    if url::kind(into)? != Kind::Database {
-        let reason = "it is a broker; name a database, as in postgres://USER:PASSWORD@HOST:PORT/DATABASE";
-        return Err(url::bad(into, reason).into());
+    let reason = match url::kind(into) {
+        Ok(Kind::Database) => None,
+        Ok(Kind::Broker) => Some("it is a broker; name a database"),
+        Err(_) => Some("it names no database"),
+    };
+    if let Some(reason) = reason {
+        return Err(url::bad(into, format!("{reason}; {DATABASES}")).into());
     }
     let tasks = Tasks::new()?;
     let mut consumer = Consumer { stop, report, passes: Passes::new(retention.clone()), pause: PAUSES.0 };

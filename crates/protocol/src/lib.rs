@@ -68,6 +68,7 @@ pub use node::{AgentEnded, ClusterNode, ClusterNodeStatus, DrainQuery, Node, Nod
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
 pub use past_screen::{PastScreen, PastScreenList, PastScreenParams, PastScreenRow};
 pub use problem::Problem;
+pub use query::why_unreadable;
 pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};
 pub use record::{
     AgentStateParams, AgentStateSaved, Bad, Event, EventList, EventListView, EventParams, EventRequest, ExportFormat,

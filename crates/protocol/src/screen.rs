@@ -8,8 +8,10 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TerminalSize {
+    #[serde(deserialize_with = "crate::whole::small")]
     #[schema(minimum = 1, maximum = 500)]
     pub rows: u16,
+    #[serde(deserialize_with = "crate::whole::small")]
     #[schema(minimum = 1, maximum = 500)]
     pub cols: u16,
 }
@@ -18,8 +20,10 @@ pub struct TerminalSize {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeRequest {
+    #[serde(deserialize_with = "crate::whole::small")]
     #[schema(minimum = 1, maximum = 500)]
     pub rows: u16,
+    #[serde(deserialize_with = "crate::whole::small")]
     #[schema(minimum = 1, maximum = 500)]
     pub cols: u16,
     /// The id of your hold on the session.

@@ -20,7 +20,8 @@ impl Number {
             Self::Whole(number) => Ok(number),
             Self::Float(number) if number.fract() == 0.0 && (0.0..=EXACT).contains(&number) => Ok(number as u64),
             Self::Float(number) => {
-                Err(E::invalid_value(Unexpected::Float(number), &"a whole number that is not negative"))
+                // As it was written: `Unexpected::Float` says "floating point `-1.0`" for -1.
+                Err(E::invalid_value(Unexpected::Other(&number.to_string()), &"a whole number that is not negative"))
             }
         }
     }
@@ -29,6 +30,12 @@ impl Number {
 /// Reads a number.
 pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Number::deserialize(deserializer)?.whole()
+}
+
+/// Reads a small number.
+pub(crate) fn small<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let number = number(deserializer)?;
+    u16::try_from(number).map_err(|_| D::Error::custom(format!("{number} is too large")))
 }
 
 /// Reads a map of numbers; `null` is none.
@@ -46,7 +53,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use crate::{Place, QuotasRequest};
+    use crate::{Place, QuotasRequest, TerminalSize};
 
     #[test]
     fn three_is_three_however_it_is_written() {
@@ -59,5 +66,10 @@ mod tests {
         let quotas: QuotasRequest = serde_json::from_str(r#"{"processes": 10.0, "services": null}"#).unwrap();
         assert_eq!((quotas.0["processes"], quotas.0["services"]), (Some(10), None));
         assert!(serde_json::from_str::<QuotasRequest>(r#"{"processes": 1.5}"#).is_err());
+        let negative = serde_json::from_str::<QuotasRequest>(r#"{"processes": -1}"#).unwrap_err().to_string();
+        let told = "processes: invalid value: -1, expected a whole number that is not negative";
+        assert!(negative.starts_with(told), "{negative}");
+        let wide = serde_json::from_str::<TerminalSize>(r#"{"rows": 24.0, "cols": 70000}"#).unwrap_err().to_string();
+        assert!(wide.starts_with("70000 is too large"), "{wide}");
     }
 }

@@ -9,7 +9,7 @@ use crate::ops::{
 use crate::services::{Url, pattern};
 use crate::user_path;
 use records::invalid;
-use shellkeep_session::{ByteString, Ready, SessionId, id};
+use shellkeep_session::{ByteString, Ready, ServiceId, SessionId, id};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
@@ -79,6 +79,11 @@ pub fn service(request: &StartService) -> Result<(), OpError> {
         return Err(invalid(format!(
             "name must be 1 to {MAX_SERVICE_NAME} characters, none of them a control character"
         )));
+    }
+    if let Some(name) = &request.name
+        && ServiceId::parse(name).is_ok_and(|id| id.is_assigned())
+    {
+        return Err(invalid(format!("name: '{name}' has the form of an id (s1, r1), so it would not be found by it")));
     }
     if let Some(cwd) = &request.cwd {
         no_nul("cwd", cwd)?;

@@ -51,7 +51,7 @@ fn with_session(refusal: Refusal, error: SessionError) -> Refusal {
         | SessionError::Exists { session_id }
         | SessionError::Damaged { session_id, .. } => refusal.with("session_id", session_id),
         SessionError::BadWorkspace { path, .. } => refusal.with("workspace", path),
-        SessionError::CwdNotInRoom { path } => refusal.with("cwd", path),
+        SessionError::BadCwd { path, .. } | SessionError::CwdNotInRoom { path } => refusal.with("cwd", path),
         SessionError::WorkspaceNotTaken { session_id, path, .. } => {
             refusal.with("session_id", session_id).with("workspace", path)
         }
@@ -181,7 +181,7 @@ fn status(error: &OpError) -> StatusCode {
 
 fn session_status(error: &SessionError) -> StatusCode {
     match error {
-        SessionError::BadWorkspace { .. } => StatusCode::BAD_REQUEST,
+        SessionError::BadWorkspace { .. } | SessionError::BadCwd { .. } => StatusCode::BAD_REQUEST,
         SessionError::NotFound { .. } => StatusCode::NOT_FOUND,
         SessionError::Exists { .. }
         | SessionError::WorkspaceNotTaken { .. }

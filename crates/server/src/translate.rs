@@ -394,5 +394,7 @@ mod tests {
         assert_eq!(create(named(Some("ann"), None)).unwrap().session_id, None);
         assert!(refused(create(named(None, Some("../etc")))).starts_with("session_id: "));
         assert!(refused(create(named(Some("a/b"), None))).starts_with("user_id: "));
+        let long = refused(create(named(Some(&"u".repeat(125)), Some("7"))));
+        assert!(long.starts_with("user_id and session_id, as thread_USER_SESSION: "), "{long}");
     }
 }

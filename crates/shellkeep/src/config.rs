@@ -519,6 +519,8 @@ mod tests {
         let message = |result: Result<Settings, Failure>| format!("{:?}", result.unwrap_err());
         assert!(message(load(Layer::default(), &[], Some("max_shell = 9\n"))).contains("max_shell"));
         assert!(message(load(Layer::default(), &[("SHELLKEEP_MAX_SHELLS", "many")], None)).contains("MAX_SHELLS"));
+        let negative = message(load(Layer::default(), &[("SHELLKEEP_MAX_SHELLS", "-1")], None));
+        assert!(negative.contains("must be a whole number that is not negative"), "{negative}");
         assert!(message(load(Layer::default(), &[("SHELLKEEP_DURABILITY", "x")], None)).contains("power"));
         assert!(message(load(Layer::default(), &[("SHELLKEEP_MAX_SHELLS", "2")], None)).contains("spare_shells"));
         assert!(message(load(Layer::default(), &[], Some("[record]\nrules = [\"e-mail\"]\n"))).contains("'e-mail'"));

@@ -101,6 +101,9 @@ fn bodies_that_are_not_what_they_should_be() {
     refused(&not_utf8, 400, "invalid_request", "bytes that are not UTF-8");
     let nowhere = daemon.post("/v1/sessions/good/run", &json!({"command": "echo ran", "cwd": "/nonexistent"}));
     refused(&nowhere, 400, "bad_cwd", "a directory that is not there");
+    let unmade = daemon.post("/v1/sessions", &json!({"session_id": "unmade", "cwd": "/nonexistent"}));
+    let problem = refused(&unmade, 400, "bad_cwd", "a session in a directory that is not there");
+    assert!(problem["detail"].as_str().unwrap().ends_with("; no session was created"), "{problem}");
     serves(&daemon);
 }
 

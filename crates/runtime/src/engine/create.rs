@@ -6,7 +6,7 @@ use super::inner::Inner;
 use crate::cluster::Creation;
 use crate::identities::{Scope, bound};
 use crate::names::{Added, not_found};
-use crate::ops::{BoxFuture, CreateSession, Created, OpError, RunError, SessionError, SessionView};
+use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionError, SessionView};
 use crate::stored::asleep;
 use crate::user_path::{apart, is_directory};
 use crate::{recover, validate};
@@ -213,7 +213,7 @@ async fn in_sandbox(
     }
     let (workspace, directory) = (workspace.as_path().to_owned(), cwd.as_path().to_owned());
     let path = || cwd.to_text().into_owned();
-    let refused = |reason: String| OpError::Run(RunError::BadCwd { path: path(), reason });
+    let refused = |reason: String| OpError::Session(SessionError::BadCwd { path: path(), reason });
     is_directory(directory.clone()).await.map_err(refused)?;
     let has = apart(move || Ok(sandboxes.has_directory(&id, sandbox, &workspace, &directory))).await;
     if has.map_err(refused)? { Ok(cwd) } else { Err(OpError::Session(SessionError::CwdNotInRoom { path: path() })) }

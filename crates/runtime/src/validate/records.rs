@@ -52,9 +52,7 @@ fn event_type(event: &NewEvent, place: &str) -> Result<(), OpError> {
     };
     if let Some((_, fields)) = TYPES.iter().find(|(known, _)| *known == name) {
         return match fields.iter().find(|field| !data.contains_key(**field)) {
-            Some(missing) => {
-                Err(invalid(format!("{place}data.{missing}: missing; a {name} has {}", fields.join(", "))))
-            }
+            Some(missing) => Err(invalid(format!("{place}data.{missing}: missing; {name} has {}", fields.join(", ")))),
             None => Ok(()),
         };
     }
@@ -184,6 +182,12 @@ mod tests {
             event("x_mine.v1", json!({})),
         ];
         events(&list).unwrap();
+    }
+
+    #[test]
+    fn a_missing_field_is_named_with_all_of_the_type() {
+        let (_, detail) = refused(vec![event("llm_call", json!({"prompt": "p"}))]);
+        assert!(detail.contains("missing; llm_call has prompt, response"), "{detail}");
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn words(hint: Hint) -> &'static str {
         }
         Hint::ForceRewind => "dry_run shows what would change; use force to undo their changes as well",
         Hint::ResolveConflicts => {
-            "resolve them in either session, or choose a side with prefer=fork or prefer=origin; dry_run shows them"
+            "resolve this in either session, or choose a side with prefer=fork or prefer=origin; dry_run shows the conflicts"
         }
         Hint::ConfigureAgent => {
             "create a session with config {\"agent\": {\"command\": [\"python3\", \"agent.py\"]}}; cwd, env and \

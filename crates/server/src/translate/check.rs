@@ -31,7 +31,8 @@ pub fn tail(bytes: Option<u64>, lines: Option<u64>) -> Result<Option<Tail>, Refu
 
 /// The bytes of a base64 field.
 pub fn decode(name: &str, base64: &str) -> Result<Vec<u8>, Refusal> {
-    text::decode(String::new(), Some(base64)).map_err(|error| Refusal::invalid(format!("{name}: {error}")))
+    let decoded = text::decode(String::new(), Some(base64));
+    decoded.map_err(|_| Refusal::invalid(format!("{name}: this is not base64 (standard alphabet, with padding)")))
 }
 
 /// Rejects text that cannot be passed to bash.
@@ -59,4 +60,18 @@ pub fn variables(env: Option<BTreeMap<String, String>>) -> Result<BTreeMap<Strin
         }
     }
     Ok(env)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_base64_is_said_so_in_words() {
+        assert_eq!(decode("stdin_base64", "aGk=").unwrap(), b"hi");
+        for wrong in ["%", "aGk", "aG k="] {
+            let detail = decode("stdin_base64", wrong).unwrap_err().problem().detail.clone();
+            assert_eq!(detail, "stdin_base64: this is not base64 (standard alphabet, with padding)", "{wrong}");
+        }
+    }
 }

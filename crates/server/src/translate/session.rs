@@ -15,12 +15,12 @@ pub fn named(user_id: Option<String>, session_id: Option<String>) -> Result<Opti
     if let Some(user_id) = &user_id {
         id::check(user_id).map_err(|error| Refusal::bad_id("user_id", &error))?;
     }
-    let session_id = match (user_id, session_id) {
-        (Some(user), Some(session)) => Some(SessionId::bound(&user, &session)),
-        (None, Some(session)) => Some(SessionId::parse(&session)),
-        (_, None) => None,
-    };
-    session_id.transpose().map_err(|error| Refusal::bad_id("session_id", &error))
+    let Some(session_id) = session_id else { return Ok(None) };
+    let own = SessionId::parse(&session_id).map_err(|error| Refusal::bad_id("session_id", &error))?;
+    let Some(user_id) = user_id else { return Ok(Some(own)) };
+    // Each of them is an id, so only their length together can be wrong.
+    let bound = SessionId::bound(&user_id, &session_id);
+    bound.map(Some).map_err(|error| Refusal::bad_id("user_id and session_id, as thread_USER_SESSION", &error))
 }
 
 /// A session that a parameter names.

@@ -104,8 +104,8 @@ impl Refused {
             ),
             Hint::ForceRewind => "--dry-run shows what would change; --force undoes their changes as well".to_owned(),
             Hint::ResolveConflicts => {
-                "resolve them in either session, or choose a side with --prefer fork or --prefer origin; --dry-run shows \
-                 them"
+                "resolve this in either session, or choose a side with --prefer fork or --prefer origin; --dry-run shows \
+                 the conflicts"
                 .to_owned()
             }
             Hint::ConfigureAgent => {

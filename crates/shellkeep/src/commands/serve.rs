@@ -6,7 +6,7 @@ use crate::daemon::{self, Start};
 use crate::failure::Failure;
 use crate::ready::Ready;
 use clap::{Args, ValueHint};
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -63,14 +63,32 @@ pub fn execute(args: ServeArgs) -> Result<ExitCode, Failure> {
     let hint = (args.hint || std::io::stdout().is_terminal()).then(|| first_command(&flags));
     let sources = Sources::new(flags, args.config);
     let settings = sources.load()?;
-    let ready = args.ready_fd.map(Ready::open).transpose();
-    let ready = ready.map_err(|error| Failure::start(format!("cannot write to --ready-fd: {error}")))?;
+    let ready = args.ready_fd.map(|fd| Ready::open(fd).map_err(|error| not_ready(fd, &error))).transpose()?;
     let (accept_loss, take_workspaces) = (args.accept_loss, args.take_workspaces);
     daemon::run(Start { settings, sources, ready, hint, accept_loss, take_workspaces })
+}
+
+/// The descriptor to report on cannot be written to.
+fn not_ready(fd: u32, error: &io::Error) -> Failure {
+    Failure::start(match error.kind() {
+        io::ErrorKind::NotFound => format!("--ready-fd {fd}: descriptor {fd} is not open in this process"),
+        _ => format!("--ready-fd {fd}: cannot write to it: {error}"),
+    })
 }
 
 /// A command to try first, with the flags that select this daemon.
 fn first_command(flags: &Layer) -> String {
     let paths = DaemonArgs { socket: flags.socket.clone(), data: flags.data.clone(), ..DaemonArgs::default() };
     format!("shellkeep run{} -s demo -- 'echo hello from $PWD'", paths.as_flags())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_that_is_not_open_is_named() {
+        let told = Ready::open(987_654).map(|_| ()).map_err(|error| not_ready(987_654, &error).to_string());
+        assert_eq!(told.unwrap_err(), "--ready-fd 987654: descriptor 987654 is not open in this process");
+    }
 }

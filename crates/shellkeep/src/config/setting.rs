@@ -1,6 +1,7 @@
 //! A value that is in force, where it came from, and how it is read and shown.
 
 use crate::failure::Failure;
+use shellkeep_protocol::why_unreadable;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -81,8 +82,9 @@ pub fn environment(name: &str) -> Option<String> {
 pub(super) fn parsed<T>(env: Environment, name: &str) -> Result<Option<T>, Failure>
 where
     T: FromStr,
-    T::Err: fmt::Display,
+    T::Err: fmt::Display + 'static,
 {
     let Some(text) = env(name) else { return Ok(None) };
-    text.parse().map(Some).map_err(|error| Failure::start(format!("{name}={text} is wrong: {error}")))
+    let wrong = |error| Failure::start(format!("{name}={text} is wrong: {}", why_unreadable(&error)));
+    text.parse().map(Some).map_err(wrong)
 }

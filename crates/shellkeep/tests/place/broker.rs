@@ -294,5 +294,6 @@ fn a_consumer_refuses_what_it_cannot_do() {
         let refused = command.args(["history", "consume", "--from", from, "--into", into]).output().expect("it runs");
         let error = String::from_utf8_lossy(&refused.stderr);
         assert!(refused.status.code() == Some(1) && error.contains(says), "{from} {into}: {error}");
+        assert!(!error.contains("written"), "nothing was tried: {error}");
     }
 }

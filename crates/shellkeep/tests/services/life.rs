@@ -245,6 +245,7 @@ fn wrong_wishes_are_refused_with_words() {
         (json!({"command": "true", "wait": -1}), "wait"),
         (json!({"command": "true", "wait": 1e9}), "wait"),
         (json!({"command": "true", "name": "x".repeat(1000)}), "name"),
+        (json!({"command": "true", "name": "s2"}), "the form of an id"),
         (json!({"command": "true", "unknown": 1}), "unknown"),
     ] {
         let answer = daemon.ask_service("s", &body);

@@ -45,6 +45,14 @@ pub enum SessionError {
     /// This machine cannot confine a session as it must be.
     #[error("the sandbox '{sandbox}' is not available here: {reason}. Nothing was run")]
     SandboxUnavailable { sandbox: Sandbox, reason: String },
+    /// The directory that a new session should start in cannot be entered.
+    #[error("cannot enter cwd '{path}': {reason}; no session was created")]
+    BadCwd {
+        /// The directory.
+        path: String,
+        /// The system's reason.
+        reason: String,
+    },
     /// The room of a new session does not have the directory that it should start in.
     #[error(
         "cwd '{path}' is not in the session's room, which has its workspace, its home and what the host shares; leave cwd out to start in the workspace, or ask the host to share the directory (`sandbox_read`, `sandbox_write`) or to create the session with it as its workspace. Nothing was created"
@@ -81,6 +89,7 @@ impl SessionError {
             Self::BadWorkspace { .. } => "bad_workspace",
             Self::WorkspaceNotTaken { .. } => "workspace_not_taken",
             Self::SandboxUnavailable { .. } => "sandbox_unavailable",
+            Self::BadCwd { .. } => "bad_cwd",
             Self::CwdNotInRoom { .. } => "cwd_not_in_room",
             Self::SandboxNotLooser { .. } => "sandbox_not_looser",
             Self::SandboxBusy { .. } => "sandbox_busy",

@@ -94,6 +94,9 @@ fn work(args: &ConsumeArgs, stop: watch::Receiver<bool>) -> Result<(), Failure> 
         }
     });
     let Totals { records, messages } = totals;
+    if done.is_err() && messages == 0 {
+        return done.map_err(Failure::client);
+    }
     let (records, messages) = (words::counted(records, "record"), words::counted(messages, "message"));
     terminal::notice(&format!("{records} from {messages} written"));
     done.map_err(Failure::client)
