@@ -133,7 +133,7 @@ pub(crate) fn run_of(line: &Line) -> Option<&str> {
 }
 
 /// Whether a line mentions a file that was written or removed through the daemon. What an agent posts is its word only.
-pub(crate) fn is_file_change(line: &Line) -> bool {
+pub fn is_file_change(line: &Line) -> bool {
     line.author.source == Source::Runtime
         && run_of(line).is_none()
         && matches!(line.data["tool_name"].as_str(), Some("write_file" | "remove_file"))

@@ -1,7 +1,7 @@
 //! `replay --exec`: the same work comes out the same, and other work does not.
 
 use crate::support::daemon::signal;
-use crate::support::{Daemon, bash};
+use crate::support::{Daemon, Request, bash};
 use crate::{post, program};
 use serde_json::{Value, json};
 use std::fs;
@@ -173,6 +173,37 @@ fn what_differs_by_place_or_time_differs_only_when_asked() {
     daemon.sh("a-random-number", "head -c 8 /dev/urandom | od -An -tu8 | tr -d ' '");
     let (code, told) = exec(&daemon, &["a-random-number"]);
     assert_eq!((code, &told["first_difference"]["what"]), (Some(1), &json!("stdout")), "{told:#}");
+}
+
+#[test]
+fn files_written_through_the_api_are_written_again() {
+    let daemon = Daemon::start();
+    daemon.create("files-through-api");
+    let put = |name: &str, text: &str| {
+        let path = format!("/v1/sessions/files-through-api/files/content?path={name}&mode=0640");
+        let mut request = Request::new("PUT", &path);
+        request.body = text.into();
+        let answer = daemon.send(&request);
+        assert!(answer.status < 300, "{}", answer.text());
+    };
+    put("early", "before the first command\n");
+    daemon.sh("files-through-api", "cat early");
+    put("notes", "first\n");
+    put("gone", "soon\n");
+    daemon.sh("files-through-api", "cat notes; echo second >> notes");
+    let removed = daemon.send(&Request::new("DELETE", "/v1/sessions/files-through-api/files/content?path=gone"));
+    assert!(removed.status < 300, "{}", removed.text());
+    daemon.sh("files-through-api", "cat notes; ls");
+    let (code, told) = exec(&daemon, &["files-through-api"]);
+    assert_eq!((code, &told["identical"], &told["compared"]), (Some(0), &json!(true), &json!(7)), "{told:#}");
+    assert_eq!((&told["left_out"], &told["not_compared"]), (&json!({}), &json!([])), "{told:#}");
+    // An export does not have the content, so what differs without it proves nothing.
+    let export = daemon.directory().join("files.jsonl");
+    let export = export.to_str().unwrap();
+    assert!(program(&daemon, &["export", "files-through-api", "-o", export]).status.success());
+    let (code, told) = exec(&daemon, &[export]);
+    assert_eq!((code, &told["first_difference"]), (Some(0), &Value::Null), "{told:#}");
+    assert!(told["not_compared"].to_string().contains("written through the API"), "{told:#}");
 }
 
 #[test]

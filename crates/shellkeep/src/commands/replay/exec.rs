@@ -7,6 +7,7 @@ mod report;
 mod stage;
 mod steps;
 mod typed;
+mod written;
 
 use super::source::Events;
 use super::target::Target;
@@ -24,6 +25,7 @@ use shellkeep_protocol::{
 use shellkeep_record::Line;
 use shellkeep_record::export::ansi;
 use shellkeep_record::player::Player;
+use shellkeep_session::SessionId;
 use shellkeep_terminal::Signals;
 use stage::{Snapshot, Stage, Start};
 use std::path::{Path, PathBuf};
@@ -37,6 +39,8 @@ const PATIENCE: f64 = 10.0;
 const LEAST_PATIENCE: f64 = 60.0;
 /// The longest a command may take, in seconds: what the daemon allows.
 const MOST_PATIENCE: f64 = 86_400.0;
+/// Why a difference proves nothing.
+const FILES_MISSING: &str = "a file that was written through the API is missing here";
 /// Exit codes of a program that a signal ended, as shells report it.
 const SIGNALLED: u8 = 128;
 
@@ -88,6 +92,11 @@ async fn replay(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
         not_compared: Vec::new(),
         not_run: 0,
         moments: Vec::new(),
+        recorded: match &wish.target {
+            Target::Session(session) => Some(session),
+            Target::Path(_) => None,
+        },
+        lacks_files: false,
     };
     let outcome = tokio::select! {
         outcome = work.all(&plan, &wish) => outcome,
@@ -149,6 +158,10 @@ struct Work<'a> {
     not_run: usize,
     /// Numbers of records in the recording, each with the number at which the new session reached the same point.
     moments: Vec<(u64, u64)>,
+    /// The session that was recorded, if the daemon has it.
+    recorded: Option<&'a SessionId>,
+    /// Whether a file that was written through the API is missing here, so that a difference proves nothing.
+    lacks_files: bool,
 }
 
 impl Work<'_> {
@@ -162,12 +175,22 @@ impl Work<'_> {
         }
         for (place, step) in plan.steps.iter().enumerate() {
             let words = format!("command {} of {total}", place + 1);
-            if let Some(difference) = terminal::patiently(&words, self.step(place + 1, step)).await? {
-                return Ok(self.found(place, None, Some(First::Step(difference))));
+            match terminal::patiently(&words, self.step(place + 1, step)).await? {
+                Some(difference) if self.lacks_files => {
+                    let what = difference.what;
+                    self.not_compared.push(format!("step {}: {what}, because {FILES_MISSING}", place + 1));
+                    self.not_run += 1;
+                }
+                Some(difference) => return Ok(self.found(place, None, Some(First::Step(difference)))),
+                None => {}
             }
             if goes_back {
                 self.reached(last_record(step)).await?;
             }
+        }
+        if self.lacks_files {
+            self.not_compared.push(format!("files: {FILES_MISSING}"));
+            return Ok(self.found(total, None, None));
         }
         let (old, new) = (Path::new(&self.stage.old_root), Path::new(&self.stage.new_root));
         if !old.is_dir() || !new.is_dir() {
@@ -215,6 +238,15 @@ impl Work<'_> {
                 Ok(None)
             }
             ReplayAction::Rewind { to, .. } => self.rewind(*to).await.map(|()| None),
+            ReplayAction::File { seq, saved } => {
+                let (line, from) = (self.event(*seq)?, (self.recorded, *saved));
+                if !written::repeat(self.client, &self.stage.session, &line, from).await {
+                    self.not_compared.push(format!("step {number}: a file written through the API cannot be had"));
+                    self.lacks_files = true;
+                    self.not_run += 1;
+                }
+                Ok(None)
+            }
             ReplayAction::Background { start, seconds } => {
                 let request = self.request(*start)?;
                 let limit = seconds.clamp(0.1, MOST_PATIENCE);
@@ -362,6 +394,7 @@ fn last_record(step: &ReplayAction) -> u64 {
     match step {
         ReplayAction::Run { end, .. } => *end,
         ReplayAction::Background { start, .. } => *start,
+        ReplayAction::File { seq, saved } => *seq.max(saved),
         ReplayAction::Restart { seq } | ReplayAction::Rewind { seq, .. } => *seq,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::commands::replay::source::Events;
 use shellkeep_record::Line;
+use shellkeep_record::moment::is_file_change;
 use shellkeep_record::player::{EventSource, Page, Player, Wanted};
 use shellkeep_record::runs::is_run;
 use shellkeep_session::Timestamp;
@@ -25,6 +26,12 @@ pub enum ReplayAction {
         start: u64,
         /// Seconds until it moved to the background.
         seconds: f64,
+    },
+    /// A file was written or removed through the API.
+    File {
+        seq: u64,
+        /// The record of the checkpoint that has it; 0 if there is none.
+        saved: u64,
     },
     /// The host asked for a clean shell.
     Restart { seq: u64 },
@@ -56,7 +63,7 @@ impl Plan {
     pub fn first(&self) -> u64 {
         self.steps.first().map_or(u64::MAX, |step| match step {
             ReplayAction::Run { start, .. } | ReplayAction::Background { start, .. } => *start,
-            ReplayAction::Restart { seq } | ReplayAction::Rewind { seq, .. } => *seq,
+            ReplayAction::File { seq, .. } | ReplayAction::Restart { seq } | ReplayAction::Rewind { seq, .. } => *seq,
         })
     }
 }
@@ -122,13 +129,13 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
                 Some(Some(ReplayAction::Run { typed, .. })) => typed.push(line.seq),
                 _ => *left_out.entry("input typed into commands in the background").or_default() += 1,
             },
-            "service_started" => *left_out.entry("services").or_default() += 1,
-            "user_input" | "llm_call" | "tool_call" | "final_output" | "state_transition" | "message_added" => {
-                *left_out.entry("events of the agent").or_default() += 1;
+            "tool_call" if is_file_change(&line) => places.push(Some(ReplayAction::File { seq: line.seq, saved: 0 })),
+            "checkpoint_created" => note_saved(&mut places, &line),
+            other => {
+                if let Some(kind) = kind_left_out(other) {
+                    *left_out.entry(kind).or_default() += 1;
+                }
             }
-            other if other.starts_with("x_") => *left_out.entry("events of the host").or_default() += 1,
-            "hole" | "records_lost" => *left_out.entry("holes in the recording").or_default() += 1,
-            _ => {}
         }
     }
     let unfinished = |step: &ReplayAction| matches!(step, ReplayAction::Run { end: 0, .. });
@@ -138,6 +145,31 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
     }
     let steps = places.into_iter().flatten().filter(|step| !unfinished(step)).collect();
     Ok(Plan { steps, left_out })
+}
+
+/// Notes which checkpoint has the files that were written before it.
+fn note_saved(places: &mut [Option<ReplayAction>], checkpoint: &Line) {
+    let covers = checkpoint.data["covers"].as_u64().unwrap_or(0);
+    for place in places.iter_mut().rev() {
+        match place {
+            Some(ReplayAction::File { seq, saved }) if *saved == 0 && *seq <= covers => *saved = checkpoint.seq,
+            // Those before it have theirs.
+            Some(ReplayAction::File { saved, .. }) if *saved > 0 => break,
+            _ => {}
+        }
+    }
+}
+
+/// What an event is counted as that is not repeated.
+fn kind_left_out(event_type: &str) -> Option<&'static str> {
+    match event_type {
+        "service_started" => Some("services"),
+        "user_input" | "llm_call" | "tool_call" | "final_output" | "state_transition" | "message_added" => {
+            Some("events of the agent")
+        }
+        "hole" | "records_lost" => Some("holes in the recording"),
+        other => other.starts_with("x_").then_some("events of the host"),
+    }
 }
 
 /// The event of a number.
@@ -171,6 +203,23 @@ mod tests {
 
     fn end(run_id: &str, status: &str) -> (&'static str, Value) {
         ("tool_call", json!({"tool_name": "run_command", "run_id": run_id, "status": status}))
+    }
+
+    #[test]
+    fn files_that_were_written_are_found_in_the_checkpoint_after_them() {
+        let file = |name: &str| ("tool_call", json!({"tool_name": name, "parameters": {"path": "a"}}));
+        let plan = planned(&[
+            ("session_created", json!({})),
+            file("write_file"),
+            ("checkpoint_created", json!({"covers": 1})),
+            ("checkpoint_created", json!({"covers": 2})),
+            file("remove_file"),
+            file("write_file"),
+        ]);
+        let file = |seq, saved| ReplayAction::File { seq, saved };
+        assert_eq!(plan.first(), 2);
+        assert_eq!(plan.steps, [file(2, 4), file(5, 0), file(6, 0)]);
+        assert!(plan.left_out.is_empty(), "{:?}", plan.left_out);
     }
 
     #[test]
