@@ -4,7 +4,7 @@ use super::execute::execute;
 use super::handler::Handler;
 use super::schema;
 use super::text::{MODEL_OUTPUT, Style};
-use super::tool::{Entry, arguments};
+use super::tool::{Entry, arguments, offered_arguments};
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define: || defined(schema::without(schema::of_arguments::<Arguments>(), "tty")),
+    define: || defined(schema::without(schema::of_arguments::<Arguments>(), TTY)),
     call: |handler, given, context| {
         Box::pin(async move {
-            let given: Arguments = arguments(given)?;
+            let given: Arguments = offered_arguments(given, TTY)?;
             if given.tty.is_some() {
                 return Err(Refusal::invalid(NO_TERMINAL_TOOLS));
             }
@@ -38,6 +38,8 @@ pub const WITH_TERMINAL: Entry = Entry {
 const NO_TERMINAL_TOOLS: &str = "tty: you have no tools for a terminal. Use flags that avoid prompts and editors, or \
     blocking=false with send_input; if it needs a terminal, ask the host for the toolset `terminal`";
 
+/// The argument that needs tools for a terminal.
+const TTY: &str = "tty";
 /// Its name.
 const NAME: &str = "run_command";
 

@@ -35,6 +35,17 @@ pub fn arguments<T: DeserializeOwned>(given: JsonObject) -> Result<T, Refusal> {
     })
 }
 
+/// The same for a tool that does not offer all of them: what is `hidden` is not named among those that are expected.
+pub fn offered_arguments<T: DeserializeOwned>(given: JsonObject, hidden: &str) -> Result<T, Refusal> {
+    arguments(given).map_err(|refusal| {
+        let detail = &refusal.problem().detail;
+        match detail.starts_with("unknown argument") {
+            true => Refusal::invalid(detail.replace(&format!(", `{hidden}`"), "")),
+            false => refusal,
+        }
+    })
+}
+
 /// A result with text for the model and data for a program.
 pub fn answer<T: Serialize>(text: String, data: &T) -> Result<CallToolResult, Refusal> {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);

@@ -55,7 +55,7 @@ pub fn find(set: Toolset, undo: bool, name: &str) -> Result<&'static Entry, Erro
 
 #[cfg(test)]
 mod tests {
-    use super::super::tool::arguments;
+    use super::super::tool::{arguments, offered_arguments};
     use super::*;
 
     #[test]
@@ -104,5 +104,9 @@ mod tests {
         let given = serde_json::json!({"id": "r1", "ofset": 1}).as_object().cloned().unwrap();
         let Err(refusal) = arguments::<read_output::Arguments>(given) else { panic!("it was taken") };
         assert!(refusal.problem().detail.contains("unknown argument `ofset`"), "{}", refusal.problem());
+        let given = serde_json::json!({"command": "x", "tyy": true}).as_object().cloned().unwrap();
+        let Err(refusal) = offered_arguments::<run_command::Arguments>(given, "tty") else { panic!("it was taken") };
+        let detail = &refusal.problem().detail;
+        assert!(detail.contains("`tyy`") && detail.contains("`blocking`") && !detail.contains("`tty`"), "{detail}");
     }
 }
