@@ -301,9 +301,12 @@ static void see_text(int fact, uint64_t *seen, const char *text) {
     put_string(sink, text);
 }
 
-/* Both lists are written when either changed, so that the daemon never knows only half. */
+/* Both lists are written when either changed, so that the daemon never knows only half. Bash does not rewrite them when
+ * a variable (`GLOBIGNORE`, `BASH_COMPAT`, `IGNOREEOF`) or the posix mode switches an option. */
 static void see_options(void) {
     static SHELL_VAR *set_options, *shopt_options;
+    set_shellopts();
+    set_bashopts();
     if (set_options == NULL) {
         set_options = find_variable("SHELLOPTS");
         shopt_options = find_variable("BASHOPTS");

@@ -206,16 +206,36 @@ static void set_shopt(char *name, int on) {
         shopt_setopt(name, on);
 }
 
-static void restore_options(CURSOR *in, const char *variable, void (*set)(char *, int)) {
-    char *wanted = get_string(in);
+/* A variable may have switched options behind the lists. */
+static char *option_list(const char *variable) {
+    set_shellopts();
+    set_bashopts();
     SHELL_VAR *current = find_variable(variable);
-    char *have = copied(current && current->value ? current->value : "");
+    return copied(current && current->value ? current->value : "");
+}
+
+static void apply_options(const char *wanted, const char *variable, void (*set)(char *, int)) {
+    char *have = option_list(variable);
     switch_options(wanted, have, set, 1);
     switch_options(have, wanted, set, 0);
     set_shellopts();
     set_bashopts();
     free(have);
-    free(wanted);
+}
+
+/* The options of the state; those of a bare bash if the state has none. */
+static char *wanted_shopts, *wanted_set_options;
+
+static void want(char **list, char *names) {
+    free(*list);
+    *list = names;
+}
+
+/* `extdebug` switches options of `set`, and `posix` switches options of `shopt`, so these are compared twice. */
+static void restore_options(void) {
+    apply_options(wanted_shopts, "BASHOPTS", set_shopt);
+    apply_options(wanted_set_options, "SHELLOPTS", set_option);
+    apply_options(wanted_shopts, "BASHOPTS", set_shopt);
 }
 
 static void restore_traps(CURSOR *in) {
@@ -321,8 +341,8 @@ static int restore_fact(CURSOR *in) {
     case FACT_UMASK: umask((mode_t)get_u32(in)); return 1;
     case FACT_LIMITS: restore_limits(in); return 1;
     case FACT_DISABLED_BUILTINS: restore_builtins(in); return 1;
-    case FACT_SHOPT_OPTIONS: restore_options(in, "BASHOPTS", set_shopt); return 1;
-    case FACT_SET_OPTIONS: restore_options(in, "SHELLOPTS", set_option); return 1;
+    case FACT_SHOPT_OPTIONS: want(&wanted_shopts, get_string(in)); return 1;
+    case FACT_SET_OPTIONS: want(&wanted_set_options, get_string(in)); return 1;
     case FACT_TRAPS: restore_traps(in); return 1;
     case FACT_STATUS: last_command_exit_value = (int)get_u32(in); return 1;
     default: in->bad = 1; return 0;
@@ -332,10 +352,14 @@ static int restore_fact(CURSOR *in) {
 uint32_t restore_facts(CURSOR *in, BUFFER *problems) {
     problem_list = problems;
     problem_count = 0;
+    want(&wanted_shopts, option_list("BASHOPTS"));
+    want(&wanted_set_options, option_list("SHELLOPTS"));
     while (in->left && !in->bad && restore_fact(in))
         ;
     if (in->bad)
         problem("state", "the state could not be read to its end");
+    /* Last, because a variable may have switched some. Nothing is executed after them. */
+    restore_options();
     is_rehearsed = 0;
     return problem_count;
 }

@@ -215,6 +215,36 @@ async fn restore_of_capture_is_identity() {
     assert!(differences.is_empty() && before.len() == after.len(), "{differences:?}\n{before}\n=====\n{after}");
 }
 
+/// Options that bash switches without rewriting `$BASHOPTS` and `$SHELLOPTS`.
+#[tokio::test]
+async fn options_that_a_variable_switched_are_restored() {
+    let fixture = Fixture::new();
+    let scripts = [
+        "GLOBIGNORE='*.o'; shopt -u dotglob",
+        "GLOBIGNORE='*.o'",
+        "shopt -s dotglob; GLOBIGNORE=x; unset GLOBIGNORE",
+        "set -o posix; set +o posix",
+        "set -o posix",
+        "set -o posix; shopt -u expand_aliases inherit_errexit",
+        "POSIXLY_CORRECT=1; unset POSIXLY_CORRECT",
+        "shopt -s compat31; BASH_COMPAT=",
+        "BASH_COMPAT=4.2",
+        "IGNOREEOF=3",
+        "shopt -s extdebug; set +T +E",
+    ];
+    for script in scripts {
+        let mut shell = fixture.shell(&[]).await;
+        let facts = run(&mut shell, script).await.report().facts;
+        let dump = "shopt; set -o; declare -p BASH_COMPAT";
+        let before = run(&mut shell, dump).await.stdout;
+        let mut second = fixture.shell(&facts).await;
+        let after = run(&mut second, dump).await.stdout;
+        let (before, after) = (String::from_utf8_lossy(&before), String::from_utf8_lossy(&after));
+        let differences: Vec<_> = before.lines().zip(after.lines()).filter(|(a, b)| a != b).collect();
+        assert!(before == after, "{script}: {differences:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_terminal_is_for_one_command() {
     let fixture = Fixture::new();
