@@ -164,6 +164,9 @@ static void at_exit(void) {
         report(last_command_exit_value, DONE_EXITING);
 }
 
+/* Whether the text had no command in it: bash says that all is well, and leaves `$?` to the command before it. */
+static int has_run_nothing(int result, int before) { return result == 0 && last_command_exit_value == before; }
+
 static int execute(char *command) {
     /* One level above the text, so that bash does not replace itself with the last command; and as few plus signs in
      * a trace as `bash -c` prints. */
@@ -173,10 +176,14 @@ static int execute(char *command) {
     if (code == 0) {
         int before = last_command_exit_value;
         int result = parse_and_execute(command, "-c", SEVAL_NOHIST | SEVAL_RESETLINE | SEVAL_NOOPTIMIZE);
+        if (has_run_nothing(result, before))
+            return 0;
         /* Like `bash -c`, which looks at the last status; numbers beyond a byte are bash's own and mean that it was not
          * run. After some syntax errors bash leaves a status that is not 0 as it was; there it is of another command. */
         int is_old = result == EXIT_SYNTAX && last_command_exit_value == before;
-        return last_command_exit_value > 255 || is_old ? result : last_command_exit_value;
+        if (last_command_exit_value > 255 || is_old)
+            last_command_exit_value = result;
+        return last_command_exit_value;
     }
     if (code == JUMP_FORCE_EOF)
         last_command_exit_value = 127;
@@ -226,12 +233,13 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
     if (came_early && is_for_this_run(early))
         act_on(signal_in(early));
     came_early = 0;
+    if (interrupted)
+        last_command_exit_value = EXIT_INTERRUPTED;
     int status = interrupted ? EXIT_INTERRUPTED : execute(command);
     /* Interrupted between a fork and the wait for it, bash would make up for the wait after the next command, and take the
      * child's status for that command's. */
     stop_making_children();
     interrupt_state = 0;
-    last_command_exit_value = status;
     report(status, 0);
 }
 
@@ -259,8 +267,9 @@ static void execute_for_good(char *command) {
     indirection_level = 0;
     int code = sigsetjmp(top_level, 0);
     if (code == 0) {
+        int before = last_command_exit_value;
         int result = parse_and_execute(command, "-c", SEVAL_NOHIST | SEVAL_RESETLINE);
-        if (last_command_exit_value > 255)
+        if (last_command_exit_value > 255 || has_run_nothing(result, before))
             last_command_exit_value = result;
     }
     if (code == JUMP_FORCE_EOF)

@@ -104,6 +104,22 @@ async fn output_and_status_are_exact() {
 }
 
 #[tokio::test]
+async fn a_text_without_a_command_succeeds() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[Fact::Status(5)]).await;
+    for nothing in ["", "# c", " \n\n", "# a\n# b\n"] {
+        assert_eq!(run(&mut shell, nothing).await.report().status, 0, "{nothing:?}");
+        let next = run(&mut shell, "echo $?; (exit 5)").await;
+        assert_eq!(next.stdout, b"5\n", "`$?` is that of the last command");
+        assert_eq!(next.report().status, 5);
+    }
+    for (text, status) in [("false\n# c", 1), ("(exit 5) # c\n", 5), ("f() { :; }", 0), ("(exit 7) & :", 0), ("if", 2)] {
+        run(&mut shell, "(exit 5)").await;
+        assert_eq!(run(&mut shell, text).await.report().status, status, "{text:?}");
+    }
+}
+
+#[tokio::test]
 async fn exit_tells_its_state_first() {
     let fixture = Fixture::new();
     let mut shell = fixture.shell(&[]).await;
