@@ -106,6 +106,9 @@ enum { BUILTIN_ENABLED = 0x1 };
 enum { SEVAL_NOHIST = 0x004, SEVAL_RESETLINE = 0x010, SEVAL_NOOPTIMIZE = 0x400 };
 enum { FUNC_MULTILINE = 0x1, FUNC_EXTERNAL = 0x2 };
 
+/* Flags of sh_canonpath: the directory before each `..`, and the whole path, must exist. */
+enum { CANON_CHECK_DOTDOT = 0x1, CANON_CHECK_EXISTS = 0x2 };
+
 /* Why bash jumped to the top level. */
 enum { JUMP_FORCE_EOF = 1, JUMP_DISCARD = 2 };
 
@@ -174,5 +177,6 @@ extern WORD_LIST *list_rest_of_args(void);
 extern void dispose_words(WORD_LIST *);
 extern void set_working_directory(char *);
 extern char *sh_single_quote(const char *);
+extern char *sh_canonpath(char *, int);
 
 #endif

@@ -63,10 +63,19 @@ static int has_lost_its_name(int here) {
     return stat(path, &named) != 0 || is.st_dev != named.st_dev || is.st_ino != named.st_ino;
 }
 
-int enter_for_this_call(char *cwd) {
+char *change_directory(char *cwd) {
+    char *plain = sh_canonpath(cwd, CANON_CHECK_DOTDOT | CANON_CHECK_EXISTS);
+    if (plain && chdir(plain) == 0)
+        return plain;
+    free(plain);
+    return chdir(cwd) == 0 ? copied(cwd) : NULL;
+}
+
+int enter_for_this_call(char *given) {
     /* The way back is by descriptor: the directory may have lost its name by then. */
     int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (chdir(cwd) != 0) {
+    char *cwd = change_directory(given);
+    if (cwd == NULL) {
         int why = errno;
         if (here >= 0)
             close(here);
@@ -84,6 +93,7 @@ int enter_for_this_call(char *cwd) {
     bind_variable("PWD", cwd, 0);
     if (homeless)
         bind_variable("OLDPWD", cwd_before, 0);
+    free(cwd);
     return 0;
 }
 

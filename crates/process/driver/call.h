@@ -12,6 +12,10 @@ void set_for_this_call(char *name, char *value);
 /* The size of a terminal, which bash puts into two variables, belongs to this call. */
 void keep_size_for_this_call(void);
 
+/* Enters a directory as `cd` does, which takes `..` from the name and not from what a link leads to. Gives the name
+ * without `.` and `..`, which is the caller's to free; NULL and errno if it cannot be entered. */
+char *change_directory(char *cwd);
+
 /* Enters a directory until the call is undone; gives the error if it cannot be entered. */
 int enter_for_this_call(char *cwd);
 

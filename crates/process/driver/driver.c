@@ -243,8 +243,9 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
     report(status, 0);
 }
 
-static int enter(char *cwd) {
-    if (chdir(cwd) != 0)
+static int enter(char *given) {
+    char *cwd = change_directory(given);
+    if (cwd == NULL)
         return errno;
     SHELL_VAR *before = find_variable("PWD");
     if (before && before->value)
@@ -252,6 +253,7 @@ static int enter(char *cwd) {
     set_working_directory(cwd);
     bind_variable("PWD", cwd, 0);
     array_needs_making = 1;
+    free(cwd);
     return 0;
 }
 

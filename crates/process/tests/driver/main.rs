@@ -72,7 +72,11 @@ impl Drop for Fixture {
 }
 
 async fn run(shell: &mut LiveShell, command: &str) -> Outcome {
-    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
+    run_in(shell, None, command).await
+}
+
+async fn run_in(shell: &mut LiveShell, cwd: Option<&str>, command: &str) -> Outcome {
+    let spec = RunSpec { command: command.as_bytes(), cwd: cwd.map(str::as_bytes), env: &[] };
     let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
     shell.begin(spec, ends).await.unwrap();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -117,6 +121,24 @@ async fn a_text_without_a_command_succeeds() {
         run(&mut shell, "(exit 5)").await;
         assert_eq!(run(&mut shell, text).await.report().status, status, "{text:?}");
     }
+}
+
+#[tokio::test]
+async fn the_directory_of_a_call_is_entered_as_cd_does() {
+    let fixture = Fixture::new();
+    let home = fixture.scratch.path().join("home");
+    std::fs::create_dir_all(home.join("a/deep")).unwrap();
+    std::os::unix::fs::symlink("a/deep", home.join("link")).unwrap();
+    let home = home.to_str().unwrap();
+    let mut shell = fixture.shell(&[]).await;
+    for (given, entered) in [("/a/..", ""), ("/./a//deep/.", "/a/deep"), ("/link/..", ""), ("/link", "/link")] {
+        let there = run_in(&mut shell, Some(&format!("{home}{given}")), "pwd; pwd -P").await.stdout;
+        let physical = std::fs::canonicalize(format!("{home}{entered}")).unwrap();
+        let expected = format!("{home}{entered}\n{}\n", physical.display());
+        assert_eq!(String::from_utf8_lossy(&there), expected, "{given}");
+    }
+    let refused = run_in(&mut shell, Some(&format!("{home}/none/..")), "pwd").await.end;
+    assert!(matches!(refused, Progress::BadCwd(_)), "{refused:?}");
 }
 
 #[tokio::test]
