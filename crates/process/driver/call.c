@@ -97,6 +97,8 @@ int enter_for_this_call(char *given) {
     return 0;
 }
 
+int homeless_in_this_call(void) { return cwd_before != NULL && homeless; }
+
 /* Whether the command has left the directory of its call, in a shell that has none of its own to go back to. */
 static int has_moved(void) {
     SHELL_VAR *before = homeless && cwd_before ? find_variable("OLDPWD") : NULL;

@@ -19,6 +19,9 @@ char *change_directory(char *cwd);
 /* Enters a directory until the call is undone; gives the error if it cannot be entered. */
 int enter_for_this_call(char *cwd);
 
+/* Whether the call has a directory of its own, and the session's was removed or moved, or could not be entered. */
+int homeless_in_this_call(void);
+
 /* Puts everything back. In a shell that has no directory of its own to go back to, a `cd` of the command stays. */
 void undo_this_call(void);
 

@@ -18,6 +18,7 @@ enum {
     DONE_STDERR_CHANGED = 32,
     DONE_NOEXEC = 64,
     DONE_INTERRUPTED = 128,
+    DONE_HOMELESS = 256,
 };
 
 /* Remembers the null device, on which all three are while nothing runs. */

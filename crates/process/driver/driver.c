@@ -134,6 +134,7 @@ static void report(int status, uint32_t flags) {
     static BUFFER out;
     busy = 0;
     ignore_terminal();
+    int was_homeless = homeless_in_this_call();
     undo_this_call();
     if (read_but_dont_execute) {
         read_but_dont_execute = 0;
@@ -146,6 +147,8 @@ static void report(int status, uint32_t flags) {
     }
     if (interrupted)
         flags |= DONE_INTERRUPTED;
+    if (was_homeless)
+        flags |= DONE_HOMELESS;
     if (last_procsub_child && last_procsub_child != procsub_before)
         flags |= DONE_PROCSUB;
     uint32_t changed = drop_descriptors(forked || (flags & DONE_EXITING));

@@ -94,6 +94,8 @@ pub struct Report {
     pub redirected: Vec<&'static str>,
     /// Whether `set -n` was on; it ends with the command.
     pub noexec: bool,
+    /// Whether it ran in the directory of its call while the session's own was gone.
+    pub homeless: bool,
     /// Whether it started processes.
     pub forked: bool,
     /// Output pipes that a background process still holds open.

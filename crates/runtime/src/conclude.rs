@@ -53,6 +53,11 @@ impl Ended {
         }
     }
 
+    /// Why the session's directory cannot be entered, if a command ran in that of its request and found it gone.
+    pub fn cwd_missing(&self) -> Option<&'static str> {
+        matches!(self, Self::Reported(report) if report.homeless).then_some("it was removed or moved")
+    }
+
     /// Whether the command may have left processes running.
     pub fn may_have_forked(&self) -> bool {
         match self {
@@ -251,6 +256,7 @@ mod tests {
             interrupted: false,
             redirected: Vec::new(),
             noexec: false,
+            homeless: false,
             forked: false,
             late: Vec::new(),
             unread: Vec::new(),
@@ -434,6 +440,13 @@ mod tests {
             let outcome = (conclusion.status, conclusion.exit_code, conclusion.signal.as_deref());
             assert_eq!((outcome, found.as_slice()), ((status, exit_code, signal), codes), "a command that {what}");
         }
+    }
+
+    #[test]
+    fn a_live_shell_tells_that_its_directory_is_gone() {
+        assert_eq!(reported(report(0)).cwd_missing(), None);
+        assert!(reported(Report { homeless: true, ..report(0) }).cwd_missing().is_some());
+        assert_eq!(gone(ExitStatus::Exited(0)).cwd_missing(), None);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod flag {
     pub const STDERR_CHANGED: u32 = 32;
     pub const NOEXEC: u32 = 64;
     pub const INTERRUPTED: u32 = 128;
+    pub const HOMELESS: u32 = 256;
 }
 
 impl Finishing {
@@ -56,6 +57,7 @@ impl LiveShell {
             interrupted: has(flag::INTERRUPTED),
             redirected: names.into_iter().filter(|(bit, _)| has(*bit)).map(|(_, name)| name).collect(),
             noexec: has(flag::NOEXEC),
+            homeless: has(flag::HOMELESS),
             forked: has(flag::FORKED | flag::EXITING),
             late,
             unread,

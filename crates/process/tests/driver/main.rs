@@ -142,6 +142,19 @@ async fn the_directory_of_a_call_is_entered_as_cd_does() {
 }
 
 #[tokio::test]
+async fn a_call_with_a_directory_tells_that_the_session_has_none() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    let root = fixture.scratch.path().to_str().unwrap();
+    run(&mut shell, &format!("cd '{root}'; mkdir z; cd z")).await;
+    assert!(!run_in(&mut shell, Some("/"), ":").await.report().homeless);
+    run(&mut shell, "rmdir ../z").await;
+    assert!(run_in(&mut shell, Some("/"), ":").await.report().homeless);
+    assert!(run_in(&mut shell, Some("/"), "cd /tmp").await.report().homeless);
+    assert!(!run_in(&mut shell, Some("/"), ":").await.report().homeless, "the last command moved the session");
+}
+
+#[tokio::test]
 async fn exit_tells_its_state_first() {
     let fixture = Fixture::new();
     let mut shell = fixture.shell(&[]).await;

@@ -300,7 +300,7 @@ impl Session {
         }
         let unread_input = without_secrets(ended.take_unread(), self.journal.mask());
         let mut notices = self.journal.take_notices(found.notices);
-        if let Some(why) = &found.cwd_missing {
+        if let Some(why) = found.cwd_missing.as_deref().or(ended.cwd_missing()) {
             notices.push(notices::cwd_missing(&self.journal.shell().cwd.to_text(), why));
         }
         let (forked, shell_is_alive) = (ended.may_have_forked(), ended.shell_is_alive());

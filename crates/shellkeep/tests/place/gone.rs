@@ -100,6 +100,9 @@ fn a_directory_that_goes_under_a_warm_shell() {
     let answer = run(&daemon, json!({"command": "pwd"}));
     assert_eq!(refused(&answer), (409, "bad_cwd".into()), "{}", answer.text());
     assert!(answer.text().contains("/rewind") && answer.text().contains("pass a cwd"), "{}", answer.text());
+    let answer = daemon.run("p", json!({"command": "echo $$", "cwd": elsewhere}));
+    assert_eq!(answer.out(), shell);
+    assert!(answer.notice_codes().contains(&"cwd_missing"), "{:?}", answer.json);
     fs::rename(&aside, &sub).unwrap();
     assert_eq!(daemon.sh("p", "echo $$").out(), shell, "the directory is back, and so is the shell in it");
     // A name through a link is as good as the real one.
