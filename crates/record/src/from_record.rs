@@ -85,7 +85,10 @@ pub fn line_content<'a>(record: &'a Record, beside: Beside<'_>) -> LineContent<'
         }
         Event::RunDetached { run_id } => new().value("run_id", run_id),
         Event::ShellStarted { generation } => new().value("generation", generation),
-        Event::ProcessesLeft { processes } => new().value("processes", processes),
+        Event::ProcessesLeft { processes, unkept } => {
+            let fields = new().value("processes", processes).unless_empty("descriptors", &unkept.descriptors);
+            fields.unless_empty("variables", &unkept.variables)
+        }
         Event::ShellStopped { reason, notices } => new().text("reason", reason).unless_empty("notices", notices),
         Event::Restarted { shell } => new().value("shell", shell),
         Event::ServiceStarted { service_id, spec } => new().value("service_id", service_id).value("spec", spec),

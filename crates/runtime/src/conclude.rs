@@ -6,7 +6,7 @@ use crate::notices;
 use crate::translate;
 use shellkeep_process::stdio::Reader;
 use shellkeep_process::{ExitStatus, Report};
-use shellkeep_session::{ByteString, Notice, RunResult, RunStatus, ShellDelta, ShellState, decide};
+use shellkeep_session::{ByteString, Notice, RunResult, RunStatus, ShellDelta, ShellState, Unkept, decide};
 use std::time::Duration;
 
 /// The signal that kills a shell together with its session.
@@ -135,6 +135,10 @@ pub struct Before {
     pub over_disk: Option<Notice>,
     /// Processes that outlive the shell, if it ended.
     pub left_running: Vec<String>,
+    /// What only the shell had before the run, apart from processes.
+    pub unkept: Unkept,
+    /// The descriptors that the shell has open now, if it is alive.
+    pub descriptors: Vec<String>,
     /// The recording or the data directory cannot be written.
     pub storage: [Option<Notice>; 2],
 }
@@ -152,11 +156,16 @@ pub struct Conclusion {
     pub delta: Box<ShellDelta>,
     /// Notices for the caller.
     pub notices: Vec<Notice>,
+    /// What only the shell has now: its descriptors, and the variables of this run that are too large to keep.
+    pub unkept: Unkept,
+    /// Whether the session can continue in the same shell.
+    pub shell_is_alive: bool,
 }
 
 /// What a run's end means.
 pub fn conclude(before: Before, ended: Ended) -> Conclusion {
     let (status, exit_code, signal) = outcome(before.stopped, &ended);
+    let shell_is_alive = ended.shell_is_alive();
     let mut notices = before.notices;
     if status == RunStatus::TimedOut {
         let state_kept = matches!(ended, Ended::Reported(_) | Ended::NotStarted);
@@ -171,22 +180,28 @@ pub fn conclude(before: Before, ended: Ended) -> Conclusion {
     notices.extend(before.over_disk);
     match &ended {
         Ended::KilledWithSession => notices.push(notices::killed_with_session()),
-        Ended::ShellGone { exit, .. } => notices.push(notices::changes_lost(*exit)),
+        Ended::ShellGone { exit, .. } => notices.push(notices::changes_lost(*exit, &before.unkept)),
+        // `exit` closes descriptors in any bash.
+        Ended::Reported(report) if report.exit.is_some() => {
+            notices.extend(notices::lost_with_shell(&Unkept { descriptors: Vec::new(), ..before.unkept }));
+        }
         Ended::Reported(_) | Ended::NotStarted => {}
     }
     if !before.left_running.is_empty() {
         notices.push(notices::left_running(before.left_running));
     }
+    let mut unkept = Unkept { descriptors: before.descriptors, variables: Vec::new() };
     let delta = match ended {
         Ended::Reported(report) => {
-            notices.extend(notices::too_large(&report.facts));
+            unkept.variables = translate::too_large(&report.facts);
+            notices.extend(notices::too_large(&unkept.variables));
             notices.extend(notices::not_kept(&report));
             translate::delta(report.facts)
         }
         Ended::ShellGone { .. } | Ended::NotStarted | Ended::KilledWithSession => Box::default(),
     };
     notices.extend(before.storage.into_iter().flatten());
-    Conclusion { status, exit_code, signal, delta, notices }
+    Conclusion { status, exit_code, signal, delta, notices, unkept, shell_is_alive }
 }
 
 impl Conclusion {
@@ -198,7 +213,7 @@ impl Conclusion {
         cell: &RunCell,
         late: Option<ByteString>,
     ) -> (Box<RunResult>, Box<ShellDelta>) {
-        let Self { status, exit_code, signal, delta, mut notices } = self;
+        let Self { status, exit_code, signal, delta, mut notices, unkept, .. } = self;
         let [(stdout, stdout_dropped), (stderr, stderr_dropped)] = cell.outputs();
         for (stream, bytes) in [("stdout", stdout_dropped), ("stderr", stderr_dropped)] {
             notices.extend((bytes > 0).then(|| notices::output_dropped(stream, bytes)));
@@ -211,7 +226,7 @@ impl Conclusion {
             stderr,
             duration_us: u64::try_from(cell.started.elapsed().as_micros()).unwrap_or(u64::MAX),
             cwd: delta.cwd.clone().unwrap_or_else(|| before.cwd.clone()),
-            changes: decide::changes(before, &delta),
+            changes: decide::changes(before, &delta, &unkept.variables),
             background_output: late,
             notices,
             terminal: cell.terminal_events(),

@@ -243,7 +243,8 @@ impl SessionMask {
     fn what_agents_say(&self, event: &mut Event) {
         match event {
             Event::ShellStopped { notices, .. } | Event::ServiceEnded { notices, .. } => self.notices(notices),
-            Event::ProcessesLeft { processes } => {
+            Event::ProcessesLeft { processes, unkept } => {
+                unkept.descriptors.iter_mut().for_each(|open| *open = self.redactor.redact_str(open));
                 processes.iter_mut().for_each(|process| process.command = self.redactor.redact_str(&process.command));
             }
             Event::Noted { data, .. } => self.json(data),

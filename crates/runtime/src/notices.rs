@@ -6,10 +6,10 @@ pub use limits::{out_of_memory, over_disk, too_many_open_files, too_many_process
 
 use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;
-use shellkeep_process::{ExitStatus, Fact, LiveShell, Report};
+use shellkeep_process::{ExitStatus, LiveShell, Report};
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{
-    ByteString, LeftOut, LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec, SessionId,
+    ByteString, LeftOut, LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec, SessionId, Unkept,
 };
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ pub fn processes(shell: &LiveShell) -> Vec<String> {
     shell.others().iter().map(|stat| named(stat.pid)).collect()
 }
 
-fn descriptors(shell: &LiveShell) -> Vec<String> {
+/// The descriptors that a shell has open besides its own.
+pub fn descriptors(shell: &LiveShell) -> Vec<String> {
     proc::open_descriptors(shell.pid()).into_iter().map(|(number, target)| format!("{number} ({target})")).collect()
 }
 
@@ -53,16 +54,14 @@ pub fn left_process(stat: &proc::Stat, boot_id: &str) -> LeftProcess {
     }
 }
 
-/// What is lost when a live shell is dropped, if anything.
-pub fn given_up(shell: &LiveShell, why: &str) -> Vec<Notice> {
+/// What is lost when a live shell is dropped, if anything. `variables` were too large to keep.
+pub fn given_up(shell: &LiveShell, variables: &[String], why: &str) -> Vec<Notice> {
     let mut lost = Vec::new();
     let (processes, descriptors) = (processes(shell), descriptors(shell));
     if !processes.is_empty() {
         lost.push(format!("background jobs were killed: {}", enumerate(&processes)));
     }
-    if !descriptors.is_empty() {
-        lost.push(format!("open descriptors were closed: {}", enumerate(&descriptors)));
-    }
+    lost.extend(Unkept { descriptors, variables: variables.to_vec() }.losses());
     if lost.is_empty() {
         return Vec::new();
     }
@@ -77,7 +76,7 @@ pub fn given_up(shell: &LiveShell, why: &str) -> Vec<Notice> {
 }
 
 /// A command killed its shell, and the driver could not report the changes.
-pub fn changes_lost(exit: ExitStatus) -> Notice {
+pub fn changes_lost(exit: ExitStatus, unkept: &Unkept) -> Notice {
     let how = match exit {
         // Only a process that is no longer bash dies of our own signal.
         ExitStatus::Exited(_) | ExitStatus::Signalled(INTERRUPT) => "was replaced by `exec`".to_owned(),
@@ -87,9 +86,24 @@ pub fn changes_lost(exit: ExitStatus) -> Notice {
         NoticeCode::ChangesLost,
         format!(
             "This command's shell {how}, so changes that this command made to variables, functions or the working \
-             directory are lost. The session continues in a new shell with the state from before this command."
+             directory are lost. The session continues in a new shell with the state from before this command.{}",
+            with_the_last_shell(unkept)
         ),
     )
+}
+
+/// A sentence about what was lost with a shell; empty if that is nothing.
+fn with_the_last_shell(unkept: &Unkept) -> String {
+    match unkept.losses() {
+        lost if lost.is_empty() => String::new(),
+        lost => format!(" With the last shell, {}.", lost.join("; ")),
+    }
+}
+
+/// The session continues in a new shell, and the last one had what is not kept.
+pub fn lost_with_shell(unkept: &Unkept) -> Option<Notice> {
+    let message = || format!("The session continues in a new shell.{}", with_the_last_shell(unkept));
+    (!unkept.is_empty()).then(|| notice(NoticeCode::ShellReplaced, message()))
 }
 
 /// A command ended its shell and left processes running.
@@ -145,17 +159,25 @@ pub fn cwd_missing(cwd: &str, why: &str) -> Notice {
     )
 }
 
-/// A shell that exited on its own while nothing ran in it.
-pub fn died_idle(exit: ExitStatus) -> Notice {
+/// A shell that exited on its own while nothing ran in it. `processes` of it are alive.
+pub fn died_idle(exit: ExitStatus, processes: &[String], unkept: &Unkept) -> Notice {
     let how = match exit {
         ExitStatus::Signalled(signal) => format!("it was killed by signal {signal}"),
         ExitStatus::Exited(code) => format!("it ended with status {code}"),
+    };
+    let jobs = match processes {
+        [] => String::new(),
+        names => format!(
+            " These background processes keep running but are no longer jobs of the shell: {}.",
+            enumerate(names)
+        ),
     };
     notice(
         NoticeCode::ShellReplaced,
         format!(
             "This is a new shell: the last one ended between two commands ({how}). Working directory, variables, \
-             functions, aliases, options and traps were restored; background jobs are no longer jobs of the shell."
+             functions, aliases, options and traps were restored.{}{jobs}",
+            with_the_last_shell(unkept)
         ),
     )
 }
@@ -195,22 +217,14 @@ pub fn killed_with_session() -> Notice {
 }
 
 /// Variables that are too large to outlive the shell.
-pub fn too_large(facts: &[Fact]) -> Vec<Notice> {
-    let name = |fact: &Fact| match fact {
-        Fact::TooLarge { name } => Some(String::from_utf8_lossy(name).into_owned()),
-        _ => None,
-    };
-    let names: Vec<String> = facts.iter().filter_map(name).collect();
-    if names.is_empty() {
-        return Vec::new();
-    }
-    vec![notice(
-        NoticeCode::NotKept,
+pub fn too_large(names: &[String]) -> Option<Notice> {
+    let message = || {
         format!(
             "These variables are too large to keep and last only as long as this shell: {}. Put large data into a file.",
-            enumerate(&names)
-        ),
-    )]
+            enumerate(names)
+        )
+    };
+    (!names.is_empty()).then(|| notice(NoticeCode::NotKept, message()))
 }
 
 /// The session's state has no room for everything that a command set.
@@ -471,3 +485,6 @@ pub fn output_dropped(stream: &str, dropped: u64) -> Notice {
         ),
     )
 }
+
+#[cfg(test)]
+mod tests;

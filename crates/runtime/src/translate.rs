@@ -58,6 +58,15 @@ pub fn delta(facts: Vec<Fact>) -> Box<ShellDelta> {
     delta
 }
 
+/// The variables that a command made too large to keep.
+pub fn too_large(facts: &[Fact]) -> Vec<String> {
+    let name = |fact: &Fact| match fact {
+        Fact::TooLarge { name } => Some(String::from_utf8_lossy(name).into_owned()),
+        _ => None,
+    };
+    facts.iter().filter_map(name).collect()
+}
+
 fn add(delta: &mut ShellDelta, fact: Fact) {
     match fact {
         Fact::Scalar { name, attributes, value } => {

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Variables that bash itself changes with every command; they are not reported.
 const NOISE: [&str; 8] = ["_", "PIPESTATUS", "OLDPWD", "PWD", "BASH_REMATCH", "OPTIND", "OPTARG", "COPROC"];
 
-/// What a delta changes in a state, for a result.
-pub fn changes(before: &ShellState, delta: &ShellDelta) -> Changes {
+/// What a delta changes in a state, for a result. The variables in `unkept` were set, but are too large for the delta.
+pub fn changes(before: &ShellState, delta: &ShellDelta, unkept: &[String]) -> Changes {
     let cwd = delta.cwd.as_ref().filter(|cwd| **cwd != before.cwd).map(|cwd| cwd.to_text().into_owned());
     let mut changes = Changes { cwd, ..Changes::default() };
     for (name, variable) in &delta.variables {
@@ -33,6 +33,7 @@ pub fn changes(before: &ShellState, delta: &ShellDelta) -> Changes {
                 }
                 changes.variables.set.push(text);
             }
+            None if unkept.contains(&text) => changes.variables.set.push(text),
             None if exported_before => {
                 changes.env.insert(text, None);
             }
@@ -114,7 +115,7 @@ mod tests {
         let mut delta = ShellDelta::default();
         delta.variables.insert("A".into(), Some(Variable::scalar("", "1")));
         delta.variables.insert("_".into(), Some(Variable::scalar("", "noise")));
-        let changes = changes(&before, &delta);
+        let changes = changes(&before, &delta, &[]);
         assert_eq!(changes.env.get("A"), Some(&None));
         assert_eq!(changes.variables.set, ["A"]);
     }
@@ -125,16 +126,24 @@ mod tests {
         options.set.insert("errexit".into());
         options.shopt.remove("sourcepath");
         let delta = ShellDelta { options: Some(options), ..ShellDelta::default() };
-        let changes = changes(&ShellState::default(), &delta);
+        let changes = changes(&ShellState::default(), &delta, &[]);
         assert_eq!(changes.options.get("errexit"), Some(&true));
         assert_eq!(changes.options.get("sourcepath"), Some(&false));
         assert_eq!(changes.options.len(), 2);
     }
 
     #[test]
+    fn a_variable_that_is_too_large_was_set() {
+        let variables = [("BIG", None), ("gone", None)].map(|(name, value)| (ByteString::from(name), value));
+        let delta = ShellDelta { variables: variables.into(), ..ShellDelta::default() };
+        let changes = changes(&ShellState::default(), &delta, &["BIG".to_owned()]).variables;
+        assert_eq!((changes.set, changes.unset), (vec!["BIG".to_owned()], vec!["gone".to_owned()]));
+    }
+
+    #[test]
     fn the_same_cwd_is_no_change() {
         let before = ShellState { cwd: ByteString::from("/a"), ..ShellState::default() };
         let delta = ShellDelta { cwd: Some("/a".into()), ..ShellDelta::default() };
-        assert_eq!(changes(&before, &delta).cwd, None);
+        assert_eq!(changes(&before, &delta, &[]).cwd, None);
     }
 }

@@ -5,7 +5,7 @@ use crate::hold::{SESSION_HELD, SESSION_RELEASED};
 use crate::state::{ActiveRun, SessionState};
 use crate::{
     Claims, Event, KvRewound, KvState, Notice, NoticeCode, Record, RunStatus, Service, ServiceStatus, SessionHold,
-    Source, service,
+    Source, Unkept, service,
 };
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -42,6 +42,7 @@ impl SessionState {
                 sandbox: meta.sandbox,
                 active_runs: BTreeMap::new(),
                 processes: Vec::new(),
+                unkept: Unkept::default(),
                 services: BTreeMap::new(),
                 ended_at: None,
                 pending_notices: Vec::new(),
@@ -84,13 +85,16 @@ impl SessionState {
                 self.apply_to_runs(record)
             }
             Event::ShellStarted { generation } => self.generation = *generation,
-            Event::ProcessesLeft { processes } => self.processes = processes.clone(),
+            Event::ProcessesLeft { processes, unkept } => {
+                self.processes = processes.clone();
+                self.unkept = unkept.clone();
+            }
             Event::ShellStopped { notices, .. } => {
-                self.processes.clear();
+                self.shell_is_gone();
                 self.pending_notices.extend(notices.iter().cloned());
             }
             Event::Restarted { shell } => {
-                self.processes.clear();
+                self.shell_is_gone();
                 self.shell = (**shell).clone();
                 self.pending_notices.clear();
             }
@@ -146,6 +150,7 @@ impl SessionState {
                 if let Some(run) = self.active_runs.get_mut(run_id) {
                     run.detached = true;
                 }
+                self.unkept = Unkept::default();
                 self.pending_notices.clear();
             }
             _ => {}
@@ -201,6 +206,11 @@ impl SessionState {
         }
     }
 
+    fn shell_is_gone(&mut self) {
+        self.processes.clear();
+        self.unkept = Unkept::default();
+    }
+
     fn apply_to_files(&mut self, record: &Record) {
         match &record.event {
             Event::Checkpointed { checkpoint } => {
@@ -210,7 +220,7 @@ impl SessionState {
                 }
             }
             Event::Rewound { files, shell, agent_state, kv, notices, .. } => {
-                self.processes.clear();
+                self.shell_is_gone();
                 self.shell = (**shell).clone();
                 let restored = agent_state.as_ref().map_or(0, |state| state.version);
                 self.agent_versions = self.last_agent_version().max(restored);
@@ -276,7 +286,8 @@ impl SessionState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AgentState, Author, Content, Message, RunId, SessionId, SessionMeta, Timestamp, plan};
+    use crate::plan::{Crash, after_crash};
+    use crate::{AgentState, Author, Content, Message, RunId, SessionId, SessionMeta, Timestamp};
     use serde_json::{Value, json};
 
     fn created() -> SessionState {
@@ -293,6 +304,22 @@ mod tests {
 
     fn noted(event_type: &str) -> Event {
         Event::Noted { event_type: event_type.to_owned(), data: json!({}), author: Author::default() }
+    }
+
+    #[test]
+    fn what_only_the_shell_had_is_named_after_a_crash() {
+        let crashed = |state: &SessionState| after_crash(state, Crash::Daemon, Timestamp::UNIX_EPOCH, |_| true);
+        let mut state = created();
+        assert_eq!(crashed(&state), []);
+        let unkept = Unkept { descriptors: vec!["5 (/etc/passwd)".to_owned()], variables: Vec::new() };
+        after(&mut state, Event::ProcessesLeft { processes: Vec::new(), unkept });
+        assert!(!state.is_at_rest());
+        let events = crashed(&state);
+        let [Event::ShellStopped { notices, .. }] = events.as_slice() else { panic!("{events:?}") };
+        let message = &notices[0].message;
+        assert!(message.ends_with("; open descriptors were closed: 5 (/etc/passwd)."), "{message}");
+        after(&mut state, events[0].clone());
+        assert_eq!(crashed(&state), []);
     }
 
     #[test]
@@ -351,7 +378,7 @@ mod tests {
         let run = ActiveRun { request_id, command, started_at, detached: false };
         state.active_runs.insert(RunId::from_seq(2), run);
         state.pending_notices.push(Notice { code: NoticeCode::SessionMoved, message: "it is here now".to_owned() });
-        let lost = plan::after_crash(&state, plan::Crash::Daemon, Timestamp::UNIX_EPOCH, |_| true);
+        let lost = after_crash(&state, Crash::Daemon, Timestamp::UNIX_EPOCH, |_| true);
         lost.into_iter().for_each(|event| after(&mut state, event));
         let codes: Vec<NoticeCode> = state.pending_notices.iter().map(|notice| notice.code).collect();
         assert_eq!(codes, [NoticeCode::SessionMoved, NoticeCode::ShellReplaced]);

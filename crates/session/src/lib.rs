@@ -21,6 +21,7 @@
 //! - [`event_name`]: the names of facts.
 //! - [`relocate`]: a shell's state for a moved workspace.
 //! - [`state`]: a session as a value.
+//! - [`unkept`]: what only a live shell has.
 //! - [`fold`]: a session's state as the fold of its records.
 //! - [`decide`]: what may happen next.
 //! - [`terminal`]: what happened at the terminal of a run.
@@ -55,6 +56,7 @@ pub mod size;
 pub mod state;
 pub mod terminal;
 pub mod typed_time;
+pub mod unkept;
 pub mod user_range;
 
 pub use adapt::{Controller, Limit, LimitChange, LimitName, PressureReading};
@@ -81,4 +83,5 @@ pub use session_place::SessionPlace;
 pub use shell::{ShellDelta, ShellState};
 pub use state::{ActiveRun, LeftProcess, SessionMeta, SessionState};
 pub use terminal::{TerminalChange, TerminalEvent, TerminalEvents, TerminalLog};
+pub use unkept::Unkept;
 pub use user_range::UserRange;

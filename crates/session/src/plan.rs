@@ -2,6 +2,7 @@
 
 use crate::{
     Event, LeftProcess, Notice, NoticeCode, Output, RunId, RunResult, RunStatus, SessionState, ShellDelta, Timestamp,
+    Unkept,
 };
 
 /// What died under a session.
@@ -54,26 +55,28 @@ pub fn after_crash(
         notices.push(replaced_notice(state, crash));
     }
     let ended: Vec<&LeftProcess> = state.processes.iter().filter(|process| was_ended(process)).collect();
-    if !ended.is_empty() {
-        notices.push(jobs_notice(&ended, crash));
-    }
+    notices.extend(shell_notice(&ended, &state.unkept, crash));
     if !state.holds_no_shell_work() {
         events.push(Event::ShellStopped { reason: crash.reason().to_owned(), notices });
     }
     events
 }
 
-fn jobs_notice(ended: &[&LeftProcess], crash: Crash) -> Notice {
+/// What was lost with the shell, if anything was.
+fn shell_notice(ended: &[&LeftProcess], unkept: &Unkept, crash: Crash) -> Option<Notice> {
     let named: Vec<String> = ended.iter().map(|process| format!("{} `{}`", process.pid, process.command)).collect();
-    Notice {
+    let jobs = (!named.is_empty()).then(|| format!("background jobs were killed: {}", named.join(", ")));
+    let advice = if jobs.is_some() { " Use a service for anything that must keep running." } else { "" };
+    let lost: Vec<String> = jobs.into_iter().chain(unkept.losses()).collect();
+    (!lost.is_empty()).then(|| Notice {
         code: NoticeCode::ShellReplaced,
         message: format!(
             "This is a new shell: {}. Working directory, variables, functions, aliases, options and traps were restored; \
-             background jobs were killed: {}. Use a service for anything that must keep running.",
+             {}.{advice}",
             crash.restarted(),
-            named.join(", ")
+            lost.join("; ")
         ),
-    }
+    })
 }
 
 fn lost_run(state: &SessionState, crash: Crash, run_id: &RunId, duration_us: u64) -> Event {

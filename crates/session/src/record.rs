@@ -4,7 +4,7 @@ use crate::state::{LeftProcess, SessionState};
 use crate::{
     AgentState, Author, ByteString, Call, Checkpoint, Claim, FileSum, FilesAt, KvChange, KvRewound, KvScrubbed,
     LeftOut, Message, Notice, RunId, RunResult, Sandbox, ServiceEnd, ServiceId, ServiceSpec, ServiceStamps,
-    ServiceStatus, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp,
+    ServiceStatus, SessionId, SessionMeta, ShellDelta, ShellState, Timestamp, Unkept,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -84,10 +84,13 @@ pub enum Event {
         /// Number of this shell, from 1.
         generation: u64,
     },
-    /// The processes that run after a command, if they changed.
+    /// The processes that run after a command, and what else only the shell has, if that changed.
     ProcessesLeft {
         /// All of it; empty when nothing is running.
         processes: Vec<LeftProcess>,
+        /// Open descriptors, and variables that are too large to keep.
+        #[serde(default, skip_serializing_if = "Unkept::is_empty")]
+        unkept: Unkept,
     },
     /// The shell was dropped or lost between commands. The next result carries the notices.
     ShellStopped {

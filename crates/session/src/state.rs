@@ -2,7 +2,7 @@
 
 use crate::{
     AgentState, ByteString, Claims, FilesAt, KvState, Notice, Origin, RunId, Sandbox, Service, ServiceId, SessionHold,
-    SessionId, ShellState, Timestamp,
+    SessionId, ShellState, Timestamp, Unkept,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -98,6 +98,9 @@ pub struct SessionState {
     /// What finished commands left running.
     #[serde(default)]
     pub processes: Vec<LeftProcess>,
+    /// What else only its shell has.
+    #[serde(default, skip_serializing_if = "Unkept::is_empty")]
+    pub unkept: Unkept,
     /// Its services: running ones, and those that ended recently.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub services: BTreeMap<ServiceId, Service>,
@@ -147,9 +150,9 @@ impl SessionState {
         self.holds_no_shell_work() && !self.services.values().any(|service| service.status.is_live())
     }
 
-    /// Whether no command of it runs or has left something running.
+    /// Whether no command of it runs, and none has left something that would be lost with the shell.
     pub fn holds_no_shell_work(&self) -> bool {
-        self.active_runs.is_empty() && self.processes.is_empty()
+        self.active_runs.is_empty() && self.processes.is_empty() && self.unkept.is_empty()
     }
 
     /// The highest version that a state of its agent ever had; 0 if there was none. Sessions of version 3 did not

@@ -326,3 +326,68 @@ fn nothing_lost_means_no_notice() {
         assert_eq!((reply.out().as_str(), reply.notice_codes()), ("1\n", vec![]), "{way}");
     }
 }
+
+/// What only a shell has is named whoever takes the shell away.
+#[test]
+fn what_only_the_shell_had_is_named() {
+    let mut daemon = Daemon::start();
+    let open = |daemon: &Daemon| {
+        assert_eq!(daemon.sh("s", "exec 5</etc/passwd 6>&-").notice_text(), "");
+    };
+    let named = |text: String| {
+        assert!(text.contains("5 (/etc/passwd)") && !text.contains("jobs"), "{text}");
+    };
+    daemon.create("s");
+    open(&daemon);
+    daemon.restart();
+    named(daemon.sh("s", ":").notice_text());
+    assert_eq!(daemon.sh("s", ":").notice_text(), "", "once");
+    open(&daemon);
+    named(daemon.sh("s", "kill -9 $$").notice_text());
+    assert_eq!(daemon.sh("s", ":").notice_text(), "", "nothing is open any more");
+    open(&daemon);
+    kill_idle_shell(&daemon);
+    named(daemon.sh("s", ":").notice_text());
+    // One that was closed is not lost.
+    open(&daemon);
+    daemon.sh("s", "exec 5<&-");
+    daemon.restart();
+    assert_eq!(daemon.sh("s", ":").notice_text(), "");
+    kill_idle_shell(&daemon);
+    let text = daemon.sh("s", ":").notice_text();
+    assert!(text.contains("signal 9") && !text.contains("jobs") && !text.contains("descriptors"), "{text}");
+    daemon.sh("s", "sleep 1234 & p=$!");
+    kill_idle_shell(&daemon);
+    let text = daemon.sh("s", "kill $p").notice_text();
+    assert!(text.contains("`sleep 1234`"), "{text}");
+}
+
+fn kill_idle_shell(daemon: &Daemon) {
+    signal(daemon.shell_pid("s").expect("it has a shell"), "KILL");
+    shellkeep_poll::until("its end is noticed", || daemon.shell_pid("s").is_none().then_some(()));
+}
+
+#[test]
+fn a_variable_that_is_too_large_was_set_and_its_loss_is_named() {
+    let mut daemon = Daemon::start();
+    daemon.create("s");
+    let set = |daemon: &Daemon| {
+        let reply = daemon.sh("s", "printf -v BIG '%*s' 20000000 ''; small=1");
+        assert_eq!(reply.json["changes"]["variables"]["set"], serde_json::json!(["BIG", "small"]), "{:?}", reply.json);
+        assert_eq!(reply.notice_codes(), ["not_kept"]);
+        assert_eq!(daemon.sh("s", "echo ${#BIG}").out(), "20000000\n");
+    };
+    let named = |text: String| assert!(text.contains("too large to keep are gone: BIG"), "{text}");
+    set(&daemon);
+    daemon.hibernate("s");
+    named(daemon.sh("s", ":").notice_text());
+    set(&daemon);
+    daemon.restart();
+    named(daemon.sh("s", ":").notice_text());
+    set(&daemon);
+    named(daemon.sh("s", "exit").notice_text());
+    set(&daemon);
+    daemon.sh("s", "unset BIG");
+    daemon.restart();
+    assert_eq!(daemon.sh("s", ":").notice_text(), "");
+}

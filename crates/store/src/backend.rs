@@ -305,6 +305,7 @@ pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
         sandbox: Sandbox::None,
         active_runs: Default::default(),
         processes: Vec::new(),
+        unkept: Default::default(),
         services: Default::default(),
         ended_at: None,
         pending_notices: Vec::new(),

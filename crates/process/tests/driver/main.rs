@@ -117,7 +117,8 @@ async fn a_text_without_a_command_succeeds() {
         assert_eq!(next.stdout, b"5\n", "`$?` is that of the last command");
         assert_eq!(next.report().status, 5);
     }
-    for (text, status) in [("false\n# c", 1), ("(exit 5) # c\n", 5), ("f() { :; }", 0), ("(exit 7) & :", 0), ("if", 2)] {
+    for (text, status) in [("false\n# c", 1), ("(exit 5) # c\n", 5), ("f() { :; }", 0), ("(exit 7) & :", 0), ("if", 2)]
+    {
         run(&mut shell, "(exit 5)").await;
         assert_eq!(run(&mut shell, text).await.report().status, status, "{text:?}");
     }

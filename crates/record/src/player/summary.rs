@@ -255,7 +255,18 @@ fn keys(data: &Value) -> String {
 fn processes(data: &Value) -> String {
     let list = data.get("processes").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
     let commands: Vec<String> = list.iter().filter_map(|process| process.get("command")).map(flat).collect();
-    format!("still running: {}", commands.join(", "))
+    let names = |key: &str| {
+        let list = data.get(key).and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+        list.iter().map(flat).collect::<Vec<_>>().join(", ")
+    };
+    let kinds = [
+        ("still running", commands.join(", ")),
+        ("open descriptors", names("descriptors")),
+        ("too large to keep", names("variables")),
+    ];
+    let told = kinds.iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| format!("{what}: {names}"));
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { "nothing is left running".to_owned() } else { told.join("; ") }
 }
 
 /// `rewound to #12`, and how many files are not as they were then. A record without `files` does not tell whether files

@@ -13,7 +13,8 @@ use crate::masking::SessionMask;
 use crate::notices;
 use crate::ops::OpError;
 use shellkeep_session::{
-    ByteString, Event, Notice, Record, RunResult, SessionId, SessionState, ShellDelta, ShellState, Timestamp, size,
+    ByteString, Event, LeftProcess, Notice, Record, RunResult, SessionId, SessionState, ShellDelta, ShellState,
+    Timestamp, Unkept, size,
 };
 use shellkeep_store::AppendError;
 use std::sync::Arc;
@@ -227,13 +228,17 @@ impl Journal {
         late: Option<ByteString>,
         ticket: Option<&mut Ticket>,
     ) -> Finished {
-        let (mut result, delta) = self.result(conclusion, cell, late);
+        let (mut result, delta, unkept) = self.result(conclusion, cell, late);
         let has_moved = delta.cwd.is_some();
         self.ctx.sync_files(cell.files()).await;
         let run_id = cell.run_id.clone();
         let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta });
         result.notices.extend(notice);
         let seq = self.state.seq;
+        // Before the answer, so that a crash loses none of it without a word.
+        if unkept != self.state.unkept {
+            self.record(Event::ProcessesLeft { processes: self.state.processes.clone(), unkept });
+        }
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
         let settled = match ticket {
             Some(ticket) => ticket.aside(self.settle()).await,
@@ -247,23 +252,30 @@ impl Journal {
         Finished { result, seq, has_moved }
     }
 
+    /// Records what a command left running, so that the notice is correct even after a crash.
+    pub(super) fn left_running(&mut self, processes: Vec<LeftProcess>) {
+        if processes != self.state.processes {
+            self.record(Event::ProcessesLeft { processes, unkept: self.state.unkept.clone() });
+        }
+    }
+
     /// Records the result of a run in the background. What it changed in its own shell is not the session's. Returns the
     /// number of the record and the result.
     pub(super) fn finish_detached(&mut self, conclusion: Conclusion, cell: &RunCell) -> (u64, Box<RunResult>) {
-        let (result, _) = self.result(conclusion, cell, None);
+        let (result, ..) = self.result(conclusion, cell, None);
         let (run_id, recorded) = (cell.run_id.clone(), result.clone());
         self.record(Event::RunFinished { run_id, result: recorded, delta: Box::default() });
         (self.state.seq, result)
     }
 
-    /// The result of a run. Masks its changes, and its output if a secret became known, and removes from the changes what
-    /// would make the state too large.
+    /// The result of a run, what it changed, and what only its shell has now. Masks its changes, and its output if a secret
+    /// became known, and removes from the changes what would make the state too large.
     fn result(
         &mut self,
         mut conclusion: Conclusion,
         cell: &RunCell,
         late: Option<ByteString>,
-    ) -> (Box<RunResult>, Box<ShellDelta>) {
+    ) -> (Box<RunResult>, Box<ShellDelta>, Unkept) {
         let delta = &mut conclusion.delta;
         if let Some(mask) = &mut self.mask {
             if mask.learn(delta) {
@@ -277,13 +289,21 @@ impl Journal {
             let left_out = size::fit(&self.state.shell, delta, STATE_BYTES);
             self.state_bytes = size::of_shell(&self.state.shell) + size::of_delta(delta);
             let is_full = !left_out.is_empty();
+            let is_variable = |name: &&String| delta.variables.contains_key(&ByteString::from(name.as_str()));
+            conclusion.unkept.variables.extend(left_out.iter().filter(is_variable).cloned());
             conclusion.notices.extend(is_full.then(|| notices::state_full(left_out, STATE_BYTES)));
         }
+        let is_alive = conclusion.shell_is_alive;
+        let mut unkept = conclusion.unkept.clone();
         let (mut result, delta) = conclusion.into_result(&self.state.shell, cell, late);
         if let Some(mask) = &self.mask {
             mask.result(&mut result);
         }
-        (result, delta)
+        // What was too large before still is, unless the command has changed it.
+        let earlier = self.state.unkept.variables.iter();
+        let is_same = |name: &&String| !delta.variables.contains_key(&ByteString::from(name.as_str()));
+        unkept.variables.extend(earlier.filter(is_same).cloned());
+        (result, delta, if is_alive { unkept } else { Unkept::default() })
     }
 
     /// Replaces the state by its masked copy; the record of the scrub follows.

@@ -200,7 +200,7 @@ fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -
         uncertain: Vec::new(),
         uncertain_total: 0,
         of_others: Vec::new(),
-        shell: decide::changes(&session.journal.state().shell, &delta),
+        shell: decide::changes(&session.journal.state().shell, &delta, &[]),
         cwd: target.shell.cwd.clone(),
         agent_state: target.agent_state.as_ref().map(|state| state.version),
         kv_version: target.kv.as_ref().map(|kv| kv.restored.version),

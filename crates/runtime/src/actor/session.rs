@@ -31,7 +31,7 @@ use crate::stored::read_error;
 use shellkeep_process::{ExitStatus, RunSpec, Stdin};
 use shellkeep_redact::Redactor;
 use shellkeep_session::plan::shorten;
-use shellkeep_session::{ByteString, Event, LeftProcess, Notice, QuotaName, RunId, SessionId, ShellState};
+use shellkeep_session::{ByteString, Event, Notice, QuotaName, RunId, SessionId, ShellState, Unkept};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -320,7 +320,8 @@ impl Session {
         self.alarm = Some(alarm);
         self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&cell, covers));
         if forked {
-            self.record_processes(&mut pooled);
+            let left = pooled.shell.settle();
+            self.journal.left_running(left.iter().map(|stat| notices::left_process(stat, &self.ctx.boot_id)).collect());
         }
         if shell_is_alive {
             self.phase.keep(Acquired { pooled, found: Found::default() });
@@ -348,6 +349,8 @@ impl Session {
             out_of_memory: running.limits_met().memory.then(|| memory_limit(&self.ctx.quotas)),
             over_disk: self.slot.over_disk.load(Ordering::Relaxed).then(|| self.ctx.disk.notice(self.id())).flatten(),
             left_running: if is_shell_gone { notices::processes(&running.pooled.shell) } else { Vec::new() },
+            unkept: if running.cell.is_detached() { Unkept::default() } else { self.journal.state().unkept.clone() },
+            descriptors: notices::descriptors(&running.pooled.shell),
             storage: self.journal.storage_notices(),
         };
         conclude(before, ended)
@@ -359,15 +362,6 @@ impl Session {
         let view = || is_confined.then(|| ctx.sandboxes.view(self.journal.state()));
         let open_files = ctx.quotas.get(QuotaName::OpenFiles);
         (exit_code != 0).then(|| self.refusals.notice(&running.cell, open_files, view)).flatten()
-    }
-
-    /// Records what the command left running, so that the notice is correct even after a crash.
-    fn record_processes(&mut self, pooled: &mut PooledShell) {
-        let left: Vec<LeftProcess> =
-            pooled.shell.settle().iter().map(|stat| notices::left_process(stat, &self.ctx.boot_id)).collect();
-        if left != self.journal.state().processes {
-            self.journal.record(Event::ProcessesLeft { processes: left });
-        }
     }
 
     /// The command reached its timeout: it keeps its shell and runs in the background, the session takes another.
@@ -383,9 +377,10 @@ impl Session {
         };
         let Some(Run { mut running, caller, found }) = self.phase.take_run() else { return };
         running.cell.detach(notices::backgrounded(run_id.as_str(), running.cell.timeout));
+        let unkept = self.journal.state().unkept.clone();
         self.journal.record(Event::RunDetached { run_id });
         // The result of this run comes much later; the next one reports what was found.
-        self.journal.tell(found.notices);
+        self.journal.tell(found.notices.into_iter().chain(notices::lost_with_shell(&unkept)));
         self.journal.sync().await;
         if let Some(Caller { answer, max_output }) = caller {
             let _ = answer.send(Ok(Box::new(running.cell.view(max_output))));
@@ -410,7 +405,8 @@ impl Session {
     /// The idle shell exited on its own.
     pub(super) fn on_shell_ended(&mut self, exit: ExitStatus) {
         if let Some(Acquired { pooled, .. }) = self.phase.take_idle() {
-            let notices = vec![notices::died_idle(exit)];
+            let alive = notices::processes(&pooled.shell);
+            let notices = vec![notices::died_idle(exit, &alive, &self.journal.state().unkept)];
             self.journal.record(Event::ShellStopped { reason: "died".to_owned(), notices });
             if !pooled.shell.others().is_empty() {
                 self.remnants.push(pooled);
@@ -424,9 +420,9 @@ impl Session {
             self.remnants.clear();
             return;
         };
-        let mut notices = notices::given_up(&pooled.shell, why);
+        let mut notices = notices::given_up(&pooled.shell, &self.journal.state().unkept.variables, why);
         for remnant in self.remnants.drain(..) {
-            notices.extend(notices::given_up(&remnant.shell, why));
+            notices.extend(notices::given_up(&remnant.shell, &[], why));
         }
         self.journal.record(Event::ShellStopped { reason: reason.to_owned(), notices });
     }

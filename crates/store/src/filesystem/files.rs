@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use shellkeep_session::{
     ActiveRun, AgentState, ByteString, Claims, FORMAT_VERSION, FilesAt, KvState, LeftProcess, Message, Notice, Origin,
     RunId, Sandbox, Service, ServiceId, SessionHold, SessionId, SessionMeta, SessionState, ShellState, StoredRun,
-    Timestamp,
+    Timestamp, Unkept,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -99,6 +99,9 @@ pub(super) struct StateFile {
     /// What finished commands left running.
     #[serde(default)]
     pub processes: Vec<LeftProcess>,
+    /// What else only its shell has.
+    #[serde(default, skip_serializing_if = "Unkept::is_empty")]
+    pub unkept: Unkept,
     /// Its services.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub services: BTreeMap<ServiceId, Service>,
@@ -218,6 +221,7 @@ impl StateFile {
             sandbox: state.sandbox,
             active_runs: state.active_runs.clone(),
             processes: state.processes.clone(),
+            unkept: state.unkept.clone(),
             services: state.services.clone(),
             ended_at: state.ended_at,
             pending_notices: state.pending_notices.clone(),
@@ -242,6 +246,7 @@ impl StateFile {
             sandbox: self.sandbox,
             active_runs: self.active_runs,
             processes: self.processes,
+            unkept: self.unkept,
             services: self.services,
             ended_at: self.ended_at,
             pending_notices: self.pending_notices,

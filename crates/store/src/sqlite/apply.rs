@@ -399,6 +399,7 @@ impl Live {
         let pending = Pending {
             active_runs: std::mem::take(&mut state.active_runs),
             processes: std::mem::take(&mut state.processes),
+            unkept: std::mem::take(&mut state.unkept),
             services: std::mem::take(&mut state.services),
             ended_at: state.ended_at,
             sandbox: state.sandbox,
@@ -414,6 +415,7 @@ impl Live {
         let later = json(&pending)?;
         state.active_runs = pending.active_runs;
         state.processes = pending.processes;
+        state.unkept = pending.unkept;
         state.services = pending.services;
         state.pending_notices = pending.pending_notices;
         state.files = pending.files;

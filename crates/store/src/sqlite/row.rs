@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
     ActiveRun, ByteString, Claims, FilesAt, KvState, LeftProcess, Notice, RunId, Sandbox, Service, ServiceId,
-    SessionHold, SessionId, SessionMeta, SessionState, Timestamp,
+    SessionHold, SessionId, SessionMeta, SessionState, Timestamp, Unkept,
 };
 use std::collections::BTreeMap;
 
@@ -17,6 +17,9 @@ pub(super) struct Pending {
     pub(super) active_runs: BTreeMap<RunId, ActiveRun>,
     #[serde(default)]
     pub(super) processes: Vec<LeftProcess>,
+    /// What else only its shell has.
+    #[serde(default, skip_serializing_if = "Unkept::is_empty")]
+    pub(super) unkept: Unkept,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) services: BTreeMap<ServiceId, Service>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,6 +172,7 @@ impl SessionRow {
             sandbox: pending.sandbox,
             active_runs: pending.active_runs,
             processes: pending.processes,
+            unkept: pending.unkept,
             services: pending.services,
             ended_at: pending.ended_at,
             pending_notices: pending.pending_notices,
