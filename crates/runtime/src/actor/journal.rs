@@ -268,8 +268,8 @@ impl Journal {
         (self.state.seq, result)
     }
 
-    /// The result of a run, what it changed, and what only its shell has now. Masks its changes, and its output if a secret
-    /// became known, and removes from the changes what would make the state too large.
+    /// The result of a run, what it changed, and what only its shell has now. Masks its changes, and its output if a
+    /// secret became known, and removes from the changes what would make the state too large.
     fn result(
         &mut self,
         mut conclusion: Conclusion,
