@@ -36,9 +36,7 @@ pub(crate) use own::Own;
 pub(crate) use removals::Removals;
 use shellkeep_session::ownership::{Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
-use shellkeep_shared::{
-    Down, Found, KeptFiles, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start,
-};
+use shellkeep_shared::{Down, Found, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start};
 use shellkeep_store::{FeedControl, Store};
 use shellkeep_workspace::Workspaces;
 use std::path::Path;
@@ -253,9 +251,12 @@ impl Cluster {
                     return Ok((Whereabouts::There(self.members.another().await?), false));
                 }
                 if !self.names.contains(id) {
+                    if is_own {
+                        self.asker.elsewhere.note_lost(id, &found.head.owner).await;
+                    }
                     self.names.add(id, found.agent.as_deref().map(Arc::from));
                 }
-                Ok((Whereabouts::Here, !is_own))
+                Ok((Whereabouts::Here, !is_own || self.asker.elsewhere.is_lost(id)))
             }
         }
     }
@@ -350,11 +351,9 @@ impl Cluster {
         let start = Start { claim: head.owner.clone(), from, known: Some(head.last), seq };
         self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
         if is_first {
-            let before = state.claims.last().map(|claim| claim.node.clone()).filter(|node| *node != self.node);
-            let events = match before.zip(found) {
-                Some((node, Found { data_dir, files, .. })) => {
-                    self.moved_here(&state, head.owner, Former { node, data_dir }, files).await
-                }
+            let has_copy = !self.asker.elsewhere.is_lost(id);
+            let events = match Former::of(&state, &self.node, has_copy, found) {
+                Some(former) => self.moved_here(&state, head.owner, former).await,
                 None => arrive::joined(head.owner),
             };
             self.arrive(&mut state, events)?;
@@ -371,13 +370,7 @@ impl Cluster {
     }
 
     /// What is recorded of a session that comes from another node, after its files were brought.
-    async fn moved_here(
-        &self,
-        state: &SessionState,
-        claim: Claim,
-        former: Former,
-        noted: Option<KeptFiles>,
-    ) -> Vec<Event> {
+    async fn moved_here(&self, state: &SessionState, claim: Claim, former: Former) -> Vec<Event> {
         let mut arrived = arrive::relocated(state, &former, &self.data_dir);
         let is_own = self.workspaces.owns(&arrived.meta.workspace);
         if let Err(error) = self.workspaces.ensure(&arrived.meta.workspace) {
@@ -385,7 +378,7 @@ impl Cluster {
             tracing::warn!(session = %state.meta.session_id, %error, "a session's workspace could not be created here");
         }
         let brought = match &self.files {
-            Some(files) => files.bring(&arrived, noted.as_ref(), is_own).await,
+            Some(files) => files.bring(&arrived, former.files.as_ref(), is_own).await,
             None => Brought::NotConfigured,
         };
         if let Brought::Failed { reason } = &brought {

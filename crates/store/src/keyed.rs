@@ -138,6 +138,9 @@ impl Keyed {
                 std::fs::File::open(made)?.sync_all()?;
             }
         }
+        if is_new && !recorded.is_unused() {
+            past::set_missing(&keyed.db, recorded.version)?;
+        }
         keyed.settle(recorded)?;
         Ok(keyed)
     }

@@ -10,13 +10,25 @@ use shellkeep_session::{
     ByteString, Claim, Event, FilesAt, Record, RunId, ServiceEnd, ServiceStatus, SessionId, SessionState, Timestamp,
     plan,
 };
+use shellkeep_shared::{Found, KeptFiles};
 use shellkeep_store::{AppendError, DeletedSession, Deletion, Store, deleted};
 use std::path::Path;
 
-/// The node that a session comes from.
+/// The node that a session comes from. It may be this one, which lost its data directory.
 pub(super) struct Former {
     pub(super) node: String,
     pub(super) data_dir: String,
+    /// The newest checkpoint that it copied.
+    pub(super) files: Option<KeptFiles>,
+}
+
+impl Former {
+    /// Who had a session before `node` took it; `None` if nobody had, or `node` itself and it has its copy.
+    pub(super) fn of(state: &SessionState, node: &str, has_copy: bool, found: Option<Found>) -> Option<Self> {
+        let before = state.claims.last().map(|claim| claim.node.clone());
+        let (before, found) = before.filter(|before| before != node || !has_copy).zip(found)?;
+        Some(Self { node: before, data_dir: found.data_dir, files: found.files })
+    }
 }
 
 /// Keeps this node's copy of a session as that of a removed one, with its recording, and frees its name.

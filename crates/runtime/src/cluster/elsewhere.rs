@@ -1,5 +1,6 @@
 //! Sessions of which this node has a copy and which another node has taken since. The copy does not say so: it ends with what
-//! this node wrote. It is in a file for each, so that a node that was restarted knows it too.
+//! this node wrote. It is in a file for each, so that a node that was restarted knows it too. A note with this node's own claim
+//! says that the node lost its data directory, and has not brought all of the session again.
 
 use super::look::unreachable;
 use crate::ops::{ClusterNode, OpError, Whereabouts};
@@ -39,8 +40,17 @@ impl Elsewhere {
         Ok(Self { folder, node: node.to_owned(), owners: Mutex::new(owners), writing: Mutex::default() })
     }
 
-    /// The last owner that is known of a session that this node lost.
+    /// The last owner that is known of a session that this node lost to another.
     pub(crate) fn owner(&self, id: &SessionId) -> Option<Claim> {
+        self.noted(id).filter(|owner| owner.node != self.node)
+    }
+
+    /// Whether this node owns a session and lost what it had of it.
+    pub(super) fn is_lost(&self, id: &SessionId) -> bool {
+        self.noted(id).is_some_and(|owner| owner.node == self.node)
+    }
+
+    fn noted(&self, id: &SessionId) -> Option<Claim> {
         lock(&self.owners).get(id).cloned()
     }
 
@@ -67,6 +77,13 @@ impl Elsewhere {
         }
     }
 
+    /// The session is this node's under a claim of which the node has no record: its data directory was lost. Returns when that
+    /// is noted.
+    pub(super) async fn note_lost(self: &Arc<Self>, id: &SessionId, claim: &Claim) {
+        lock(&self.owners).insert(id.clone(), claim.clone());
+        self.save(id).await;
+    }
+
     /// The session is this node's, or nobody's.
     pub(super) async fn forget(self: &Arc<Self>, id: &SessionId) {
         let was_known = lock(&self.owners).remove(id).is_some();
@@ -82,7 +99,7 @@ impl Elsewhere {
         let saving = tokio::task::spawn_blocking(move || {
             let _turn = lock(&all.writing);
             let file = all.folder.join(of.as_str());
-            let Some(owner) = all.owner(&of) else {
+            let Some(owner) = all.noted(&of) else {
                 return std::fs::remove_file(file).or_else(|error| match error.kind() {
                     io::ErrorKind::NotFound => Ok(()),
                     _ => Err(error),
@@ -120,6 +137,11 @@ mod tests {
         assert_eq!(again.owner(&id), Some(claim("3.n3.y")));
         again.forget(&id).await;
         assert_eq!(at().owner(&id), None);
+        // What was lost with a data directory is not another's.
+        again.note_lost(&id, &claim("4.n1.x")).await;
+        assert_eq!((again.is_lost(&id), at().is_lost(&id), at().owner(&id)), (true, true, None));
+        again.forget(&id).await;
+        assert!(!at().is_lost(&id));
         // Those who lose it and those who take it back do not wait for each other.
         let (lost, back) = (claim("5.n2.x"), claim("6.n3.x"));
         tokio::join!(again.note(&id, &lost), again.forget(&id), again.note(&id, &back), again.forget(&id));

@@ -49,11 +49,15 @@ pub(super) enum Cwd {
     Missing,
 }
 
-/// The session came from another node.
+/// The session came from another node, or back to a node that lost its data directory.
 pub(super) fn arrived(from: &str, here: &str, (files, keys): (&Brought, &Keys), since: &[RunId], cwd: Cwd) -> Notice {
+    let is_back = from == here;
+    let how = match is_back {
+        true => format!("Node {here} lost its data directory; this session was restored from what nodes share."),
+        false => format!("This session moved from node {from} to node {here}."),
+    };
     let mut message = format!(
-        "This session moved from node {from} to node {here}. Variables, functions, aliases, options, traps \
-         and the path of the working directory came along. {}",
+        "{how} Variables, functions, aliases, options, traps and the path of the working directory came along. {}",
         files_sentence(files, since)
     );
     message.push_str(match cwd {
@@ -67,10 +71,13 @@ pub(super) fn arrived(from: &str, here: &str, (files, keys): (&Brought, &Keys), 
         Keys::Part => "the last changes of the keyed store, ",
         Keys::Missing => "values of the keyed store, ",
     };
-    message.push_str(&format!(
-        " Files outside of the workspace, {outputs}{keys}background jobs and open descriptors stayed on node {from}. \
-         Check the files that you need before you go on."
-    ));
+    let left = match is_back {
+        true => format!("These are lost: {outputs}{keys}background jobs and open descriptors."),
+        false => format!(
+            "Files outside of the workspace, {outputs}{keys}background jobs and open descriptors stayed on node {from}."
+        ),
+    };
+    message.push_str(&format!(" {left} Check the files that you need before you go on."));
     Notice { code: NoticeCode::SessionMoved, message }
 }
 

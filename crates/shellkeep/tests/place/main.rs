@@ -30,6 +30,7 @@ mod rabbit;
 mod read_back;
 mod redis;
 mod retention;
+mod same_name;
 mod several_nodes;
 mod shared_stores;
 #[path = "../support/mod.rs"]

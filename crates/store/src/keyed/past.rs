@@ -70,6 +70,18 @@ pub(super) fn set_restored(db: &Connection, version: u64) -> rusqlite::Result<()
     db.prepare_cached(sql)?.execute([version as i64]).map(|_| ())
 }
 
+/// Up to which version the store was missing when it was made; 0 if it had everything.
+pub(super) fn missing_to(db: &Connection) -> rusqlite::Result<u64> {
+    let sql = "SELECT value FROM meta WHERE name = 'missing'";
+    let found: Option<i64> = db.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(found.unwrap_or(0).unsigned_abs())
+}
+
+pub(super) fn set_missing(db: &Connection, version: u64) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('missing', ?1)";
+    db.prepare_cached(sql)?.execute([version as i64]).map(|_| ())
+}
+
 /// What was masked and is not recorded yet.
 pub(super) fn unrecorded(db: &Connection) -> rusqlite::Result<KvScrubbed> {
     let mut masked = db.prepare_cached("SELECT old, new FROM masked")?;

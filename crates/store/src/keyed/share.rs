@@ -34,7 +34,8 @@ impl Keyed {
         Ok(())
     }
 
-    /// Begins a log with everything that the store has, and removes the earlier ones.
+    /// Begins a log with everything that the store has, and removes the earlier ones. Those of earlier owners stay if the store
+    /// lacks what they have.
     pub fn share_all(&mut self, place: &LogPlace, version: u64) -> Result<(), KeyedError> {
         self.log = None;
         fs::create_dir_all(&place.directory)?;
@@ -61,7 +62,9 @@ impl Keyed {
         }
         place.keep(&path)?;
         self.log = Some(Log { file, path, claim: place.claim.clone(), version, bytes });
-        let is_replaced = |file: &LogFile| file.claim == place.claim || file.claim.epoch < place.claim.epoch;
+        let has_all = past::missing_to(&self.db)? == 0;
+        let is_replaced =
+            |file: &LogFile| file.claim == place.claim || (has_all && file.claim.epoch < place.claim.epoch);
         files.into_iter().filter(is_replaced).try_for_each(|file| place.remove(&file.path))?;
         Ok(())
     }

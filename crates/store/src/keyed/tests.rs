@@ -340,6 +340,29 @@ fn a_log_is_written_anew_by_its_next_owner_and_after_a_gap() {
     assert_eq!(third.content(), content(&[("a", 2, "2"), ("b", 3, "3"), ("d", 6, "5")]));
 }
 
+/// The log of the last owner used to be replaced by one of a store that was begun anew.
+#[test]
+fn a_store_that_lacks_everything_does_not_replace_the_log_of_an_earlier_owner() {
+    let mut logged = Logged::new();
+    logged.put(&[("a", Some("1"))], true);
+    let directory = TempDir::new().unwrap();
+    let recorded = logged.house.recorded;
+    let keyed = Keyed::open(directory.path(), recorded, Durability::Process).unwrap();
+    logged.house = House { directory, recorded, keyed };
+    logged.claims.begin(logged.seq + 1, &claim("2.n1.y"));
+    logged.seq += 1;
+    logged.put(&[("b", Some("2"))], true);
+    logged.house.reopen();
+    logged.put(&[("b", Some("3"))], true);
+    assert_eq!(logged.files(), ["1.n1.x-1.log", "2.n1.y-1.log"]);
+    // A secret that is scrubbed may be in it.
+    let redactor = Redactor::new(&Default::default()).unwrap().with_secrets(["horse-battery"]).unwrap();
+    logged.house.keyed.scrub(&redactor).unwrap();
+    let place = logged.place(logged.house.recorded.version);
+    logged.house.keyed.share_all(&place, logged.house.recorded.version).unwrap();
+    assert_eq!(logged.files(), ["2.n1.y-2.log"]);
+}
+
 /// A node that does not know yet that it lost the session.
 #[test]
 fn what_a_stale_owner_shares_does_not_count() {
