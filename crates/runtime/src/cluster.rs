@@ -79,13 +79,12 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Takes part from now on. News of sessions that moved goes to `news`.
-    pub(crate) fn start(
+    pub(crate) async fn start(
         config: &ClusterConfig,
         data_dir: &Path,
         own: Own,
         news: mpsc::UnboundedSender<Moved>,
     ) -> Result<Self, String> {
-        let tier = shellkeep_shared::open(&config.url).map_err(|error| error.to_string())?;
         let node = NodeEntry {
             name: config.node.clone(),
             url: config.advertise.clone(),
@@ -93,8 +92,9 @@ impl Cluster {
             since: Timestamp::now().to_string(),
             sessions: 0,
             draining: false,
+            data_id: Some(own.store.home().id().to_owned()),
         };
-        let entry = node.clone();
+        let (entry, tier) = (node.clone(), members::admitted(&config.url, &node).await?);
         let (when_alone, remembered) = (config.when_alone, Remembered::at(&data_dir.join(NODES_FILE)));
         let options = ShipOptions { tier, node, when_alone, remembered, news };
         let ship = Arc::new(Ship::start(options).map_err(|error| error.to_string())?);

@@ -8,10 +8,12 @@
 //! - [`postgres`]: one in PostgreSQL.
 //! - [`ship`]: what brings a node's records to the tier, and those who wait for it.
 //! - [`counted`]: services of agents that count towards limits of all nodes.
+//! - [`admit`]: whether a node may take part.
 //! - [`alone`]: what a node may do while the tier is unreachable; `tenure`: for how long.
 //! - `worker`: the thread of the ship; `appender`: its task, which appends on a [`Pipe`] if the tier has one; `turns`: which of them uses the tier; `lanes`: what they and the ship share; `lane`: what they know of one session;
 //!   `to_pack`: sessions that sleep and are to be made smaller.
 
+pub mod admit;
 pub mod alone;
 pub mod counted;
 pub mod memory;
@@ -28,6 +30,7 @@ mod to_pack;
 mod turns;
 mod worker;
 
+pub use admit::{NotAdmitted, admit};
 pub use alone::{Alone, Unserved};
 pub use counted::{AgentCounts, CountedService};
 pub use ship::{Left, Moved, Settled, Ship, ShipOptions, Start};

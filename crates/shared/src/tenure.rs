@@ -57,6 +57,7 @@ impl Tenure {
                 since: String::new(),
                 sessions: 0,
                 draining: false,
+                data_id: None,
             },
             promised: None,
             reaches: false,
@@ -183,7 +184,8 @@ mod tests {
 
     fn entry(name: &str) -> NodeEntry {
         let text = String::new;
-        NodeEntry { name: name.to_owned(), url: text(), version: text(), since: text(), sessions: 0, draining: false }
+        let (name, data_id) = (name.to_owned(), None);
+        NodeEntry { name, url: text(), version: text(), since: text(), sessions: 0, draining: false, data_id }
     }
 
     /// A tenure that began some leases ago, so that times in the past can be told.

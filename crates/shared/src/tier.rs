@@ -202,6 +202,23 @@ pub struct NodeEntry {
     /// Whether it takes no more sessions. A node of an older version does not say.
     #[serde(default)]
     pub draining: bool,
+    /// Id of its data directory: two nodes that differ in it are not the same, whatever their names are. A node of an older
+    /// version does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_id: Option<String>,
+}
+
+impl NodeEntry {
+    /// Whether another node has this one's name.
+    pub fn is_namesake(&self, other: &Self) -> bool {
+        let ids = self.data_id.as_ref().zip(other.data_id.as_ref());
+        self.name == other.name && ids.is_some_and(|(one, other)| one != other)
+    }
+
+    /// Which of two nodes with one name keeps it: the one that started first.
+    pub(crate) fn comes_before(&self, other: &Self) -> bool {
+        (&self.since, &self.data_id) < (&other.since, &other.data_id)
+    }
 }
 
 /// What an append on a [`Pipe`] is while it is under way.

@@ -2,6 +2,7 @@
 //! tier was away.
 
 use crate::LEASE;
+use crate::admit::check_name;
 use crate::lane::{Lane, Line, Settled};
 use crate::lanes::{Ask, Lanes, Moved, Shared};
 use crate::tier::{AgentService, Append, Down, NodeEntry, Tier};
@@ -159,7 +160,7 @@ impl Worker {
         if self.retry_at.is_none_or(|at| at > Instant::now()) {
             return;
         }
-        match self.tier.ping() {
+        match self.tier.ping().and_then(|()| check_name(&mut *self.tier, &self.node)) {
             Err(down) => self.went_down(down),
             Ok(()) => {
                 (self.retry_at, self.pause, self.beat_at) = (None, FIRST_PAUSE, Instant::now());
@@ -225,6 +226,7 @@ impl Worker {
             let renewals = idle.filter_map(|(session_id, lane)| lane.next_append(session_id)).collect();
             (renewals, lanes.services.iter().cloned().collect())
         };
+        check_name(&mut *self.tier, &self.node)?;
         self.tier.beat(&self.node, LEASE)?;
         self.append(&renewals)?;
         self.tier.renew_services(&services, LEASE)?;

@@ -52,7 +52,7 @@ pub(super) fn unreachable(id: &SessionId, node: &str) -> OpError {
 
 /// A node, as callers see it.
 pub(super) fn shown(node: NodeEntry) -> ClusterNode {
-    let NodeEntry { name, url, version, since, sessions, draining } = node;
+    let NodeEntry { name, url, version, since, sessions, draining, .. } = node;
     ClusterNode { name, url, version, since, sessions, draining }
 }
 

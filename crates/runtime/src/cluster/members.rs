@@ -3,7 +3,7 @@
 use super::look::{away, shown};
 use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
 use shellkeep_session::SessionId;
-use shellkeep_shared::{Alone, NodeEntry, Ship, Unserved};
+use shellkeep_shared::{Alone, NodeEntry, Ship, Tier, Unserved};
 use std::sync::Arc;
 
 /// The nodes, as this one knows them.
@@ -11,6 +11,18 @@ pub(crate) struct Members {
     ship: Arc<Ship>,
     /// This node, as it was when it started.
     entry: NodeEntry,
+}
+
+/// Opens the store that nodes share, for a node that may use it under its name.
+pub(super) async fn admitted(url: &str, entry: &NodeEntry) -> Result<Box<dyn Tier>, String> {
+    let (url, entry) = (url.to_owned(), entry.clone());
+    // It waits for the store; and one that is not used is not closed by a thread that serves others.
+    let opening = tokio::task::spawn_blocking(move || {
+        let mut tier = shellkeep_shared::open(&url).map_err(|error| error.to_string())?;
+        shellkeep_shared::admit(&mut *tier, &entry).map_err(|error| error.to_string())?;
+        Ok(tier)
+    });
+    opening.await.map_err(|error| error.to_string())?
 }
 
 impl Members {

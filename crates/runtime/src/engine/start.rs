@@ -135,7 +135,7 @@ impl Engine {
                     let (store, workspaces) = (store.clone(), workspaces.clone());
                     let (names, checkpoints) = (Arc::clone(&names), Arc::clone(&checkpoints));
                     let own = Own { store, names, workspaces, checkpoints };
-                    let started = Cluster::start(cluster, &config.data_dir, own, news);
+                    let started = Cluster::start(cluster, &config.data_dir, own, news).await;
                     Some(Arc::new(started.map_err(StartError::Cluster)?))
                 }
             };

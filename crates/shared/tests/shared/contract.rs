@@ -337,6 +337,7 @@ fn nodes_come_and_go(tier: &mut dyn Tier) {
         since: "2026-01-01T00:00:00Z".to_owned(),
         sessions: 3,
         draining: name == "n2",
+        data_id: (name == "n1").then(|| "d1".to_owned()),
     };
     assert!(tier.nodes().unwrap().is_empty());
     for name in ["n2", "n1"] {

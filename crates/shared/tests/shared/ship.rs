@@ -1,10 +1,12 @@
 //! The ship, over a tier in memory that can be cut off, emptied and taken back to an older copy.
 
+use shellkeep_poll::until;
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Claims, Head};
 use shellkeep_session::{Event, Record, SessionId, Timestamp};
 use shellkeep_shared::memory::MemoryTier;
 use shellkeep_shared::{
-    ClaimRequest, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start, Tier, WhenAlone,
+    ClaimRequest, LEASE, Moved, NodeEntry, NotAdmitted, Remembered, Settled, Ship, ShipOptions, Start, Tier, WhenAlone,
+    admit,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,12 +31,20 @@ fn record(id: &SessionId, seq: u64) -> Record {
     Record { session_id: id.clone(), seq, at: Timestamp::UNIX_EPOCH, event: Event::ShellStarted { generation: seq } }
 }
 
+/// Node n1 as it tells of itself.
+fn entry(since: &str, data_id: Option<&str>) -> NodeEntry {
+    let (name, url, version, data_id) = ("n1".to_owned(), String::new(), String::new(), data_id.map(str::to_owned));
+    NodeEntry { name, url, version, since: since.to_owned(), sessions: 0, draining: false, data_id }
+}
+
 impl Fixture {
     fn new() -> Self {
+        Self::of(entry("", None))
+    }
+
+    fn of(node: NodeEntry) -> Self {
         let tier = MemoryTier::default();
         let (sender, news) = mpsc::unbounded_channel();
-        let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
-        let node = NodeEntry { name, url, version, since, sessions: 0, draining: false };
         let (when_alone, remembered) = (WhenAlone::Serve, Remembered::default());
         let options = ShipOptions { tier: Box::new(tier.clone()), node, when_alone, remembered, news: sender };
         let ship = Arc::new(Ship::start(options).unwrap());
@@ -278,4 +288,41 @@ async fn what_sleeps_is_packed_while_a_session_writes() {
     assert_eq!(packed, sleep, "each of them once");
     let appended = appended.load(Ordering::SeqCst);
     assert!(appended < ENOUGH, "{writes} had come to its end: {appended}");
+}
+
+/// Two nodes with one name took turns in the list of nodes, and nobody noticed.
+#[test]
+fn of_two_nodes_with_one_name_the_later_one_does_without_the_tier() {
+    let (early, late) = (entry("2026-01-01T00:00:00Z", Some("d1")), entry("2026-01-02T00:00:00Z", Some("d2")));
+    let fixture = Fixture::of(late.clone());
+    let shown = || fixture.tier.clone().node("n1").unwrap().and_then(|node| node.data_id);
+    until("it is in the list", || (shown().as_deref() == Some("d2")).then_some(()));
+    // As if both had started at once.
+    let reason = until("it knows that it is not the only one", || {
+        fixture.tier.clone().beat(&early, LEASE).unwrap();
+        fixture.ship.problem()
+    });
+    assert!(reason.contains("another node is named 'n1'"), "{reason}");
+    assert_eq!(shown().as_deref(), Some("d1"));
+    fixture.tier.clone().leave("n1").unwrap();
+    until("it goes on when the other has left", || fixture.ship.problem().is_none().then_some(()));
+
+    let fixture = Fixture::of(early);
+    fixture.tier.clone().beat(&late, LEASE).unwrap();
+    let shown = || fixture.tier.clone().node("n1").unwrap().and_then(|node| node.data_id);
+    until("the earlier one is in the list", || (shown().as_deref() == Some("d1")).then_some(()));
+    assert_eq!(fixture.ship.problem(), None);
+}
+
+#[test]
+fn a_node_is_not_admitted_while_another_has_its_name() {
+    let tier = MemoryTier::default();
+    let (one, other) = (entry("2026-01-01T00:00:00Z", Some("d1")), entry("2026-01-02T00:00:00Z", Some("d2")));
+    tier.clone().beat(&one, LEASE).unwrap();
+    assert_eq!(admit(&mut tier.clone(), &one), Ok(()), "it was restarted");
+    assert_eq!(admit(&mut tier.clone(), &entry("", None)), Ok(()), "a node of an older version does not say");
+    // One that was killed is gone when its lease has ended.
+    assert_eq!(admit(&mut tier.clone(), &other), Ok(()));
+    tier.clone().beat(&one, LEASE * 10).unwrap();
+    assert_eq!(admit(&mut tier.clone(), &other), Err(NotAdmitted::NameTaken(Box::new(one))));
 }

@@ -1,7 +1,9 @@
-//! A node's name and its data directory: a node that comes back under its name without the directory.
+//! A node's name and its data directory: a node that comes back under its name without the directory, and two nodes with one
+//! name.
 
+use crate::databases::{Kind, Server};
 use crate::nodes::run_when_taken_over;
-use crate::redis::Redis;
+use crate::redis::{Redis, node, settings};
 use crate::support::{Daemon, Request};
 use serde_json::{Value, json};
 use shellkeep_poll::{LONG, until, until_within};
@@ -81,4 +83,37 @@ fn a_node_that_lost_its_data_directory_says_what_is_lost() {
     let parts =
         ["did not: nodes share no directory", "was made again, empty", "These are lost", "values of the keyed store"];
     assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+}
+
+/// Starts a node that is to refuse, and gives what it says.
+fn refused(name: &str, store: &str) -> String {
+    let directory = TempDir::new().expect("a temporary directory");
+    let output = settings(name, store).command(directory.path(), None).output().expect("it can be started");
+    assert!(!output.status.success(), "{store}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The second one used to take part: `nodes ls` showed one of the two, and it worked in directories of the first.
+fn a_second_node_of_one_name_does_not_start(store: &str) {
+    let mut first = node("n1", store);
+    first.create("s");
+    let said = refused("n1", store);
+    assert!(said.contains("another node is named 'n1' at http://") && said.contains("--node"), "{said}");
+    assert_eq!(first.get("/readyz").json()["status"], "ready");
+    // Restarted, it is not another.
+    first.restart();
+    let (answer, _) = run_when_taken_over(&first, "s", &json!({"command": "echo again"}));
+    assert_eq!(answer["stdout"], "again\n", "{answer}");
+}
+
+#[test]
+fn a_second_node_of_one_name_does_not_start_with_redis() {
+    let redis = Redis::start();
+    a_second_node_of_one_name_does_not_start(&format!("redis://{}", redis.address));
+}
+
+#[test]
+fn a_second_node_of_one_name_does_not_start_with_postgresql() {
+    let Some(server) = Server::start(Kind::Postgres) else { return };
+    a_second_node_of_one_name_does_not_start(&server.url());
 }
