@@ -1,4 +1,4 @@
-//! Whether a node may take part: nobody else has its name.
+//! Whether a node may take part: the tier takes its settings, and nobody else has its name.
 
 use crate::LEASE;
 use crate::tier::{Down, NodeEntry, Tier};
@@ -13,6 +13,12 @@ pub enum NotAdmitted {
     /// Another node has its name.
     #[error("{}", told(.0))]
     NameTaken(Box<NodeEntry>),
+    /// The tier refuses it.
+    #[error("the shared store refuses this node ({reason}); check user, password and database in its URL")]
+    Refused {
+        /// What it said.
+        reason: String,
+    },
 }
 
 /// What is wrong if another node has this one's name.
@@ -36,6 +42,7 @@ pub fn admit(tier: &mut dyn Tier, node: &NodeEntry) -> Result<(), NotAdmitted> {
                     return Err(NotAdmitted::NameTaken(Box::new(other)));
                 }
             }
+            Err(Down { reason, is_refused: true, .. }) => return Err(NotAdmitted::Refused { reason }),
             Ok(_) | Err(_) => return Ok(()),
         }
         std::thread::sleep(PAUSE);

@@ -47,7 +47,8 @@ pub const LEASE: std::time::Duration = std::time::Duration::from_secs(5);
 const POSTGRES: [&str; 2] = ["postgres://", "postgresql://"];
 
 /// Opens the tier that a URL names: `redis://HOST:PORT/DB`, `redis+sentinel://HOST:PORT,HOST:PORT/NAME`, `rediss://` and
-/// `rediss+sentinel://` with TLS, or `postgres://HOST:PORT/DATABASE`. Nothing is connected yet: an unreachable server does not prevent a start.
+/// `rediss+sentinel://` with TLS, or `postgres://HOST:PORT/DATABASE`. Nothing is connected yet: an unreachable server does not prevent a start; one that
+/// refuses the user, the password or the database does ([`admit`]).
 pub fn open(url: &str) -> Result<Box<dyn Tier>, OpenError> {
     if POSTGRES.iter().any(|scheme| url.starts_with(scheme)) {
         return Ok(Box::new(postgres::PostgresTier::new(url)?));

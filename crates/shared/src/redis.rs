@@ -17,6 +17,7 @@
 mod address;
 mod answers;
 mod calls;
+mod failed;
 mod pack;
 mod pipe;
 
@@ -24,14 +25,13 @@ use crate::tier::{
     AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,
     NodeEntry, OpenError, Pipe, REMEMBERED, SharedToken, Tier, UsedByAgent,
 };
-use ::redis::{
-    Cmd, Connection, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind, cmd, pipe,
-};
+use ::redis::{Cmd, Connection, FromRedisValue, Pipeline, RedisResult, cmd, pipe};
 use address::Address;
 use answers::{appended, claimed, head};
 use calls::{PATIENCE, append_call, call, keys, millis, text};
+use failed::{down, is_worth_another, not_ours, unreadable};
 use pipe::{RedisPipe, run_id_in};
-use shellkeep_session::ownership::{Claim, NotAClaim};
+use shellkeep_session::ownership::Claim;
 use shellkeep_session::{ServiceId, SessionId};
 use std::time::Duration;
 
@@ -186,27 +186,6 @@ impl RedisTier {
     fn query_all<T: FromRedisValue>(&mut self, commands: &Pipeline) -> Result<T, Down> {
         self.ask(|live| commands.query(&mut live.connection))
     }
-}
-
-/// Whether a new connection may do what this one did not: it broke, its server lost the scripts or is no longer the primary.
-fn is_worth_another(error: &RedisError) -> bool {
-    // A server that was silent for the whole of our patience gets no second one.
-    let is_broken = error.is_io_error() && !error.is_timeout();
-    let is_changed = matches!(error.kind(), ErrorKind::Server(ServerErrorKind::NoScript | ServerErrorKind::ReadOnly));
-    is_broken || is_changed
-}
-
-fn down(address: &Address, error: &RedisError) -> Down {
-    Down::new(format!("{address}: {error}"))
-}
-
-fn not_ours(address: &Address, what: &NotAClaim) -> Down {
-    let reason = format!("{address}: the keys in this database are not shellkeep's: {what}");
-    Down { reason, answers: true }
-}
-
-fn unreadable(address: &Address, error: &std::io::Error) -> Down {
-    Down { reason: format!("{address}: packed records cannot be read: {error}"), answers: true }
 }
 
 fn agent_key(agent: &str, of: &str) -> String {

@@ -18,12 +18,14 @@ pub struct Down {
     pub reason: String,
     /// It answers, but not with what was asked for.
     pub answers: bool,
+    /// It refuses this node until the settings are changed: the user, the password or the database is wrong.
+    pub is_refused: bool,
 }
 
 impl Down {
     /// It does not answer at all.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), answers: false }
+        Self { reason: reason.into(), answers: false, is_refused: false }
     }
 }
 

@@ -6,6 +6,7 @@ use std::error::Error as _;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::config::SslMode;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Error, NoTls};
 
 /// How long the server may take to answer, or to take a connection. A node goes on by itself afterwards.
@@ -16,6 +17,9 @@ const MAKING: Duration = Duration::from_secs(5);
 
 /// Held while tables are made: all nodes may start at once. The number is arbitrary.
 const MAKING_LOCK: &str = "SELECT pg_advisory_xact_lock(7433150001)";
+
+/// How the client tells that it lacks a setting.
+const BAD_SETTINGS: &str = "invalid configuration";
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +79,7 @@ impl Server {
         asked.map_err(|error| {
             // What was asked may still be under way there: the next question gets another connection.
             *live = None;
-            Down::new(format!("{shown}: {}", said(&error)))
+            Down { is_refused: is_refused(&error), ..Down::new(format!("{shown}: {}", said(&error))) }
         })
     }
 }
@@ -114,6 +118,19 @@ async fn make(client: &mut Client) -> Result<(), Failed> {
         making.batch_execute(include_str!("schema.sql")).await?;
     }
     Ok(making.commit().await?)
+}
+
+/// Whether the server refuses this node until the settings are changed.
+fn is_refused(failed: &Failed) -> bool {
+    let Failed::Database(error) = failed else { return false };
+    let refusals = [
+        SqlState::INVALID_PASSWORD,
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+        SqlState::INVALID_CATALOG_NAME,
+        SqlState::INSUFFICIENT_PRIVILEGE,
+    ];
+    // The client says so itself if the server wants a password and the URL has none.
+    error.code().map_or_else(|| error.to_string().starts_with(BAD_SETTINGS), |code| refusals.contains(code))
 }
 
 /// What the server said, if it did; its text is not in the error's own.

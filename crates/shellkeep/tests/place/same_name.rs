@@ -1,5 +1,5 @@
-//! A node's name and its data directory: a node that comes back under its name without the directory, and two nodes with one
-//! name.
+//! A node's name and its data directory: a node that comes back under its name without the directory, two nodes with one name, and
+//! a node that the store refuses.
 
 use crate::databases::{Kind, Server};
 use crate::nodes::run_when_taken_over;
@@ -116,4 +116,24 @@ fn a_second_node_of_one_name_does_not_start_with_redis() {
 fn a_second_node_of_one_name_does_not_start_with_postgresql() {
     let Some(server) = Server::start(Kind::Postgres) else { return };
     a_second_node_of_one_name_does_not_start(&server.url());
+}
+
+/// It used to start as if the store were unreachable, and served sessions under names that other nodes have.
+#[test]
+fn a_node_that_the_store_refuses_does_not_start() {
+    let redis = Redis::start();
+    let said = refused("n1", &format!("redis://{}/99", redis.address));
+    assert!(said.contains("refuses this node") && said.contains("DB index is out of range"), "{said}");
+    redis.cli(&["CONFIG", "SET", "requirepass", "horse"]);
+    let said = refused("n1", &format!("redis://{}", redis.address));
+    assert!(said.contains("refuses this node") && said.contains("NOAUTH"), "{said}");
+    assert_eq!(said.matches("NOAUTH").count(), 1, "{said}");
+    let said = refused("n1", &format!("redis://:battery@{}", redis.address));
+    assert!(said.contains("refuses this node") && !said.contains("battery"), "{said}");
+    let node = node("n1", &format!("redis://:horse@{}", redis.address));
+    assert_eq!(node.get("/readyz").json()["status"], "ready");
+
+    let Some(server) = Server::start(Kind::Postgres) else { return };
+    let said = refused("n1", &format!("{}-of-nobody", server.url()));
+    assert!(said.contains("refuses this node") && said.contains("does not exist"), "{said}");
 }
