@@ -18,6 +18,7 @@ mod tokens;
 pub(crate) mod told;
 mod uncopied;
 
+use crate::checkpoints::path;
 use crate::names::{Names, not_found};
 use crate::ops::{ClusterError, OpError, Whereabouts};
 pub(crate) use agents::Agents;
@@ -379,7 +380,7 @@ impl Cluster {
         }
         let brought = match &self.files {
             Some(files) => files.bring(&arrived, former.files.as_ref(), is_own).await,
-            None => Brought::NotConfigured,
+            None => Brought::NotConfigured { has_older: is_own && files::has_files(path(&arrived.meta.workspace)) },
         };
         if let Brought::Failed { reason } = &brought {
             tracing::error!(session = %state.meta.session_id, reason, "the files of a session that moved here could not be brought");

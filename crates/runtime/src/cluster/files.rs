@@ -74,9 +74,15 @@ struct Busy {
 #[derive(Debug)]
 pub(super) enum Brought {
     /// No directory for them is configured here.
-    NotConfigured,
+    NotConfigured {
+        /// The workspace has files, of the time when the session was on this node before.
+        has_older: bool,
+    },
     /// None of its checkpoints is there.
-    NoCheckpoint,
+    NoCheckpoint {
+        /// As above.
+        has_older: bool,
+    },
     /// This checkpoint and those before it.
     Files {
         at: FilesAt,
@@ -92,7 +98,7 @@ impl Brought {
     pub(super) fn at(&self) -> Option<&FilesAt> {
         match self {
             Self::Files { at, .. } => Some(at),
-            Self::NotConfigured | Self::NoCheckpoint | Self::Failed { .. } => None,
+            Self::NotConfigured { .. } | Self::NoCheckpoint { .. } | Self::Failed { .. } => None,
         }
     }
 }
@@ -392,7 +398,9 @@ impl SharedFiles {
                     break;
                 }
             }
-            let Some((at, commit, repo)) = found else { return Ok(Brought::NoCheckpoint) };
+            let Some((at, commit, repo)) = found else {
+                return Ok(Brought::NoCheckpoint { has_older: is_own && has_files(&workspace) });
+            };
             checkpointer.fetch(&repo).map_err(reason)?;
             let restored = match is_own {
                 true => {
@@ -410,6 +418,11 @@ impl SharedFiles {
             Err(error) => Brought::Failed { reason: error.to_string() },
         }
     }
+}
+
+/// Whether there is something in a workspace.
+pub(super) fn has_files(workspace: &Path) -> bool {
+    std::fs::read_dir(workspace).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 fn reason(error: impl Display) -> String {

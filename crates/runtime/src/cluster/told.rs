@@ -65,7 +65,8 @@ pub(super) fn arrived(from: &str, here: &str, (files, keys): (&Brought, &Keys), 
         Cwd::MadeEmpty => " The working directory did not come along and was made again, empty.",
         Cwd::Missing => " The working directory does not exist on this node.",
     });
-    let outputs = if matches!(files, Brought::NotConfigured) { "outputs and agent states above 64 KiB, " } else { "" };
+    let outputs =
+        if matches!(files, Brought::NotConfigured { .. }) { "outputs and agent states above 64 KiB, " } else { "" };
     let keys = match keys {
         Keys::Unused | Keys::All => "",
         Keys::Part => "the last changes of the keyed store, ",
@@ -122,14 +123,28 @@ pub(super) fn service(service_id: &ServiceId, name: &str, node: &str, is_restart
     Notice { code: NoticeCode::ServiceEnded, message }
 }
 
+/// What is in a workspace to which no files came.
+fn older(has_older: bool) -> &'static str {
+    match has_older {
+        true => {
+            " What is in it is from when this session was last on this node, and may be older than what it wrote since."
+        }
+        false => "",
+    }
+}
+
 /// Which files came along, and which did not.
 fn files_sentence(files: &Brought, since: &[RunId]) -> String {
     match files {
-        Brought::NotConfigured => {
-            "The files of its workspace did not: nodes share no directory for them (--blobs).".to_owned()
+        Brought::NotConfigured { has_older } => {
+            format!(
+                "The files of its workspace did not: nodes share no directory for them (--blobs).{}",
+                older(*has_older)
+            )
         }
-        Brought::NoCheckpoint => {
-            "No checkpoint of its workspace was shared, so none of its files came along.".to_owned()
+        Brought::NoCheckpoint { has_older } => {
+            let older = older(*has_older);
+            format!("No checkpoint of its workspace was shared, so none of its files came along.{older}")
         }
         Brought::Failed { reason } => {
             format!("The files of its workspace could not be brought: {reason}. Their checkpoints are kept.")

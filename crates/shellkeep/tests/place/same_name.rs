@@ -1,5 +1,5 @@
-//! A node's name and its data directory: a node that comes back under its name without the directory, two nodes with one name, and
-//! a node that the store refuses.
+//! A node's name and its data directory: a node that comes back under its name without the directory, a session that comes back
+//! to older files, two nodes with one name, and a node that the store refuses.
 
 use crate::databases::{Kind, Server};
 use crate::nodes::run_when_taken_over;
@@ -83,6 +83,24 @@ fn a_node_that_lost_its_data_directory_says_what_is_lost() {
     let parts =
         ["did not: nodes share no directory", "was made again, empty", "These are lost", "values of the keyed store"];
     assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+}
+
+/// The files of the first stay were taken for the current ones; nothing said that they are older.
+#[test]
+fn a_session_that_returns_without_its_files_says_that_they_are_older() {
+    let redis = Redis::start();
+    let (mut first, mut second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    first.sh("s", "echo one > file");
+    first.kill();
+    let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "ls; echo two > file"}));
+    assert_eq!(answer["stdout"], "", "{answer}");
+    assert!(!moved(&answer).contains("older"), "{answer}");
+    first.restart();
+    second.kill();
+    let (answer, _) = run_when_taken_over(&first, "s", &json!({"command": "cat file"}));
+    assert_eq!(answer["stdout"], "one\n", "{answer}");
+    assert!(moved(&answer).contains("may be older than what it wrote since"), "{answer}");
 }
 
 /// Starts a node that is to refuse, and gives what it says.
