@@ -18,9 +18,11 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use gather::{List, gather};
+use percent_encoding::percent_decode_str;
 use relay::relay;
 use shellkeep_runtime::{ClusterError, ClusterNode, ClusterOps, Engine, LEASE, OpError, Whereabouts};
 use shellkeep_session::SessionId;
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 /// Names the node that answered.
@@ -49,11 +51,11 @@ impl About {
             return Some(Self::NewSession);
         }
         if let Some(node) = path.strip_prefix("/v1/nodes/").and_then(|rest| rest.strip_suffix("/drain")) {
-            return Some(Self::Node(node.to_owned()));
+            return decoded(node).map(|node| Self::Node(node.into_owned()));
         }
         // No route has this method, and a request with it names a host and no path, so another node would not find it as it was signed.
         let rest = path.strip_prefix("/v1/sessions/").filter(|_| method != Method::CONNECT)?;
-        SessionId::parse(rest.split('/').next()?).ok().map(Self::Session)
+        SessionId::parse(&decoded(rest.split('/').next()?)?).ok().map(Self::Session)
     }
 
     async fn locate(&self, cluster: &ClusterOps<'_>) -> Result<Whereabouts, OpError> {
@@ -64,6 +66,12 @@ impl About {
             Self::Node(name) => cluster.node(name).await.map(Whereabouts::There),
         }
     }
+}
+
+/// A name in a path, as the routes read it: clients may encode any character, and many encode a colon. The request is sent on
+/// with the path as it came.
+fn decoded(segment: &str) -> Option<Cow<'_, str>> {
+    percent_decode_str(segment).decode_utf8().ok()
 }
 
 /// Where a request goes.
@@ -309,9 +317,15 @@ mod tests {
         assert_eq!(of(Method::POST, "/v1/sessions/demo/run"), session("demo"));
         assert_eq!(of(Method::GET, "/v1/sessions/a:b"), session("a:b"));
         assert_eq!(of(Method::POST, "/v1/sessions"), Some(About::NewSession));
-        assert_eq!(of(Method::POST, "/v1/nodes/n1/drain"), Some(About::Node("n1".to_owned())));
+        assert_eq!(of(Method::GET, "/v1/sessions/a%3Ab%2e/runs/r1%2F"), session("a:b."));
+        for path in ["/v1/nodes/n1/drain", "/v1/nodes/n%31/drain"] {
+            assert_eq!(of(Method::POST, path), Some(About::Node("n1".to_owned())));
+        }
         assert_eq!(of(Method::CONNECT, "/v1/sessions/demo/run"), None);
         for path in ["/v1/sessions", "/v1/sessions/", "/v1/sessions/.x/run", "/v1/services", "/mcp", "/v1/nodes/n1"] {
+            assert_eq!(of(Method::GET, path), None, "{path}");
+        }
+        for path in ["/v1/sessions/a%2Fb", "/v1/sessions/a%FF", "/v1/sessions/a%3"] {
             assert_eq!(of(Method::GET, path), None, "{path}");
         }
     }

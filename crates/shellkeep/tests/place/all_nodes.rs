@@ -173,6 +173,25 @@ fn a_list_names_the_nodes_whose_part_is_missing() {
     assert_eq!(list.json()["runs"][0]["session_id"], "s1");
 }
 
+/// Only the node that had the session decoded its name: clients that encode a colon got 404 from all others.
+#[test]
+fn a_session_is_found_through_every_node_if_its_name_is_encoded() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("u:1");
+    first.sh("u:1", "v=1");
+    for path in ["/v1/sessions/u:1/run", "/v1/sessions/u%3A1/run", "/v1/sessions/%75%3a1/run"] {
+        assert_eq!(first.post(path, &json!({"command": "echo $v"})).json()["stdout"], "1\n", "{path}");
+        let ran = second.post(path, &json!({"command": "echo $v"}));
+        assert_eq!((ran.status, ran.header("shellkeep-node")), (200, Some("n1")), "{path}: {}", ran.text());
+        assert_eq!(ran.json()["stdout"], "1\n");
+    }
+    for daemon in [&first, &second] {
+        assert_eq!(daemon.get("/v1/sessions/u%2F1").status, 400);
+        assert_eq!(daemon.get("/v1/sessions/u%3A2").status, 404);
+    }
+}
+
 /// Asks a node with a token: the status of the answer.
 fn status(daemon: &Daemon, token: &str) -> u16 {
     let request = Request::new("GET", "/v1/sessions").header("authorization", &format!("Bearer {token}"));
