@@ -73,6 +73,9 @@ pub struct AgentEnded {
     pub sessions: usize,
     /// Services that were stopped.
     pub services: usize,
+    /// Nodes that did not answer, where the agent may go on; usually absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_nodes: Vec<String>,
 }
 
 /// Answer of `GET /v1/nodes`.

@@ -246,7 +246,8 @@ impl NodeOps<'_> {
         Ok(deleted::list(inner.ctx.data_dir.root()).into_iter().map(delete::view).collect())
     }
 
-    /// Ends an agent: its services are stopped, its shells are dropped, its sessions may be reclaimed later. Host only.
+    /// Ends an agent on this node: its services are stopped, its shells are dropped, its sessions may be reclaimed later. Host
+    /// only.
     pub fn end_agent<'a>(&'a self, agent: &'a str) -> BoxFuture<'a, Result<EndedAgent, OpError>> {
         Box::pin(async move {
             let inner = self.access.as_host()?;
@@ -258,6 +259,9 @@ impl NodeOps<'_> {
             let services = services + inner.ctx.services.background.stop_all(STOP_GRACE, |id| ids.contains(id)).await;
             let mut sessions = 0;
             for id in &ids {
+                if is_elsewhere(inner, id).await {
+                    continue;
+                }
                 match services::end_session(inner, id, "its agent is done").await {
                     Ok(_) => sessions += 1,
                     // A session that was deleted in the meantime, or cannot be read, must not prevent ending the
@@ -280,6 +284,18 @@ impl NodeOps<'_> {
             inner.ctx.services.background.stop_all(STOP_GRACE, |other| *other == *id).await;
             services::end_session(inner, &id, "the host ended it").await
         })
+    }
+}
+
+/// Whether a session is another node's to end. This one may have a copy from before it moved.
+async fn is_elsewhere(inner: &Inner, id: &SessionId) -> bool {
+    let Some(cluster) = &inner.ctx.cluster else { return false };
+    match cluster.locate(id).await {
+        Ok((whereabouts, _)) => whereabouts != Whereabouts::Here,
+        Err(error) => {
+            tracing::warn!(session = %id, %error, "not ended");
+            true
+        }
     }
 }
 

@@ -1,38 +1,32 @@
 //! Requests about something that another node has: they are sent there, and the answer is streamed back. A redirect would not
 //! do: clients drop their token on the way to another port, and those of a socket cannot follow at all.
 
+mod everywhere;
 mod gather;
 mod mcp;
 mod reach;
 mod relay;
+mod sending;
 
 pub use reach::watch_neighbours;
 
-use super::sse;
 use crate::auth::Scoped;
 use crate::peers::{FORWARDED, Peers, is_short, whole};
 use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use gather::{List, gather};
 use percent_encoding::percent_decode_str;
-use relay::relay;
-use shellkeep_runtime::{ClusterError, ClusterNode, ClusterOps, Engine, LEASE, OpError, Whereabouts};
+use sending::{NoAnswer, Target, send};
+use shellkeep_runtime::{ClusterOps, Engine, OpError, Whereabouts};
 use shellkeep_session::SessionId;
 use std::borrow::Cow;
-use std::time::{Duration, Instant};
-
-/// Names the node that answered.
-const NODE: HeaderName = HeaderName::from_static("shellkeep-node");
 
 /// Says that a node does not have what another sent it a request about.
 const NOT_HERE: HeaderName = HeaderName::from_static("shellkeep-not-here");
-
-/// How often a node that does not answer is looked for among those that are alive.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What a request is about, if another node may have it.
 #[derive(Debug, PartialEq)]
@@ -74,61 +68,6 @@ fn decoded(segment: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(segment).decode_utf8().ok()
 }
 
-/// Where a request goes.
-#[derive(Clone)]
-struct Target {
-    node: ClusterNode,
-    session: Option<SessionId>,
-}
-
-impl Target {
-    /// The node cannot be reached, and has not seen the request.
-    fn unreachable(&self) -> Refusal {
-        self.refusal(|session_id, node| ClusterError::OwnerUnreachable { session_id, node })
-    }
-
-    /// The node stopped after it was sent the request.
-    fn lost(&self) -> Refusal {
-        self.refusal(|session_id, node| ClusterError::OwnerLost { session_id, node })
-    }
-
-    /// The node refused the request unseen, so long after it was signed. One that lives refuses at once; another was stopped
-    /// meanwhile, and refuses what waited for it because its signature is too old.
-    fn distrusted(&self, after: Duration) -> Refusal {
-        if after < LEASE { not_trusted(&self.node) } else { self.unreachable() }
-    }
-
-    fn refusal(&self, of_session: impl FnOnce(String, String) -> ClusterError) -> Refusal {
-        let node = self.node.name.clone();
-        OpError::from(match &self.session {
-            Some(id) => of_session(id.to_string(), node),
-            None => ClusterError::NodeUnreachable { node },
-        })
-        .into()
-    }
-
-    /// Returns when the node no longer has what the request is about: it may have stopped with the request before it.
-    async fn gone(self, engine: Engine) {
-        let ops = engine.node();
-        let Some(cluster) = ops.cluster() else { return };
-        let mut unknown_since = None;
-        loop {
-            tokio::time::sleep(LOOK_AGAIN).await;
-            let is_there = match &self.session {
-                Some(id) => cluster.is_with(id, &self.node.name).await,
-                None => Some(cluster.is_alive(&self.node.name).await),
-            };
-            match is_there {
-                Some(true) => unknown_since = None,
-                Some(false) => return,
-                // A node that lives has given it again by then: it renews its lease more often.
-                None if unknown_since.get_or_insert_with(Instant::now).elapsed() >= LEASE => return,
-                None => {}
-            }
-        }
-    }
-}
-
 /// Serves a request here, or sends it to the node that has what it is about.
 pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: Next) -> Response {
     let Some(Scoped(engine)) = request.extensions().get::<Scoped>().cloned() else { return next.run(request).await };
@@ -139,6 +78,9 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
     }
     if let Some(list) = List::of(request.method(), request.uri().path()) {
         return gather(&engine, &cluster, &peers, list, request, next).await;
+    }
+    if everywhere::ends_agent(request.method(), request.uri().path()) {
+        return everywhere::end_agent(&engine, &cluster, &peers, request, next).await;
     }
     let Some(about) = About::of(request.method(), request.uri().path()) else { return next.run(request).await };
     let is_sent_on = request.headers().contains_key(FORWARDED);
@@ -229,86 +171,9 @@ fn not_here(mut response: Response) -> Response {
     response
 }
 
-/// Why a request that was sent on has no answer.
-struct NoAnswer {
-    refusal: Refusal,
-    /// Whether the node could not be reached, so that the request can be sent to another.
-    is_unsent: bool,
-}
-
-/// Sends a request to another node. The answer is not gathered: its bytes come as the node sends them, until it ends or
-/// the node is gone.
-async fn send(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Result<Response, NoAnswer> {
-    let answered = exchange(engine, peers, request, &target).await;
-    if let Some(session) = &target.session {
-        match &answered {
-            Ok(response) if !response.status().is_server_error() => {
-                peers.located().put(engine.scope(), session, &target.node);
-            }
-            _ => peers.located().forget(engine.scope(), session),
-        }
-    }
-    let mut response = answered?;
-    response.headers_mut().remove(header::CONNECTION);
-    if let Ok(name) = HeaderValue::from_str(&target.node.name) {
-        response.headers_mut().insert(NODE, name);
-    }
-    let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == sse::CONTENT_TYPE);
-    let last_event = is_stream.then(|| sse::error_event(&target.lost()));
-    Ok(relay(response, target.gone(engine.clone()), last_event))
-}
-
-/// Sends a request to another node, and waits until it begins to answer.
-async fn exchange(engine: &Engine, peers: &Peers, request: Request, target: &Target) -> Result<Response, NoAnswer> {
-    let failed = |refusal| NoAnswer { refusal, is_unsent: false };
-    let node = &target.node;
-    let request = peers.sign(request, engine.scope(), &node.name).await.map_err(failed)?;
-    let signed = Instant::now();
-    let answered = tokio::select! {
-        // A node that cannot be reached has not seen the request, whatever else is known of it.
-        biased;
-        answered = peers.links().send(node, request) => answered,
-        () = target.clone().gone(engine.clone()) => return Err(failed(target.lost())),
-    };
-    let response = answered.map_err(|error| {
-        tracing::warn!(node = node.name, %error, "a request could not be sent to another node");
-        match error.may_be_sent {
-            true => failed(target.lost()),
-            false => NoAnswer { refusal: target.unreachable(), is_unsent: true },
-        }
-    })?;
-    if response.status() == StatusCode::UNAUTHORIZED {
-        return Err(failed(target.distrusted(signed.elapsed())));
-    }
-    Ok(response.map(Body::new))
-}
-
-/// The other node does not believe this one. Its own answer would tell the client to send a token, which it did.
-fn not_trusted(node: &ClusterNode) -> Refusal {
-    let detail = format!(
-        "node '{}' refused a request that this node sent on. Set the same SHELLKEEP_CLUSTER_SECRET (or, without one, the same \
-         SHELLKEEP_TOKEN) on all nodes, and keep their clocks within 30 s; the log of that node has the reason",
-        node.name
-    );
-    Refusal::new(StatusCode::BAD_GATEWAY, "node_not_trusted", detail)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_node_that_refuses_late_was_unreachable() {
-        let (name, none) = ("n1".to_owned(), String::new);
-        let node = ClusterNode { name, url: none(), version: none(), since: none(), sessions: 0, draining: false };
-        let code = |session: Option<&str>, after: Duration| {
-            let session = session.map(|name| SessionId::parse(name).unwrap());
-            Target { node: node.clone(), session }.distrusted(after).problem().code.clone()
-        };
-        assert_eq!(code(Some("s"), LEASE / 2), "node_not_trusted");
-        assert_eq!(code(Some("s"), LEASE), "owner_unreachable");
-        assert_eq!(code(None, LEASE), "node_unreachable");
-    }
 
     #[test]
     fn a_request_says_what_it_is_about() {

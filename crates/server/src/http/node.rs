@@ -76,7 +76,7 @@ fn no_such(name: &str) -> Refusal {
     OpError::from(ClusterError::NoSuchNode { node: name.to_owned() }).into()
 }
 
-/// Ends an agent: its services are stopped and its shells dropped. Its sessions stay until they are deleted or
+/// Ends an agent on all nodes: its services are stopped and its shells dropped. Its sessions stay until they are deleted or
 /// reclaimed.
 #[utoipa::path(
     post, path = "/v1/agents/{agent}/end", tag = "agents", operation_id = "end_agent",

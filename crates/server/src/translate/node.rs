@@ -86,7 +86,7 @@ fn running(view: RunningView) -> wire::RunningCommand {
 /// The result of ending an agent, for the host.
 pub fn ended_agent(ended: EndedAgent) -> wire::AgentEnded {
     let EndedAgent { agent, sessions, services } = ended;
-    wire::AgentEnded { agent, sessions, services }
+    wire::AgentEnded { agent, sessions, services, missing_nodes: Vec::new() }
 }
 
 #[cfg(test)]

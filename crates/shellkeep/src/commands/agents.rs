@@ -16,12 +16,12 @@ use std::process::ExitCode;
 #[command(
     after_help = "An agent owns sessions and tokens: it is their `agent`. Ending it stops its services and drops its shells. Its
 sessions stay, with their state and files, until they are deleted or reclaimed; its tokens stay valid (revoke them
-with `shellkeep tokens revoke`).
+with `shellkeep tokens revoke`). Where several nodes share a store, it is ended on all of them.
 
 Examples:
   shellkeep agents end builder
 
-Exit codes: 0 done, 1 not done (not the host, no daemon), 2 wrong usage."
+Exit codes: 0 done, 1 not done, or not on all nodes (not the host, no daemon, a node does not answer), 2 wrong usage."
 )]
 pub struct AgentsArgs {
     #[command(subcommand)]
@@ -57,13 +57,17 @@ async fn act(args: AgentsArgs) -> Result<ExitCode, Failure> {
     let nothing = json!({});
     let end = client.post(&path, &nothing);
     let ended: AgentEnded = terminal::patiently("stopping its services", end).await?;
+    let missing = ended.missing_nodes.join(", ");
     if args.json {
         terminal::json(&ended)?;
     } else {
-        let AgentEnded { agent, sessions, services } = ended;
         let [sessions, services] =
-            [(sessions, "session"), (services, "service")].map(|(n, what)| words::counted(n, what));
-        terminal::line(format!("{agent}: {sessions} ended, {services} stopped"));
+            [(ended.sessions, "session"), (ended.services, "service")].map(|(n, what)| words::counted(n, what));
+        terminal::line(format!("{}: {sessions} ended, {services} stopped", ended.agent));
     }
-    Ok(ExitCode::SUCCESS)
+    if missing.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    terminal::notice(&format!("{name} may go on where no answer came from: {missing}; repeat this when they answer"));
+    Ok(ExitCode::FAILURE)
 }

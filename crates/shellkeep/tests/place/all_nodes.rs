@@ -2,7 +2,7 @@
 
 use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
-use crate::support::{Agent, Daemon, Request};
+use crate::support::{Agent, Daemon, Request, services};
 use serde_json::json;
 use shellkeep_poll::until;
 
@@ -171,6 +171,43 @@ fn a_list_names_the_nodes_whose_part_is_missing() {
     let list = first.get("/v1/runs");
     assert_eq!(list.header("shellkeep-missing-nodes"), Some("n2"), "{}", list.text());
     assert_eq!(list.json()["runs"][0]["session_id"], "s1");
+}
+
+/// An agent was ended on the node that was asked, and went on on all others.
+#[test]
+fn an_agent_is_ended_on_all_nodes() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    let mut started = Vec::new();
+    for (daemon, session, agent) in [(&first, "s1", "ann"), (&second, "s2", "ann"), (&second, "s3", "bob")] {
+        daemon.create_with(json!({"session_id": session, "agent": agent}));
+        started.push(daemon.start_service(session, json!({"command": "sleep 1000"})));
+    }
+    let ended = first.post("/v1/agents/ann/end", &json!({}));
+    assert_eq!(ended.json(), json!({"agent": "ann", "sessions": 2, "services": 2}), "{}", ended.text());
+    assert_eq!(second.service("s2", services::id(&started[1]))["status"], "stopped");
+    assert_eq!(second.service("s3", services::id(&started[2]))["status"], "running", "another agent's");
+    assert_eq!(first.post("/v1/agents/b%6Fb/end", &json!({"x": 1})).status, 400);
+    assert_eq!(second.service("s3", services::id(&started[2]))["status"], "running", "it was refused");
+    let ann = Agent::named(&first, "ann");
+    assert_eq!(ann.send(Request::new("POST", "/v1/agents/bob/end")).status, 403);
+    assert_eq!(second.service("s3", services::id(&started[2]))["status"], "running", "only the host may");
+
+    // A session that moved is ended by its node only: the other has an old copy.
+    first.kill();
+    run_when_taken_over(&second, "s1", &json!({"command": "true"}));
+    first.restart();
+    until("the nodes see each other", || {
+        (first.get("/v1/nodes").json()["nodes"].as_array().map(Vec::len) == Some(2)).then_some(())
+    });
+    let ended = first.post("/v1/agents/ann/end", &json!({})).json();
+    assert_eq!(ended, json!({"agent": "ann", "sessions": 2, "services": 0}));
+    assert_eq!(second.get("/v1/sessions/s1").header("shellkeep-node"), None, "it stays where it is");
+
+    // A node that cannot be reached is named.
+    let _third = Daemon::with(redis.settings("n3").env("SHELLKEEP_ADVERTISE", "http://127.0.0.1:1"));
+    let ended = second.post("/v1/agents/bob/end", &json!({})).json();
+    assert_eq!(ended, json!({"agent": "bob", "sessions": 1, "services": 1, "missing_nodes": ["n3"]}));
 }
 
 /// Only the node that had the session decoded its name: clients that encode a colon got 404 from all others.

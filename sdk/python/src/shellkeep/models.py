@@ -20,6 +20,8 @@ class AgentEnded:
     services: int
     #: Sessions that were ended.
     sessions: int
+    #: Nodes that did not answer, where the agent may go on; usually absent.
+    missing_nodes: list[str] = field(default_factory=list)
 
     @classmethod
     def from_json(cls: type[_AgentEnded], data: Mapping[str, Any]) -> _AgentEnded:
@@ -28,6 +30,7 @@ class AgentEnded:
             agent=data["agent"],
             services=data["services"],
             sessions=data["sessions"],
+            missing_nodes=data.get("missing_nodes") or [],
         )
 
 

@@ -1,0 +1,161 @@
+//! Sends a request to another node, and streams back its answer.
+
+use super::relay::relay;
+use crate::http::sse;
+use crate::peers::Peers;
+use crate::refusal::Refusal;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use shellkeep_runtime::{ClusterError, ClusterNode, Engine, LEASE, OpError};
+use shellkeep_session::SessionId;
+use std::time::{Duration, Instant};
+
+/// Names the node that answered.
+const NODE: HeaderName = HeaderName::from_static("shellkeep-node");
+
+/// How often a node that does not answer is looked for among those that are alive.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Where a request goes.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) node: ClusterNode,
+    pub(super) session: Option<SessionId>,
+}
+
+impl Target {
+    /// The node cannot be reached, and has not seen the request.
+    pub(super) fn unreachable(&self) -> Refusal {
+        self.refusal(|session_id, node| ClusterError::OwnerUnreachable { session_id, node })
+    }
+
+    /// The node stopped after it was sent the request.
+    fn lost(&self) -> Refusal {
+        self.refusal(|session_id, node| ClusterError::OwnerLost { session_id, node })
+    }
+
+    /// The node refused the request unseen, so long after it was signed. One that lives refuses at once; another was stopped
+    /// meanwhile, and refuses what waited for it because its signature is too old.
+    fn distrusted(&self, after: Duration) -> Refusal {
+        if after < LEASE { not_trusted(&self.node) } else { self.unreachable() }
+    }
+
+    fn refusal(&self, of_session: impl FnOnce(String, String) -> ClusterError) -> Refusal {
+        let node = self.node.name.clone();
+        OpError::from(match &self.session {
+            Some(id) => of_session(id.to_string(), node),
+            None => ClusterError::NodeUnreachable { node },
+        })
+        .into()
+    }
+
+    /// Returns when the node no longer has what the request is about: it may have stopped with the request before it.
+    async fn gone(self, engine: Engine) {
+        let ops = engine.node();
+        let Some(cluster) = ops.cluster() else { return };
+        let mut unknown_since = None;
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let is_there = match &self.session {
+                Some(id) => cluster.is_with(id, &self.node.name).await,
+                None => Some(cluster.is_alive(&self.node.name).await),
+            };
+            match is_there {
+                Some(true) => unknown_since = None,
+                Some(false) => return,
+                // A node that lives has given it again by then: it renews its lease more often.
+                None if unknown_since.get_or_insert_with(Instant::now).elapsed() >= LEASE => return,
+                None => {}
+            }
+        }
+    }
+}
+
+/// Why a request that was sent on has no answer.
+pub(super) struct NoAnswer {
+    pub(super) refusal: Refusal,
+    /// Whether the node could not be reached, so that the request can be sent to another.
+    pub(super) is_unsent: bool,
+}
+
+/// Sends a request to another node. The answer is not gathered: its bytes come as the node sends them, until it ends or
+/// the node is gone.
+pub(super) async fn send(
+    engine: &Engine,
+    peers: &Peers,
+    request: Request,
+    target: Target,
+) -> Result<Response, NoAnswer> {
+    let answered = exchange(engine, peers, request, &target).await;
+    if let Some(session) = &target.session {
+        match &answered {
+            Ok(response) if !response.status().is_server_error() => {
+                peers.located().put(engine.scope(), session, &target.node);
+            }
+            _ => peers.located().forget(engine.scope(), session),
+        }
+    }
+    let mut response = answered?;
+    response.headers_mut().remove(header::CONNECTION);
+    if let Ok(name) = HeaderValue::from_str(&target.node.name) {
+        response.headers_mut().insert(NODE, name);
+    }
+    let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == sse::CONTENT_TYPE);
+    let last_event = is_stream.then(|| sse::error_event(&target.lost()));
+    Ok(relay(response, target.gone(engine.clone()), last_event))
+}
+
+/// Sends a request to another node, and waits until it begins to answer.
+async fn exchange(engine: &Engine, peers: &Peers, request: Request, target: &Target) -> Result<Response, NoAnswer> {
+    let failed = |refusal| NoAnswer { refusal, is_unsent: false };
+    let node = &target.node;
+    let request = peers.sign(request, engine.scope(), &node.name).await.map_err(failed)?;
+    let signed = Instant::now();
+    let answered = tokio::select! {
+        // A node that cannot be reached has not seen the request, whatever else is known of it.
+        biased;
+        answered = peers.links().send(node, request) => answered,
+        () = target.clone().gone(engine.clone()) => return Err(failed(target.lost())),
+    };
+    let response = answered.map_err(|error| {
+        tracing::warn!(node = node.name, %error, "a request could not be sent to another node");
+        match error.may_be_sent {
+            true => failed(target.lost()),
+            false => NoAnswer { refusal: target.unreachable(), is_unsent: true },
+        }
+    })?;
+    if response.status() == StatusCode::UNAUTHORIZED {
+        return Err(failed(target.distrusted(signed.elapsed())));
+    }
+    Ok(response.map(Body::new))
+}
+
+/// The other node does not believe this one. Its own answer would tell the client to send a token, which it did.
+fn not_trusted(node: &ClusterNode) -> Refusal {
+    let detail = format!(
+        "node '{}' refused a request that this node sent on. Set the same SHELLKEEP_CLUSTER_SECRET (or, without one, the same \
+         SHELLKEEP_TOKEN) on all nodes, and keep their clocks within 30 s; the log of that node has the reason",
+        node.name
+    );
+    Refusal::new(StatusCode::BAD_GATEWAY, "node_not_trusted", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_refuses_late_was_unreachable() {
+        let (name, none) = ("n1".to_owned(), String::new);
+        let node = ClusterNode { name, url: none(), version: none(), since: none(), sessions: 0, draining: false };
+        let code = |session: Option<&str>, after: Duration| {
+            let session = session.map(|name| SessionId::parse(name).unwrap());
+            Target { node: node.clone(), session }.distrusted(after).problem().code.clone()
+        };
+        assert_eq!(code(Some("s"), LEASE / 2), "node_not_trusted");
+        assert_eq!(code(Some("s"), LEASE), "owner_unreachable");
+        assert_eq!(code(None, LEASE), "node_unreachable");
+    }
+}
