@@ -7,6 +7,7 @@ mod mcp;
 mod reach;
 mod relay;
 mod sending;
+mod silence;
 
 pub use reach::watch_neighbours;
 

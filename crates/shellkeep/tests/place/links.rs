@@ -1,6 +1,6 @@
 //! The connections between nodes.
 
-use crate::proxy::Proxy;
+use crate::proxy::{Fault, Proxy};
 use crate::redis::Redis;
 use crate::support::{Daemon, Request};
 use serde_json::json;
@@ -39,6 +39,40 @@ fn a_connection_that_was_closed_is_replaced() {
     assert!(proxy.accepted() > before);
 
     assert_eq!(first.stop(), Some(0), "connections that others keep do not hold up the end of a node");
+}
+
+/// The node lives, so nothing but the link itself says that no answer will come. Requests on a kept connection waited for ever.
+#[test]
+fn what_waits_for_a_link_that_loses_everything_is_answered() {
+    let (redis, proxy) = (Redis::start(), Proxy::open());
+    let (first, second) = (redis.node_behind(&proxy, "n1"), redis.node("n2"));
+    first.create("s");
+    assert_eq!(second.sh("s", "n=0; echo $n").out(), "0\n");
+    for (fault, key) in [(Fault::BlackHole, "k1"), (Fault::AnswersLost, "k2")] {
+        let count = json!({"command": "n=$((n+1)); echo $n", "request_id": key});
+        proxy.set(fault);
+        let lost = second.post("/v1/sessions/s/run", &count);
+        assert_eq!((lost.status, lost.json()["code"].as_str()), (503, Some("owner_unreachable")), "{}", lost.text());
+        assert!(
+            lost.json()["detail"].as_str().is_some_and(|detail| detail.contains("may have run")),
+            "{}",
+            lost.text()
+        );
+        proxy.set(Fault::None);
+        let again = until("the link is back", || {
+            Some(second.post("/v1/sessions/s/run", &count)).filter(|answer| answer.status == 200)
+        });
+        assert_eq!((again.header("shellkeep-node"), again.json()["status"].as_str()), (Some("n1"), Some("exited")));
+    }
+    // Whether a request arrived or not, its command ran once.
+    assert_eq!(first.sh("s", "echo $n").out(), "2\n");
+
+    let (mut live, _) = second.stream_from_start("s", &json!({"command": "echo first; sleep 1000", "timeout": 600}));
+    assert!(live.next_event().expect("its first line").data.contains("first"));
+    proxy.set(Fault::AnswersLost);
+    let last = live.next_event().expect("the end is told");
+    assert_eq!(last.event, "error", "{}", last.data);
+    assert!(last.data.contains("owner_unreachable") && live.next_event().is_none(), "{}", last.data);
 }
 
 /// Every request that was sent on asked the shared store twice for where to.

@@ -1,6 +1,7 @@
 //! Sends a request to another node, and streams back its answer.
 
 use super::relay::relay;
+use super::silence::until_silent;
 use crate::http::sse;
 use crate::peers::Peers;
 use crate::refusal::Refusal;
@@ -51,8 +52,18 @@ impl Target {
         .into()
     }
 
+    /// Returns when no answer can be expected: the node no longer has what the request is about, or nothing comes from it.
+    async fn gone(self, engine: Engine, peers: Peers) {
+        tokio::select! {
+            () = self.moved(engine) => {}
+            () = until_silent(&peers, &self.node) => {
+                tracing::warn!(node = self.node.name, "nothing comes from another node; a request to it is given up");
+            }
+        }
+    }
+
     /// Returns when the node no longer has what the request is about: it may have stopped with the request before it.
-    async fn gone(self, engine: Engine) {
+    async fn moved(&self, engine: Engine) {
         let ops = engine.node();
         let Some(cluster) = ops.cluster() else { return };
         let mut unknown_since = None;
@@ -104,7 +115,7 @@ pub(super) async fn send(
     }
     let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == sse::CONTENT_TYPE);
     let last_event = is_stream.then(|| sse::error_event(&target.lost()));
-    Ok(relay(response, target.gone(engine.clone()), last_event))
+    Ok(relay(response, target.gone(engine.clone(), peers.clone()), last_event))
 }
 
 /// Sends a request to another node, and waits until it begins to answer.
@@ -117,7 +128,7 @@ async fn exchange(engine: &Engine, peers: &Peers, request: Request, target: &Tar
         // A node that cannot be reached has not seen the request, whatever else is known of it.
         biased;
         answered = peers.links().send(node, request) => answered,
-        () = target.clone().gone(engine.clone()) => return Err(failed(target.lost())),
+        () = target.clone().gone(engine.clone(), peers.clone()) => return Err(failed(target.lost())),
     };
     let response = answered.map_err(|error| {
         tracing::warn!(node = node.name, %error, "a request could not be sent to another node");
