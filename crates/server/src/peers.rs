@@ -24,6 +24,9 @@ const WINDOW: Duration = Duration::from_secs(30);
 /// The longest body that is hashed as a whole. Of a longer one only the length is signed, so that it can be streamed.
 const MOST_HASHED: u64 = 1 << 20;
 
+/// Characters of another node's name in a refusal.
+const MOST_NAME: usize = 64;
+
 /// Makes the key unusable for anything else that is made from the same secret.
 const PURPOSE: &str = "shellkeep 2026-11-16 requests between nodes";
 
@@ -145,11 +148,14 @@ impl Peers {
 
     fn check(&self, headers: &HeaderMap, method: &Method, uri: &Uri, body: &str) -> Result<Scope, Refusal> {
         let mut given = headers.get_all(FORWARDED).iter();
-        let (Some(value), None) = (given.next(), given.next()) else { return Err(refused("it has several proofs")) };
-        let value = value.to_str().map_err(|_| refused("its proof cannot be read"))?;
+        let (Some(value), None) = (given.next(), given.next()) else {
+            return Err(refused("?", "it has several proofs"));
+        };
+        let value = value.to_str().map_err(|_| refused("?", "its proof cannot be read"))?;
         let mut words = value.splitn(7, ' ');
         let mut word = || words.next().unwrap_or_default();
         let (version, from, at, number, _, mac, scope) = (word(), word(), word(), word(), word(), word(), word());
+        let refused = |why: &str| refused(from, why);
         if version != VERSION {
             return Err(refused("its proof has another version; run the same version on all nodes"));
         }
@@ -162,7 +168,12 @@ impl Peers {
         }
         let now = now();
         if at.abs_diff(now) > millis(WINDOW) {
-            return Err(refused("it was signed at another time: the clocks of the nodes differ"));
+            let seconds = at.abs_diff(now) / 1000;
+            let way = if at < now { "before" } else { "after" };
+            return Err(refused(&format!(
+                "it was signed {seconds} s {way} this node's time, and at most {} s are accepted: it waited, or the clocks differ",
+                WINDOW.as_secs()
+            )));
         }
         if at < self.0.started {
             return Err(refused("it was signed before this node started"));
@@ -180,8 +191,10 @@ impl std::fmt::Debug for Peers {
     }
 }
 
-fn refused(why: &str) -> Refusal {
-    let detail = format!("a request that another node sent on was refused: {why}");
+/// `from` is the node's name as the request has it, which need not be true.
+fn refused(from: &str, why: &str) -> Refusal {
+    let from: String = from.chars().take(MOST_NAME).collect();
+    let detail = format!("a request that node '{from}' sent on was refused: {why}");
     Refusal::new(StatusCode::UNAUTHORIZED, "node_not_trusted", detail)
 }
 
@@ -283,7 +296,7 @@ mod tests {
             [(&third, path, body), (&stranger, path, body), (&second, "/v1/x?a=2", body), (&second, path, "another")]
         {
             let error = accepted(peers, copy(&signed, path, body)).await.unwrap_err();
-            assert!(error.contains("its hash is wrong"), "{error}");
+            assert!(error.contains("node 'n1'") && error.contains("its hash is wrong"), "{error}");
         }
         let again = copy(&signed, path, body);
         assert_eq!(accepted(&second, signed).await, Ok(Scope::Host));

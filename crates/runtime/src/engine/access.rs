@@ -50,8 +50,8 @@ impl Access {
     }
 
     /// Writes a rejected request to the audit trail. `who` is its caller, if it differs from this handle's.
-    pub(super) fn audit_refusal(&self, who: Option<String>, request: &str, code: &str) {
-        self.inner.audit.refusal(self.door, &self.scope, who, request, code);
+    pub(super) fn audit_refusal(&self, who: Option<String>, request: &str, code: &str, reason: Option<&str>) {
+        self.inner.audit.refusal(self.door, &self.scope, who, request, code, reason);
     }
 
     /// A session that its agent deleted, for the host.

@@ -83,12 +83,20 @@ impl Audit {
     }
 
     /// Logs a rejected request. `who` is its caller, if it differs from `scope`.
-    pub(super) fn refusal(&self, door: &str, scope: &Scope, who: Option<String>, request: &str, code: &str) {
+    pub(super) fn refusal(
+        &self,
+        door: &str,
+        scope: &Scope,
+        who: Option<String>,
+        request: &str,
+        code: &str,
+        reason: Option<&str>,
+    ) {
         let Some(left_out) = self.refusals.note(Instant::now()) else { return };
         let agent = if who.is_none() { agent(scope) } else { None };
         let who = who.unwrap_or_else(|| caller(scope));
         let request: String = request.chars().take(MOST_PATH).collect();
-        tracing::warn!(target: TARGET, door, who, request, code, left_out, "refused");
+        tracing::warn!(target: TARGET, door, who, request, code, reason, left_out, "refused");
         self.trail.add(AuditEntry {
             agent,
             code: Some(code.to_owned()),

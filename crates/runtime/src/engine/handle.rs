@@ -37,8 +37,8 @@ impl Engine {
     }
 
     /// Writes a rejected request to the audit trail. `who` is its caller, if it differs from this handle's.
-    pub fn audit_refusal(&self, who: Option<String>, request: &str, code: &str) {
-        self.access.audit_refusal(who, request, code);
+    pub fn audit_refusal(&self, who: Option<String>, request: &str, code: &str, reason: Option<&str>) {
+        self.access.audit_refusal(who, request, code, reason);
     }
 
     /// Whether a model that works with this handle may ask for a clean shell: an agent if its token says so, a model

@@ -126,6 +126,12 @@ fn a_node_with_another_secret_is_not_trusted() {
     assert_eq!(ann.get("/v1/sessions/s").status, 404);
     let refused = third.post("/v1/sessions/s/run", &json!({"command": "echo no"}));
     assert_eq!((refused.status, refused.json()["code"].as_str()), (502, Some("node_not_trusted")));
+    // Which check failed is said to the caller and in the logs of both nodes.
+    assert!(refused.text().contains("its hash is wrong"), "{}", refused.text());
+    until("both logs say why", || {
+        [&first, &third].iter().all(|node| node.log().contains("its hash is wrong")).then_some(())
+    });
+    assert!(first.log().contains("node 'n3'"), "{}", first.log());
     // Without the secret the header opens nothing.
     let forged = Request::new("GET", "/v1/sessions/s").header("shellkeep-forwarded", "v1 n2 1 1 - 00 host");
     let refused = forged.send(&first.tcp_door()).expect("an answer");

@@ -5,16 +5,20 @@ use super::silence::until_silent;
 use crate::http::sse;
 use crate::peers::Peers;
 use crate::refusal::Refusal;
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use shellkeep_protocol::Problem;
 use shellkeep_runtime::{ClusterError, ClusterNode, Engine, LEASE, OpError};
 use shellkeep_session::SessionId;
 use std::time::{Duration, Instant};
 
 /// Names the node that answered.
 const NODE: HeaderName = HeaderName::from_static("shellkeep-node");
+
+/// Most bytes of a refusal that are read.
+const MOST_READ: usize = 64 << 10;
 
 /// How often a node that does not answer is looked for among those that are alive.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -39,8 +43,8 @@ impl Target {
 
     /// The node refused the request unseen, so long after it was signed. One that lives refuses at once; another was stopped
     /// meanwhile, and refuses what waited for it because its signature is too old.
-    fn distrusted(&self, after: Duration) -> Refusal {
-        if after < LEASE { not_trusted(&self.node) } else { self.unreachable() }
+    fn distrusted(&self, after: Duration, reason: &str) -> Refusal {
+        if after < LEASE { not_trusted(&self.node, reason) } else { self.unreachable() }
     }
 
     fn refusal(&self, of_session: impl FnOnce(String, String) -> ClusterError) -> Refusal {
@@ -138,16 +142,25 @@ async fn exchange(engine: &Engine, peers: &Peers, request: Request, target: &Tar
         }
     })?;
     if response.status() == StatusCode::UNAUTHORIZED {
-        return Err(failed(target.distrusted(signed.elapsed())));
+        let after = signed.elapsed();
+        let reason = reason(response.map(Body::new)).await;
+        tracing::warn!(node = node.name, reason, "another node refused a request");
+        return Err(failed(target.distrusted(after, &reason)));
     }
     Ok(response.map(Body::new))
 }
 
+/// What a node says about its refusal.
+async fn reason(response: Response) -> String {
+    let bytes = to_bytes(response.into_body(), MOST_READ).await.unwrap_or_default();
+    serde_json::from_slice(&bytes).map_or_else(|_| "it does not say why".to_owned(), |problem: Problem| problem.detail)
+}
+
 /// The other node does not believe this one. Its own answer would tell the client to send a token, which it did.
-fn not_trusted(node: &ClusterNode) -> Refusal {
+fn not_trusted(node: &ClusterNode, reason: &str) -> Refusal {
     let detail = format!(
-        "node '{}' refused a request that this node sent on. Set the same SHELLKEEP_CLUSTER_SECRET (or, without one, the same \
-         SHELLKEEP_TOKEN) on all nodes, and keep their clocks within 30 s; the log of that node has the reason",
+        "node '{}' does not trust this one, and nothing was run: {reason}. Set the same SHELLKEEP_CLUSTER_SECRET (or, without one, \
+         the same SHELLKEEP_TOKEN) on all nodes, and keep their clocks within 30 s",
         node.name
     );
     Refusal::new(StatusCode::BAD_GATEWAY, "node_not_trusted", detail)
@@ -163,7 +176,7 @@ mod tests {
         let node = ClusterNode { name, url: none(), version: none(), since: none(), sessions: 0, draining: false };
         let code = |session: Option<&str>, after: Duration| {
             let session = session.map(|name| SessionId::parse(name).unwrap());
-            Target { node: node.clone(), session }.distrusted(after).problem().code.clone()
+            Target { node: node.clone(), session }.distrusted(after, "its hash is wrong").problem().code.clone()
         };
         assert_eq!(code(Some("s"), LEASE / 2), "node_not_trusted");
         assert_eq!(code(Some("s"), LEASE), "owner_unreachable");
