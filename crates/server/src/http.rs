@@ -61,6 +61,9 @@ pub fn router(
     control: Arc<dyn Control>,
 ) -> Router {
     let counts = Arc::new(RequestMetrics::new());
+    if let (Some(peers), Some(cluster)) = (&peers, engine.node().cluster()) {
+        peers.known_since(cluster.own().since);
+    }
     let gate = Arc::new(Gate { engine, auth, peers: peers.clone(), counts: Arc::clone(&counts) });
     let routes = Router::new()
         .route("/", get(assets::page))

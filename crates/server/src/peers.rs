@@ -8,11 +8,11 @@ use crate::refusal::Refusal;
 use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
-use shellkeep_runtime::Scope;
+use shellkeep_runtime::{ClusterNode, Scope};
 use shellkeep_session::SessionId;
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Says for whom a node sends a request on, with the proof.
@@ -23,6 +23,9 @@ const WINDOW: Duration = Duration::from_secs(30);
 
 /// The longest body that is hashed as a whole. Of a longer one only the length is signed, so that it can be streamed.
 const MOST_HASHED: u64 = 1 << 20;
+
+/// The code of a refusal that the next request need not meet: by then the other node knows that this one has started again.
+pub(crate) const RESTARTED: &str = "node_restarted";
 
 /// Characters of another node's name in a refusal.
 const MOST_NAME: usize = 64;
@@ -42,6 +45,9 @@ struct Inner {
     key: [u8; blake3::KEY_LEN],
     /// Milliseconds since the epoch. What was signed earlier may have been accepted before a restart.
     started: u64,
+    /// When this process started, as other nodes know it. What names it was signed for this process, and was not accepted before
+    /// a restart, whatever the clock of the other node says.
+    since: OnceLock<String>,
     sent: AtomicU64,
     accepted: Mutex<Accepted>,
     links: Links,
@@ -100,8 +106,14 @@ impl Peers {
     pub fn new(node: &str, secret: &str) -> Self {
         let key = blake3::derive_key(PURPOSE, secret.as_bytes());
         let (sent, accepted, located) = (AtomicU64::new(0), Mutex::default(), Located::default());
-        let (node, links) = (node.to_owned(), Links::new());
-        Self(Arc::new(Inner { node, key, started: now(), sent, accepted, links, located }))
+        let (node, links, since) = (node.to_owned(), Links::new(), OnceLock::new());
+        Self(Arc::new(Inner { node, key, started: now(), since, sent, accepted, links, located }))
+    }
+
+    /// Notes when this process started, as other nodes know it.
+    pub(crate) fn known_since(&self, since: String) {
+        // Each door says the same.
+        let _ = self.0.since.set(since);
     }
 
     /// The connections to the other nodes.
@@ -115,14 +127,16 @@ impl Peers {
     }
 
     /// Signs a request for another node. The caller's own token is removed: the other node believes this one.
-    pub(crate) async fn sign(&self, request: Request, scope: &Scope, to: &str) -> Result<Request, Refusal> {
+    pub(crate) async fn sign(&self, request: Request, scope: &Scope, to: &ClusterNode) -> Result<Request, Refusal> {
         let Inner { node, key, started, sent, .. } = &*self.0;
         let (mut parts, body) = request.into_parts();
         let (body, hash) = hashed(body).await?;
-        let number = format!("{started:x}.{:x}", sent.fetch_add(1, Ordering::Relaxed));
+        // Builds from before 18 November 2026 take the number as a whole.
+        let number = format!("{started:x}.{:x}.{}", sent.fetch_add(1, Ordering::Relaxed), to.since);
         let (scope, at) = (written(scope), now());
         let path = path_of(&parts.uri);
         let method = &parts.method;
+        let to = &to.name;
         let signed = Signed { from: node, to, at, number: &number, scope: &scope, method, path, body: &hash };
         let mac = signed.mac(key).to_hex();
         let value = HeaderValue::from_str(&format!("{VERSION} {node} {at} {number} {hash} {mac} {scope}"));
@@ -175,13 +189,19 @@ impl Peers {
                 WINDOW.as_secs()
             )));
         }
-        if at < self.0.started {
-            return Err(refused("it was signed before this node started"));
+        if at < self.0.started && !self.is_for_this_start(number) {
+            return Err(restarted(from));
         }
         if !self.0.accepted.lock().unwrap_or_else(PoisonError::into_inner).is_new(given, now) {
             return Err(refused("it was accepted before"));
         }
         read(scope).ok_or_else(|| refused("its caller cannot be read"))
+    }
+
+    /// Whether a request was signed for this process.
+    fn is_for_this_start(&self, number: &str) -> bool {
+        let since = number.splitn(3, '.').nth(2);
+        since.is_some() && since == self.0.since.get().map(String::as_str)
     }
 }
 
@@ -196,6 +216,14 @@ fn refused(from: &str, why: &str) -> Refusal {
     let from: String = from.chars().take(MOST_NAME).collect();
     let detail = format!("a request that node '{from}' sent on was refused: {why}");
     Refusal::new(StatusCode::UNAUTHORIZED, "node_not_trusted", detail)
+}
+
+/// Refuses a request that an earlier process of this node may have accepted.
+fn restarted(from: &str) -> Refusal {
+    let from: String = from.chars().take(MOST_NAME).collect();
+    let detail =
+        format!("a request that node '{from}' sent on was signed before this node started; it was not begun now");
+    Refusal::new(StatusCode::UNAUTHORIZED, RESTARTED, detail)
 }
 
 /// Whether a body is hashed as a whole.
@@ -277,6 +305,12 @@ mod tests {
         scope.map_err(|refusal| refusal.problem().detail.clone())
     }
 
+    /// The node `n2`, which started then.
+    fn node(since: &str) -> ClusterNode {
+        let (name, since, none) = ("n2".to_owned(), since.to_owned(), String::new);
+        ClusterNode { name, url: none(), version: none(), since, sessions: 0, draining: false }
+    }
+
     /// A request as a listener could send it again.
     fn copy(request: &Request, path: &str, body: &'static str) -> Request {
         let mut copy = Request::builder().method(request.method()).uri(path).body(Body::from(body)).unwrap();
@@ -288,7 +322,7 @@ mod tests {
     async fn a_request_is_accepted_once_where_it_was_meant_to_go_and_as_it_was() {
         let (first, second) = (Peers::new("n1", "secret"), Peers::new("n2", "secret"));
         let (third, stranger) = (Peers::new("n3", "secret"), Peers::new("n2", "other"));
-        let signed = first.sign(request("/v1/x?a=1", "body"), &Scope::Host, "n2").await.unwrap();
+        let signed = first.sign(request("/v1/x?a=1", "body"), &Scope::Host, &node("1")).await.unwrap();
         assert!(!signed.headers().contains_key(header::AUTHORIZATION));
         assert!(!format!("{:?}", signed.headers()).contains("secret"));
         let (path, body) = ("/v1/x?a=1", "body");
@@ -307,15 +341,40 @@ mod tests {
     #[tokio::test]
     async fn a_request_from_another_time_is_refused() {
         let first = Peers::new("n1", "secret");
-        let signed = first.sign(request("/", ""), &Scope::Host, "n2").await.unwrap();
+        let signed = first.sign(request("/", ""), &Scope::Host, &node("1")).await.unwrap();
         let mut restarted = Peers::new("n2", "secret");
         Arc::get_mut(&mut restarted.0).unwrap().started = now() + 10;
         let error = accepted(&restarted, copy(&signed, "/", "")).await.unwrap_err();
         assert!(error.contains("before this node started"), "{error}");
+        restarted.known_since("2".to_owned());
+        assert!(accepted(&restarted, copy(&signed, "/", "")).await.is_err());
         let mut accepted = Accepted::default();
         let mac = blake3::hash(b"one");
         assert!(accepted.is_new(mac, 0) && !accepted.is_new(mac, 59_000));
         assert!(accepted.is_new(mac, 61_000) && accepted.order.len() == 1);
+    }
+
+    /// Every node whose clock was behind was not trusted by one that had just started, for as long as the clocks differed.
+    #[tokio::test]
+    async fn a_node_whose_clock_is_behind_is_trusted_after_a_restart() {
+        let (first, mut second) = (Peers::new("n1", "secret"), Peers::new("n2", "secret"));
+        Arc::get_mut(&mut second.0).unwrap().started = now() + 20_000;
+        second.known_since("2026-11-18T00:00:00.000000001Z".to_owned());
+        for (since, is_accepted) in [
+            ("2026-11-18T00:00:00.000000001Z", true),
+            ("2026-11-17T00:00:00.000000001Z", false),
+            ("2026-11-18T00:00:00Z", false),
+            ("", false),
+        ] {
+            let signed = first.sign(request("/", ""), &Scope::Host, &node(since)).await.unwrap();
+            let again = copy(&signed, "/", "");
+            let scope = second.accept(signed).await.1.unwrap();
+            match scope {
+                Ok(_) => assert!(is_accepted, "{since}"),
+                Err(refusal) => assert_eq!((is_accepted, &*refusal.problem().code), (false, RESTARTED), "{since}"),
+            }
+            assert!(accepted(&second, again).await.is_err(), "once only");
+        }
     }
 
     #[test]

@@ -144,7 +144,7 @@ async fn ask(
     uri: Uri,
 ) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
     let request = Request::builder().uri(uri).body(Body::empty())?;
-    let request = peers.sign(request, scope, &node.name).await.map_err(|_| "the question could not be signed")?;
+    let request = peers.sign(request, scope, node).await.map_err(|_| "the question could not be signed")?;
     let answer = peers.links().send(node, request).await?;
     if answer.status() != StatusCode::OK {
         return Err(format!("it answered {}", answer.status()).into());

@@ -58,7 +58,7 @@ async fn watch(engine: &Engine, peers: &Peers) {
 /// Asks a node for the list of nodes, which is in the shared store. `None` if it does not answer, or with something else.
 async fn ask(peers: &Peers, node: &ClusterNode) -> Option<Reaches> {
     let request = Request::builder().uri("/v1/nodes").body(Body::empty()).ok()?;
-    let request = peers.sign(request, &Scope::Host, &node.name).await.ok()?;
+    let request = peers.sign(request, &Scope::Host, node).await.ok()?;
     let answer = peers.links().send(node, request).await.ok()?;
     if answer.status() == StatusCode::OK {
         return Some(Reaches::Store);

@@ -3,7 +3,7 @@
 use super::relay::relay;
 use super::silence::until_silent;
 use crate::http::sse;
-use crate::peers::Peers;
+use crate::peers::{Peers, RESTARTED};
 use crate::refusal::Refusal;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -41,10 +41,15 @@ impl Target {
         self.refusal(|session_id, node| ClusterError::OwnerLost { session_id, node })
     }
 
-    /// The node refused the request unseen, so long after it was signed. One that lives refuses at once; another was stopped
+    /// The node refused the request unseen, so long after it was signed. One that has started again is known better when the
+    /// shared store is asked for it. One that lives refuses at once; another was stopped
     /// meanwhile, and refuses what waited for it because its signature is too old.
-    fn distrusted(&self, after: Duration, reason: &str) -> Refusal {
-        if after < LEASE { not_trusted(&self.node, reason) } else { self.unreachable() }
+    fn distrusted(&self, after: Duration, problem: &Problem) -> NoAnswer {
+        if problem.code == RESTARTED {
+            return NoAnswer { refusal: self.unreachable(), is_unsent: true };
+        }
+        let refusal = if after < LEASE { not_trusted(&self.node, &problem.detail) } else { self.unreachable() };
+        NoAnswer { refusal, is_unsent: false }
     }
 
     fn refusal(&self, of_session: impl FnOnce(String, String) -> ClusterError) -> Refusal {
@@ -126,7 +131,7 @@ pub(super) async fn send(
 async fn exchange(engine: &Engine, peers: &Peers, request: Request, target: &Target) -> Result<Response, NoAnswer> {
     let failed = |refusal| NoAnswer { refusal, is_unsent: false };
     let node = &target.node;
-    let request = peers.sign(request, engine.scope(), &node.name).await.map_err(failed)?;
+    let request = peers.sign(request, engine.scope(), node).await.map_err(failed)?;
     let signed = Instant::now();
     let answered = tokio::select! {
         // A node that cannot be reached has not seen the request, whatever else is known of it.
@@ -143,17 +148,19 @@ async fn exchange(engine: &Engine, peers: &Peers, request: Request, target: &Tar
     })?;
     if response.status() == StatusCode::UNAUTHORIZED {
         let after = signed.elapsed();
-        let reason = reason(response.map(Body::new)).await;
-        tracing::warn!(node = node.name, reason, "another node refused a request");
-        return Err(failed(target.distrusted(after, &reason)));
+        let problem = problem(response.map(Body::new)).await;
+        tracing::warn!(node = node.name, reason = problem.detail, "another node refused a request");
+        return Err(target.distrusted(after, &problem));
     }
     Ok(response.map(Body::new))
 }
 
 /// What a node says about its refusal.
-async fn reason(response: Response) -> String {
+async fn problem(response: Response) -> Problem {
+    let status = response.status();
     let bytes = to_bytes(response.into_body(), MOST_READ).await.unwrap_or_default();
-    serde_json::from_slice(&bytes).map_or_else(|_| "it does not say why".to_owned(), |problem: Problem| problem.detail)
+    let told = serde_json::from_slice(&bytes);
+    told.unwrap_or_else(|_| Refusal::new(status, "unauthorized", "it does not say why").problem().clone())
 }
 
 /// The other node does not believe this one. Its own answer would tell the client to send a token, which it did.
@@ -174,12 +181,16 @@ mod tests {
     fn a_node_that_refuses_late_was_unreachable() {
         let (name, none) = ("n1".to_owned(), String::new);
         let node = ClusterNode { name, url: none(), version: none(), since: none(), sessions: 0, draining: false };
-        let code = |session: Option<&str>, after: Duration| {
+        let refused = |session: Option<&str>, after: Duration, code: &str| {
             let session = session.map(|name| SessionId::parse(name).unwrap());
-            Target { node: node.clone(), session }.distrusted(after, "its hash is wrong").problem().code.clone()
+            let problem = Refusal::new(StatusCode::UNAUTHORIZED, code, "").problem().clone();
+            Target { node: node.clone(), session }.distrusted(after, &problem)
         };
+        let code = |session, after| refused(session, after, "node_not_trusted").refusal.problem().code.clone();
         assert_eq!(code(Some("s"), LEASE / 2), "node_not_trusted");
         assert_eq!(code(Some("s"), LEASE), "owner_unreachable");
         assert_eq!(code(None, LEASE), "node_unreachable");
+        let restarted = refused(Some("s"), LEASE / 2, RESTARTED);
+        assert_eq!((&*restarted.refusal.problem().code, restarted.is_unsent), ("owner_unreachable", true));
     }
 }

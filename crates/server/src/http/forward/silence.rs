@@ -38,7 +38,7 @@ pub(super) async fn until_silent(peers: &Peers, node: &ClusterNode) {
 async fn is_there(peers: &Peers, node: &ClusterNode) -> bool {
     let mut request = Request::new(Body::empty());
     *request.uri_mut() = Uri::from_static("/healthz");
-    let Ok(request) = peers.sign(request, &Scope::Host, &node.name).await else { return true };
+    let Ok(request) = peers.sign(request, &Scope::Host, node).await else { return true };
     match peers.links().send(node, request).await {
         // A connection whose answer was read is kept.
         Ok(answer) => to_bytes(Body::new(answer.into_body()), MOST_READ).await.is_ok(),
