@@ -372,6 +372,7 @@ impl Cluster {
 
     /// What is recorded of a session that comes from another node, after its files were brought.
     async fn moved_here(&self, state: &SessionState, claim: Claim, former: Former) -> Vec<Event> {
+        metrics::counter!("shellkeep_takeovers_total").increment(1);
         let mut arrived = arrive::relocated(state, &former, &self.data_dir);
         let is_own = self.workspaces.owns(&arrived.meta.workspace);
         if let Err(error) = self.workspaces.ensure(&arrived.meta.workspace) {

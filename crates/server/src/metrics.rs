@@ -16,7 +16,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Counters of rare events, which other crates create at the first event. They exist from the first scrape on, because
 /// Prometheus sees no increase in a counter that appears.
-const RARE: [(&str, &str); 14] = [
+const RARE: [(&str, &str); 15] = [
     ("shellkeep_agent_bad_lines_total", "Rejected lines of agents"),
     ("shellkeep_blob_failures_total", "Failed copies of checkpoints for other nodes"),
     ("shellkeep_blob_puts_total", "Copies of checkpoints for other nodes"),
@@ -31,7 +31,35 @@ const RARE: [(&str, &str); 14] = [
     ("shellkeep_services_idle_stopped_total", "Services that were stopped because they were idle"),
     ("shellkeep_shell_starts_failed_total", "Shells that could not be started"),
     ("shellkeep_store_failures_total", "Failures of the store"),
+    ("shellkeep_takeovers_total", "Sessions that this node took over from another"),
 ];
+
+/// What came of a request that was sent to another node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Forward {
+    /// The node answered it.
+    Answered,
+    /// The node could not be reached; nothing was sent.
+    Unreachable,
+    /// The node does not trust this one.
+    Refused,
+    /// No answer came; it may have run.
+    Lost,
+}
+
+impl Forward {
+    const ALL: [Self; 4] = [Self::Answered, Self::Unreachable, Self::Refused, Self::Lost];
+
+    pub(crate) fn count(self, times: u64) {
+        let result = match self {
+            Self::Answered => "answered",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::Lost => "lost",
+        };
+        counter!("shellkeep_forwards_total", "result" => result).increment(times);
+    }
+}
 
 /// What this door counts.
 pub(crate) struct RequestMetrics {
@@ -54,6 +82,15 @@ impl RequestMetrics {
         describe_gauge!("shellkeep_pressure", "Share of time in which a task waited for a resource, 0 to 1");
         describe_gauge!("shellkeep_record_behind_bytes", "Bytes of the journal that are not in the recordings yet");
         describe_gauge!("shellkeep_record_stalled", "Sessions whose recording cannot be written at the moment");
+        describe_gauge!(
+            "shellkeep_cluster_nodes",
+            "Nodes that are alive, as far as this one sees; only with a shared store"
+        );
+        describe_gauge!("shellkeep_shared_store_up", "1 if the shared store answers; only with one");
+        describe_counter!("shellkeep_forwards_total", "Requests that were sent to other nodes, by what came of them");
+        for result in Forward::ALL {
+            result.count(0);
+        }
         describe_gauge!("shellkeep_limit", "A limit in effect");
         describe_gauge!("shellkeep_limit_used", "How much of a limit is used");
         for (name, words) in RARE {

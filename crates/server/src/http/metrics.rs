@@ -25,6 +25,12 @@ pub(crate) async fn scrape(State(door): State<Door>, Scoped(engine): Scoped) -> 
     if let Ok(node) = engine.node().view().await {
         gauge_node(&node);
     }
+    if let Some(cluster) = engine.node().cluster() {
+        // Without the shared store a node sees only itself.
+        let nodes = cluster.nodes().await.ok().map(|nodes| nodes.len());
+        gauge!("shellkeep_shared_store_up").set(if nodes.is_some() { 1.0 } else { 0.0 });
+        gauge!("shellkeep_cluster_nodes").set(nodes.unwrap_or(1) as f64);
+    }
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, door.metrics.render()).into_response())
 }

@@ -229,6 +229,30 @@ fn a_session_is_found_through_every_node_if_its_name_is_encoded() {
     }
 }
 
+/// Nothing in `/metrics` told about other nodes.
+#[test]
+fn metrics_tell_about_the_other_nodes() {
+    let mut redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    let shows = |daemon: &Daemon, line: &str| daemon.get("/metrics").text().lines().any(|shown| shown == line);
+    first.create("s");
+    first.sh("s", "true");
+    for result in ["answered", "unreachable", "refused", "lost"] {
+        assert!(shows(&second, &format!("shellkeep_forwards_total{{result=\"{result}\"}} 0")), "{result}");
+    }
+    second.sh("s", "true");
+    assert!(shows(&second, "shellkeep_forwards_total{result=\"answered\"} 1"));
+    assert!(shows(&second, "shellkeep_cluster_nodes 2") && shows(&second, "shellkeep_shared_store_up 1"));
+    assert!(shows(&second, "shellkeep_takeovers_total 0"));
+    first.kill();
+    run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    assert!(shows(&second, "shellkeep_takeovers_total 1"));
+    until("the other node is not counted", || shows(&second, "shellkeep_cluster_nodes 1").then_some(()));
+    redis.stop();
+    until("the shared store is missed", || shows(&second, "shellkeep_shared_store_up 0").then_some(()));
+    assert!(!Daemon::start().get("/metrics").text().contains("shellkeep_cluster_nodes"), "one daemon has no cluster");
+}
+
 /// Asks a node with a token: the status of the answer.
 fn status(daemon: &Daemon, token: &str) -> u16 {
     let request = Request::new("GET", "/v1/sessions").header("authorization", &format!("Bearer {token}"));

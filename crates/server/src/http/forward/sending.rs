@@ -3,6 +3,7 @@
 use super::relay::relay;
 use super::silence::until_silent;
 use crate::http::sse;
+use crate::metrics::Forward;
 use crate::peers::{Peers, RESTARTED};
 use crate::refusal::Refusal;
 use axum::body::{Body, to_bytes};
@@ -137,21 +138,29 @@ async fn exchange(engine: &Engine, peers: &Peers, request: Request, target: &Tar
         // A node that cannot be reached has not seen the request, whatever else is known of it.
         biased;
         answered = peers.links().send(node, request) => answered,
-        () = target.clone().gone(engine.clone(), peers.clone()) => return Err(failed(target.lost())),
+        () = target.clone().gone(engine.clone(), peers.clone()) => {
+            Forward::Lost.count(1);
+            return Err(failed(target.lost()));
+        }
     };
     let response = answered.map_err(|error| {
         tracing::warn!(node = node.name, %error, "a request could not be sent to another node");
-        match error.may_be_sent {
-            true => failed(target.lost()),
-            false => NoAnswer { refusal: target.unreachable(), is_unsent: true },
+        if error.may_be_sent {
+            Forward::Lost.count(1);
+            failed(target.lost())
+        } else {
+            Forward::Unreachable.count(1);
+            NoAnswer { refusal: target.unreachable(), is_unsent: true }
         }
     })?;
     if response.status() == StatusCode::UNAUTHORIZED {
+        Forward::Refused.count(1);
         let after = signed.elapsed();
         let problem = problem(response.map(Body::new)).await;
         tracing::warn!(node = node.name, reason = problem.detail, "another node refused a request");
         return Err(target.distrusted(after, &problem));
     }
+    Forward::Answered.count(1);
     Ok(response.map(Body::new))
 }
 
