@@ -120,6 +120,8 @@ enum { SIGNALS = 65, DEBUG_TRAP = SIGNALS, ERR_TRAP, RETURN_TRAP, TRAPS };
 
 extern sigjmp_buf top_level;
 extern int startup_state, parse_and_execute_level, indirection_level, executing_builtin, last_command_exit_value;
+extern int glob_dot_filenames, shell_compatibility_level, ignoreeof, interactive_comments, source_uses_path;
+extern int source_searches_cwd, inherit_errexit, expand_aliases, print_shift_error;
 extern int read_but_dont_execute, posixly_correct, variable_context, extended_glob, array_needs_making, num_shell_builtins;
 extern volatile sig_atomic_t interrupt_state, terminating_signal;
 extern int (*this_shell_builtin)(WORD_LIST *);
