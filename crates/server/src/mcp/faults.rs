@@ -48,9 +48,9 @@ pub async fn as_message(response: Response, sent: Option<&Bytes>) -> Response {
         _ if status.is_server_error() => INTERNAL_ERROR,
         _ => REFUSED,
     };
-    let (kind, body) = message(code, &String::from_utf8_lossy(&text));
+    let (_, body) = message(code, &String::from_utf8_lossy(&text));
     parts.headers.remove(header::CONTENT_LENGTH);
-    parts.headers.extend(kind.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
     Response::from_parts(parts, Body::from(body))
 }
 
