@@ -432,7 +432,7 @@ impl Cluster {
         if self.ship.alone().is_in_doubt() {
             return Err(self.members.cut_off());
         }
-        let Some(mut state) = local else { return Err(away(down)) };
+        let Some(mut state) = local.filter(|_| !self.asker.elsewhere.is_lost(id)) else { return Err(away(down)) };
         match state.claims.last().cloned() {
             Some(claim) if claim.node == self.node => {
                 let from = state.claims.last_from().unwrap_or(state.seq);

@@ -37,7 +37,8 @@ fn a_node_that_lost_its_data_directory_brings_its_sessions_again() {
     let (redis, blobs) = (Redis::start(), TempDir::new().expect("a temporary directory"));
     let url = format!("file://{}", blobs.path().display());
     let mut node = Daemon::with(redis.settings("n1").env("SHELLKEEP_BLOBS", &url));
-    ["s", "cold"].map(|session| node.create(session));
+    node.create("s");
+    node.create("cold");
     node.sh("s", "mkdir sub; cd sub; echo kept > file; v=kept");
     until("the checkpoint is copied", || redis.cli(&["HGET", "sk:{s}:head", "files"]).contains("commit").then_some(()));
     put(&node, "k1", "one");
