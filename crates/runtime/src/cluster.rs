@@ -248,7 +248,7 @@ impl Cluster {
                 if !is_own && (found.lease.is_some() || is_early) {
                     return Err(unreachable(id, holder(&found)));
                 }
-                if self.ship.is_draining() {
+                if self.ship.drain().is_free() {
                     return Ok((Whereabouts::There(self.members.another().await?), false));
                 }
                 if !self.names.contains(id) {

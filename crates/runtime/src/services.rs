@@ -252,6 +252,11 @@ impl Services {
         found
     }
 
+    /// The sessions that have some.
+    pub(crate) fn sessions(&self) -> HashSet<SessionId> {
+        self.list(|_| true).iter().map(|seen| seen.session_id.clone()).collect()
+    }
+
     /// The cages of those that run.
     pub(crate) fn cage_names(&self) -> HashSet<String> {
         self.list(|_| true).iter().map(|seen| cage_name(&seen.session_id, &seen.service_id)).collect()

@@ -36,6 +36,30 @@ pub(crate) const MOST_QUEUED: usize = 64 * 1024 * 1024;
 /// A question to the tier. Returns that the tier is down if it found out.
 pub(crate) type Ask = Box<dyn FnOnce(Result<&mut dyn Tier, Down>) -> Result<(), Down> + Send>;
 
+/// How far the node is with being drained.
+#[derive(Debug)]
+pub(crate) enum Draining {
+    /// It is not drained.
+    No,
+    /// It takes no more sessions. Services of these still run here, so nobody else may take what sleeps.
+    Serving(HashSet<SessionId>),
+    /// Others may take what this node does not work with.
+    Free,
+}
+
+impl Draining {
+    /// The sessions that services still run of.
+    pub(crate) fn serving(&self) -> impl Iterator<Item = &SessionId> {
+        let serving = if let Self::Serving(ids) = self { Some(ids) } else { None };
+        serving.into_iter().flatten()
+    }
+
+    /// Whether others may take what this node does not work with.
+    pub(crate) fn is_free(&self) -> bool {
+        matches!(self, Self::Free)
+    }
+}
+
 /// All lanes, and what the thread is asked to do.
 pub(crate) struct Lanes {
     pub(crate) all: HashMap<SessionId, Lane>,
@@ -55,8 +79,8 @@ pub(crate) struct Lanes {
     pub(crate) down: Option<Down>,
     /// How long the node serves while the tier is down.
     pub(crate) tenure: Tenure,
-    /// The node takes no more sessions, and tells others so.
-    pub(crate) is_draining: bool,
+    /// Whether the node takes no more sessions.
+    pub(crate) draining: Draining,
     /// What the node tells of itself has changed.
     pub(crate) has_news: bool,
     pub(crate) is_closing: bool,
@@ -71,6 +95,8 @@ pub(crate) struct Shared {
     pub(crate) to_append: Notify,
     /// How many lanes there are, for those who wait until there are none.
     pub(crate) count: watch::Sender<usize>,
+    /// Whether other nodes were told that this one is drained and has no session.
+    pub(crate) told_empty: watch::Sender<bool>,
     /// Changes when this node's sessions may have been taken without its knowledge: how often the tier was connected, and
     /// how often a renewal came too late.
     pub(crate) doubts: watch::Sender<u64>,
@@ -99,6 +125,7 @@ impl Shared {
             work: Condvar::new(),
             to_append: Notify::new(),
             count,
+            told_empty: watch::Sender::new(false),
             doubts,
             gaps: AtomicU64::new(0),
             looked: AtomicU64::new(0),
@@ -188,7 +215,7 @@ impl Lanes {
             services: HashSet::new(),
             down: None,
             tenure,
-            is_draining: false,
+            draining: Draining::No,
             has_news: false,
             is_closing: false,
         }
@@ -244,6 +271,11 @@ impl Lanes {
                 self.dirty.remove(session_id);
             }
         }
+    }
+
+    /// How many sessions the node works with, or still has services of.
+    pub(crate) fn count(&self) -> usize {
+        self.all.len() + self.draining.serving().filter(|id| !self.all.contains_key(id)).count()
     }
 
     /// Whether other nodes may take this node's sessions: it cannot reach the tier, and its time is over.

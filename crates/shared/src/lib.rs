@@ -23,6 +23,7 @@ pub mod ship;
 pub mod tier;
 
 mod appender;
+mod drain;
 mod lane;
 mod lanes;
 mod tenure;
@@ -33,6 +34,7 @@ mod worker;
 pub use admit::{NotAdmitted, admit};
 pub use alone::{Alone, Unserved};
 pub use counted::{AgentCounts, CountedService};
+pub use drain::Drain;
 pub use ship::{Left, Moved, Settled, Ship, ShipOptions, Start};
 pub use tenure::{Remembered, WhenAlone};
 pub use tier::{

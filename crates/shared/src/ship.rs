@@ -4,6 +4,7 @@
 
 use crate::alone::Alone;
 use crate::appender;
+use crate::drain::Drain;
 pub use crate::lane::Settled;
 use crate::lane::{Lane, Line, Unclaimed};
 pub use crate::lanes::Moved;
@@ -108,7 +109,7 @@ impl Ship {
         }
         lanes.queued_bytes += lines.into_iter().map(|line| lane.push(line)).sum::<usize>();
         lanes.all.insert(session_id.clone(), lane);
-        self.shared.count.send_replace(lanes.all.len());
+        self.shared.count.send_replace(lanes.count());
         lanes.dirty.insert(session_id.clone());
         self.shared.has_records(&lanes);
     }
@@ -254,27 +255,14 @@ impl Ship {
         self.shared.lanes().all.get(session_id).is_some_and(|lane| !lane.is_closing)
     }
 
-    /// Tells other nodes that this one takes no more sessions.
-    pub fn drain(&self) {
-        let mut lanes = self.shared.lanes();
-        (lanes.is_draining, lanes.has_news) = (true, true);
-        self.shared.work.notify_one();
-    }
-
-    /// Whether this node takes no more sessions.
-    pub fn is_draining(&self) -> bool {
-        self.shared.lanes().is_draining
+    /// The drain of this node.
+    pub fn drain(&self) -> Drain {
+        Drain(Arc::clone(&self.shared))
     }
 
     /// With how many sessions this node works.
     pub fn count(&self) -> usize {
-        self.shared.lanes().all.len()
-    }
-
-    /// Returns when it works with none.
-    pub async fn until_empty(&self) {
-        // The sender lives as long as the ship.
-        let _ = self.shared.count.subscribe().wait_for(|count| *count == 0).await;
+        self.shared.lanes().count()
     }
 
     /// Changes whenever the tokens in the tier do.

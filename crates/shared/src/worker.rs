@@ -67,12 +67,20 @@ impl Worker {
             if let Some(call) = self.shared.settled.get() {
                 call();
             }
-            let left = self.shared.lanes().all.len();
+            let left = self.left();
             self.shared.count.send_if_modified(|count| std::mem::replace(count, left) != left);
             if is_closing {
                 return self.finish();
             }
         }
+    }
+
+    /// How many sessions are left. Others learn at once that a node which is drained has none.
+    fn left(&self) -> usize {
+        let mut lanes = self.shared.lanes();
+        let left = lanes.count();
+        lanes.has_news |= lanes.draining.is_free() && left == 0 && self.node.sessions != 0;
+        left
     }
 
     fn work(&mut self, is_closing: bool) -> Result<(), Down> {
@@ -221,13 +229,14 @@ impl Worker {
             let mut lanes = self.shared.lanes();
             lanes.has_news = false;
             lanes.forget_slept(begun);
-            (self.node.sessions, self.node.draining) = (lanes.all.len() as u64, lanes.is_draining);
+            (self.node.sessions, self.node.draining) = (lanes.count() as u64, lanes.draining.is_free());
             let idle = lanes.all.iter().filter(|(_, lane)| lane.is_empty() && !lane.is_closing);
             let renewals = idle.filter_map(|(session_id, lane)| lane.next_append(session_id)).collect();
             (renewals, lanes.services.iter().cloned().collect())
         };
         check_name(&mut *self.tier, &self.node)?;
         self.tier.beat(&self.node, LEASE)?;
+        self.shared.told_empty.send_replace(self.node.draining && self.node.sessions == 0);
         self.append(&renewals)?;
         self.tier.renew_services(&services, LEASE)?;
         let (nodes, tokens) = (self.tier.nodes()?, Some(self.tier.tokens_version()?));
@@ -298,7 +307,7 @@ impl Worker {
                 (lane.claim.clone(), lane.is_closing && lane.is_empty())
             };
             if is_closing {
-                let for_good = self.shared.lanes().is_draining;
+                let for_good = self.shared.lanes().draining.is_free();
                 self.tier.release(&session_id, &claim, for_good)?;
                 self.shared.lanes().end_lane(&session_id);
             }

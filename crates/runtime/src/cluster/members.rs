@@ -3,7 +3,7 @@
 use super::look::{away, shown};
 use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
 use shellkeep_session::SessionId;
-use shellkeep_shared::{Alone, NodeEntry, Ship, Tier, Unserved};
+use shellkeep_shared::{Alone, Drain, NodeEntry, Ship, Tier, Unserved};
 use std::sync::Arc;
 
 /// The nodes, as this one knows them.
@@ -48,7 +48,7 @@ impl Members {
 
     /// This node.
     pub(crate) fn own(&self) -> ClusterNode {
-        let (sessions, draining) = (self.ship.count() as u64, self.ship.is_draining());
+        let (sessions, draining) = (self.ship.count() as u64, self.is_draining());
         shown(NodeEntry { sessions, draining, ..self.entry.clone() })
     }
 
@@ -67,21 +67,14 @@ impl Members {
         found.map(shown).ok_or_else(|| ClusterError::NoSuchNode { node: name.to_owned() }.into())
     }
 
-    /// From now on this node takes no more sessions. Returns whether that is new.
-    pub(crate) fn drain(&self) -> bool {
-        let is_new = !self.ship.is_draining();
-        self.ship.drain();
-        is_new
+    /// The drain of this node.
+    pub(crate) fn drain(&self) -> Drain {
+        self.ship.drain()
     }
 
     /// Whether this node takes no more sessions.
     pub(crate) fn is_draining(&self) -> bool {
-        self.ship.is_draining()
-    }
-
-    /// Returns when this node has no session.
-    pub(crate) async fn released(&self) {
-        self.ship.until_empty().await;
+        self.drain().has_begun()
     }
 
     /// Where to put a session that this node no longer takes: the node with the fewest.

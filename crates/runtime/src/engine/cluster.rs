@@ -19,6 +19,10 @@ use tokio::sync::mpsc;
 /// How long services have to end by themselves when their session is another node's: it may already start them anew.
 const MOVED_GRACE: Duration = Duration::from_millis(500);
 
+/// How long a request waits until its session has left a node that is drained, and how often to look.
+const LEFT_WAIT: Duration = Duration::from_secs(60);
+const LEFT_LOOK: Duration = Duration::from_millis(20);
+
 /// How often to look whether another node goes on with a session that it has claimed. If it does not, this node's copy stays
 /// as it is.
 const UNDECIDED: u32 = 3;
@@ -135,17 +139,37 @@ impl ClusterOps<'_> {
         Box::pin(async move { !matches!(self.find(name).await, Ok(None)) })
     }
 
-    /// Drains this node: it takes no more sessions, and lets go of those it has when their commands have ended. Waits for
-    /// that, at most for `wait`. Host only.
+    /// Drains this node: it takes no more sessions, stops its services, and lets go of each session when its commands have
+    /// ended. Waits for that, at most for `wait`. Host only.
     pub fn drain(&self, wait: Duration) -> BoxFuture<'_, Result<ClusterNode, OpError>> {
         Box::pin(async move {
             let inner = self.access.as_host()?;
-            if self.cluster.members().drain() {
+            let drain = self.cluster.members().drain();
+            if drain.begin(inner.ctx.services.sessions()) {
                 self.access.audit("drain_node", &self.cluster.members().own().name);
-                tokio::spawn(drain::release(Arc::clone(inner)));
+                tokio::spawn(drain::release(Arc::clone(inner), self.cluster.members().drain()));
             }
-            let _ = tokio::time::timeout(wait, self.cluster.members().released()).await;
+            let _ = tokio::time::timeout(wait, drain.until_over()).await;
             Ok(self.cluster.members().own())
+        })
+    }
+
+    /// Whether this node takes no more sessions.
+    pub fn is_draining(&self) -> bool {
+        self.cluster.members().is_draining()
+    }
+
+    /// Waits until this node, which is drained, has let go of a session. Returns whether it has, within a minute.
+    pub fn until_left<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
+            let drain = self.cluster.members().drain();
+            let left = async {
+                while !std::iter::once(id).chain(&bound).all(|id| drain.has_left(id)) {
+                    tokio::time::sleep(LEFT_LOOK).await;
+                }
+            };
+            tokio::time::timeout(LEFT_WAIT, left).await.is_ok()
         })
     }
 

@@ -6,6 +6,7 @@ use crate::actor::Message;
 use crate::ops::STOP_GRACE;
 use crate::services::StopReason;
 use shellkeep_session::SessionId;
+use shellkeep_shared::Drain;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -13,12 +14,19 @@ use tokio::task::JoinSet;
 /// After how long a session that was used again, or still saves files, is put to sleep once more.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Lets go of all sessions. Their services end: they cannot move, and the next owner must not find them running here.
-pub(super) async fn release(inner: Arc<Inner>) {
+/// Lets go of all sessions. Their services end first: other nodes start them again, and must not find them running here.
+pub(super) async fn release(inner: Arc<Inner>, drain: Drain) {
     inner.agents.stop("the node is drained", |_| true).await;
-    let services = inner.ctx.services.stop(STOP_GRACE, StopReason::NodeDrained, |_| true).await;
+    let services = stop_services(&inner).await;
     tracing::info!(services, "draining: services are stopped; sessions follow when their commands have ended");
+    // A command in the background keeps its session here, though its shell may sleep.
+    for (id, _) in inner.ctx.runs.detached(|_| true) {
+        let _ = inner.ctx.registry.ask(&id, Message::View).await;
+    }
+    drain.free();
     loop {
+        // One may have been about to start when the others were stopped.
+        stop_services(&inner).await;
         let awake = inner.ctx.registry.ids();
         if awake.is_empty() {
             break;
@@ -29,7 +37,12 @@ pub(super) async fn release(inner: Arc<Inner>) {
         }
         while falling_asleep.join_next().await.is_some() {}
     }
+    drain.until_over().await;
     tracing::info!("drained: this node has no session");
+}
+
+async fn stop_services(inner: &Inner) -> usize {
+    inner.ctx.services.stop(STOP_GRACE, StopReason::NodeDrained, |_| true).await
 }
 
 /// Ends a session's shell with its state kept, after the commands that it has begun or queued.

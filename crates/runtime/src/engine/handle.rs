@@ -6,8 +6,10 @@ use super::inner::Inner;
 use crate::actor::Message;
 use crate::identities::Scope;
 use crate::ops::{BoxFuture, OpError};
+use crate::services::StopReason;
 use crate::shares::{Lent, Share};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs sessions. Cheap to clone; all clones are the same engine, each with the rights of its scope.
 #[derive(Clone)]
@@ -71,7 +73,12 @@ impl Engine {
             let ids = inner.ctx.registry.ids();
             inner.ctx.runs.cut_off().await;
             inner.agents.stop("the daemon stops", |_| true).await;
-            inner.ctx.services.leave(inner.config.services_on_stop == OnStop::Stop).await;
+            if inner.ctx.cluster.as_ref().is_some_and(|cluster| cluster.members().is_draining()) {
+                // Others take its sessions at once. What the drain did not end in time is killed.
+                inner.ctx.services.stop(Duration::ZERO, StopReason::NodeDrained, |_| true).await;
+            } else {
+                inner.ctx.services.leave(inner.config.services_on_stop == OnStop::Stop).await;
+            }
             for id in ids {
                 let _ = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await;
             }

@@ -8,6 +8,7 @@ use shellkeep_shared::{
     ClaimRequest, LEASE, Moved, NodeEntry, NotAdmitted, Remembered, Settled, Ship, ShipOptions, Start, Tier, WhenAlone,
     admit,
 };
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
@@ -325,4 +326,27 @@ fn a_node_is_not_admitted_while_another_has_its_name() {
     assert_eq!(admit(&mut tier.clone(), &other), Ok(()));
     tier.clone().beat(&one, LEASE * 10).unwrap();
     assert_eq!(admit(&mut tier.clone(), &other), Err(NotAdmitted::NameTaken(Box::new(one))));
+}
+
+/// What sleeps used to be anybody's as soon as a node was to be drained, also while it still ran a service of it.
+#[tokio::test]
+async fn what_sleeps_is_free_only_when_its_services_have_ended() {
+    let fixture = Fixture::new();
+    fixture.begin();
+    assert_eq!(fixture.put(1).await, Settled::Kept);
+    let (drain, mut tier) = (fixture.ship.drain(), fixture.tier.clone());
+    assert!(drain.begin(HashSet::from([fixture.id.clone()])));
+    assert!(!drain.begin(HashSet::new()), "it has begun");
+    fixture.ship.end(&fixture.id);
+    while tier.find(&fixture.id).unwrap().is_some_and(|found| found.lease.is_some()) {
+        tokio::task::yield_now().await;
+    }
+    assert!(drain.has_begun() && !drain.is_free() && !drain.has_left(&fixture.id));
+    assert_eq!(fixture.ship.count(), 1, "its service counts");
+    assert!(!tier.find(&fixture.id).unwrap().unwrap().is_free);
+    drain.free();
+    drain.until_over().await;
+    let node = tier.node("n1").unwrap().expect("it is alive");
+    assert_eq!((node.draining, node.sessions), (true, 0), "others know when it is over");
+    assert!(drain.has_left(&fixture.id) && fixture.ship.count() == 0);
 }

@@ -12,6 +12,7 @@ mod cut_off;
 mod databases;
 mod deploy;
 mod diverged;
+mod drained;
 mod forks;
 mod gone;
 mod history;
