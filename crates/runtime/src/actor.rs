@@ -16,6 +16,7 @@ mod journal;
 mod keeping;
 mod kept_to;
 mod kv;
+mod leaving;
 mod merge;
 mod message;
 mod notes;
@@ -65,17 +66,10 @@ use queue::{Queue, Submitted, Waiting, until};
 use session::Session;
 use shellkeep_session::{Event, SessionState};
 use std::sync::Arc;
-use std::time::Duration;
 use take_over::Turn;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use why::{admit, not_in_time, run_of, why_waiting};
-
-/// An actor that is about to exit checks again after this long whether a sender still exists.
-const LAST_LOOK: Duration = Duration::from_millis(1);
-/// How long an actor stays after it has recorded something: a framework that posts one event posts the next one soon,
-/// and waking a session costs a read from the store.
-const LINGER: Duration = Duration::from_secs(2);
 
 enum Happened {
     Message(Option<Message>),
@@ -148,7 +142,7 @@ impl Actor {
                     return;
                 }
                 // A task that has a sender uses it at once, or is gone.
-                tokio::time::sleep(LAST_LOOK).await;
+                tokio::time::sleep(leaving::LAST_LOOK).await;
             }
         }
     }
@@ -184,8 +178,8 @@ impl Actor {
 
     fn holds_only_files(&self) -> bool {
         let Session { phase, remnants, journal, .. } = &self.session;
-        let is_due = journal.due().is_some() || self.lingers_until.is_some();
-        phase.shell().is_none() && self.queue.is_empty() && remnants.is_empty() && !is_due
+        let stays = journal.due().is_some() || self.lingers_until.is_some() || leaving::is_kept_here(&self.session);
+        phase.shell().is_none() && self.queue.is_empty() && remnants.is_empty() && !stays
     }
 
     /// Exits, unless there is a message or a sender. Senders are created under the same lock, so no message can arrive
@@ -197,7 +191,7 @@ impl Actor {
 
     /// Stays for a while.
     fn linger(&mut self) {
-        self.lingers_until = Some(Instant::now() + LINGER);
+        self.lingers_until = leaving::lingers_until(&self.session);
     }
 
     async fn on_message(&mut self, message: Message) {
@@ -268,7 +262,7 @@ impl Actor {
 
     async fn on_run(&mut self, command: Box<RunCommand>, reply: RunReply) {
         crash::point(Point::Accepted, command.command.as_bytes());
-        let submitted = Submitted::new(command, reply);
+        let submitted = Submitted { is_late: leaving::is_free(&self.session), ..Submitted::new(command, reply) };
         if !self.is_busy() || run_of(self.session.journal.state(), submitted.command.request_id.as_deref()).is_some() {
             return self.start(submitted, None).await;
         }
@@ -298,6 +292,9 @@ impl Actor {
                 Ok(Some(before)) => return submitted.reply.answer(before, &submitted.command),
                 Err(error) => return submitted.reply.refuse(error),
             }
+        }
+        if submitted.is_late && !leaving::is_kept_here(session) {
+            return submitted.reply.refuse(leaving::refusal(session));
         }
         match take_over::turn(session, &mut self.queue, &submitted.command) {
             Turn::Now => {}

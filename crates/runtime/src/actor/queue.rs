@@ -17,13 +17,15 @@ pub(super) struct Submitted {
     pub(super) reply: RunReply,
     /// When it is rejected if it has not started.
     pub(super) expires: Instant,
+    /// Whether it came when the session was to leave this node: another node runs it.
+    pub(super) is_late: bool,
 }
 
 impl Submitted {
     /// Submitted now.
     pub(super) fn new(command: Box<RunCommand>, reply: RunReply) -> Self {
         let expires = Instant::now() + command.patience.unwrap_or(command.timeout);
-        Self { command, reply, expires }
+        Self { command, reply, expires, is_late: false }
     }
 
     /// It starts. A long wait for the files is deducted from its timeout, unless its patience limits that wait already.
@@ -209,7 +211,12 @@ mod tests {
 
     fn command(expires: Instant) -> Submitted {
         let (answer, _) = oneshot::channel();
-        Submitted { command: Box::new(RunCommand::new("true")), reply: RunReply::AtEnd(answer), expires }
+        Submitted {
+            command: Box::new(RunCommand::new("true")),
+            reply: RunReply::AtEnd(answer),
+            expires,
+            is_late: false,
+        }
     }
 
     #[test]

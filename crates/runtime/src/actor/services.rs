@@ -1,6 +1,7 @@
 //! A session's services: started here, and what their supervisors learn is recorded here.
 
 use super::journal::Journal;
+use super::leaving;
 use super::message::{ServiceFacts, ServiceNews};
 use super::session::Session;
 use super::shell::{check_cwd, confine, make_workspace, resolve_cwd};
@@ -20,6 +21,9 @@ pub(super) async fn start_service(
     by: Option<String>,
     answer: oneshot::Sender<Result<Arc<Supervised>, OpError>>,
 ) {
+    if leaving::is_draining(session) {
+        return drop(answer.send(Err(leaving::refusal(session))));
+    }
     let cwd = match service_cwd(session, request.cwd.as_ref()).await {
         Ok(cwd) => cwd,
         Err(error) => return drop(answer.send(Err(error))),
@@ -84,7 +88,8 @@ pub(super) async fn facts(session: &mut Session) -> Result<ServiceFacts, OpError
 /// starting, and nobody supervises them here.
 pub(super) fn restart_moved(session: &Session) {
     let (ctx, state) = (&session.ctx, session.journal.state());
-    if ctx.cluster.is_none() {
+    // On a node that is drained, they are for the next one.
+    if ctx.cluster.is_none() || leaving::is_draining(session) {
         return;
     }
     let waiting = state.services.iter().filter(|(_, service)| service.status.is_live() && service.stamps.is_none());

@@ -24,6 +24,11 @@ pub enum ClusterError {
         "node '{node}' is being drained and takes no more sessions, and no other node accepts them; nothing was run. Start another node, or try again later"
     )]
     Draining { node: String },
+    /// This node is drained, and another is to have the session.
+    #[error(
+        "session '{session_id}' is about to leave node '{node}', which is being drained; nothing was run. Repeat the request: another node takes the session when its commands have ended"
+    )]
+    Leaving { session_id: String, node: String },
     /// Another node does not answer.
     #[error("node '{node}' cannot be reached; it may have received the request. Try again")]
     NodeUnreachable { node: String },
@@ -52,7 +57,7 @@ impl ClusterError {
         match self {
             Self::OwnerUnreachable { .. } | Self::OwnerLost { .. } => "owner_unreachable",
             Self::Moved { .. } => "session_moved",
-            Self::Draining { .. } => "node_draining",
+            Self::Draining { .. } | Self::Leaving { .. } => "node_draining",
             Self::NodeUnreachable { .. } => "node_unreachable",
             Self::Alone { .. } => "node_alone",
             Self::NameInUse { .. } => "store_unavailable",
@@ -81,6 +86,7 @@ impl ClusterError {
         match self {
             Self::OwnerUnreachable { session_id, .. }
             | Self::OwnerLost { session_id, .. }
+            | Self::Leaving { session_id, .. }
             | Self::NameInUse { session_id }
             | Self::Moved { session_id } => Some(session_id),
             Self::Draining { .. } | Self::NodeUnreachable { .. } | Self::Alone { .. } | Self::NoSuchNode { .. } => None,

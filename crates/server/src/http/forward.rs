@@ -11,6 +11,7 @@ mod silence;
 
 pub use reach::watch_neighbours;
 
+use super::problem::BegunNothing;
 use crate::auth::Scoped;
 use crate::peers::{FORWARDED, Peers, is_short, whole};
 use crate::refusal::Refusal;
@@ -94,18 +95,96 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
         }
         _ => request,
     };
-    let target = match about.locate(&cluster).await {
-        Ok(Whereabouts::Here) => return next.run(request).await,
-        Ok(Whereabouts::There(node)) => {
-            let session = if let About::Session(id) = about { Some(id) } else { None };
-            Target { node, session }
-        }
+    let way = Way { engine: &engine, cluster: &cluster, peers: &peers, about: &about };
+    match about.locate(&cluster).await {
+        Ok(Whereabouts::Here) if cluster.is_draining() => way.serve_or_send(request, next).await,
+        Ok(Whereabouts::Here) => next.run(request).await,
+        // Two nodes that disagree would send it to and fro.
+        Ok(Whereabouts::There(node)) if is_sent_on => not_here(way.target(node).unreachable().into_response()),
+        Ok(Whereabouts::There(node)) => way.send(request, node, next).await,
         Err(error) => {
             let response = Refusal::from(error).into_response();
-            return if is_sent_on { not_here(response) } else { response };
+            if is_sent_on { not_here(response) } else { response }
         }
-    };
-    send_once(&engine, &peers, request, target).await
+    }
+}
+
+/// How a request gets to what it is about.
+struct Way<'a> {
+    engine: &'a Engine,
+    cluster: &'a ClusterOps<'a>,
+    peers: &'a Peers,
+    about: &'a About,
+}
+
+impl Way<'_> {
+    fn target(&self, node: ClusterNode) -> Target {
+        let session = if let About::Session(id) = self.about { Some(id.clone()) } else { None };
+        Target { node, session }
+    }
+
+    /// Sends a request to a node; if that one has let go of the session meanwhile, to the one that has it now.
+    async fn send(&self, request: Request, node: ClusterNode, next: Next) -> Response {
+        let (request, again) = match twice(request).await {
+            Ok(both) => both,
+            Err(refusal) => return refusal.into_response(),
+        };
+        let mut response = match send(self.engine, self.peers, request, self.target(node)).await {
+            Ok(response) => response,
+            Err(NoAnswer { refusal, .. }) => return refusal.into_response(),
+        };
+        if response.headers_mut().remove(NOT_HERE).is_none() {
+            return response;
+        }
+        let Some(again) = again else { return response };
+        if let About::Session(id) = self.about
+            && self.cluster.is_draining()
+        {
+            self.cluster.until_left(id).await;
+        }
+        match self.about.locate(self.cluster).await {
+            Ok(Whereabouts::Here) => next.run(again).await,
+            Ok(Whereabouts::There(node)) => send_once(self.engine, self.peers, again, self.target(node)).await,
+            Err(error) => Refusal::from(error).into_response(),
+        }
+    }
+
+    /// Serves a request here, on a node that is drained. What it does not begin any more goes to the next node as soon as the
+    /// session has left.
+    async fn serve_or_send(&self, request: Request, next: Next) -> Response {
+        let is_sent_on = request.headers().contains_key(FORWARDED);
+        let (request, again) = match twice(request).await {
+            Ok(both) => both,
+            Err(refusal) => return refusal.into_response(),
+        };
+        let response = next.run(request).await;
+        let About::Session(id) = self.about else { return response };
+        if response.extensions().get::<BegunNothing>().is_none() {
+            return response;
+        }
+        let has_left = self.cluster.until_left(id).await;
+        if is_sent_on {
+            // The node that sent it looks again.
+            return not_here(response);
+        }
+        match (self.about.locate(self.cluster).await, again) {
+            (Ok(Whereabouts::There(node)), Some(again)) if has_left => {
+                send_once(self.engine, self.peers, again, self.target(node)).await
+            }
+            _ => response,
+        }
+    }
+}
+
+/// A request, and the same once more unless its body is long.
+async fn twice(request: Request) -> Result<(Request, Option<Request>), Refusal> {
+    if !is_short(request.body()) {
+        return Ok((request, None));
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = whole(body).await?;
+    let again = Request::from_parts(parts.clone(), Body::from(bytes.clone()));
+    Ok((Request::from_parts(parts, Body::from(bytes)), Some(again)))
 }
 
 /// Sends a request about a session to the node that answered for it lately. Gives it back if there is none, or if that node

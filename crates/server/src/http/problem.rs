@@ -7,6 +7,9 @@ use shellkeep_protocol::Problem;
 use shellkeep_protocol::problem::MEDIA_TYPE;
 use shellkeep_runtime::Hint;
 
+/// The code of an answer of a node that is drained.
+const DRAINING: &str = "node_draining";
+
 /// The problem with what to do next in its detail.
 pub fn problem(refusal: &Refusal) -> Problem {
     let problem = refusal.problem().clone();
@@ -84,6 +87,10 @@ fn words(hint: Hint) -> &'static str {
     }
 }
 
+/// Marks an answer of a node that is drained and has begun nothing.
+#[derive(Clone)]
+pub(super) struct BegunNothing;
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let problem = problem(&self);
@@ -96,6 +103,9 @@ impl IntoResponse for Refusal {
         }
         if let Some(seconds) = problem.data.get(RETRY_AFTER).and_then(serde_json::Value::as_u64) {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        if problem.code == DRAINING {
+            response.extensions_mut().insert(BegunNothing);
         }
         response
     }

@@ -72,3 +72,64 @@ fn services_end_before_another_node_starts_them_again() {
         assert!(!seen.contains("twice"), "{leaves:?}: {seen}");
     }
 }
+
+/// The bug: a session whose commands followed each other without a pause was never let go of.
+#[test]
+fn a_busy_session_leaves_a_node_that_is_drained() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    first.sh("s", "n=0");
+    let witness = redis.directory().join("witness");
+    let body = json!({"command": format!("n=$((n+1)); sleep 0.05; echo >> {}", witness.display())});
+    let lines = || std::fs::read_to_string(&witness).map_or(0, |text| text.lines().count());
+    let is_over = AtomicBool::new(false);
+    let answered: usize = std::thread::scope(|scope| {
+        let ask = |daemon: &Daemon| {
+            let mut count = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                let answer = daemon.post("/v1/sessions/s/run", &body);
+                assert_eq!((answer.status, answer.json()["exit_code"].as_i64()), (200, Some(0)), "{}", answer.text());
+                count += 1;
+            }
+            count
+        };
+        let (ask, nodes) = (&ask, [&first, &first, &second, &second]);
+        let asking = nodes.map(|daemon| scope.spawn(move || ask(daemon)));
+        until("they are busy", || (lines() > 4).then_some(()));
+        let drained = second.post("/v1/nodes/n1/drain?wait=30", &json!({}));
+        let before = lines();
+        until("they go on elsewhere", || (lines() > before + 4).then_some(()));
+        is_over.store(true, Ordering::SeqCst);
+        assert_eq!(drained.json()["status"], "drained", "{}", drained.text());
+        asking.map(|asked| asked.join().expect("all are answered")).iter().sum()
+    });
+    assert_eq!(lines(), answered, "each ran once");
+    let counted = first.post("/v1/sessions/s/run", &json!({"command": "echo $n"}));
+    assert_eq!(counted.header("shellkeep-node"), Some("n2"), "{}", counted.text());
+    assert_eq!(counted.json()["stdout"], format!("{answered}\n"));
+}
+
+/// The bug: a session that slept while a command of it ran in the background was let go of, and the command was lost.
+#[test]
+fn a_command_in_the_background_keeps_its_session_until_it_ends() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    let gate = redis.directory().join("go");
+    let command = format!("until [ -e {} ]; do sleep 0.02; done", gate.display());
+    let run = first.run("s", json!({"command": command, "timeout": 0.2, "on_timeout": "background"}));
+    let run_id = run.json["run_id"].as_str().expect("an id").to_owned();
+    first.hibernate("s");
+    until("the session sleeps", || (redis.cli(&["EXISTS", "sk:{s}:lease"]).trim() == "0").then_some(()));
+
+    assert_eq!(second.post("/v1/nodes/n1/drain?wait=0", &json!({})).status, 200);
+    until("the other node knows", || (status_of(&second, "n1") == (json!("draining"), json!(1))).then_some(()));
+    let meanwhile = second.post("/v1/sessions/s/run", &json!({"command": "echo here"}));
+    assert_eq!((meanwhile.status, meanwhile.header("shellkeep-node")), (200, Some("n1")), "{}", meanwhile.text());
+    std::fs::write(&gate, "").expect("a file");
+    let drained = second.post("/v1/nodes/n1/drain?wait=30", &json!({}));
+    assert_eq!(drained.json()["status"], "drained", "{}", drained.text());
+    let ended = second.get(&format!("/v1/sessions/s/runs/{run_id}")).json();
+    assert_eq!(ended["exit_code"], 0, "{ended}");
+}

@@ -23,6 +23,8 @@ const MOST_READ: usize = 64 << 10;
 
 /// How often a node that does not answer is looked for among those that are alive.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// After how long it is looked for once more before it counts as gone.
+const SECOND_LOOK: Duration = Duration::from_millis(100);
 
 /// Where a request goes.
 #[derive(Clone)]
@@ -76,15 +78,17 @@ impl Target {
     async fn moved(&self, engine: Engine) {
         let ops = engine.node();
         let Some(cluster) = ops.cluster() else { return };
-        let mut unknown_since = None;
+        let (mut unknown_since, mut pause) = (None, LOOK_AGAIN);
         loop {
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(pause).await;
             let is_there = match &self.session {
                 Some(id) => cluster.is_with(id, &self.node.name).await,
                 None => Some(cluster.is_alive(&self.node.name).await),
             };
             match is_there {
-                Some(true) => unknown_since = None,
+                Some(true) => (unknown_since, pause) = (None, LOOK_AGAIN),
+                // One that has just let it go says so.
+                Some(false) if pause == LOOK_AGAIN => pause = SECOND_LOOK,
                 Some(false) => return,
                 // A node that lives has given it again by then: it renews its lease more often.
                 None if unknown_since.get_or_insert_with(Instant::now).elapsed() >= LEASE => return,
