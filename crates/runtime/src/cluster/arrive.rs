@@ -101,8 +101,12 @@ fn after_move(state: &mut SessionState, node: &str) -> Vec<Event> {
     let mut events = plan::after_crash(state, plan::Crash::Daemon, Timestamp::now(), |_| true);
     let mut restarting = Vec::new();
     for (service_id, service) in state.services.iter_mut().filter(|(_, service)| service.status.is_live()) {
-        let reason = format!("node {node} is gone");
-        let end = ServiceEnd { exit_code: None, signal: None, at: Timestamp::now(), reason };
+        let gone = || {
+            let reason = format!("node {node} is gone");
+            ServiceEnd { exit_code: None, signal: None, at: Timestamp::now(), reason }
+        };
+        // One that has no processes waits to be started again since it ended, by itself or because its node was drained.
+        let end = service.end.clone().filter(|_| service.stamps.is_none()).unwrap_or_else(gone);
         let was_ready = service.status == ServiceStatus::Running;
         let is_restarted = matches!(after_end(service.spec.restart, &end, was_ready, 0), AfterEnd::Restart(_));
         let notice = told::service(service_id, &service.spec.name, node, is_restarted);

@@ -123,8 +123,7 @@ impl Supervisor {
             next = match self.live(process).await {
                 LifeEnd::Own(end) => self.after_own_end(end).await,
                 LifeEnd::Ordered { end, reason } => {
-                    let notices = self.notices_of_stop(&end, &reason);
-                    self.ended(ServiceStatus::Stopped, end, notices).await;
+                    self.stopped(end, &reason).await;
                     None
                 }
                 // It stays in the list: the stopping daemon must not kill it.
@@ -273,8 +272,7 @@ impl Supervisor {
                 Waited::Left => return None,
                 Waited::Stopped(reason) => {
                     end.reason = stop_sentence(&reason, false);
-                    let notices = self.notices_of_stop(&end, &reason);
-                    self.ended(ServiceStatus::Stopped, end, notices).await;
+                    self.stopped(end, &reason).await;
                     return None;
                 }
             }
@@ -295,6 +293,21 @@ impl Supervisor {
                 Order::Leave => Waited::Left,
             },
         }
+    }
+
+    /// It was stopped by order. If other nodes take over and its policy says so, the next one starts it again.
+    async fn stopped(&mut self, end: ServiceEnd, reason: &StopReason) {
+        // Its own exit code says nothing: it did not end by itself.
+        let left = ServiceEnd { exit_code: None, signal: None, ..end.clone() };
+        let policy = self.seen.facts().spec.restart;
+        if *reason != StopReason::NodeDrained || !matches!(after_end(policy, &left, true, 0), AfterEnd::Restart(_)) {
+            let notices = self.notices_of_stop(&end, reason);
+            return self.ended(ServiceStatus::Stopped, end, notices).await;
+        }
+        self.seen.uncount().await;
+        self.ended(ServiceStatus::Starting, left, Vec::new()).await;
+        // Here it has ended.
+        self.seen.facts.send_modify(|service| service.status = ServiceStatus::Stopped);
     }
 
     async fn ended(&mut self, status: ServiceStatus, end: ServiceEnd, notices: Vec<Notice>) {

@@ -73,6 +73,43 @@ fn services_end_before_another_node_starts_them_again() {
     }
 }
 
+/// What was stopped in order used to stay stopped, whatever its restart policy.
+#[test]
+fn services_of_a_drained_node_start_again_by_their_policy() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    let [always, on_failure, never] = ["always", "on_failure", "never"].map(|policy| {
+        // It ends with success when it is asked to.
+        let command = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
+        first.start_service("s", json!({"command": command, "name": policy, "restart": policy}))
+    });
+    let drained = second.post("/v1/nodes/n1/drain?wait=30", &json!({}));
+    assert_eq!(drained.json()["status"], "drained", "{}", drained.text());
+    let moved = second.sh("s", "true");
+    assert!(moved.notice_codes().contains(&"service_ended"), "{:?}", moved.notice_codes());
+    for service in [&always, &on_failure] {
+        second.service_until("s", services::id(service), "running");
+    }
+    let stays = second.service("s", services::id(&never));
+    assert_eq!(stays["status"], "stopped", "{stays}");
+    assert!(stays.to_string().contains("its node was drained"), "{stays}");
+    assert_eq!(second.all_services().len(), 2);
+}
+
+/// A node that was drained and started again goes on with what no other node has taken.
+#[test]
+fn a_drained_node_that_starts_again_starts_its_services_again() {
+    let redis = Redis::start();
+    let mut first = redis.node("n1");
+    first.create("s");
+    let service = first.start_service("s", json!({"command": "sleep 1000", "restart": "always"}));
+    assert_eq!(first.stop(), Some(0));
+    assert!(!procs::alive(services::pid(&service)));
+    first.restart();
+    first.service_until("s", services::id(&service), "running");
+}
+
 /// The bug: a session whose commands followed each other without a pause was never let go of.
 #[test]
 fn a_busy_session_leaves_a_node_that_is_drained() {
