@@ -23,7 +23,7 @@ use axum::response::{IntoResponse as _, Response};
 use gather::{List, gather};
 use percent_encoding::percent_decode_str;
 use sending::{NoAnswer, Target, send};
-use shellkeep_runtime::{ClusterOps, Engine, OpError, Whereabouts};
+use shellkeep_runtime::{ClusterNode, ClusterOps, Engine, OpError, Whereabouts};
 use shellkeep_session::SessionId;
 use std::borrow::Cow;
 
