@@ -11,7 +11,7 @@ mod silence;
 
 pub use reach::watch_neighbours;
 
-use super::problem::BegunNothing;
+use super::problem::Code;
 use crate::auth::Scoped;
 use crate::peers::{FORWARDED, Peers, is_short, whole};
 use crate::refusal::Refusal;
@@ -29,6 +29,9 @@ use std::borrow::Cow;
 
 /// Says that a node does not have what another sent it a request about.
 const NOT_HERE: HeaderName = HeaderName::from_static("shellkeep-not-here");
+
+/// How often a request waits until its session has left a node that is drained: others may wake it there meanwhile.
+const LEAVES_AGAIN: usize = 5;
 
 /// What a request is about, if another node may have it.
 #[derive(Debug, PartialEq)]
@@ -153,27 +156,43 @@ impl Way<'_> {
     /// session has left.
     async fn serve_or_send(&self, request: Request, next: Next) -> Response {
         let is_sent_on = request.headers().contains_key(FORWARDED);
+        let is_run = request.uri().path().ends_with("/run");
         let (request, again) = match twice(request).await {
             Ok(both) => both,
             Err(refusal) => return refusal.into_response(),
         };
         let response = next.run(request).await;
         let About::Session(id) = self.about else { return response };
-        if response.extensions().get::<BegunNothing>().is_none() {
+        if !has_begun_nothing(&response, is_run) {
             return response;
         }
-        let has_left = self.cluster.until_left(id).await;
-        if is_sent_on {
-            // The node that sent it looks again.
-            return not_here(response);
-        }
-        match (self.about.locate(self.cluster).await, again) {
-            (Ok(Whereabouts::There(node)), Some(again)) if has_left => {
-                send_once(self.engine, self.peers, again, self.target(node)).await
+        let Some(again) = again else { return response };
+        for _ in 0..LEAVES_AGAIN {
+            if !self.cluster.until_left(id).await {
+                break;
             }
-            _ => response,
+            if is_sent_on {
+                // The node that sent it looks again.
+                return not_here(response);
+            }
+            match self.about.locate(self.cluster).await {
+                Ok(Whereabouts::There(node)) => {
+                    return send_once(self.engine, self.peers, again, self.target(node)).await;
+                }
+                // Another request has woken the session here once more, in vain.
+                Ok(Whereabouts::Here) => {}
+                Err(error) => return Refusal::from(error).into_response(),
+            }
         }
+        response
     }
+}
+
+/// Whether a node that is drained has left it to another node to do what was asked for. A command that came too late may find
+/// that one working with the session.
+fn has_begun_nothing(response: &Response, is_run: bool) -> bool {
+    let code = response.extensions().get::<Code>().map(|code| code.0.as_str());
+    code == Some("node_draining") || (is_run && code == Some("owner_unreachable"))
 }
 
 /// A request, and the same once more unless its body is long.

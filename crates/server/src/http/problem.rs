@@ -7,9 +7,6 @@ use shellkeep_protocol::Problem;
 use shellkeep_protocol::problem::MEDIA_TYPE;
 use shellkeep_runtime::Hint;
 
-/// The code of an answer of a node that is drained.
-const DRAINING: &str = "node_draining";
-
 /// The problem with what to do next in its detail.
 pub fn problem(refusal: &Refusal) -> Problem {
     let problem = refusal.problem().clone();
@@ -87,9 +84,9 @@ fn words(hint: Hint) -> &'static str {
     }
 }
 
-/// Marks an answer of a node that is drained and has begun nothing.
+/// The code of a refusal, for those that its response passes.
 #[derive(Clone)]
-pub(super) struct BegunNothing;
+pub(super) struct Code(pub(super) String);
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
@@ -104,9 +101,7 @@ impl IntoResponse for Refusal {
         if let Some(seconds) = problem.data.get(RETRY_AFTER).and_then(serde_json::Value::as_u64) {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
-        if problem.code == DRAINING {
-            response.extensions_mut().insert(BegunNothing);
-        }
+        response.extensions_mut().insert(Code(problem.code));
         response
     }
 }
