@@ -191,12 +191,19 @@ impl Shared {
             found.map_or(Ok(()), Err)
         });
         let mut lanes = self.lanes();
-        // The thread answers what was asked before it was told to end, and nothing after that.
-        if !lanes.is_closing {
-            lanes.asks.push(ask);
-            self.work.notify_one();
+        match lanes.down.clone() {
+            // The thread answers what was asked before it was told to end, and nothing after that.
+            None if lanes.is_closing => {}
+            None => {
+                lanes.asks.push(ask);
+                self.work.notify_one();
+            }
+            // The thread may be waiting for the tier at this moment.
+            Some(down) => {
+                drop(lanes);
+                drop(ask(Err(down)));
+            }
         }
-        drop(lanes);
         async { waiting.await.unwrap_or_else(|_| Err(Down::new("the node is stopping"))) }
     }
 }

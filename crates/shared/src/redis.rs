@@ -28,7 +28,7 @@ use crate::tier::{
 use ::redis::{Cmd, Connection, FromRedisValue, Pipeline, RedisResult, cmd, pipe};
 use address::Address;
 use answers::{appended, claimed, head};
-use calls::{PATIENCE, append_call, call, keys, millis, text};
+use calls::{PATIENCE, append_call, call, exchange, keys, millis, text};
 use failed::{down, is_worth_another, not_ours, unreadable};
 use pipe::{RedisPipe, run_id_in};
 use shellkeep_session::ownership::Claim;
@@ -92,7 +92,7 @@ impl Live {
         for text in SCRIPTS {
             load.cmd("SCRIPT").arg("LOAD").arg(text);
         }
-        let hashes = load.query(&mut connection)?;
+        let hashes = exchange(&mut connection, &load)?;
         Ok(Self { connection, url, hashes })
     }
 
@@ -162,18 +162,12 @@ impl RedisTier {
     fn records(&mut self, session_id: &SessionId) -> Result<Records, Down> {
         let [head, base, packed, log] = keys(session_id, ["head", "base", "packed", "log"]);
         let mut all = pipe();
-        all.atomic()
-            .cmd("HMGET")
-            .arg(&head)
-            .arg(&["owner", "seq", "packed"])
-            .cmd("GET")
-            .arg(&base)
-            .cmd("GET")
-            .arg(&packed);
-        all.cmd("LRANGE").arg(&log).arg(0).arg(-1);
+        all.cmd("MULTI").cmd("HMGET").arg(&head).arg(&["owner", "seq", "packed"]);
+        all.cmd("GET").arg(&base).cmd("GET").arg(&packed).cmd("LRANGE").arg(&log).arg(0).arg(-1).cmd("EXEC");
         type Answer =
             ((Option<String>, Option<String>, Option<String>), Option<Vec<u8>>, Option<Vec<u8>>, Vec<Vec<u8>>);
-        let ((owner, seq, is_packed), base, packed, log): Answer = self.query_all(&all)?;
+        let (_, _, _, _, _, answer): ((), (), (), (), (), Answer) = self.query_all(&all)?;
+        let ((owner, seq, is_packed), base, packed, log) = answer;
         // A build that does not know it leaves it behind when it removes a session.
         let packed = packed.filter(|_| is_packed.is_some()).unwrap_or_default();
         Ok(Records { owner, seq, base, packed, log })
@@ -184,7 +178,7 @@ impl RedisTier {
     }
 
     fn query_all<T: FromRedisValue>(&mut self, commands: &Pipeline) -> Result<T, Down> {
-        self.ask(|live| commands.query(&mut live.connection))
+        self.ask(|live| exchange(&mut live.connection, commands))
     }
 }
 
@@ -246,7 +240,7 @@ impl Tier for RedisTier {
             for append in appends {
                 all.add_command(append_call(&live.hashes[Script::Append as usize], append, lease));
             }
-            all.query(&mut live.connection)
+            exchange(&mut live.connection, &all)
         })?;
         answers.iter().map(|answer| appended(answer).map_err(|what| not_ours(&self.address, &what))).collect()
     }
@@ -378,9 +372,9 @@ impl Tier for RedisTier {
             for service in services {
                 let mut call = live.call(Script::Service, &[agent_key(&service.agent, "services")]);
                 call.arg(member(service)).arg(u64::MAX).arg(millis(lease));
-                all.add_command(call).ignore();
+                all.add_command(call);
             }
-            all.query(&mut live.connection)
+            exchange(&mut live.connection, &all)
         })
     }
 
@@ -426,16 +420,16 @@ impl Tier for RedisTier {
     fn beat(&mut self, node: &NodeEntry, lease: Duration) -> Result<(), Down> {
         let told = json(node)?;
         let mut all = pipe();
-        all.cmd("SET").arg(format!("sk:node:{}", node.name)).arg(told).arg("PX").arg(millis(lease)).ignore();
-        all.cmd("SADD").arg("sk:nodes").arg(&node.name).ignore();
-        all.cmd("DEL").arg(format!("sk:left:{}", node.name)).ignore();
+        all.cmd("SET").arg(format!("sk:node:{}", node.name)).arg(told).arg("PX").arg(millis(lease));
+        all.cmd("SADD").arg("sk:nodes").arg(&node.name);
+        all.cmd("DEL").arg(format!("sk:left:{}", node.name));
         self.query_all(&all)
     }
 
     fn leave(&mut self, name: &str) -> Result<(), Down> {
         let mut all = pipe();
-        all.cmd("DEL").arg(format!("sk:node:{name}")).ignore().cmd("SREM").arg("sk:nodes").arg(name).ignore();
-        all.cmd("SET").arg(format!("sk:left:{name}")).arg("1").arg("PX").arg(millis(REMEMBERED)).ignore();
+        all.cmd("DEL").arg(format!("sk:node:{name}")).cmd("SREM").arg("sk:nodes").arg(name);
+        all.cmd("SET").arg(format!("sk:left:{name}")).arg("1").arg("PX").arg(millis(REMEMBERED));
         self.query_all(&all)
     }
 

@@ -168,7 +168,9 @@ impl Worker {
         if self.retry_at.is_none_or(|at| at > Instant::now()) {
             return;
         }
-        match self.tier.ping().and_then(|()| check_name(&mut *self.tier, &self.node)) {
+        // It counts as back when it takes what is written: one that is paused or full answers questions.
+        let named = check_name(&mut *self.tier, &self.node);
+        match named.and_then(|()| self.tier.beat(&self.node, LEASE)) {
             Err(down) => self.went_down(down),
             Ok(()) => {
                 (self.retry_at, self.pause, self.beat_at) = (None, FIRST_PAUSE, Instant::now());

@@ -1,13 +1,32 @@
 //! What is sent to the server: calls of scripts, and the keys of a session.
 
 use crate::tier::Append;
-use redis::{Cmd, cmd};
+use redis::{Cmd, Connection, FromRedisValue, Pipeline, RedisResult, Value, cmd, from_redis_value};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::Claim;
 use std::time::Duration;
 
 /// How long the server may take to answer, or to take a connection. A node goes on by itself afterwards.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Sends commands and reads their answers, up to the first silence: a server that is silent for the whole of our patience is not
+/// waited for again, however many answers are missing. An error of the server is the first that it said.
+pub(super) fn exchange<T: FromRedisValue>(connection: &mut Connection, commands: &Pipeline) -> RedisResult<T> {
+    connection.send_packed_command(&commands.get_packed_pipeline())?;
+    let mut refused = None;
+    let mut answers = Vec::with_capacity(commands.len());
+    for _ in 0..commands.len() {
+        match connection.recv_response().and_then(Value::extract_error) {
+            Ok(answer) => answers.push(answer),
+            Err(error) if error.is_io_error() => return Err(error),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    match refused {
+        Some(error) => Err(error),
+        None => Ok(from_redis_value(Value::Array(answers))?),
+    }
+}
 
 pub(super) fn call(hash: &str, keys: &[String]) -> Cmd {
     let mut call = cmd("EVALSHA");

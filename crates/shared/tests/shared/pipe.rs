@@ -123,3 +123,60 @@ async fn records_settle_once_while_connections_break() {
         assert!(numbers.iter().copied().eq(1..=300), "{session}: {numbers:?}");
     }
 }
+
+/// The bug: a server that was silent was waited for once for each answer, so a node with many sessions, and each one that connected
+/// anew and loaded its scripts, waited for many times as long as others wait for it.
+#[test]
+fn a_silent_server_is_waited_for_once() {
+    let server = RedisServer::start();
+    let mut tier = open(&server.url()).unwrap();
+    let head = claimed(&mut *tier, &request("a", "n1", "x", None), LEASE);
+    let many = vec![append("a", &head, &[]); 10_000];
+    say(&server, "CLIENT PAUSE 600000 ALL");
+    assert!(tier.append(&many, LEASE).is_err());
+    assert!(tier.append(&many, LEASE).is_err(), "also if it must connect first");
+}
+
+/// How often the server refused `SET`.
+fn refused(server: &RedisServer) -> u64 {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    stream.write_all(b"INFO commandstats\r\nQUIT\r\n").unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    let line = told.lines().find(|line| line.starts_with("cmdstat_set:")).unwrap_or_default();
+    let count = line.split(',').find_map(|part| part.strip_prefix("rejected_calls="));
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
+/// The bug: a server that answers and takes nothing counted as back, and was found to be away again with the next record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_takes_nothing_is_not_back() {
+    let server = RedisServer::start();
+    let ship = ship(open(&server.url()).unwrap());
+    ship.tokens().wait_for(Option::is_some).await.unwrap();
+    say(&server, "CONFIG SET maxmemory 1");
+    let alone = ship.alone();
+    alone.until_away().await;
+    let tries = async {
+        let before = refused(&server);
+        shellkeep_poll::until_async(shellkeep_poll::LONG, "it is tried again", async || {
+            (refused(&server) > before + 2).then_some(())
+        })
+        .await;
+    };
+    tokio::select! {
+        () = alone.until_reached() => panic!("it takes nothing"),
+        () = tries => {}
+    }
+    say(&server, "CONFIG SET maxmemory 0");
+    alone.until_reached().await;
+}
+
+/// The bug: the reason named the same refusal once for each of nine commands.
+#[test]
+fn a_refusal_is_told_once() {
+    let server = RedisServer::start();
+    say(&server, "CONFIG SET requirepass secret");
+    let reason = open(&server.url()).unwrap().ping().unwrap_err().reason;
+    assert_eq!(reason.matches("uthentication required").count(), 1, "{reason}");
+}
