@@ -20,7 +20,7 @@ mod uncopied;
 
 use crate::checkpoints::path;
 use crate::names::{Names, not_found};
-use crate::ops::{ClusterError, OpError, Whereabouts};
+use crate::ops::{ClusterError, OpError};
 pub(crate) use agents::Agents;
 use arrive::{Former, kept, stands_for};
 pub use config::{BlobPlace, ClusterConfig};
@@ -30,15 +30,16 @@ pub(crate) use diverged::{Compared, Diverged, Whose};
 pub(crate) use elsewhere::Elsewhere;
 use files::Brought;
 pub(crate) use files::SharedFiles;
-use look::{Look, away, holder, shown, unreachable};
+pub(crate) use look::Sought;
+use look::{Look, away, emptied, holder, shown, unreachable};
 pub(crate) use members::Members;
 use own::Asker;
 pub(crate) use own::Own;
 pub(crate) use removals::Removals;
 use shellkeep_session::ownership::{Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
-use shellkeep_shared::{Down, Found, LEASE, Moved, NodeEntry, Remembered, Settled, Ship, ShipOptions, Start};
-use shellkeep_store::{FeedControl, Store};
+use shellkeep_shared::{Down, Found, LEASE, Moved, Remembered, Settled, Ship, ShipOptions, Start};
+use shellkeep_store::{FeedControl, Store, deleted};
 use shellkeep_workspace::Workspaces;
 use std::path::Path;
 use std::sync::Arc;
@@ -86,15 +87,7 @@ impl Cluster {
         own: Own,
         news: mpsc::UnboundedSender<Moved>,
     ) -> Result<Self, String> {
-        let node = NodeEntry {
-            name: config.node.clone(),
-            url: config.advertise.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            since: Timestamp::now().to_string(),
-            sessions: 0,
-            draining: false,
-            data_id: Some(own.store.home().id().to_owned()),
-        };
+        let node = config.entry(own.store.home().id());
         let (entry, tier) = (node.clone(), members::admitted(&config.url, &node).await?);
         let (when_alone, remembered) = (config.when_alone, Remembered::at(&data_dir.join(NODES_FILE)));
         let options = ShipOptions { tier, node, when_alone, remembered, news };
@@ -220,17 +213,19 @@ impl Cluster {
     }
 
     /// Where a session is, and whether this node must take it before it is used here.
-    pub(crate) async fn locate(&self, id: &SessionId) -> Result<(Whereabouts, bool), OpError> {
+    pub(crate) async fn locate(&self, id: &SessionId) -> Result<Sought, OpError> {
         if let Some(node) = self.members.served_by()? {
-            return Ok((Whereabouts::There(node), false));
+            return Ok(Sought::there(node));
         }
         if self.ship.is_open(id) || self.removals.is_waiting(id) {
-            return Ok((Whereabouts::Here, false));
+            return Ok(Sought::here());
         }
+        let is_known = self.names.contains(id) || deleted::is_name(id);
         let look = match self.look(id).await {
             Ok(look) => look,
             // Alone, this node answers for what it has and nobody took.
-            Err(_) => return Ok((self.asker.elsewhere.place(id, self.members.neighbours())?, false)),
+            Err(_) if is_known => return self.asker.elsewhere.place(id, self.members.neighbours()),
+            Err(down) => return Ok(Sought::unsure(away(down))),
         };
         if let Some(found) = look.found.as_ref().filter(|_| look.elsewhere.is_some() && self.names.contains(id)) {
             self.asker.elsewhere.note(id, &found.head.owner).await;
@@ -238,18 +233,19 @@ impl Cluster {
         match look {
             // The node that had it last gives it again.
             look if look.is_forgotten() && self.asker.elsewhere.owner(id).is_some() => {
-                Ok((self.asker.elsewhere.place(id, self.members.others().await?)?, false))
+                self.asker.elsewhere.place(id, self.members.others().await?)
             }
-            Look { found: None, .. } => Ok((Whereabouts::Here, false)),
+            Look { found: None, lacking: Some(nodes), .. } if !is_known => Ok(Sought::unsure(emptied(&nodes))),
+            Look { found: None, .. } => Ok(Sought::here()),
             Look { elsewhere: Some(node), .. } if node.url.is_empty() => Err(unreachable(id, &node.name)),
-            Look { elsewhere: Some(node), .. } => Ok((Whereabouts::There(shown(node)), false)),
+            Look { elsewhere: Some(node), .. } => Ok(Sought::there(shown(node))),
             Look { found: Some(found), elsewhere: None, is_early, .. } => {
                 let is_own = found.head.owner.node == self.node;
                 if !is_own && (found.lease.is_some() || is_early) {
                     return Err(unreachable(id, holder(&found)));
                 }
                 if self.ship.drain().is_free() {
-                    return Ok((Whereabouts::There(self.members.another().await?), false));
+                    return Ok(Sought::there(self.members.another().await?));
                 }
                 if !self.names.contains(id) {
                     if is_own {
@@ -257,7 +253,8 @@ impl Cluster {
                     }
                     self.names.add(id, found.agent.as_deref().map(Arc::from));
                 }
-                Ok((Whereabouts::Here, !is_own || self.asker.elsewhere.is_lost(id)))
+                let must_take = !is_own || self.asker.elsewhere.is_lost(id);
+                Ok(Sought { must_take, ..Sought::here() })
             }
         }
     }

@@ -1,7 +1,8 @@
 //! What a node may do while the tier is unreachable, for those who decide whether a session is served.
 
+use crate::given;
 use crate::lanes::Shared;
-use crate::tier::NodeEntry;
+use crate::tier::{Down, NodeEntry, Tier};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -18,6 +19,15 @@ pub struct Unserved {
     pub reached_by: Option<NodeEntry>,
 }
 
+/// The nodes whose sessions the tier lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lacking {
+    /// Those that are about to give them again.
+    pub alive: Vec<String>,
+    /// Those that must be started before.
+    pub gone: Vec<String>,
+}
+
 impl Alone {
     /// Returns when the tier is unreachable.
     pub async fn until_away(&self) {
@@ -31,7 +41,7 @@ impl Alone {
     }
 
     /// Changes whenever other nodes may have taken sessions of this node without its knowledge: the tier was connected anew
-    /// and may have lost something, or a renewal came too late.
+    /// and may have lost something, it was emptied, or a renewal came too late.
     pub fn doubts(&self) -> watch::Receiver<u64> {
         self.0.doubts.subscribe()
     }
@@ -49,6 +59,38 @@ impl Alone {
     /// Whether other nodes may have taken sessions that sleep here, and not all of them have been looked at since.
     pub fn is_in_doubt(&self) -> bool {
         self.0.looked.load(Ordering::SeqCst) < self.gaps()
+    }
+
+    /// The incarnation of the tier that was last seen.
+    pub fn incarnation(&self) -> Option<String> {
+        self.0.lanes().given.current()
+    }
+
+    /// All sessions of this node have been given to an incarnation of the tier.
+    pub fn gave(&self, incarnation: &str) {
+        let mut lanes = self.0.lanes();
+        if lanes.given.gave(incarnation) {
+            // Others wait for it.
+            lanes.has_news = true;
+            self.0.work.notify_one();
+        }
+    }
+
+    /// The nodes whose sessions the tier lacks, because it was emptied and they have not given them again; `None` if it lacks
+    /// nothing, as far as is known: this node may never have seen one of them.
+    pub fn lacking(&self, tier: &mut dyn Tier) -> Result<Option<Lacking>, Down> {
+        let node = self.0.lanes().given.node().to_owned();
+        let incarnation = tier.incarnation(&given::new_name(&node))?;
+        if self.0.lanes().given.is_whole(&incarnation) {
+            return Ok(None);
+        }
+        let nodes = tier.nodes()?;
+        let mut lanes = self.0.lanes();
+        lanes.given.found(&incarnation);
+        lanes.given.seen(&nodes);
+        let is_alive = |name: &String| *name == node || nodes.iter().any(|node| node.name == *name);
+        let (alive, gone): (Vec<_>, Vec<_>) = lanes.given.lacking().into_iter().partition(is_alive);
+        Ok((!alive.is_empty() || !gone.is_empty()).then_some(Lacking { alive, gone }))
     }
 
     /// The other nodes while the tier is unreachable: each is to be asked whether it reaches the tier.

@@ -1,5 +1,6 @@
 //! All lanes of a node, and what waits for the thread that serves them.
 
+use crate::given::Given;
 use crate::lane::{Lane, Rewind, Settled, Unclaimed};
 use crate::tenure::Tenure;
 use crate::tier::{AgentService, Append, Appended, Down, ForkNote, Tier};
@@ -79,6 +80,8 @@ pub(crate) struct Lanes {
     pub(crate) down: Option<Down>,
     /// How long the node serves while the tier is down.
     pub(crate) tenure: Tenure,
+    /// Which nodes have given the tier their sessions.
+    pub(crate) given: Given,
     /// Whether the node takes no more sessions.
     pub(crate) draining: Draining,
     /// What the node tells of itself has changed.
@@ -97,8 +100,8 @@ pub(crate) struct Shared {
     pub(crate) count: watch::Sender<usize>,
     /// Whether other nodes were told that this one is drained and has no session.
     pub(crate) told_empty: watch::Sender<bool>,
-    /// Changes when this node's sessions may have been taken without its knowledge: how often the tier was connected, and
-    /// how often a renewal came too late.
+    /// Changes when this node's sessions may have been taken without its knowledge, or the tier may lack them: how often it was
+    /// connected, how often it was emptied, and how often a renewal came too late.
     pub(crate) doubts: watch::Sender<u64>,
     /// How often a renewal came too late, and how many of these times all sessions have been looked at since.
     pub(crate) gaps: AtomicU64,
@@ -116,8 +119,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(tenure: Tenure, news: mpsc::UnboundedSender<Moved>) -> Self {
-        let lanes = Mutex::new(Lanes::new(tenure));
+    pub(crate) fn new(tenure: Tenure, given: Given, news: mpsc::UnboundedSender<Moved>) -> Self {
+        let lanes = Mutex::new(Lanes::new(tenure, given));
         let (count, away) = (watch::Sender::new(0), watch::Sender::new(false));
         let (doubts, tokens) = (watch::Sender::new(0), watch::Sender::new(None));
         Self {
@@ -209,7 +212,7 @@ impl Shared {
 }
 
 impl Lanes {
-    fn new(tenure: Tenure) -> Self {
+    fn new(tenure: Tenure, given: Given) -> Self {
         Self {
             all: HashMap::new(),
             dirty: HashSet::new(),
@@ -222,6 +225,7 @@ impl Lanes {
             services: HashSet::new(),
             down: None,
             tenure,
+            given,
             draining: Draining::No,
             has_news: false,
             is_closing: false,

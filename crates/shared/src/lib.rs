@@ -10,6 +10,7 @@
 //! - [`counted`]: services of agents that count towards limits of all nodes.
 //! - [`admit`]: whether a node may take part.
 //! - [`alone`]: what a node may do while the tier is unreachable; `tenure`: for how long.
+//! - `given`: which nodes have given their sessions to a tier that was emptied.
 //! - `worker`: the thread of the ship; `appender`: its task, which appends on a [`Pipe`] if the tier has one; `turns`: which of them uses the tier; `lanes`: what they and the ship share; `lane`: what they know of one session;
 //!   `to_pack`: sessions that sleep and are to be made smaller.
 
@@ -24,6 +25,7 @@ pub mod tier;
 
 mod appender;
 mod drain;
+mod given;
 mod lane;
 mod lanes;
 mod tenure;
@@ -32,7 +34,7 @@ mod turns;
 mod worker;
 
 pub use admit::{NotAdmitted, admit};
-pub use alone::{Alone, Unserved};
+pub use alone::{Alone, Lacking, Unserved};
 pub use counted::{AgentCounts, CountedService};
 pub use drain::Drain;
 pub use ship::{Left, Moved, Settled, Ship, ShipOptions, Start};

@@ -36,6 +36,7 @@ struct Contents {
     services: BTreeMap<AgentService, Instant>,
     tokens: BTreeMap<String, SharedToken>,
     tokens_version: u64,
+    incarnation: Option<String>,
     is_down: bool,
     connections: u64,
     /// Sessions that it was told to pack, which changes nothing here.
@@ -84,6 +85,13 @@ impl MemoryTier {
         let mut contents = self.contents();
         let connections = contents.connections + 1;
         *contents = Contents { connections, ..to.0 };
+    }
+
+    /// Loses everything without a new connection.
+    pub fn empty(&self) {
+        let mut contents = self.contents();
+        let connections = contents.connections;
+        *contents = Contents { connections, ..Contents::default() };
     }
 
     /// Calls `during` with each append from now on, as if it took a while and something else was done meanwhile.
@@ -140,6 +148,10 @@ impl Tier for MemoryTier {
 
     fn connections(&self) -> u64 {
         self.contents().connections
+    }
+
+    fn incarnation(&mut self, new: &str) -> Result<String, Down> {
+        Ok(self.up()?.incarnation.get_or_insert_with(|| new.to_owned()).clone())
     }
 
     fn pipe(&mut self) -> Result<Option<Box<dyn Pipe>>, Down> {

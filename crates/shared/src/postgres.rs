@@ -223,6 +223,19 @@ impl Tier for PostgresTier {
         self.server.connections
     }
 
+    fn incarnation(&mut self, new: &str) -> Result<String, Down> {
+        // It is in the table that it is about, in a row that is no session's, and is lost with that.
+        let sql = "SELECT data FROM sk_shared_heads WHERE session_id = ''";
+        let made = "INSERT INTO sk_shared_heads (session_id, data) VALUES ('', $1) ON CONFLICT DO NOTHING";
+        self.server.ask(async |client| {
+            if let Some(row) = client.query_opt(sql, &[]).await? {
+                return Ok(row.try_get(0)?);
+            }
+            client.execute(made, &[&new]).await?;
+            Ok(client.query_one(sql, &[]).await?.try_get(0)?)
+        })
+    }
+
     fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down> {
         self.server.ask(async |client| {
             let within = client.transaction().await?;

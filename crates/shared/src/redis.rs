@@ -12,6 +12,7 @@
 //! - `sk:agent:{A}:sessions`, `sk:agent:{A}:services`: sorted sets of what agent A has on all nodes; the score is when it
 //!   ends, in ms since 1970. That of a session is infinite once it has a record; a service is `SESSION/SERVICE`.
 //! - `sk:tokens`: hash of tokens by id, without their secrets; `sk:tokens:version`: a number that changes with them.
+//! - `sk:incarnation`: a name that lasts until the database is emptied.
 //! - `sk:nodes`: names of nodes; `sk:node:N`: what node N tells of itself, with an expiry; `sk:left:N`: node N left by itself.
 
 mod address;
@@ -37,6 +38,8 @@ use std::time::Duration;
 
 /// All tokens, and the number that changes with them.
 const TOKEN_KEYS: [&str; 2] = ["sk:tokens", "sk:tokens:version"];
+/// The name of what there is.
+const INCARNATION: &str = "sk:incarnation";
 /// What a token begins with.
 const VALID: char = '+';
 const REVOKED: char = '-';
@@ -208,6 +211,15 @@ impl Tier for RedisTier {
 
     fn connections(&self) -> u64 {
         self.connections
+    }
+
+    fn incarnation(&mut self, new: &str) -> Result<String, Down> {
+        if let Some(name) = self.query::<Option<String>>(cmd("GET").arg(INCARNATION))? {
+            return Ok(name);
+        }
+        // Another node may be faster.
+        self.query::<Option<String>>(cmd("SET").arg(INCARNATION).arg(new).arg("NX"))?;
+        self.query(cmd("GET").arg(INCARNATION))
     }
 
     fn pipe(&mut self) -> Result<Option<Box<dyn Pipe>>, Down> {

@@ -5,6 +5,7 @@
 use crate::alone::Alone;
 use crate::appender;
 use crate::drain::Drain;
+use crate::given::Given;
 pub use crate::lane::Settled;
 use crate::lane::{Lane, Line, Unclaimed};
 pub use crate::lanes::Moved;
@@ -65,8 +66,9 @@ impl Ship {
     /// Starts the thread; and the task that appends, if this is called in a runtime.
     pub fn start(options: ShipOptions) -> std::io::Result<Self> {
         let ShipOptions { tier, node, when_alone, remembered, news } = options;
+        let given = Given::at(remembered.given_file(), &node.name);
         let tenure = Tenure::new(&node.name, when_alone, remembered);
-        let shared = Arc::new(Shared::new(tenure, news));
+        let shared = Arc::new(Shared::new(tenure, given, news));
         let runtime = Handle::try_current().ok();
         if let Some(runtime) = &runtime {
             shared.lanes().has_appender = true;

@@ -58,6 +58,7 @@ impl Tenure {
                 sessions: 0,
                 draining: false,
                 data_id: None,
+                given: None,
             },
             promised: None,
             reaches: false,
@@ -163,6 +164,11 @@ impl Remembered {
         Self { file: Some(file.to_owned()), names: text.lines().map(str::to_owned).collect() }
     }
 
+    /// A file beside it for what the nodes have given the tier.
+    pub(crate) fn given_file(&self) -> Option<PathBuf> {
+        self.file.as_ref().map(|file| file.with_extension("given"))
+    }
+
     fn names(&self) -> Vec<String> {
         self.names.clone()
     }
@@ -184,8 +190,9 @@ mod tests {
 
     fn entry(name: &str) -> NodeEntry {
         let text = String::new;
-        let (name, data_id) = (name.to_owned(), None);
-        NodeEntry { name, url: text(), version: text(), since: text(), sessions: 0, draining: false, data_id }
+        let (name, data_id, given) = (name.to_owned(), None, None);
+        let (url, version, since) = (text(), text(), text());
+        NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id, given }
     }
 
     /// A tenure that began some leases ago, so that times in the past can be told.

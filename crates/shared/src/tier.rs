@@ -208,6 +208,9 @@ pub struct NodeEntry {
     /// version does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_id: Option<String>,
+    /// The incarnation of the tier that it has given all of its sessions to. A node of an older version does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<String>,
 }
 
 impl NodeEntry {
@@ -252,6 +255,10 @@ pub trait Tier: Send {
 
     /// How often it was connected. After a new connection it may have fallen back to an older copy of itself.
     fn connections(&self) -> u64;
+
+    /// The name of what it has, which it keeps for as long as it loses nothing as a whole: `new` if it has none. A tier that was
+    /// emptied has none.
+    fn incarnation(&mut self, new: &str) -> Result<String, Down>;
 
     /// A connection to the same server on which a task appends by itself; `None` if there is no such thing. It is used no
     /// longer than [`Tier::connections`] stays as it is. Called in a runtime.

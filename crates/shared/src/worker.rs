@@ -3,6 +3,7 @@
 
 use crate::LEASE;
 use crate::admit::check_name;
+use crate::given;
 use crate::lane::{Lane, Line, Settled};
 use crate::lanes::{Ask, Lanes, Moved, Shared};
 use crate::tier::{AgentService, Append, Down, NodeEntry, Tier};
@@ -62,7 +63,8 @@ impl Worker {
                 self.went_down(down);
             }
             self.end_turn();
-            let doubts = self.tier.connections() + self.shared.gaps.load(Ordering::SeqCst);
+            let emptied = self.shared.lanes().given.emptied();
+            let doubts = self.tier.connections() + self.shared.gaps.load(Ordering::SeqCst) + emptied;
             self.shared.doubts.send_if_modified(|seen| std::mem::replace(seen, doubts) != doubts);
             if let Some(call) = self.shared.settled.get() {
                 call();
@@ -237,11 +239,14 @@ impl Worker {
             (renewals, lanes.services.iter().cloned().collect())
         };
         check_name(&mut *self.tier, &self.node)?;
+        let incarnation = self.tier.incarnation(&given::new_name(&self.node.name))?;
+        self.node.given = Some(self.shared.lanes().given.found(&incarnation));
         self.tier.beat(&self.node, LEASE)?;
         self.shared.told_empty.send_replace(self.node.draining && self.node.sessions == 0);
         self.append(&renewals)?;
         self.tier.renew_services(&services, LEASE)?;
         let (nodes, tokens) = (self.tier.nodes()?, Some(self.tier.tokens_version()?));
+        self.shared.lanes().given.seen(&nodes);
         self.shared.tokens.send_if_modified(|seen| std::mem::replace(seen, tokens) != tokens);
         if self.shared.lanes().tenure.renewed(begun, nodes) {
             self.shared.gaps.fetch_add(1, Ordering::SeqCst);

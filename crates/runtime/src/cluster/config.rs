@@ -1,6 +1,7 @@
 //! What a node is told about its cluster.
 
-use shellkeep_shared::WhenAlone;
+use shellkeep_session::Timestamp;
+use shellkeep_shared::{NodeEntry, WhenAlone};
 use shellkeep_workspace::blobs::Objects;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,4 +28,20 @@ pub struct ClusterConfig {
     pub blobs: Option<BlobPlace>,
     /// What it does while the shared store is unreachable.
     pub when_alone: WhenAlone,
+}
+
+impl ClusterConfig {
+    /// What this node tells others of itself when it starts.
+    pub(super) fn entry(&self, data_id: &str) -> NodeEntry {
+        NodeEntry {
+            name: self.node.clone(),
+            url: self.advertise.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            since: Timestamp::now().to_string(),
+            sessions: 0,
+            draining: false,
+            data_id: Some(data_id.to_owned()),
+            given: None,
+        }
+    }
 }

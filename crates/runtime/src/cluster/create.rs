@@ -1,14 +1,14 @@
 //! Sessions that this node creates: a name is claimed where all nodes see it before anything is recorded.
 
 use super::arrive;
-use super::look::{away, unreachable};
+use super::look::{away, emptied, unreachable};
 use super::own::Asker;
 use super::removals::Removals;
 use crate::names::not_found;
 use crate::ops::{ClusterError, OpError};
 use shellkeep_session::ownership::{Claim, Claimed};
 use shellkeep_session::{SessionId, SessionState};
-use shellkeep_shared::{Create, LEASE, NoClaim, Ship, Start};
+use shellkeep_shared::{Create, LEASE, Lacking, NoClaim, Ship, Start};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,8 +48,18 @@ impl Creations {
             return Err(ClusterError::NameInUse { session_id: id.to_string() }.into());
         }
         let request = self.asker.creation(id, agent, Create { most_of_agent: most })?;
-        let nonce = request.ask.nonce.clone();
-        let (claim, known) = match self.ship.ask(move |tier| tier.claim(&request, LEASE)).await {
+        let (nonce, alone) = (request.ask.nonce.clone(), self.ship.alone());
+        let asked = self.ship.ask(move |tier| match alone.lacking(tier)? {
+            // One of them may have a session of this name. Those that are gone are not waited for.
+            Some(lacking) if !lacking.alive.is_empty() => Ok(Err(lacking)),
+            _ => Ok(Ok(tier.claim(&request, LEASE)?)),
+        });
+        let claimed = match asked.await {
+            Ok(Err(lacking)) => return Err(emptied(&Lacking { gone: Vec::new(), ..lacking })),
+            Ok(Ok(claimed)) => Ok(claimed),
+            Err(down) => Err(down),
+        };
+        let (claim, known) = match claimed {
             Ok(Ok(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head))) => (head.owner, Some(head.last)),
             Ok(Ok(Claimed::Held(by))) => return self.existing(id, &by).await,
             Ok(Err(NoClaim::Full { used })) => return Ok(Creation::Full { used }),

@@ -2,8 +2,8 @@
 //! this node wrote. It is in a file for each, so that a node that was restarted knows it too. A note with this node's own claim
 //! says that the node lost its data directory, and has not brought all of the session again.
 
-use super::look::unreachable;
-use crate::ops::{ClusterNode, OpError, Whereabouts};
+use super::look::{Sought, unreachable};
+use crate::ops::{ClusterNode, OpError};
 use crate::sync::lock;
 use shellkeep_session::{Claim, SessionId};
 use std::collections::HashMap;
@@ -55,10 +55,10 @@ impl Elsewhere {
     }
 
     /// Where a session is that the shared store cannot tell: here, or on the node that took it, if that is one of `others`.
-    pub(super) fn place(&self, id: &SessionId, others: Vec<ClusterNode>) -> Result<Whereabouts, OpError> {
-        let Some(owner) = self.owner(id) else { return Ok(Whereabouts::Here) };
+    pub(super) fn place(&self, id: &SessionId, others: Vec<ClusterNode>) -> Result<Sought, OpError> {
+        let Some(owner) = self.owner(id) else { return Ok(Sought::here()) };
         let has_it = |node: &ClusterNode| node.name == owner.node && !node.url.is_empty();
-        let found = others.into_iter().find(has_it).map(Whereabouts::There);
+        let found = others.into_iter().find(has_it).map(Sought::there);
         found.ok_or_else(|| unreachable(id, &owner.node))
     }
 

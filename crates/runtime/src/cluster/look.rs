@@ -1,8 +1,8 @@
 //! Which node has a session, as the shared store tells.
 
-use crate::ops::{ClusterError, ClusterNode, OpError};
+use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
 use shellkeep_session::SessionId;
-use shellkeep_shared::{Alone, Down, Found, NodeEntry, Tier};
+use shellkeep_shared::{Alone, Down, Found, Lacking, NodeEntry, Tier};
 
 /// What is known of a session before it is claimed.
 pub(super) struct Look {
@@ -14,6 +14,32 @@ pub(super) struct Look {
     pub(super) is_removed: bool,
     /// It is another's, and it is too early to take it: that node may go on without the shared store.
     pub(super) is_early: bool,
+    /// The shared store does not know it, and lacks the sessions of these nodes.
+    pub(super) lacking: Option<Lacking>,
+}
+
+/// Where a session is, as far as is known.
+pub(crate) struct Sought {
+    pub(crate) whereabouts: Whereabouts,
+    /// This node must take it before it is used here.
+    pub(crate) must_take: bool,
+    /// This node does not know it, and another may have it that cannot be asked.
+    pub(crate) unsure: Option<OpError>,
+}
+
+impl Sought {
+    /// Here, or nowhere.
+    pub(super) fn here() -> Self {
+        Self { whereabouts: Whereabouts::Here, must_take: false, unsure: None }
+    }
+
+    pub(super) fn there(node: ClusterNode) -> Self {
+        Self { whereabouts: Whereabouts::There(node), ..Self::here() }
+    }
+
+    pub(super) fn unsure(why: OpError) -> Self {
+        Self { unsure: Some(why), ..Self::here() }
+    }
 }
 
 impl Look {
@@ -23,7 +49,8 @@ impl Look {
         let found = tier.find(id)?.filter(|found| found.head.last.seq > 0);
         let is_removed = found.is_none() && !tier.removed(std::slice::from_ref(id))?.is_empty();
         let Some(others) = found.as_ref().filter(|found| holder(found) != from) else {
-            return Ok(Self { found, elsewhere: None, is_removed, is_early: false });
+            let lacking = if found.is_some() || is_removed { None } else { alone.lacking(tier)? };
+            return Ok(Self { found, elsewhere: None, is_removed, is_early: false, lacking });
         };
         // What a node let go of because it is drained is anybody's.
         let (held, node) = (others.lease.is_some(), tier.node(holder(others))?);
@@ -31,7 +58,7 @@ impl Look {
         let elsewhere = node.filter(|node| held || !node.draining);
         // One that left does not go on without the shared store either, also not with what slept when it did.
         let is_early = !is_free && !alone.may_take_over() && !tier.has_left(holder(others))?;
-        Ok(Self { found, elsewhere, is_removed, is_early })
+        Ok(Self { found, elsewhere, is_removed, is_early, lacking: None })
     }
 
     /// Whether the shared store does not know the session. If another node had it last, that one gives it again.
@@ -59,4 +86,14 @@ pub(super) fn shown(node: NodeEntry) -> ClusterNode {
 /// The shared store does not answer.
 pub(super) fn away(down: Down) -> OpError {
     OpError::StoreUnavailable { reason: format!("the shared store is unreachable: {}", down.reason) }
+}
+
+/// The shared store was emptied, and lacks the sessions of these nodes.
+pub(super) fn emptied(lacking: &Lacking) -> OpError {
+    let Lacking { alive, gone } = lacking;
+    let reason = match (alive.join(", "), gone.join(", ")) {
+        (alive, gone) if gone.is_empty() => format!("it was emptied, and node {alive} is giving it its sessions again"),
+        (_, gone) => format!("it was emptied, and lacks the sessions of node {gone} until that is started again"),
+    };
+    OpError::StoreUnavailable { reason: format!("the shared store: {reason}") }
 }

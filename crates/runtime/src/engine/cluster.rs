@@ -5,7 +5,7 @@ use super::drain;
 use super::inner::Inner;
 use super::node::NodeOps;
 use crate::actor::{Message, copy_later};
-use crate::cluster::{Cluster, Compared, Uncopied, Whose};
+use crate::cluster::{Cluster, Compared, Sought, Uncopied, Whose};
 use crate::context::SessionContext;
 use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
@@ -43,21 +43,36 @@ impl<'a> NodeOps<'a> {
 }
 
 impl ClusterOps<'_> {
-    /// Where a session is. This node takes over one that has no node.
+    /// Where a session is. This node takes over one that has no node. An error if this node does not know the session and cannot
+    /// know whether another has it.
     pub fn locate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Whereabouts, OpError>> {
         Box::pin(async move {
-            let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
-            for id in std::iter::once(id).chain(&bound) {
-                let (whereabouts, must_take) = self.cluster.locate(id).await?;
-                if must_take {
-                    self.access.at_large().ctx.registry.ask(id, Message::View).await?;
-                }
-                if let Whereabouts::There(_) = whereabouts {
-                    return Ok(whereabouts);
-                }
-            }
-            Ok(Whereabouts::Here)
+            let (whereabouts, unsure) = self.seek(id).await?;
+            unsure.map_or(Ok(whereabouts), Err)
         })
+    }
+
+    /// The same for a session that is created if there is none.
+    pub fn locate_or_place<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Whereabouts, OpError>> {
+        Box::pin(async move { Ok(self.seek(id).await?.0) })
+    }
+
+    async fn seek(&self, id: &SessionId) -> Result<(Whereabouts, Option<OpError>), OpError> {
+        let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
+        let (mut why, mut is_sure) = (None, false);
+        for id in std::iter::once(id).chain(&bound) {
+            let Sought { whereabouts, must_take, unsure } = self.cluster.locate(id).await?;
+            if must_take {
+                self.access.at_large().ctx.registry.ask(id, Message::View).await?;
+            }
+            if let Whereabouts::There(_) = whereabouts {
+                return Ok((whereabouts, None));
+            }
+            // Of the two names that an agent's session may have, one is not known.
+            is_sure |= unsure.is_none();
+            why = unsure.or(why);
+        }
+        Ok((Whereabouts::Here, why.filter(|_| !is_sure)))
     }
 
     /// Whether this node works with a session.
@@ -298,30 +313,36 @@ async fn record_forks(inner: Arc<Inner>, id: SessionId, forks: Vec<ForkNote>) {
 }
 
 /// Looks for sessions of this node that other nodes took, whenever they may have: after a start, when the shared store was
-/// connected anew and may have lost what it confirmed, and when this node renewed its leases too late. They are ended here, and what only this node has of them is kept apart. Those that
-/// the shared store has lost are given again.
+/// connected anew and may have lost what it confirmed or was emptied, and when this node renewed its leases too late. They are
+/// ended here, and what only this node has of them is kept apart. Those that the shared store has lost are given again.
 async fn look_around(inner: Weak<Inner>, alone: Alone) {
     let mut doubts = alone.doubts();
     while doubts.wait_for(|doubts| *doubts > 0).await.is_ok() {
-        let gaps = alone.gaps();
+        let (gaps, incarnation) = (alone.gaps(), alone.incarnation());
         look_at_all(&inner).await;
         alone.looked(gaps);
+        incarnation.iter().for_each(|incarnation| alone.gave(incarnation));
         if doubts.changed().await.is_err() {
             return;
         }
     }
 }
 
-/// The shared store does not know a session: if it was this node's, it lost it. Waking the session gives it again.
-async fn give_again(inner: &Inner, id: &SessionId) {
+/// The shared store does not know a session: if it was this node's, it lost it. Waking the session gives it again. Returns when
+/// the shared store has it.
+async fn give_again(inner: Arc<Inner>, id: &SessionId) {
     let Some(cluster) = &inner.ctx.cluster else { return };
-    match inner.stored.load(id).await {
-        Ok(state) if cluster.diverged().was_own(&state) => {
-            // One that was removed elsewhere is forgotten by this.
-            let _ = inner.ctx.registry.ask(id, Message::View).await;
-        }
-        _ => {}
+    let Ok(state) = inner.stored.load(id).await else { return };
+    if !cluster.diverged().was_own(&state) {
+        return;
     }
+    if cluster.members().works_with(id) {
+        reclaim(Arc::clone(&inner), id.clone()).await;
+    } else {
+        // One that was removed elsewhere is forgotten by this.
+        let _ = inner.ctx.registry.ask(id, Message::View).await;
+    }
+    let _ = cluster.settle(id, state.seq).await;
 }
 
 async fn look_at_all(inner: &Weak<Inner>) {
@@ -332,7 +353,7 @@ async fn look_at_all(inner: &Weak<Inner>) {
             let Some(cluster) = strong.ctx.cluster.clone() else { return };
             match cluster.diverged().whose(&id).await {
                 Ok(Whose::Anothers(_)) => break leave(strong, id).await,
-                Ok(Whose::Nobodys) => break give_again(&strong, &id).await,
+                Ok(Whose::Nobodys) => break give_again(strong, &id).await,
                 Ok(Whose::Own) => break,
                 Err(_) => {
                     drop(strong);

@@ -1,5 +1,6 @@
 //! What every shared tier must do, told once and run for memory, and for a real Redis and PostgreSQL.
 
+use crate::emptied;
 use shellkeep_poll::until;
 use shellkeep_servers::{DatabaseServer, Kind};
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Claims, Head, Point, Refusal};
@@ -36,7 +37,7 @@ pub(crate) fn claimed(tier: &mut dyn Tier, request: &ClaimRequest, lease: Durati
     }
 }
 
-fn send(tier: &mut dyn Tier, name: &str, head: &Head, from: u64, lines: &[&str]) -> Result<Head, Refusal> {
+pub(crate) fn send(tier: &mut dyn Tier, name: &str, head: &Head, from: u64, lines: &[&str]) -> Result<Head, Refusal> {
     let append = Append {
         session_id: id(name),
         claim: head.owner.clone(),
@@ -59,8 +60,7 @@ pub(crate) fn lines(tier: &mut dyn Tier, name: &str) -> Vec<String> {
 fn contract(tier: &mut dyn Tier) {
     claims_are_exclusive_and_fenced(tier);
     a_claim_is_later_than_every_one_that_is_known(tier);
-    earlier_owners_are_known_again(tier);
-    a_writer_is_noted_once(tier);
+    emptied::contract(tier);
     a_lost_answer_is_recognised(tier);
     creation_has_one_winner(tier);
     records_are_shortened(tier);
@@ -126,39 +126,6 @@ fn a_claim_is_later_than_every_one_that_is_known(tier: &mut dyn Tier) {
     assert_eq!(second.owner.to_string(), "9.n2.y");
     tier.release(&id("l"), &second.owner, false).unwrap();
     assert_eq!(claimed(tier, &seen("n1", "z", 12), LEASE).owner.to_string(), "13.n1.z");
-}
-
-/// A tier that came back empty knows of a session what the node knows that gives it again.
-fn earlier_owners_are_known_again(tier: &mut dyn Tier) {
-    let knows = |node: &str, nonce: &str, mine: Option<&str>, claims: &str| {
-        let mine: Option<Claim> = mine.map(|claim| claim.parse().unwrap());
-        let request = request("earlier", node, nonce, mine.as_ref());
-        ClaimRequest { ask: Ask { claims: claims.parse().unwrap(), ..request.ask }, ..request }
-    };
-    let known = |tier: &mut dyn Tier| tier.find(&id("earlier")).unwrap().unwrap().head.claims.to_string();
-    let mine = knows("n2", "z", Some("2.n2.y"), "2=1.n1.x 6=2.n2.y");
-    assert_eq!(claimed(tier, &mine, LEASE).claims.to_string(), "2=1.n1.x 6=2.n2.y");
-    assert_eq!(known(tier), "2=1.n1.x 6=2.n2.y");
-    // It ends before the first record; another one, which has less, gives what it has.
-    tier.release(&id("earlier"), &"2.n2.y".parse().unwrap(), true).unwrap();
-    let head = claimed(tier, &knows("n3", "w", None, "2=1.n1.x"), LEASE);
-    assert_eq!((head.last.seq, head.claims.to_string()), (0, "2=1.n1.x".to_owned()));
-    let head = send(tier, "earlier", &head, 4, &["one"]).unwrap();
-    assert_eq!(known(tier), "2=1.n1.x 4=3.n3.w");
-    // What the tier has counts from then on.
-    tier.release(&id("earlier"), &head.owner, true).unwrap();
-    let head = claimed(tier, &knows("n2", "v", None, "2=1.n1.x 6=2.n2.y"), LEASE);
-    assert_eq!(head.claims.to_string(), "2=1.n1.x 4=3.n3.w");
-}
-
-/// The entry of a writer that goes on is not repeated.
-fn a_writer_is_noted_once(tier: &mut dyn Tier) {
-    let claim: Claim = "2.n2.y".parse().unwrap();
-    let request = request("once", "n2", "z", Some(&claim));
-    let claims = "2=1.n1.x 6=2.n2.y".parse().unwrap();
-    let head = claimed(tier, &ClaimRequest { ask: Ask { claims, ..request.ask }, ..request }, LEASE);
-    send(tier, "once", &head, 6, &["one"]).unwrap();
-    assert_eq!(tier.find(&id("once")).unwrap().unwrap().head.claims.to_string(), "2=1.n1.x 6=2.n2.y");
 }
 
 fn a_lost_answer_is_recognised(tier: &mut dyn Tier) {
@@ -338,6 +305,7 @@ fn nodes_come_and_go(tier: &mut dyn Tier) {
         sessions: 3,
         draining: name == "n2",
         data_id: (name == "n1").then(|| "d1".to_owned()),
+        given: (name == "n1").then(|| "a".to_owned()),
     };
     assert!(tier.nodes().unwrap().is_empty());
     for name in ["n2", "n1"] {
@@ -478,7 +446,7 @@ fn redis_keeps_the_contract() {
     contract(&mut *open(&server.url()).unwrap());
 }
 
-fn postgres() -> DatabaseServer {
+pub(crate) fn postgres() -> DatabaseServer {
     DatabaseServer::start(Kind::Postgres).unwrap().expect("PostgreSQL is installed (Debian: postgresql)")
 }
 

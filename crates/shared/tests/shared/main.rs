@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 mod contract;
+mod emptied;
 mod pipe;
 mod ship;
 mod tls;

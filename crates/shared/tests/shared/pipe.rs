@@ -57,7 +57,7 @@ async fn the_pipe_of_redis_answers_as_redis_does() {
 }
 
 /// Says something to the server on a connection of its own.
-fn say(server: &RedisServer, command: &str) {
+pub(crate) fn say(server: &RedisServer, command: &str) {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
     let mut answer = [0; 64];
@@ -85,7 +85,8 @@ async fn a_pipe_says_whether_it_broke_or_the_server_is_silent() {
 
 fn ship(tier: Box<dyn Tier>) -> Ship {
     let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
-    let node = NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None };
+    let (data_id, given) = (None, None);
+    let node = NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id, given };
     let (when_alone, remembered) = (WhenAlone::Serve, Remembered::default());
     Ship::start(ShipOptions { tier, node, when_alone, remembered, news: mpsc::unbounded_channel().0 }).unwrap()
 }

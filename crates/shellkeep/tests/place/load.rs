@@ -27,8 +27,7 @@ fn answered(doors: &[Door], first: usize, body: &Value) -> Value {
         match answer.status {
             // A node that was killed may have sent only a part of its answer.
             200 => serde_json::from_slice(&answer.body).ok(),
-            // A node that cannot reach Redis does not know the sessions of others.
-            404 | 503 => None,
+            503 => None,
             _ => panic!("{}", answer.text()),
         }
     })

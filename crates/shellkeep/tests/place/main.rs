@@ -13,6 +13,7 @@ mod databases;
 mod deploy;
 mod diverged;
 mod drained;
+mod emptied;
 mod forks;
 mod gone;
 mod history;

@@ -23,7 +23,7 @@ pub(super) enum Spot {
 /// Finds the node for a request.
 pub(super) async fn locate(cluster: &ClusterOps<'_>, scope: &Scope, headers: &HeaderMap) -> Result<Spot, OpError> {
     let session = match named_session(scope, headers) {
-        Some(id) => Some(cluster.locate(&id).await?),
+        Some(id) => Some(cluster.locate_or_place(&id).await?),
         None => None,
     };
     match (node_of(headers), session) {
