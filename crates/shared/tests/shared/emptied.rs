@@ -2,6 +2,7 @@
 
 use crate::contract::{LEASE, RedisServer, claimed, id, postgres, request, send};
 use crate::pipe::say;
+use shellkeep_poll::until;
 use shellkeep_session::ownership::{Ask, Claim};
 use shellkeep_shared::memory::MemoryTier;
 use shellkeep_shared::{ClaimRequest, NodeEntry, Remembered, Ship, ShipOptions, Tier, WhenAlone, open};
@@ -106,11 +107,16 @@ fn execute(url: &str, sql: &str) {
     });
 }
 
+/// The bug: the sequence is not in the list of tables, and whoever dropped those had nodes that could not make them again.
 #[test]
-fn postgres_has_another_name_after_it_was_emptied() {
+fn postgres_has_another_name_and_its_tables_after_it_was_emptied() {
     let server = postgres();
     let mut tier = open(&server.url()).unwrap();
     assert_eq!(tier.incarnation("1.n1").unwrap(), "1.n1");
     execute(&server.url(), "TRUNCATE sk_shared_heads, sk_shared_log, sk_shared_nodes");
     assert_eq!(tier.incarnation("2.n1").unwrap(), "2.n1");
+    let tables = "sk_shared_heads, sk_shared_log, sk_shared_agent_services, sk_shared_tokens, sk_shared_nodes";
+    execute(&server.url(), &format!("DROP TABLE {tables}"));
+    assert_eq!(until("they are made again", || tier.incarnation("3.n1").ok()), "3.n1");
+    assert_eq!(tier.tokens_version().unwrap(), 0);
 }
