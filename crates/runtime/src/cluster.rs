@@ -220,7 +220,7 @@ impl Cluster {
         if self.ship.is_open(id) || self.removals.is_waiting(id) {
             return Ok(Sought::here());
         }
-        let is_known = self.names.contains(id) || deleted::is_name(id);
+        let is_known = self.names.contains(id) || self.asker.elsewhere.owner(id).is_some() || deleted::is_name(id);
         let look = match self.look(id).await {
             Ok(look) => look,
             // Alone, this node answers for what it has and nobody took.

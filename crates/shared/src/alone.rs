@@ -76,8 +76,8 @@ impl Alone {
         }
     }
 
-    /// The nodes whose sessions the tier lacks, because it was emptied and they have not given them again; `None` if it lacks
-    /// nothing, as far as is known: this node may never have seen one of them.
+    /// The nodes whose sessions the tier lacks, because it was emptied and they have not given them again; `None` if it
+    /// lacks nothing, as far as is known: this node may never have seen one of them.
     pub fn lacking(&self, tier: &mut dyn Tier) -> Result<Option<Lacking>, Down> {
         let node = self.0.lanes().given.node().to_owned();
         let incarnation = tier.incarnation(&given::new_name(&node))?;

@@ -1,6 +1,6 @@
-//! Which nodes have given the tier their sessions. A tier that was emptied has another name than before ([`Tier::incarnation`]),
-//! and lacks the sessions of every node that has not given them again. It is in a file, so that a node that was restarted knows it
-//! too.
+//! Which nodes have given the tier their sessions. A tier that was emptied has another name than before
+//! ([`Tier::incarnation`]), and lacks the sessions of every node that has not given them again. It is in a file, so
+//! that a node that was restarted knows it too.
 //!
 //! [`Tier::incarnation`]: crate::tier::Tier::incarnation
 
@@ -75,8 +75,8 @@ impl Given {
         self.emptied
     }
 
-    /// This is the tier's incarnation. Returns the one that this node has given its sessions to; one that never noted any has
-    /// none to give again.
+    /// This is the tier's incarnation. Returns the one that this node has given its sessions to; one that never noted
+    /// any has none to give again.
     pub(crate) fn found(&mut self, incarnation: &str) -> String {
         if self.current.as_deref().is_some_and(|before| before != incarnation) {
             self.emptied += 1;
@@ -137,7 +137,7 @@ impl Given {
         let (text, new) = (self.nodes.iter().map(line).collect::<String>(), file.with_extension("given-new"));
         let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
         if let Err(error) = written {
-            tracing::warn!(file = %file.display(), %error, "what nodes have given the shared store could not be written");
+            tracing::warn!(file = %file.display(), %error, "what nodes have given could not be written");
         }
     }
 }

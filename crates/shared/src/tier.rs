@@ -256,8 +256,8 @@ pub trait Tier: Send {
     /// How often it was connected. After a new connection it may have fallen back to an older copy of itself.
     fn connections(&self) -> u64;
 
-    /// The name of what it has, which it keeps for as long as it loses nothing as a whole: `new` if it has none. A tier that was
-    /// emptied has none.
+    /// The name of what it has, which it keeps for as long as it loses nothing as a whole: `new` if it has none. A tier
+    /// that was emptied has none.
     fn incarnation(&mut self, new: &str) -> Result<String, Down>;
 
     /// A connection to the same server on which a task appends by itself; `None` if there is no such thing. It is used no

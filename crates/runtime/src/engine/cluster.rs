@@ -43,8 +43,8 @@ impl<'a> NodeOps<'a> {
 }
 
 impl ClusterOps<'_> {
-    /// Where a session is. This node takes over one that has no node. An error if this node does not know the session and cannot
-    /// know whether another has it.
+    /// Where a session is. This node takes over one that has no node. An error if this node does not know the session
+    /// and cannot know whether another has it.
     pub fn locate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Whereabouts, OpError>> {
         Box::pin(async move {
             let (whereabouts, unsure) = self.seek(id).await?;
@@ -312,9 +312,10 @@ async fn record_forks(inner: Arc<Inner>, id: SessionId, forks: Vec<ForkNote>) {
     }
 }
 
-/// Looks for sessions of this node that other nodes took, whenever they may have: after a start, when the shared store was
-/// connected anew and may have lost what it confirmed or was emptied, and when this node renewed its leases too late. They are
-/// ended here, and what only this node has of them is kept apart. Those that the shared store has lost are given again.
+/// Looks for sessions of this node that other nodes took, whenever they may have: after a start, when the shared store
+/// was connected anew and may have lost what it confirmed or was emptied, and when this node renewed its leases too
+/// late. They are ended here, and what only this node has of them is kept apart. Those that the shared store has lost
+/// are given again.
 async fn look_around(inner: Weak<Inner>, alone: Alone) {
     let mut doubts = alone.doubts();
     while doubts.wait_for(|doubts| *doubts > 0).await.is_ok() {
@@ -328,8 +329,8 @@ async fn look_around(inner: Weak<Inner>, alone: Alone) {
     }
 }
 
-/// The shared store does not know a session: if it was this node's, it lost it. Waking the session gives it again. Returns when
-/// the shared store has it.
+/// The shared store does not know a session: if it was this node's, it lost it. Waking the session gives it again.
+/// Returns when the shared store has it.
 async fn give_again(inner: Arc<Inner>, id: &SessionId) {
     let Some(cluster) = &inner.ctx.cluster else { return };
     let Ok(state) = inner.stored.load(id).await else { return };

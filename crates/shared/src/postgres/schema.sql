@@ -1,6 +1,7 @@
--- What nodes share. `sk_shared_heads` has one row for each session; the columns are those of the hash in Redis. `sk_shared_log` has the records
--- after `base`, oldest first. The row of `sk_shared_heads` with an empty `session_id` has the name of what there is in `data`.
--- Some of this may be there: somebody dropped the tables and left the sequence.
+-- What nodes share. `sk_shared_heads` has one row for each session; the columns are those of the hash in Redis.
+-- `sk_shared_log` has the records after `base`, oldest first. The row of `sk_shared_heads` with an empty `session_id`
+-- has the name of what there is in `data`. Some of this may be there: somebody dropped the tables and left the
+-- sequence.
 CREATE TABLE IF NOT EXISTS sk_shared_heads (
     session_id text PRIMARY KEY,
     owner text, seq bigint NOT NULL DEFAULT 0, at text NOT NULL DEFAULT '', claims text NOT NULL DEFAULT '',

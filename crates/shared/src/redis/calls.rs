@@ -9,8 +9,9 @@ use std::time::Duration;
 /// How long the server may take to answer, or to take a connection. A node goes on by itself afterwards.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Sends commands and reads their answers, up to the first silence: a server that is silent for the whole of our patience is not
-/// waited for again, however many answers are missing. An error of the server is the first that it said.
+/// Sends commands and reads their answers, up to the first silence: a server that is silent for the whole of our
+/// patience is not waited for again, however many answers are missing. An error of the server is the first that it
+/// said.
 pub(super) fn exchange<T: FromRedisValue>(connection: &mut Connection, commands: &Pipeline) -> RedisResult<T> {
     connection.send_packed_command(&commands.get_packed_pipeline())?;
     let mut refused = None;

@@ -53,15 +53,15 @@ fn a_writer_is_noted_once(tier: &mut dyn Tier) {
     assert_eq!(tier.find(&id("once")).unwrap().unwrap().head.claims.to_string(), "2=1.n1.x 6=2.n2.y");
 }
 
-/// The bug: a node looked at its sessions only after a new connection, so one that slept was never given again to a Redis that was
-/// emptied with `FLUSHALL`.
+/// The bug: a node looked at its sessions only after a new connection, so one that slept was never given again to a
+/// Redis that was emptied with `FLUSHALL`.
 #[tokio::test]
 async fn a_node_looks_at_its_sessions_when_the_tier_was_emptied() {
     let tier = MemoryTier::default();
     let node = |name: &str, given: Option<&str>| {
         let (url, version, since) = (String::new(), String::new(), String::new());
         let (name, given) = (name.to_owned(), given.map(str::to_owned));
-        NodeEntry { name, url, version, since, sessions: 0, draining: false, given }
+        NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given }
     };
     tier.clone().incarnation("1.n2").unwrap();
     tier.clone().beat(&node("n2", Some("1.n2")), LEASE).unwrap();
@@ -107,7 +107,8 @@ fn execute(url: &str, sql: &str) {
     });
 }
 
-/// The bug: the sequence is not in the list of tables, and whoever dropped those had nodes that could not make them again.
+/// The bug: the sequence is not in the list of tables, and whoever dropped those had nodes that could not make them
+/// again.
 #[test]
 fn postgres_has_another_name_and_its_tables_after_it_was_emptied() {
     let server = postgres();

@@ -125,8 +125,8 @@ async fn records_settle_once_while_connections_break() {
     }
 }
 
-/// The bug: a server that was silent was waited for once for each answer, so a node with many sessions, and each one that connected
-/// anew and loaded its scripts, waited for many times as long as others wait for it.
+/// The bug: a server that was silent was waited for once for each answer, so a node with many sessions, and each one
+/// that connected anew and loaded its scripts, waited for many times as long as others wait for it.
 #[test]
 fn a_silent_server_is_waited_for_once() {
     let server = RedisServer::start();
@@ -149,7 +149,8 @@ fn refused(server: &RedisServer) -> u64 {
     count.map_or(0, |count| count.parse().unwrap())
 }
 
-/// The bug: a server that answers and takes nothing counted as back, and was found to be away again with the next record.
+/// The bug: a server that answers and takes nothing counted as back, and was found to be away again with the next
+/// record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_takes_nothing_is_not_back() {
     let server = RedisServer::start();

@@ -25,8 +25,8 @@ fn refused(daemon: &Daemon, session: &str, code: &str) {
     assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some(code)), "{}", answer.text());
 }
 
-/// The bug: a node looked at its sessions only after a new connection. One that slept when Redis was emptied was not given again:
-/// 404 through other nodes for ever, and its name could be taken.
+/// The bug: a node looked at its sessions only after a new connection. One that slept when Redis was emptied was not
+/// given again: 404 through other nodes for ever, and its name could be taken.
 #[test]
 fn sessions_are_given_again_to_a_redis_that_was_emptied() {
     let redis = Redis::start();

@@ -29,5 +29,5 @@ pub async fn repeat(
     let Ok(content) = content.collect().await else { return false };
     let mode = parameters["mode"].as_str().map(|mode| format!("&mode={}", escaped(mode))).unwrap_or_default();
     let written = client.put_bytes::<FileWritten>(&format!("{target}{mode}"), content.to_bytes().to_vec()).await;
-    written.is_ok_and(|written| parameters["sha256"] == Value::from(written.sha256))
+    written.is_ok_and(|written| parameters["sha256"] == written.sha256)
 }
