@@ -149,7 +149,7 @@ mod tests {
     fn entry(name: &str, given: Option<&str>) -> NodeEntry {
         let (name, given) = (name.to_owned(), given.map(str::to_owned));
         let (url, version, since) = (String::new(), String::new(), String::new());
-        NodeEntry { name, url, version, since, sessions: 0, draining: false, given }
+        NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given }
     }
 
     #[test]

@@ -291,7 +291,7 @@ impl NodeOps<'_> {
 async fn is_elsewhere(inner: &Inner, id: &SessionId) -> bool {
     let Some(cluster) = &inner.ctx.cluster else { return false };
     match cluster.locate(id).await {
-        Ok((whereabouts, _)) => whereabouts != Whereabouts::Here,
+        Ok(sought) => sought.whereabouts != Whereabouts::Here,
         Err(error) => {
             tracing::warn!(session = %id, %error, "not ended");
             true
