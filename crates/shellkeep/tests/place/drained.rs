@@ -121,18 +121,18 @@ fn a_busy_session_leaves_a_node_that_is_drained() {
     let body = json!({"command": format!("n=$((n+1)); sleep 0.05; echo >> {}", witness.display())});
     let lines = || std::fs::read_to_string(&witness).map_or(0, |text| text.lines().count());
     let is_over = AtomicBool::new(false);
+    let ask = |daemon: &Daemon| {
+        let mut count = 0_usize;
+        while !is_over.load(Ordering::SeqCst) {
+            let answer = daemon.post("/v1/sessions/s/run", &body);
+            assert_eq!((answer.status, answer.json()["exit_code"].as_i64()), (200, Some(0)), "{}", answer.text());
+            count += 1;
+        }
+        count
+    };
+    let ask = &ask;
     let answered: usize = std::thread::scope(|scope| {
-        let ask = |daemon: &Daemon| {
-            let mut count = 0;
-            while !is_over.load(Ordering::SeqCst) {
-                let answer = daemon.post("/v1/sessions/s/run", &body);
-                assert_eq!((answer.status, answer.json()["exit_code"].as_i64()), (200, Some(0)), "{}", answer.text());
-                count += 1;
-            }
-            count
-        };
-        let (ask, nodes) = (&ask, [&first, &first, &second, &second]);
-        let asking = nodes.map(|daemon| scope.spawn(move || ask(daemon)));
+        let asking = [&first, &first, &second, &second].map(|daemon| scope.spawn(move || ask(daemon)));
         until("they are busy", || (lines() > 4).then_some(()));
         let drained = second.post("/v1/nodes/n1/drain?wait=30", &json!({}));
         let before = lines();
