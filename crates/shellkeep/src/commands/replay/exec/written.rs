@@ -2,7 +2,6 @@
 
 use crate::client::{Client, escaped};
 use http_body_util::BodyExt as _;
-use serde_json::Value;
 use shellkeep_protocol::{FileRemoved, FileWritten};
 use shellkeep_record::Line;
 use shellkeep_session::SessionId;
