@@ -363,7 +363,8 @@ fn what_only_the_shell_had_is_named() {
 }
 
 fn kill_idle_shell(daemon: &Daemon) {
-    signal(daemon.shell_pid("s").expect("it has a shell"), "KILL");
+    let shell = shellkeep_poll::until("it has a shell", || daemon.shell_pid("s"));
+    signal(shell, "KILL");
     shellkeep_poll::until("its end is noticed", || daemon.shell_pid("s").is_none().then_some(()));
 }
 
