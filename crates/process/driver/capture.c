@@ -301,17 +301,6 @@ static void see_text(int fact, uint64_t *seen, const char *text) {
     put_string(sink, text);
 }
 
-/* The options that bash switches without rewriting its lists: for a variable (`GLOBIGNORE`, `BASH_COMPAT`, `IGNOREEOF`),
- * and for the posix mode. */
-static uint64_t print_switches(void) {
-    const int switches[] = {glob_dot_filenames, shell_compatibility_level, ignoreeof, posixly_correct, interactive_comments,
-                            source_uses_path, source_searches_cwd, inherit_errexit, expand_aliases, print_shift_error};
-    uint64_t print = 1;
-    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
-        print = mix(print, (uint64_t)switches[i]);
-    return print;
-}
-
 /* Both lists are written when either changed, so that the daemon never knows only half. They are made again only if one
  * of them, or what bash switches behind them, is not as it was. */
 static void see_options(void) {

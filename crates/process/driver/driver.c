@@ -274,7 +274,8 @@ static void execute_for_good(char *command) {
     if (code == 0) {
         int before = last_command_exit_value;
         int result = parse_and_execute(command, "-c", SEVAL_NOHIST | SEVAL_RESETLINE);
-        if (last_command_exit_value > 255 || has_run_nothing(result, before))
+        int is_old = result == EXIT_SYNTAX && last_command_exit_value == before;
+        if (last_command_exit_value > 255 || is_old || has_run_nothing(result, before))
             last_command_exit_value = result;
     }
     if (code == JUMP_FORCE_EOF)

@@ -223,7 +223,7 @@ static void apply_options(const char *wanted, const char *variable, void (*set)(
     free(have);
 }
 
-/* The options of the state; those of a bare bash if the state has none. */
+/* The options of the state. */
 static char *wanted_shopts, *wanted_set_options;
 
 static void want(char **list, char *names) {
@@ -233,6 +233,15 @@ static void want(char **list, char *names) {
 
 /* `extdebug` switches options of `set`, and `posix` switches options of `shopt`, so these are compared twice. */
 static void restore_options(void) {
+    if (wanted_shopts == NULL || wanted_set_options == NULL) {
+        /* A state that says nothing has those of a bare bash, and those that its variables stand for: `POSIXLY_CORRECT`,
+         * `IGNOREEOF`, `BASH_COMPAT`. Of `GLOBIGNORE` bash would say so. */
+        if (glob_dot_filenames) {
+            set_shopt("dotglob", 0);
+            set_bashopts();
+        }
+        return;
+    }
     apply_options(wanted_shopts, "BASHOPTS", set_shopt);
     apply_options(wanted_set_options, "SHELLOPTS", set_option);
     apply_options(wanted_shopts, "BASHOPTS", set_shopt);
@@ -352,8 +361,8 @@ static int restore_fact(CURSOR *in) {
 uint32_t restore_facts(CURSOR *in, BUFFER *problems) {
     problem_list = problems;
     problem_count = 0;
-    want(&wanted_shopts, option_list("BASHOPTS"));
-    want(&wanted_set_options, option_list("SHELLOPTS"));
+    want(&wanted_shopts, NULL);
+    want(&wanted_set_options, NULL);
     while (in->left && !in->bad && restore_fact(in))
         ;
     if (in->bad)

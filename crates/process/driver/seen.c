@@ -26,6 +26,15 @@ uint64_t print_bytes(uint64_t hash, const char *text) {
     return mix(hash, rest);
 }
 
+uint64_t print_switches(void) {
+    const int switches[] = {glob_dot_filenames, shell_compatibility_level, ignoreeof, posixly_correct, interactive_comments,
+                            source_uses_path, source_searches_cwd, inherit_errexit, expand_aliases, print_shift_error};
+    uint64_t print = 1;
+    for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
+        print = mix(print, (uint64_t)switches[i]);
+    return print;
+}
+
 /* Where a name is, or where it would be put. */
 static ENTRY **slot_for(TABLE *table, const char *name) {
     size_t slot = print_bytes(0, name) & (table->capacity - 1);

@@ -27,6 +27,10 @@ uint64_t mix(uint64_t hash, uint64_t word);
 /* Mixes a string into a fingerprint; no string is not the empty one. */
 uint64_t print_bytes(uint64_t hash, const char *text);
 
+/* A fingerprint of the options that bash switches without rewriting its lists: for a variable (`GLOBIGNORE`,
+ * `BASH_COMPAT`, `IGNOREEOF`), and for the posix mode. */
+uint64_t print_switches(void);
+
 /* The entry of a name, new if there is none. */
 ENTRY *entry_for(TABLE *, const char *name);
 

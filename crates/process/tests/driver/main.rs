@@ -297,6 +297,25 @@ async fn options_that_a_variable_switched_are_restored() {
     }
 }
 
+/// A state without options has those that its variables stand for, and keeps the variables.
+#[tokio::test]
+async fn variables_that_switch_options_are_kept() {
+    let fixture = Fixture::new();
+    for (script, dump) in [
+        ("POSIXLY_CORRECT=1", "declare -p POSIXLY_CORRECT; set -o | grep posix"),
+        ("IGNOREEOF=3", "declare -p IGNOREEOF; set -o | grep ignoreeof"),
+        ("BASH_COMPAT=4.2", "declare -p BASH_COMPAT"),
+    ] {
+        let mut shell = fixture.shell(&[]).await;
+        let mut facts = run(&mut shell, script).await.report().facts;
+        facts.retain(|fact| matches!(fact, Fact::Scalar { .. }));
+        let before = run(&mut shell, dump).await.stdout;
+        let mut second = fixture.shell(&facts).await;
+        let after = run(&mut second, dump).await.stdout;
+        assert_eq!(String::from_utf8_lossy(&after), String::from_utf8_lossy(&before), "{script}");
+    }
+}
+
 #[tokio::test]
 async fn a_terminal_is_for_one_command() {
     let fixture = Fixture::new();
