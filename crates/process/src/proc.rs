@@ -115,25 +115,29 @@ pub fn command_line(pid: u32) -> String {
 /// What every shell has open: the three standard descriptors and the driver's socket.
 const OWN_DESCRIPTORS: u64 = 4;
 
-/// Descriptors above standard error that a shell holds open, apart from sockets.
-pub fn open_descriptors(pid: u32) -> Vec<(u32, String)> {
+/// Most descriptors that are looked at.
+const MOST_DESCRIPTORS: usize = 5;
+
+/// Descriptors above standard error that a shell holds open, apart from sockets, and how many more there are.
+pub fn open_descriptors(pid: u32) -> (Vec<(u32, String)>, usize) {
     let path = format!("/proc/{pid}/fd");
     // Since Linux 6.2 the size of this directory is how many there are; before, it is 0. Most shells have no others.
     if fs::metadata(&path).is_ok_and(|found| (1..=OWN_DESCRIPTORS).contains(&found.len())) {
-        return Vec::new();
+        return (Vec::new(), 0);
     }
-    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
-    let mut open: Vec<(u32, String)> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let number: u32 = entry.file_name().to_str()?.parse().ok()?;
-            let target = fs::read_link(entry.path()).ok()?;
-            (number > 2).then(|| (number, String::from_utf8_lossy(target.as_os_str().as_bytes()).into_owned()))
-        })
-        .filter(|(_, target)| !target.starts_with("socket:"))
-        .collect();
-    open.sort();
-    open
+    let Ok(entries) = fs::read_dir(&path) else { return (Vec::new(), 0) };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut numbers: Vec<u32> = numbers.filter(|number| *number > 2).collect();
+    numbers.sort_unstable();
+    let target = |number: u32| {
+        let target = fs::read_link(format!("{path}/{number}")).ok()?;
+        Some((number, String::from_utf8_lossy(target.as_os_str().as_bytes()).into_owned()))
+    };
+    let looked_at = numbers.iter().take(MOST_DESCRIPTORS).filter_map(|number| target(*number));
+    let (sockets, open): (Vec<_>, Vec<_>) = looked_at.partition(|(_, target)| target.starts_with("socket:"));
+    // The driver's socket is one of them.
+    let driver = usize::from(sockets.is_empty());
+    (open, numbers.len().saturating_sub(MOST_DESCRIPTORS + driver))
 }
 
 /// A link to the directory that a process is in, even if that was removed or moved. Reading the link gives the path as

@@ -224,8 +224,8 @@ impl RunCell {
     }
 
     /// The session no longer waits for it.
-    pub fn detach(&self, notice: Notice) {
-        lock(&self.notices).push(notice);
+    pub fn detach(&self, notices: Vec<Notice>) {
+        lock(&self.notices).extend(notices);
         self.detached.store(true, Ordering::Release);
         self.changed.notify_waiters();
     }

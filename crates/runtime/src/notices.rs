@@ -7,7 +7,7 @@ pub use limits::{out_of_memory, over_disk, too_many_open_files, too_many_process
 use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;
 use shellkeep_process::{ExitStatus, LiveShell, Report};
-use shellkeep_session::plan::shorten;
+use shellkeep_session::plan::{first_line, shorten};
 use shellkeep_session::{
     ByteString, LeftOut, LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec, SessionId, Unkept,
 };
@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Most items that a sentence lists.
 const NAMED: usize = 5;
+/// Most characters of what a descriptor leads to.
+const NAMED_CHARS: usize = 200;
 
 fn notice(code: NoticeCode, message: String) -> Notice {
     Notice { code, message }
@@ -41,7 +43,9 @@ pub fn processes(shell: &LiveShell) -> Vec<String> {
 
 /// The descriptors that a shell has open besides its own.
 pub fn descriptors(shell: &LiveShell) -> Vec<String> {
-    proc::open_descriptors(shell.pid()).into_iter().map(|(number, target)| format!("{number} ({target})")).collect()
+    let (open, more) = proc::open_descriptors(shell.pid());
+    let named = open.into_iter().map(|(number, target)| format!("{number} ({})", first_line(&target, NAMED_CHARS)));
+    named.chain((more > 0).then(|| format!("and {more} more"))).collect()
 }
 
 /// A process that is left running, as it is recorded.
@@ -98,6 +102,13 @@ fn with_the_last_shell(unkept: &Unkept) -> String {
         lost if lost.is_empty() => String::new(),
         lost => format!(" With the last shell, {}.", lost.join("; ")),
     }
+}
+
+/// The session continues in a new shell, and the one of a command in the background keeps what is not the session's.
+pub fn kept_in_background(unkept: &Unkept) -> Option<Notice> {
+    let message =
+        || format!("The new shell does not have what the command's shell keeps: {}.", unkept.names().join("; "));
+    (!unkept.is_empty()).then(|| notice(NoticeCode::ShellReplaced, message()))
 }
 
 /// The session continues in a new shell, and the last one had what is not kept.

@@ -236,9 +236,7 @@ impl Journal {
         result.notices.extend(notice);
         let seq = self.state.seq;
         // Before the answer, so that a crash loses none of it without a word.
-        if unkept != self.state.unkept {
-            self.record(Event::ProcessesLeft { processes: self.state.processes.clone(), unkept });
-        }
+        self.left(self.state.processes.clone(), unkept);
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
         let settled = match ticket {
             Some(ticket) => ticket.aside(self.settle()).await,
@@ -252,10 +250,21 @@ impl Journal {
         Finished { result, seq, has_moved }
     }
 
-    /// Records what a command left running, so that the notice is correct even after a crash.
-    pub(super) fn left_running(&mut self, processes: Vec<LeftProcess>) {
-        if processes != self.state.processes {
-            self.record(Event::ProcessesLeft { processes, unkept: self.state.unkept.clone() });
+    /// Records what a command left running and what only the live shell has, if that has changed, so that a notice is correct
+    /// even after a crash. What is recorded is masked, so that is compared.
+    pub(super) fn left(&mut self, processes: Vec<LeftProcess>, unkept: Unkept) {
+        if processes == self.state.processes && unkept == self.state.unkept {
+            return;
+        }
+        let mut event = Event::ProcessesLeft { processes, unkept };
+        if let Some(mask) = &self.mask {
+            mask.event(&mut event);
+        }
+        let is_known = |processes: &[LeftProcess], unkept: &Unkept| {
+            processes == self.state.processes.as_slice() && *unkept == self.state.unkept
+        };
+        if !matches!(&event, Event::ProcessesLeft { processes, unkept } if is_known(processes, unkept)) {
+            self.record(event);
         }
     }
 
@@ -290,7 +299,7 @@ impl Journal {
             self.state_bytes = size::of_shell(&self.state.shell) + size::of_delta(delta);
             let is_full = !left_out.is_empty();
             let is_variable = |name: &&String| delta.variables.contains_key(&ByteString::from(name.as_str()));
-            conclusion.unkept.variables.extend(left_out.iter().filter(is_variable).cloned());
+            conclusion.unkept.add_variables(left_out.iter().filter(is_variable).cloned());
             conclusion.notices.extend(is_full.then(|| notices::state_full(left_out, STATE_BYTES)));
         }
         let is_alive = conclusion.shell_is_alive;
@@ -302,7 +311,7 @@ impl Journal {
         // What was too large before still is, unless the command has changed it.
         let earlier = self.state.unkept.variables.iter();
         let is_same = |name: &&String| !delta.variables.contains_key(&ByteString::from(name.as_str()));
-        unkept.variables.extend(earlier.filter(is_same).cloned());
+        unkept.add_variables(earlier.filter(is_same).cloned());
         (result, delta, if is_alive { unkept } else { Unkept::default() })
     }
 
@@ -340,12 +349,12 @@ impl Journal {
             self.untold.push(notice);
         }
     }
+}
 
-    /// What to say if the session's recording or the data directory cannot be written.
-    pub(super) fn storage_notices(&self) -> [Option<Notice>; 2] {
-        let recording = self.ctx.store.record_problem(self.id()).map(|reason| notices::record_failed(&reason));
-        [recording, self.ctx.data_dir.notice()]
-    }
+/// What to say if the session's recording or the data directory cannot be written.
+pub(super) fn storage_notices(journal: &Journal) -> [Option<Notice>; 2] {
+    let recording = journal.ctx.store.record_problem(journal.id()).map(|reason| notices::record_failed(&reason));
+    [recording, journal.ctx.data_dir.notice()]
 }
 
 /// An error if the session is another node's: nothing may be done with it here.

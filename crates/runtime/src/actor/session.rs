@@ -3,7 +3,7 @@
 use super::call::{call, stderr_of, stdin_of, variables};
 use super::detached;
 use super::files::Files;
-use super::journal::{Finished, Journal, check_owned};
+use super::journal::{Finished, Journal, check_owned, storage_notices};
 use super::kv::open::Kv;
 use super::message::{Answer, Caller, Started};
 use super::phase::{Phase, Run};
@@ -299,13 +299,14 @@ impl Session {
             self.late.collect(reader, self.journal.mask().map(SessionMask::redactor));
         }
         let unread_input = without_secrets(ended.take_unread(), self.journal.mask());
-        let mut notices = self.journal.take_notices(found.notices);
-        if let Some(why) = found.cwd_missing.as_deref().or(ended.cwd_missing()) {
-            notices.push(notices::cwd_missing(&self.journal.shell().cwd.to_text(), why));
-        }
+        let notices = self.journal.take_notices(found.notices);
+        let cwd_missing = found.cwd_missing.clone().or(ended.cwd_missing().map(str::to_owned));
         let (forked, shell_is_alive) = (ended.may_have_forked(), ended.shell_is_alive());
         let late = self.late.take();
         let mut conclusion = self.conclude(&running, ended, notices);
+        if let Some(why) = cwd_missing.filter(|_| conclusion.delta.cwd.is_none()) {
+            conclusion.notices.push(notices::cwd_missing(&self.journal.shell().cwd.to_text(), &why));
+        }
         let cell = Arc::clone(&running.cell);
         conclusion.notices.extend(self.refused(&running, conclusion.exit_code));
         let changed = self.files.before_end(&mut self.journal);
@@ -321,7 +322,8 @@ impl Session {
         self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&cell, covers));
         if forked {
             let left = pooled.shell.settle();
-            self.journal.left_running(left.iter().map(|stat| notices::left_process(stat, &self.ctx.boot_id)).collect());
+            let left = left.iter().map(|stat| notices::left_process(stat, &self.ctx.boot_id)).collect();
+            self.journal.left(left, self.journal.state().unkept.clone());
         }
         if shell_is_alive {
             self.phase.keep(Acquired { pooled, found: Found::default() });
@@ -351,7 +353,7 @@ impl Session {
             left_running: if is_shell_gone { notices::processes(&running.pooled.shell) } else { Vec::new() },
             unkept: if running.cell.is_detached() { Unkept::default() } else { self.journal.state().unkept.clone() },
             descriptors: notices::descriptors(&running.pooled.shell),
-            storage: self.journal.storage_notices(),
+            storage: storage_notices(&self.journal),
         };
         conclude(before, ended)
     }
@@ -376,11 +378,11 @@ impl Session {
             return run.running.stop_at_timeout();
         };
         let Some(Run { mut running, caller, found }) = self.phase.take_run() else { return };
-        running.cell.detach(notices::backgrounded(run_id.as_str(), running.cell.timeout));
-        let unkept = self.journal.state().unkept.clone();
+        let mut told = self.journal.take_notices(found.notices);
+        told.push(notices::backgrounded(run_id.as_str(), running.cell.timeout));
+        told.extend(notices::kept_in_background(&self.journal.state().unkept));
+        running.cell.detach(told);
         self.journal.record(Event::RunDetached { run_id });
-        // The result of this run comes much later; the next one reports what was found.
-        self.journal.tell(found.notices.into_iter().chain(notices::lost_with_shell(&unkept)));
         self.journal.sync().await;
         if let Some(Caller { answer, max_output }) = caller {
             let _ = answer.send(Ok(Box::new(running.cell.view(max_output))));

@@ -119,6 +119,9 @@ fn a_directory_that_goes_under_a_warm_shell() {
     let away = daemon.run("p", json!({"command": "pwd", "cwd": elsewhere}));
     assert_eq!(away.out().trim(), elsewhere.to_str().unwrap());
     assert_eq!(daemon.cwd("p"), sub, "a call with a directory of its own moved the session");
+    let moved = daemon.run("p", json!({"command": "cd /", "cwd": elsewhere}));
+    assert!(!moved.notice_codes().contains(&"cwd_missing"), "it is in another: {:?}", moved.json);
+    assert_eq!(daemon.sh("p", &format!("pwd; mkdir {0}; cd {0}; rmdir {0}", sub.display())).out(), "/\n");
     daemon.hibernate("p");
     assert_eq!(refused(&run(&daemon, json!({"command": "pwd"}))), (409, "bad_cwd".into()));
     // By its own command, while it ends.
