@@ -88,8 +88,11 @@ impl Alone {
         let mut lanes = self.0.lanes();
         lanes.given.found(&incarnation);
         lanes.given.seen(&nodes);
-        let is_alive = |name: &String| *name == node || nodes.iter().any(|node| node.name == *name);
-        let (alive, gone): (Vec<_>, Vec<_>) = lanes.given.lacking().into_iter().partition(is_alive);
+        // Those that are alive have told the tier so again within a lease. This one knows its own sessions.
+        let is_new = lanes.given.is_new();
+        let is_alive = |name: &String| is_new || nodes.iter().any(|node| node.name == *name);
+        let others = lanes.given.lacking().into_iter().filter(|name| *name != node);
+        let (alive, gone): (Vec<_>, Vec<_>) = others.partition(is_alive);
         Ok((!alive.is_empty() || !gone.is_empty()).then_some(Lacking { alive, gone }))
     }
 

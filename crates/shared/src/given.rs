@@ -4,10 +4,11 @@
 //!
 //! [`Tier::incarnation`]: crate::tier::Tier::incarnation
 
+use crate::LEASE;
 use crate::tier::{NodeEntry, REMEMBERED};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -30,6 +31,8 @@ pub(crate) struct Given {
     current: Option<String>,
     /// All nodes that were seen, this one among them.
     nodes: BTreeMap<String, Seen>,
+    /// When that was first seen.
+    since: Option<Instant>,
     /// How often the tier was emptied.
     emptied: u64,
 }
@@ -57,7 +60,7 @@ impl Given {
             Some((name.to_owned(), Seen { incarnation: incarnation.to_owned(), day }))
         };
         let nodes = text.lines().filter_map(noted).collect();
-        Self { file, node: node.to_owned(), current: None, nodes, emptied: 0 }
+        Self { file, node: node.to_owned(), current: None, nodes, since: None, emptied: 0 }
     }
 
     /// This node.
@@ -70,6 +73,11 @@ impl Given {
         self.current.clone()
     }
 
+    /// Whether nodes that are alive may not be known to the tier yet: it was emptied a moment ago.
+    pub(crate) fn is_new(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() < LEASE)
+    }
+
     /// How often the tier was emptied.
     pub(crate) fn emptied(&self) -> u64 {
         self.emptied
@@ -78,9 +86,14 @@ impl Given {
     /// This is the tier's incarnation. Returns the one that this node has given its sessions to; one that never noted
     /// any has none to give again.
     pub(crate) fn found(&mut self, incarnation: &str) -> String {
-        if self.current.as_deref().is_some_and(|before| before != incarnation) {
+        // One that never noted any has nothing to give.
+        let has_given = self.nodes.get(&self.node).is_none_or(|seen| seen.incarnation == incarnation);
+        if self.current.as_deref() != Some(incarnation) && (self.current.is_some() || !has_given) {
             self.emptied += 1;
             tracing::warn!("the shared store was emptied; this node gives it its sessions again");
+        }
+        if self.current.as_deref() != Some(incarnation) {
+            self.since = Some(Instant::now());
         }
         self.current = Some(incarnation.to_owned());
         if !self.nodes.contains_key(&self.node) {
@@ -175,10 +188,11 @@ mod tests {
         given.found("a");
         given.seen(&[entry("n2", Some("a"))]);
         let mut again = at();
-        assert_eq!((again.found("b").as_str(), again.emptied()), ("a", 0), "it looks at its sessions after each start");
+        assert_eq!((again.found("b").as_str(), again.emptied()), ("a", 1), "it has given nothing to this one");
+        assert_eq!((again.found("b").as_str(), again.emptied()), ("a", 1), "it knows that already");
         assert_eq!(again.lacking(), ["n1", "n2"]);
         let mut same = at();
         same.found("a");
-        assert!(same.lacking().is_empty());
+        assert_eq!((same.lacking(), same.emptied()), (Vec::new(), 0));
     }
 }

@@ -61,7 +61,8 @@ pub(super) fn relocated(state: &SessionState, from: &Former, data_dir: &str) -> 
 
 /// What is recorded when this node takes a session over: its state as it is here, and what did not come along.
 pub(super) fn events(mut arrived: SessionState, claim: Claim, from: &str) -> Vec<Event> {
-    let after = after_move(&mut arrived, from);
+    // A node takes a session from itself after it lost its data directory.
+    let after = after_move(&mut arrived, from, claim.node == from);
     let owned = Event::Owned { claim, because: "owner_gone".to_owned(), state: Some(Box::new(arrived)) };
     std::iter::once(owned).chain(after).collect()
 }
@@ -97,7 +98,7 @@ pub(super) fn runs_since(lines: &[Vec<u8>], files: Option<&FilesAt>) -> Vec<RunI
 
 /// What brings a session to rest whose node is gone: what ran is lost, and so are services, except for those that start again
 /// by their policy. Its task starts them.
-fn after_move(state: &mut SessionState, node: &str) -> Vec<Event> {
+fn after_move(state: &mut SessionState, node: &str, is_lost: bool) -> Vec<Event> {
     let mut events = plan::after_crash(state, plan::Crash::Daemon, Timestamp::now(), |_| true);
     let mut restarting = Vec::new();
     for (service_id, service) in state.services.iter_mut().filter(|(_, service)| service.status.is_live()) {
@@ -109,7 +110,7 @@ fn after_move(state: &mut SessionState, node: &str) -> Vec<Event> {
         let end = service.end.clone().filter(|_| service.stamps.is_none()).unwrap_or_else(gone);
         let was_ready = service.status == ServiceStatus::Running;
         let is_restarted = matches!(after_end(service.spec.restart, &end, was_ready, 0), AfterEnd::Restart(_));
-        let notice = told::service(service_id, &service.spec.name, node, is_restarted);
+        let notice = told::service(service_id, &service.spec.name, node, is_restarted, is_lost);
         if is_restarted {
             restarting.push(notice);
             (service.status, service.stamps, service.end) = (ServiceStatus::Starting, None, Some(end));

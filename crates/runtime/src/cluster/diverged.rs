@@ -47,7 +47,7 @@ const UNTOLD: [EventName; 10] = [
 /// Who owns a session, as the shared store says.
 #[derive(Debug)]
 pub(crate) enum Whose {
-    /// It knows nothing of it, or that it was removed.
+    /// It knows nothing of it, or that it was removed, or has no record of what this node claimed.
     Nobodys,
     /// This node.
     Own,
@@ -97,7 +97,7 @@ impl Diverged {
         let found = self.ship.ask(move |tier| tier.find(&asked)).await.map_err(away)?;
         Ok(match found.map(|found| found.head) {
             None => Whose::Nobodys,
-            Some(head) if head.owner.node == self.asker.node => Whose::Own,
+            Some(head) if head.owner.node == self.asker.node => claimed_here(&head),
             Some(head) => {
                 self.asker.elsewhere.note(id, &head.owner).await;
                 Whose::Anothers(Box::new(head))
@@ -344,6 +344,11 @@ fn renamed(mut state: SessionState, meta: &SessionMeta) -> SessionState {
     SessionState { meta: meta.clone(), claims: Claims::default(), hold: None, ..state }
 }
 
+/// Whose a session is that this node has claimed: without a record, the shared store has nothing of it.
+fn claimed_here(head: &Head) -> Whose {
+    if head.last.seq == 0 { Whose::Nobodys } else { Whose::Own }
+}
+
 /// The session as it was at a record, from what the shared store has.
 fn common(id: &SessionId, lines: &[Vec<u8>], at: u64) -> Option<SessionState> {
     let is_common = |line: &&Vec<u8>| serde_json::from_slice::<Record>(line).is_ok_and(|record| record.seq <= at);
@@ -371,6 +376,19 @@ fn fork_names(id: &SessionId, claim: Option<&Claim>, node: &str) -> [String; 2] 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shellkeep_session::ownership::Point;
+
+    #[test]
+    fn a_claim_without_records_is_nothing_that_the_shared_store_has() {
+        let owner: Claim = "1.n1.x".parse().unwrap();
+        let head = |seq: u64| Head {
+            owner: owner.clone(),
+            last: Point { seq, at: (seq > 0).then(|| owner.clone()) },
+            claims: Claims::default(),
+        };
+        assert!(matches!(claimed_here(&head(0)), Whose::Nobodys));
+        assert!(matches!(claimed_here(&head(3)), Whose::Own));
+    }
 
     #[test]
     fn a_fork_is_named_after_the_session_the_claim_and_the_node() {

@@ -3,8 +3,12 @@
 use super::look::{away, shown};
 use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
 use shellkeep_session::SessionId;
-use shellkeep_shared::{Alone, Drain, NodeEntry, Ship, Tier, Unserved};
+use shellkeep_shared::{Alone, Drain, LEASE, NodeEntry, Ship, Tier, Unserved};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a start waits for the shared store: a namesake that is gone is known as such by then.
+const ADMISSION: Duration = LEASE.saturating_add(Duration::from_secs(2));
 
 /// The nodes, as this one knows them.
 pub(crate) struct Members {
@@ -13,14 +17,30 @@ pub(crate) struct Members {
     entry: NodeEntry,
 }
 
-/// Opens the store that nodes share, for a node that may use it under its name.
+/// Opens the store that nodes share, for a node that may use it under its name. One that takes too long prevents
+/// nothing: the name is looked at with the first sign of life.
 pub(super) async fn admitted(url: &str, entry: &NodeEntry) -> Result<Box<dyn Tier>, String> {
-    let (url, entry) = (url.to_owned(), entry.clone());
+    let entry = entry.clone();
+    let admission = opened(url, move |tier| shellkeep_shared::admit(tier, &entry).map_err(|error| error.to_string()));
+    match tokio::time::timeout(ADMISSION, admission).await {
+        Ok(admitted) => admitted,
+        Err(_) => {
+            tracing::warn!("the shared store takes long to answer; this node starts without it");
+            opened(url, |_| Ok(())).await
+        }
+    }
+}
+
+/// Opens the store that nodes share, and asks it something.
+async fn opened(
+    url: &str,
+    question: impl FnOnce(&mut dyn Tier) -> Result<(), String> + Send + 'static,
+) -> Result<Box<dyn Tier>, String> {
+    let url = url.to_owned();
     // It waits for the store; and one that is not used is not closed by a thread that serves others.
     let opening = tokio::task::spawn_blocking(move || {
         let mut tier = shellkeep_shared::open(&url).map_err(|error| error.to_string())?;
-        shellkeep_shared::admit(&mut *tier, &entry).map_err(|error| error.to_string())?;
-        Ok(tier)
+        question(&mut *tier).map(|()| tier)
     });
     opening.await.map_err(|error| error.to_string())?
 }
@@ -105,7 +125,7 @@ impl Members {
     }
 
     /// The node that serves in place of this one, which is cut off; `None` if this one serves.
-    pub(super) fn served_by(&self) -> Result<Option<ClusterNode>, OpError> {
+    pub(crate) fn served_by(&self) -> Result<Option<ClusterNode>, OpError> {
         match self.alone().unserved() {
             None => Ok(None),
             Some(Unserved { reached_by: Some(node) }) if !node.url.is_empty() => Ok(Some(shown(node))),

@@ -112,14 +112,22 @@ fn records(note: &ForkNote) -> String {
     if first == last { format!("record {last}") } else { format!("records {first} to {last}") }
 }
 
-/// A service that ran on the node that is gone.
-pub(super) fn service(service_id: &ServiceId, name: &str, node: &str, is_restarted: bool) -> Notice {
+/// A service that ran on the node that is gone, or on this one before it lost its data directory (`is_lost`).
+pub(super) fn service(service_id: &ServiceId, name: &str, node: &str, is_restarted: bool, is_lost: bool) -> Notice {
     let next = match is_restarted {
         true => "It starts again here by its restart policy",
         false => "It was not started again, because its restart policy does not say so",
     };
-    let message =
-        format!("Service {service_id} ({name}) ended with node {node}. {next}; its log up to then stayed there.");
+    let message = match is_lost {
+        true => {
+            format!(
+                "Service {service_id} ({name}) ended when node {node} lost its data directory. {next}; its log is lost."
+            )
+        }
+        false => {
+            format!("Service {service_id} ({name}) ended with node {node}. {next}; its log up to then stayed there.")
+        }
+    };
     Notice { code: NoticeCode::ServiceEnded, message }
 }
 
@@ -171,5 +179,17 @@ fn files_sentence(files: &Brought, since: &[RunId]) -> String {
             }
             text
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_of_a_service_is_lost_with_the_data_directory() {
+        let told = |is_lost: bool| service(&ServiceId::from_seq(3), "web", "n1", true, is_lost).message;
+        assert!(told(false).ends_with("its log up to then stayed there."), "{}", told(false));
+        assert!(told(true).ends_with("its log is lost."), "{}", told(true));
     }
 }

@@ -1,6 +1,6 @@
 //! This node among others: where a session is, and which nodes there are.
 
-use super::access::Access;
+use super::access::{Access, Permitted};
 use super::drain;
 use super::inner::Inner;
 use super::node::NodeOps;
@@ -8,7 +8,7 @@ use crate::actor::{Message, copy_later};
 use crate::cluster::{Cluster, Compared, Sought, Uncopied, Whose};
 use crate::context::SessionContext;
 use crate::identities::bound;
-use crate::ops::{BoxFuture, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
+use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
 use crate::services::StopReason;
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, ForkNote, LEASE, Moved};
@@ -19,9 +19,11 @@ use tokio::sync::mpsc;
 /// How long services have to end by themselves when their session is another node's: it may already start them anew.
 const MOVED_GRACE: Duration = Duration::from_millis(500);
 
-/// How long a request waits until its session has left a node that is drained, and how often to look.
-const LEFT_WAIT: Duration = Duration::from_secs(60);
+/// How often to look whether a session has left a node that is drained.
 const LEFT_LOOK: Duration = Duration::from_millis(20);
+
+/// After how long a session is given again that could not be given to the shared store.
+const GIVE_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often to look whether another node goes on with a session that it has claimed. If it does not, this node's copy stays
 /// as it is.
@@ -58,6 +60,9 @@ impl ClusterOps<'_> {
     }
 
     async fn seek(&self, id: &SessionId) -> Result<(Whereabouts, Option<OpError>), OpError> {
+        if self.has_open(id) && self.cluster.members().served_by()?.is_none() {
+            return Ok((Whereabouts::Here, None));
+        }
         let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
         let (mut why, mut is_sure) = (None, false);
         for id in std::iter::once(id).chain(&bound) {
@@ -73,6 +78,12 @@ impl ClusterOps<'_> {
             why = unsure.or(why);
         }
         Ok((Whereabouts::Here, why.filter(|_| !is_sure)))
+    }
+
+    /// Whether this node works with the session that the caller means. Another's session that has the short name of an
+    /// agent's does not count.
+    fn has_open(&self, id: &SessionId) -> bool {
+        self.access.over(id).is_ok_and(|Permitted { id, .. }| self.cluster.members().works_with(&id))
     }
 
     /// Whether this node works with a session.
@@ -174,8 +185,8 @@ impl ClusterOps<'_> {
         self.cluster.members().is_draining()
     }
 
-    /// Waits until this node, which is drained, has let go of a session. Returns whether it has, within a minute.
-    pub fn until_left<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, bool> {
+    /// Waits until this node, which is drained, has let go of a session, for `wait` at most. Returns whether it has.
+    pub fn until_left<'a>(&'a self, id: &'a SessionId, wait: Duration) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
             let drain = self.cluster.members().drain();
@@ -184,7 +195,7 @@ impl ClusterOps<'_> {
                     tokio::time::sleep(LEFT_LOOK).await;
                 }
             };
-            tokio::time::timeout(LEFT_WAIT, left).await.is_ok()
+            tokio::time::timeout(wait, left).await.is_ok()
         })
     }
 
@@ -320,9 +331,19 @@ async fn look_around(inner: Weak<Inner>, alone: Alone) {
     let mut doubts = alone.doubts();
     while doubts.wait_for(|doubts| *doubts > 0).await.is_ok() {
         let (gaps, incarnation) = (alone.gaps(), alone.incarnation());
-        look_at_all(&inner).await;
+        let Some(ids) = inner.upgrade().map(|inner| inner.ctx.names.all()) else { return };
+        let Some(mut left) = look_at(&inner, ids).await else { return };
         alone.looked(gaps);
-        incarnation.iter().for_each(|incarnation| alone.gave(incarnation));
+        // With a new doubt, all are looked at again.
+        while !left.is_empty() && doubts.has_changed().is_ok_and(|has_changed| !has_changed) {
+            alone.until_reached().await;
+            tokio::time::sleep(GIVE_PAUSE).await;
+            let Some(still_left) = look_at(&inner, left).await else { return };
+            left = still_left;
+        }
+        if left.is_empty() {
+            incarnation.iter().for_each(|incarnation| alone.gave(incarnation));
+        }
         if doubts.changed().await.is_err() {
             return;
         }
@@ -330,31 +351,48 @@ async fn look_around(inner: Weak<Inner>, alone: Alone) {
 }
 
 /// The shared store does not know a session: if it was this node's, it lost it. Waking the session gives it again.
-/// Returns when the shared store has it.
-async fn give_again(inner: Arc<Inner>, id: &SessionId) {
-    let Some(cluster) = &inner.ctx.cluster else { return };
-    let Ok(state) = inner.stored.load(id).await else { return };
+/// Returns whether nothing is left to do: the shared store has it, or it is not this node's to give.
+async fn give_again(inner: Arc<Inner>, id: &SessionId) -> bool {
+    let Some(cluster) = &inner.ctx.cluster else { return true };
+    let state = match inner.stored.load_patiently(id).await {
+        Ok(state) => state,
+        Err(OpError::StoreUnavailable { .. }) => return false,
+        // It is gone or damaged.
+        Err(_) => return true,
+    };
     if !cluster.diverged().was_own(&state) {
-        return;
+        return true;
     }
     if cluster.members().works_with(id) {
         reclaim(Arc::clone(&inner), id.clone()).await;
     } else {
-        // One that was removed elsewhere is forgotten by this.
-        let _ = inner.ctx.registry.ask(id, Message::View).await;
+        match inner.ctx.registry.ask(id, Message::View).await {
+            Ok(_) => {}
+            // One that was removed elsewhere is forgotten by this.
+            Err(OpError::Session(SessionError::NotFound { .. })) => return true,
+            Err(error) => {
+                tracing::debug!(session = %id, %error, "not given to the shared store yet");
+                return false;
+            }
+        }
     }
-    let _ = cluster.settle(id, state.seq).await;
+    let settled = cluster.settle(id, state.seq).await;
+    matches!(settled, Ok(None) | Err(OpError::Cluster(ClusterError::Moved { .. })))
 }
 
-async fn look_at_all(inner: &Weak<Inner>) {
-    let Some(ids) = inner.upgrade().map(|inner| inner.ctx.names.all()) else { return };
+/// Looks at sessions of this node. Returns those that could not be given again; `None` if the engine has ended.
+async fn look_at(inner: &Weak<Inner>, ids: Vec<SessionId>) -> Option<Vec<SessionId>> {
+    let mut left = Vec::new();
     for id in ids {
         loop {
-            let Some(strong) = inner.upgrade() else { return };
-            let Some(cluster) = strong.ctx.cluster.clone() else { return };
+            let strong = inner.upgrade()?;
+            let cluster = strong.ctx.cluster.clone()?;
             match cluster.diverged().whose(&id).await {
                 Ok(Whose::Anothers(_)) => break leave(strong, id).await,
-                Ok(Whose::Nobodys) => break give_again(strong, &id).await,
+                Ok(Whose::Nobodys) => {
+                    let is_given = give_again(strong, &id).await;
+                    break left.extend((!is_given).then_some(id));
+                }
                 Ok(Whose::Own) => break,
                 Err(_) => {
                     drop(strong);
@@ -363,6 +401,7 @@ async fn look_at_all(inner: &Weak<Inner>) {
             }
         }
     }
+    Some(left)
 }
 
 /// The shared store lost the session, or never had it.

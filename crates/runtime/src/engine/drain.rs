@@ -14,9 +14,12 @@ use tokio::task::JoinSet;
 /// After how long a session that was used again, or still saves files, is put to sleep once more.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// Why an agent is stopped.
+pub(super) const DRAINED: &str = "the node is drained";
+
 /// Lets go of all sessions. Their services end first: other nodes start them again, and must not find them running here.
 pub(super) async fn release(inner: Arc<Inner>, drain: Drain) {
-    inner.agents.stop("the node is drained", |_| true).await;
+    inner.agents.stop(DRAINED, |_| true).await;
     let services = stop_services(&inner).await;
     tracing::info!(services, "draining: services are stopped; sessions follow when their commands have ended");
     // A command in the background keeps its session here, though its shell may sleep.
@@ -26,6 +29,7 @@ pub(super) async fn release(inner: Arc<Inner>, drain: Drain) {
     drain.free();
     loop {
         // One may have been about to start when the others were stopped.
+        inner.agents.stop(DRAINED, |_| true).await;
         stop_services(&inner).await;
         let awake = inner.ctx.registry.ids();
         if awake.is_empty() {
@@ -37,6 +41,8 @@ pub(super) async fn release(inner: Arc<Inner>, drain: Drain) {
         }
         while falling_asleep.join_next().await.is_some() {}
     }
+    // Without the shared store it is never over, and the engine must be able to end.
+    drop(inner);
     drain.until_over().await;
     tracing::info!("drained: this node has no session");
 }

@@ -7,6 +7,7 @@ use super::hold::{self, Hold};
 use super::inner::Inner;
 use super::{delete, services};
 use crate::cell::RunCell;
+use crate::cluster::Whose;
 use crate::ops::*;
 use crate::services::StopReason;
 use shellkeep_process::proc;
@@ -290,12 +291,10 @@ impl NodeOps<'_> {
 /// Whether a session is another node's to end. This one may have a copy from before it moved.
 async fn is_elsewhere(inner: &Inner, id: &SessionId) -> bool {
     let Some(cluster) = &inner.ctx.cluster else { return false };
-    match cluster.locate(id).await {
-        Ok(sought) => sought.whereabouts != Whereabouts::Here,
-        Err(error) => {
-            tracing::warn!(session = %id, %error, "not ended");
-            true
-        }
+    // Not where a request would go: nobody else ends what a node that is drained still owns.
+    match cluster.diverged().whose(id).await {
+        Ok(whose) => matches!(whose, Whose::Anothers(_)),
+        Err(_) => cluster.elsewhere().owner(id).is_some(),
     }
 }
 

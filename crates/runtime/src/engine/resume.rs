@@ -2,6 +2,7 @@
 //! [`crate::resume`].
 
 use super::access::{Access, Permitted};
+use super::drain::DRAINED;
 use super::handle::Engine;
 use super::inner::Inner;
 use super::records::RecordOps;
@@ -69,18 +70,32 @@ impl Engine {
             if let Some(stream) = known(&self.access, &inner, &id, &request).await? {
                 return Ok(stream);
             }
+            check_staying(&inner, &id)?;
             let turn = inner.agents.place(&id).take(&request, timeout).await?;
             // While it waited, the same request may have completed.
             let earlier = earlier(&inner, &id, &request).await?;
             if let Earlier::Ended(view) = earlier {
                 return Ok(ResumeStream::ended(*view));
             }
+            // The drain may have ended the work that it waited for.
+            check_staying(&inner, &id)?;
             // In its own task: if the caller disconnects now, the message is recorded, so its end must be too.
             let access = self.access.clone();
             let beginning =
                 tokio::spawn(async move { begin_resume(&access, inner, id, request, timeout, turn, earlier).await });
             beginning.await?
         })
+    }
+}
+
+/// An error if this node is drained: the session's next node is to start its agent.
+fn check_staying(inner: &Inner, id: &SessionId) -> Result<(), OpError> {
+    match inner.ctx.cluster.as_ref().filter(|cluster| cluster.members().is_draining()) {
+        None => Ok(()),
+        Some(cluster) => {
+            let (session_id, node) = (id.to_string(), cluster.members().own().name);
+            Err(ClusterError::Leaving { session_id, node }.into())
+        }
     }
 }
 
@@ -157,6 +172,10 @@ async fn begin_resume(
     let token = access.scope().token().map(str::to_owned);
     let (work, watch) = Work::new(recorded.resume_id, recorded.first_seq, request, token);
     turn.begin(&work);
+    // A drain that began in between did not see it.
+    if check_staying(&inner, &id).is_err() {
+        work.stop(DRAINED);
+    }
     let stream = ResumeStream::live(access, &id, &work, watch);
     let start = Start {
         access: access.clone(),

@@ -26,12 +26,16 @@ use sending::{NoAnswer, Target, send};
 use shellkeep_runtime::{ClusterNode, ClusterOps, Engine, OpError, Whereabouts};
 use shellkeep_session::SessionId;
 use std::borrow::Cow;
+use std::time::{Duration, Instant};
 
 /// Says that a node does not have what another sent it a request about.
 const NOT_HERE: HeaderName = HeaderName::from_static("shellkeep-not-here");
 
 /// How often a request waits until its session has left a node that is drained: others may wake it there meanwhile.
 const LEAVES_AGAIN: usize = 5;
+
+/// How long it waits for that at most, in all. A request with a shorter timeout waits no longer than its timeout.
+const LEAVES_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a request is about, if another node may have it.
 #[derive(Debug, PartialEq)]
@@ -139,11 +143,11 @@ impl Way<'_> {
         if response.headers_mut().remove(NOT_HERE).is_none() {
             return response;
         }
-        let Some(again) = again else { return response };
+        let Some(Again { request: again, until }) = again else { return response };
         if let About::Session(id) = self.about
             && self.cluster.is_draining()
         {
-            self.cluster.until_left(id).await;
+            self.cluster.until_left(id, left(until)).await;
         }
         match self.about.locate(self.cluster).await {
             Ok(Whereabouts::Here) => next.run(again).await,
@@ -166,9 +170,9 @@ impl Way<'_> {
         if !has_begun_nothing(&response, is_run) {
             return response;
         }
-        let Some(again) = again else { return response };
+        let Some(Again { request: again, until }) = again else { return response };
         for _ in 0..LEAVES_AGAIN {
-            if !self.cluster.until_left(id).await {
+            if !self.cluster.until_left(id, left(until)).await {
                 break;
             }
             if is_sent_on {
@@ -195,14 +199,38 @@ fn has_begun_nothing(response: &Response, is_run: bool) -> bool {
     code == Some("node_draining") || (is_run && code == Some("owner_unreachable"))
 }
 
+/// A request once more.
+struct Again {
+    request: Request,
+    /// How long it waits until its session has left a node that is drained.
+    until: Instant,
+}
+
+/// How long is left until then.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
+/// How long a request with this body waits until its session has left: for the seconds of its `timeout` if it has one.
+fn patience(body: &[u8]) -> Duration {
+    #[derive(serde::Deserialize)]
+    struct Timed {
+        timeout: f64,
+    }
+    let asked: Option<Timed> = serde_json::from_slice(body).ok();
+    let asked = asked.and_then(|Timed { timeout }| Duration::try_from_secs_f64(timeout).ok());
+    asked.map_or(LEAVES_WITHIN, |asked| asked.min(LEAVES_WITHIN))
+}
+
 /// A request, and the same once more unless its body is long.
-async fn twice(request: Request) -> Result<(Request, Option<Request>), Refusal> {
+async fn twice(request: Request) -> Result<(Request, Option<Again>), Refusal> {
     if !is_short(request.body()) {
         return Ok((request, None));
     }
     let (parts, body) = request.into_parts();
     let bytes = whole(body).await?;
-    let again = Request::from_parts(parts.clone(), Body::from(bytes.clone()));
+    let until = Instant::now() + patience(&bytes);
+    let again = Again { request: Request::from_parts(parts.clone(), Body::from(bytes.clone())), until };
     Ok((Request::from_parts(parts, Body::from(bytes)), Some(again)))
 }
 
@@ -273,6 +301,16 @@ fn not_here(mut response: Response) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_waits_for_a_drain_as_long_as_its_timeout_says() {
+        let waits = |body: &str| patience(body.as_bytes());
+        assert_eq!(waits(r#"{"command": "true", "timeout": 1.5}"#), Duration::from_millis(1500));
+        assert_eq!(waits(r#"{"timeout": 2}"#), Duration::from_secs(2));
+        for body in ["", "no JSON", "{}", r#"{"timeout": null}"#, r#"{"timeout": -1}"#, r#"{"timeout": 86400}"#] {
+            assert_eq!(waits(body), LEAVES_WITHIN, "{body}");
+        }
+    }
 
     #[test]
     fn a_request_says_what_it_is_about() {

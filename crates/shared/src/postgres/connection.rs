@@ -18,6 +18,11 @@ const MAKING: Duration = Duration::from_secs(5);
 /// Held while tables are made: all nodes may start at once. The number is arbitrary.
 const MAKING_LOCK: &str = "SELECT pg_advisory_xact_lock(7433150001)";
 
+/// Whether all tables and the sequence are there: somebody may have dropped some of them.
+const IS_MADE: &str = "SELECT bool_and(to_regclass(wanted) IS NOT NULL) FROM unnest(ARRAY['sk_shared_heads', \
+    'sk_shared_log', 'sk_shared_agent_services', 'sk_shared_tokens', 'sk_shared_tokens_version', 'sk_shared_nodes']) \
+    AS wanted";
+
 /// How the client tells that it lacks a setting.
 const BAD_SETTINGS: &str = "invalid configuration";
 
@@ -107,7 +112,7 @@ async fn connect(config: &Config, tls: Option<&Tls>) -> Result<Client, Failed> {
 /// Makes the tables if they are not there.
 async fn make(client: &mut Client) -> Result<(), Failed> {
     let is_made = async |client: &tokio_postgres::Client| -> Result<bool, Failed> {
-        Ok(client.query_one("SELECT to_regclass('sk_shared_nodes') IS NOT NULL", &[]).await?.try_get(0)?)
+        Ok(client.query_one(IS_MADE, &[]).await?.try_get(0)?)
     };
     if is_made(client).await? {
         return Ok(());

@@ -25,10 +25,14 @@ pub(super) async fn until_silent(peers: &Peers, node: &ClusterNode) {
         if heard.elapsed() < ASK_AGAIN {
             continue;
         }
-        match tokio::time::timeout(PATIENCE, is_there(peers, node)).await {
-            Ok(true) => heard = Instant::now(),
-            _ if heard.elapsed() >= LEASE => return,
-            _ => {}
+        if let Ok(true) = tokio::time::timeout(PATIENCE, is_there(peers, node)).await {
+            heard = Instant::now();
+            continue;
+        }
+        // Another request may have been answered while this one waited.
+        heard = peers.links().heard(&node.name).map_or(heard, |last| last.max(heard));
+        if heard.elapsed() >= LEASE {
+            return;
         }
     }
 }
