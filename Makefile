@@ -47,6 +47,7 @@ test: export CLIPPY_ARGS = -Dwarnings
 # No line tables: a backtrace names its functions without them.
 test: export CARGO_PROFILE_DEV_DEBUG = 0
 test: fmt-check ## everything a change must pass
+	@command -v clippy-driver >/dev/null || { echo "clippy-driver is missing; install it with: rustup component add clippy" >&2; exit 1; }
 	@$(MAKE) --no-print-directory -j2 test-programs mcp-tools console-tools s3-tools
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		$(CARGO) nextest run --workspace -E 'package(shellkeep-tidy)' && $(CARGO) nextest run --workspace; \

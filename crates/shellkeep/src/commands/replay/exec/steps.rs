@@ -183,6 +183,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
     use shellkeep_record::Proof;
+    use shellkeep_session::Author;
     use std::convert::Infallible;
 
     fn planned(events: &[(&str, Value)]) -> Plan {
@@ -193,7 +194,7 @@ mod tests {
                 seq,
                 event_type: (*event_type).to_owned(),
                 timestamp,
-                author: Default::default(),
+                author: Author::runtime(None),
                 data,
                 proof: Proof::default(),
             })
