@@ -348,12 +348,6 @@ fn what_only_the_shell_had_is_named() {
     open(&daemon);
     kill_idle_shell(&daemon);
     named(daemon.sh("s", ":").notice_text());
-    open(&daemon);
-    // The caller of a command that goes on in the background learns what only its shell has.
-    let moved =
-        daemon.run("s", serde_json::json!({"command": "sleep 300", "timeout": 0.2, "on_timeout": "background"}));
-    named(moved.notice_text());
-    assert_eq!(daemon.sh("s", ":").notice_text(), "");
     // One that was closed is not lost.
     open(&daemon);
     daemon.sh("s", "exec 5<&-");
@@ -366,6 +360,12 @@ fn what_only_the_shell_had_is_named() {
     kill_idle_shell(&daemon);
     let text = daemon.sh("s", "kill $p").notice_text();
     assert!(text.contains("`sleep 1234`"), "{text}");
+    open(&daemon);
+    // The caller of a command that goes on in the background learns what only its shell has.
+    let moved =
+        daemon.run("s", serde_json::json!({"command": "sleep 300", "timeout": 0.2, "on_timeout": "background"}));
+    named(moved.notice_text());
+    assert_eq!(daemon.sh("s", ":").notice_text(), "");
 }
 
 fn kill_idle_shell(daemon: &Daemon) {
