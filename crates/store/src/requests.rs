@@ -8,7 +8,7 @@ use shellkeep_session::{Event, Record, RunId, SessionId, StoredRun};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// Maximum number of runs kept here. The backend is updated some times a second, so more than this means that it is
+/// Maximum number of runs kept here. The backend is updated ten times a second, so more than this means that it is
 /// stuck; from then on a lookup waits for it like any other.
 const MOST_RUNS: usize = 10_000;
 /// Maximum number of bytes of texts and outputs kept here, for the same reason.

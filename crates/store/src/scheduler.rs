@@ -8,7 +8,6 @@
 mod ahead;
 mod backend_reader;
 mod background;
-mod gather;
 mod reconcile;
 mod retry;
 mod scrub;
@@ -23,7 +22,6 @@ use crate::recordings::Recordings;
 use ahead::AHEAD_BYTES;
 use backend_reader::BackendReader;
 use background::Background;
-use gather::Gather;
 pub(crate) use reconcile::{Found, has_lost_its_end};
 use retry::Retry;
 use scrub::WaitingScrubs;
@@ -38,6 +36,10 @@ use std::time::{Duration, Instant};
 /// The thread's nice value. Not higher, or callers would wait longer on a busy machine.
 const NICE: i32 = 5;
 
+/// How long records accumulate while no caller waits for them: a busy node then commits ten times a second at most, and
+/// the row of a busy session is written once for many commands.
+const GATHER: Duration = Duration::from_millis(100);
+
 /// The running scheduler.
 pub(crate) struct Scheduler {
     shared: Arc<Shared>,
@@ -47,7 +49,8 @@ pub(crate) struct Scheduler {
     oldest: u64,
     /// Whether the backend may have records that the journal lost.
     is_ahead: bool,
-    gather: Gather,
+    /// When what has gathered must be applied.
+    due: Option<Instant>,
     retry: Retry,
     /// How long the backend must read in order before some sessions are served early again: as long as that took the
     /// last time, so that a backlog shrinks however many queries arrive.
@@ -73,7 +76,7 @@ impl Scheduler {
             background,
             oldest,
             is_ahead,
-            gather: Gather::default(),
+            due: None,
             retry: Retry::default(),
             in_turn_for: Duration::ZERO,
             scrubs: WaitingScrubs::default(),
@@ -104,7 +107,7 @@ impl Scheduler {
             if is_asked && !closing && drained.is_ok() {
                 reads = self.answer_reads(reads);
                 let now = Instant::now();
-                let due = self.gather.due(now);
+                let due = *self.due.get_or_insert(now + GATHER);
                 if reads.is_empty() && scrubs.is_empty() && self.retry.at().unwrap_or(due) > now {
                     // Recordings make progress however many queries arrive.
                     self.record_some();
@@ -112,9 +115,7 @@ impl Scheduler {
                 }
             }
             let everything = closing || !reads.is_empty() || !scrubs.is_empty() || drained.is_err();
-            let begun = Instant::now();
             let mut applied = self.catch_up(everything);
-            self.gather.worked(begun.elapsed());
             if drained.is_err() && applied.is_ok() {
                 applied = self.apply_waiting();
             }
@@ -163,9 +164,8 @@ impl Scheduler {
             Some(_) => self.shared.journal.end(),
             None => End::from(self.backend.reader.mark()),
         };
-        let (before, begun) = (self.background.mark(), Instant::now());
+        let before = self.background.mark();
         let turn = self.background.turn(&end);
-        self.gather.worked(begun.elapsed());
         let mark = self.background.mark();
         if before.map(|mark| mark.segment) < mark.map(|mark| mark.segment) {
             self.remove_segments();
@@ -231,14 +231,13 @@ impl Scheduler {
                     shared.sleeping.store(true, Ordering::Relaxed);
                     let end = shared.journal.end();
                     if self.backend.has_all(&end) && !end.queued {
-                        self.gather.applied();
+                        self.due = None;
                         if !self.record_some() && !self.tidy() {
-                            self.gather.idle();
                             self.park(None);
                         }
                         continue;
                     }
-                    self.gather.due(Instant::now())
+                    *self.due.get_or_insert_with(|| Instant::now() + GATHER)
                 }
             };
             // Appends need not wake a writer that will check anyway.
@@ -280,7 +279,7 @@ impl Scheduler {
         let at = look_again.map_or(retry_at, |look_again| look_again.min(retry_at));
         match self.retry.at() {
             Some(_) => at,
-            None => at.min(self.gather.due(Instant::now())),
+            None => at.min(*self.due.get_or_insert_with(|| Instant::now() + GATHER)),
         }
     }
 
@@ -412,7 +411,7 @@ impl Scheduler {
                 since = Instant::now();
             }
         }
-        self.gather.applied();
+        self.due = None;
         self.shared.requests_waiting.caught_up();
         Ok(())
     }
