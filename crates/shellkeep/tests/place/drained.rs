@@ -15,6 +15,15 @@ enum Leaves {
     Stopped,
 }
 
+/// Ends what goes on beside a test when that is over, also if it fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// What a node says of another.
 fn status_of(daemon: &Daemon, name: &str) -> (Value, Value) {
     let nodes = daemon.get("/v1/nodes").json();
@@ -55,16 +64,17 @@ fn services_end_before_another_node_starts_them_again() {
                     assert!(matches!(answer.status, 200 | 503), "{}", answer.text());
                 }
             });
+            let over = Over(&is_over);
             match leaves {
                 Leaves::Drained => {
                     let drained = second.post("/v1/nodes/n1/drain?wait=30", &json!({}));
-                    assert_eq!(drained.json()["status"], "drained", "{}", drained.text());
+                    assert_eq!(drained.json()["status"], "drained", "{}\n{}", drained.text(), first.log());
                     // It used to be listed with its last session until its next sign of life.
                     assert_eq!(status_of(&second, "n1"), (json!("drained"), json!(0)));
                 }
                 Leaves::Stopped => assert_eq!(first.stop(), Some(0)),
             }
-            is_over.store(true, Ordering::SeqCst);
+            drop(over);
             assert!(!procs::alive(pid), "{leaves:?}: {}", first.log());
         });
         second.sh("s", "true");
@@ -133,11 +143,12 @@ fn a_busy_session_leaves_a_node_that_is_drained() {
     let ask = &ask;
     let answered: usize = std::thread::scope(|scope| {
         let asking = [&first, &first, &second, &second].map(|daemon| scope.spawn(move || ask(daemon)));
+        let over = Over(&is_over);
         until("they are busy", || (lines() > 4).then_some(()));
         let drained = second.post("/v1/nodes/n1/drain?wait=30", &json!({}));
         let before = lines();
         until("they go on elsewhere", || (lines() > before + 4).then_some(()));
-        is_over.store(true, Ordering::SeqCst);
+        drop(over);
         assert_eq!(drained.json()["status"], "drained", "{}", drained.text());
         asking.map(|asked| asked.join().expect("all are answered")).iter().sum()
     });
