@@ -20,7 +20,7 @@ class AgentEnded:
     services: int
     #: Sessions that were ended.
     sessions: int
-    #: Nodes that did not answer, where the agent may go on; usually absent.
+    #: Nodes that did not answer, where the agent may go on.
     missing_nodes: list[str] = field(default_factory=list)
 
     @classmethod
