@@ -29,10 +29,10 @@ pub(crate) struct Given {
     node: String,
     /// The tier's incarnation, once it is known.
     current: Option<String>,
+    /// When that incarnation was first seen.
+    since: Option<Instant>,
     /// All nodes that were seen, this one among them.
     nodes: BTreeMap<String, Seen>,
-    /// When that was first seen.
-    since: Option<Instant>,
     /// How often the tier was emptied.
     emptied: u64,
 }
@@ -88,14 +88,13 @@ impl Given {
     pub(crate) fn found(&mut self, incarnation: &str) -> String {
         // One that never noted any has nothing to give.
         let has_given = self.nodes.get(&self.node).is_none_or(|seen| seen.incarnation == incarnation);
-        if self.current.as_deref() != Some(incarnation) && (self.current.is_some() || !has_given) {
-            self.emptied += 1;
-            tracing::warn!("the shared store was emptied; this node gives it its sessions again");
-        }
         if self.current.as_deref() != Some(incarnation) {
-            self.since = Some(Instant::now());
+            if self.current.is_some() || !has_given {
+                self.emptied += 1;
+                tracing::warn!("the shared store was emptied; this node gives it its sessions again");
+            }
+            (self.current, self.since) = (Some(incarnation.to_owned()), Some(Instant::now()));
         }
-        self.current = Some(incarnation.to_owned());
         if !self.nodes.contains_key(&self.node) {
             self.gave(incarnation);
         }
