@@ -18,6 +18,7 @@ pub use fair_queue::FairQueue;
 
 use crate::ops::{OpError, RunError};
 use crate::sync::lock;
+use crate::tasks;
 use capacity::Capacity;
 use counts::Counts;
 use shellkeep_session::SessionMeta;
@@ -232,7 +233,7 @@ impl Admission {
         let needs_timer = !std::mem::replace(&mut state.is_timed, true);
         self.tell(state, verdicts);
         if needs_timer {
-            tokio::spawn(Arc::clone(self).release_as_commands_age());
+            tasks::spawn(Arc::clone(self).release_as_commands_age());
         }
         Ok(Asked::Waits(waiter))
     }

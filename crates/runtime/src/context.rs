@@ -24,6 +24,7 @@ use crate::secret_sources::SecretSources;
 use crate::secrets::Secrets;
 use crate::services::{Services, Supervision};
 use crate::shells::Shells;
+use crate::tasks;
 use crate::thinning::Thinning;
 use shellkeep_session::{Content, Event, Notice, Output, Record, SessionId, SessionState};
 use shellkeep_shared::UsedByAgent;
@@ -152,7 +153,7 @@ impl SessionContext {
         if files.is_empty() || !self.store.survives_power() {
             return;
         }
-        let synced = tokio::task::spawn_blocking(move || files.iter().try_for_each(File::sync_data)).await;
+        let synced = tasks::blocking(move || files.iter().try_for_each(File::sync_data)).await;
         if let Ok(Err(error)) = synced {
             tracing::warn!(%error, "an output is not on disk yet");
         }

@@ -9,6 +9,7 @@ use crate::ops::NewEvent;
 use crate::services;
 use crate::session_files::SessionFiles;
 use crate::stored::Stored;
+use crate::tasks;
 use shellkeep_process::CageFactory;
 use shellkeep_record::beside::RECLAIMED;
 use shellkeep_session::{Author, QuotaName, SessionId};
@@ -60,8 +61,8 @@ impl Housekeeping {
         self.every(THIN_EVERY, |house| async move { house.files.thin_some().await });
         // Each ends at once where the kernel holds the limit.
         let (processes, memory) = (Arc::clone(factory), Arc::clone(factory));
-        tokio::spawn(async move { processes.guard().await });
-        tokio::spawn(async move { shellkeep_process::guard_memory(&memory).await });
+        tasks::spawn(async move { processes.guard().await });
+        tasks::spawn(async move { shellkeep_process::guard_memory(&memory).await });
     }
 
     fn every<F>(self: &Arc<Self>, period: Duration, work: impl Fn(Arc<Self>) -> F + Send + 'static)
@@ -69,7 +70,7 @@ impl Housekeeping {
         F: Future<Output = ()> + Send + 'static,
     {
         let house = Arc::downgrade(self);
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
@@ -106,7 +107,7 @@ impl Housekeeping {
         let stopped = services::look(&self.ctx.services, self.senses.now(), self.idle_services).await;
         metrics::counter!("shellkeep_services_idle_stopped_total").increment(stopped as u64);
         metrics::gauge!("shellkeep_services").set(self.ctx.services.used() as f64);
-        let reaped = tokio::task::spawn_blocking(shellkeep_process::reap_strays).await.unwrap_or(0);
+        let reaped = tasks::blocking(shellkeep_process::reap_strays).await.unwrap_or(0);
         if reaped > 0 {
             tracing::debug!(processes = reaped, "reaped orphaned processes");
         }
@@ -119,7 +120,7 @@ impl Housekeeping {
             self.trim_outputs(id, *in_force).await;
         }
         let ctx = Arc::clone(&self.ctx);
-        let measuring = tokio::task::spawn_blocking(move || {
+        let measuring = tasks::blocking(move || {
             let start = Instant::now();
             let (mut growing, mut over) = (Vec::new(), HashSet::new());
             for (id, _) in active {
@@ -146,7 +147,7 @@ impl Housekeeping {
     /// another reason can be distinguished from one that was removed to make room.
     async fn trim_outputs(&self, id: &SessionId, in_force: u64) {
         let (outputs, limit) = (self.ctx.data_dir.outputs(id), self.ctx.quotas.get(QuotaName::OutputBytesPerSession));
-        let looking = tokio::task::spawn_blocking(move || disk::excess_outputs(&outputs, limit, in_force));
+        let looking = tasks::blocking(move || disk::excess_outputs(&outputs, limit, in_force));
         let excess = looking.await.unwrap_or_default();
         if excess.is_empty() {
             return;
@@ -161,7 +162,7 @@ impl Housekeeping {
             .await
         {
             Ok(_) => {
-                let removing = tokio::task::spawn_blocking(move || {
+                let removing = tasks::blocking(move || {
                     for path in excess {
                         let _ = std::fs::remove_file(path);
                     }
@@ -196,13 +197,13 @@ impl Housekeeping {
                 Some(ended_at) => {
                     let mut directories = own_directories(&self.ctx, &id);
                     directories.extend(kept_directories(&self.ctx, &id));
-                    let measuring = tokio::task::spawn_blocking(move || disk::measure(&directories));
+                    let measuring = tasks::blocking(move || disk::measure(&directories));
                     ended.push(Candidate { id, ended_at, bytes: measuring.await.unwrap_or_default().bytes });
                 }
             }
         }
         let (ctx, now, keep) = (Arc::clone(&self.ctx), self.senses.now(), self.keep_deleted);
-        let _ = tokio::task::spawn_blocking(move || ctx.remover.purge_expired(now, keep)).await;
+        let _ = tasks::blocking(move || ctx.remover.purge_expired(now, keep)).await;
         for candidate in disk::to_reclaim(ended, self.senses.now(), self.reclaim) {
             self.remove(&candidate).await;
         }

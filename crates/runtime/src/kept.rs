@@ -7,6 +7,7 @@ use crate::ops::{AgentStateView, MAX_EVENT_PAGE, OpError, RecordError};
 use crate::recordings::Recordings;
 use crate::state_file;
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_record::{Filter, Line, Page, beside};
 use shellkeep_session::{AgentState, Content, FileSum, Output, SessionId, StoredRun};
 use std::collections::HashMap;
@@ -106,7 +107,7 @@ impl KeptFiles {
 
     async fn compare(&self, path: PathBuf, sum: FileSum) -> io::Result<Option<FileSum>> {
         let checked = Arc::clone(&self.checked);
-        let compared = tokio::task::spawn_blocking(move || {
+        let compared = tasks::blocking(move || {
             let is_same = checked.is_as_recorded(&path, &sum)?;
             Ok(is_same.then_some(sum))
         });
@@ -165,7 +166,7 @@ impl KeptFiles {
         };
         let path = self.data_dir.outputs(id).join(&name);
         self.fetch(id, &path, hash.as_deref()).await;
-        let read = tokio::task::spawn_blocking(move || {
+        let read = tasks::blocking(move || {
             let read = state_file::read(&path, length, hash.as_deref());
             (read, path)
         });

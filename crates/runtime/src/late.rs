@@ -2,6 +2,7 @@
 //! output; the next result has it in a separate field.
 
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_process::stdio::{Read, Reader};
 use shellkeep_redact::Redactor;
 use shellkeep_session::ByteString;
@@ -28,10 +29,10 @@ impl LateOutput {
     pub fn collect(self: &Arc<Self>, reader: Reader, redactor: Option<&Redactor>) {
         let late = Arc::clone(self);
         let Some(mut mask) = redactor.map(Redactor::stream) else {
-            tokio::spawn(async move { while reader.read(|bytes| late.push(bytes)).await != Read::End {} });
+            tasks::spawn(async move { while reader.read(|bytes| late.push(bytes)).await != Read::End {} });
             return;
         };
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             let mut out = Vec::new();
             while reader.read(|bytes| mask.push(bytes, &mut out)).await != Read::End {
                 late.push(&out);

@@ -8,6 +8,7 @@
 mod address;
 mod dns;
 
+use crate::tasks;
 use dns::{Question, Reply};
 use shellkeep_process::{Namespaces, Socket};
 use shellkeep_session::{AllowedHost, Notice, NoticeCode, SessionId};
@@ -18,7 +19,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
+use tokio::task::{AbortHandle, JoinSet};
 
 /// Where programs look for a resolver.
 const RESOLVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 53);
@@ -95,7 +96,7 @@ impl Gate {
             places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
             listeners: JoinSet::new(),
         };
-        let task = tokio::spawn(async move { room.serve(UdpSocket::from_std(resolver)?).await });
+        let task = tasks::spawn(async move { room.serve(UdpSocket::from_std(resolver)?).await });
         namespaces.attach(Box::new(Open(task.abort_handle())));
         Ok(())
     }
@@ -173,7 +174,7 @@ impl Room {
         let namespaces = self.namespaces.upgrade().ok_or_else(|| io::Error::other("its room is gone"))?;
         let sockets: Vec<Socket> =
             allowed.iter().map(|host| Socket::Tcp(SocketAddrV4::new(address, host.port()))).collect();
-        let made = spawn_blocking(move || namespaces.listen(&sockets)).await.map_err(io::Error::other)??;
+        let made = tasks::blocking(move || namespaces.listen(&sockets)).await.map_err(io::Error::other)??;
         for (host, listener) in allowed.into_iter().zip(made) {
             let listener = TcpListener::from_std(StdListener::from(listener))?;
             let way = Way { name: name.to_owned(), host, places: Arc::clone(&self.places) };

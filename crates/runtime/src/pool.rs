@@ -10,6 +10,7 @@ use crate::host_mounts::{HostMounts, MountChanges};
 use crate::rooms::Ahead;
 use crate::sandboxes::Sandboxes;
 use crate::spare_namespaces::GIVE_WAY;
+use crate::tasks;
 use places::{Places, PoolSlot};
 pub use places::{PooledShell, RoomAhead};
 use shellkeep_process::{CageFactory, StartError, Zygote};
@@ -270,7 +271,7 @@ impl Pool {
         // Before it is made. Nothing but a room depends on them.
         let mounts = (sandbox == Sandbox::Room).then(|| self.changes_of_mounts()).transpose()?;
         // For a room it starts a program and waits for it.
-        let ahead = tokio::task::spawn_blocking(move || sandboxes.ahead(sandbox)).await;
+        let ahead = tasks::blocking(move || sandboxes.ahead(sandbox)).await;
         if let Some(Ahead { preparation, room }) = ahead.map_err(io::Error::other)?? {
             preparation.apply(&mut pooled.shell).await?;
             pooled.room = room.zip(mounts).map(|(namespaces, mounts)| RoomAhead { namespaces, mounts });

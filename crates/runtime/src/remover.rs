@@ -10,6 +10,7 @@ use crate::names::Names;
 use crate::ops::OpError;
 use crate::pending::{self, Deletion, Pending, Removal};
 use crate::secrets::Secrets;
+use crate::tasks;
 use crate::thinning::Thinning;
 use shellkeep_session::{Record, SessionId, SessionMeta, Timestamp};
 use shellkeep_store::{AppendError, Store};
@@ -72,7 +73,7 @@ impl Remover {
         }
         let (data_dir, workspaces) = (self.data_dir.root().to_owned(), self.workspaces.clone());
         let (checkpoints, deletion) = (self.checkpoints.home(id), deletion.clone());
-        let removal = tokio::task::spawn_blocking(move || {
+        let removal = tasks::blocking(move || {
             pending::remove_files(&deletion, &data_dir, &workspaces, &checkpoints);
         });
         let _ = removal.await;

@@ -7,6 +7,7 @@ use crate::conclude::{Ended, StopReason, Stopped};
 use crate::hang_up::{HangUp, hung_up};
 use crate::ops::{OnTimeout, Stream, TerminalSize};
 use crate::pool::PooledShell;
+use crate::tasks;
 use rustix::process::Signal;
 use shellkeep_process::cage::gone;
 use shellkeep_process::stdio::Writer;
@@ -389,7 +390,7 @@ impl Running {
 /// Writing to a command that does not read may block forever, so it has its own task. It ends with the pipe.
 fn spawn_writer(writer: Arc<Writer>) -> mpsc::Sender<Vec<u8>> {
     let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(INPUT_QUEUE);
-    tokio::spawn(async move {
+    tasks::spawn(async move {
         while let Some(bytes) = receiver.recv().await {
             if writer.write_all(&bytes).await.is_err() {
                 break;

@@ -21,6 +21,7 @@ use crate::masking::Masking;
 use crate::ops::{QuotaMet, STOP_GRACE, ServiceView, counts_all_services};
 use crate::quotas::NodeQuotas;
 use crate::sync::lock;
+use crate::tasks;
 use activity::Activity;
 use shellkeep_process::CageFactory;
 use shellkeep_process::ports::SocketTables;
@@ -301,7 +302,7 @@ impl Services {
     /// Services as callers see them, with live data about those that run. Reads `/proc`, so not on a hot path.
     pub(crate) async fn views(&self, services: Vec<Arc<Supervised>>) -> Vec<ServiceView> {
         let looked = self.with_members(services).await;
-        let reading = tokio::task::spawn_blocking(move || {
+        let reading = tasks::blocking(move || {
             let mut tables = SocketTables::default();
             looked.iter().map(|(seen, members)| live_view(seen, members, &mut tables)).collect::<Vec<_>>()
         });
@@ -313,7 +314,7 @@ impl Services {
     /// processes of the machine.
     async fn with_members(&self, services: Vec<Arc<Supervised>>) -> Vec<(Arc<Supervised>, Vec<Stat>)> {
         let factory = Arc::clone(&self.factory);
-        let reading = tokio::task::spawn_blocking(move || {
+        let reading = tasks::blocking(move || {
             let name = |seen: &Supervised| cage_name(&seen.session_id, &seen.service_id);
             let mut members = factory.members_of(&services.iter().map(|seen| name(seen)).collect());
             let mut looked = Vec::with_capacity(services.len());

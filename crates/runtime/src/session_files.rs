@@ -8,6 +8,7 @@ use crate::lifetime::Lifetime;
 use crate::names::Names;
 use crate::ops::{CheckpointError, Gone, OpError};
 use crate::registry::Registry;
+use crate::tasks;
 use crate::thinning::Thinning;
 use crate::work::Work;
 use shellkeep_record::Budget;
@@ -62,7 +63,7 @@ impl SessionFiles {
             return;
         }
         let home = self.checkpoints.all().to_owned();
-        let open = tokio::task::spawn_blocking(move || all_open(&home)).await.unwrap_or_default();
+        let open = tasks::blocking(move || all_open(&home)).await.unwrap_or_default();
         for id in open {
             if self.lifetime.is_stopping() {
                 return;

@@ -2,6 +2,7 @@
 //! before the first room, and none is used twice.
 
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_process::{Namespaces, RoomNetwork};
 use std::io;
 use std::sync::{Arc, Mutex, TryLockError};
@@ -36,7 +37,7 @@ impl SpareNamespaces {
             let again = Arc::clone(self);
             runtime.spawn(async move {
                 tokio::time::sleep(GIVE_WAY).await;
-                tokio::task::spawn_blocking(move || again.fill()).await
+                tasks::blocking(move || again.fill()).await
             });
         }
         ready.map_or_else(|| Namespaces::new(self.network), Ok)

@@ -1,11 +1,11 @@
 //! Looks at paths that callers name. Their file system may belong to another machine that does not answer, so no task looks
 //! itself.
 
+use crate::tasks;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 /// How long a file system may take to answer.
@@ -48,7 +48,7 @@ fn check_directory(path: &Path) -> Result<(), String> {
 pub(crate) async fn apart<T: Send + 'static>(
     look: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    match timeout(LOOK_LIMIT, spawn_blocking(look)).await {
+    match timeout(LOOK_LIMIT, tasks::blocking(look)).await {
         Ok(Ok(looked)) => looked,
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("its file system did not answer within {} s", LOOK_LIMIT.as_secs())),

@@ -4,6 +4,7 @@
 use crate::ops::OpError;
 use crate::shares::{Lent, Shares};
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_record::Budget;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -146,7 +147,7 @@ async fn beside<T: Send + 'static>(
     job: impl FnOnce(&Budget) -> T + Send + 'static,
 ) -> Result<T, OpError> {
     let caller = Caller::of(&budget);
-    let done = tokio::task::spawn_blocking(move || {
+    let done = tasks::blocking(move || {
         let _turn = turn;
         job(&budget)
     })

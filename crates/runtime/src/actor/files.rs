@@ -13,6 +13,7 @@ use crate::checkpoints::{Wanted, commit_of};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::{CheckpointError, CheckpointView, OpError};
+use crate::tasks;
 use shellkeep_session::{Cause, Event, Timestamp};
 use shellkeep_workspace::checkpointer::{Checkpointer, Label, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;
@@ -124,7 +125,7 @@ impl Files {
         work: impl FnOnce(&mut Checkpointer) -> Outcome + Send + 'static,
     ) {
         let gate = Arc::clone(&self.ctx.checkpoints.gate);
-        self.keeping = Keeping::Busy(tokio::task::spawn_blocking(move || {
+        self.keeping = Keeping::Busy(tasks::blocking(move || {
             let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
             let outcome = work(&mut keeper);
             Worked { keeper, outcome }
@@ -420,7 +421,7 @@ impl Files {
             _ => (true, Box::new(self.ctx.checkpoints.checkpointer(journal.id(), &journal.state().meta.workspace))),
         };
         let gate = Arc::clone(&self.ctx.checkpoints.gate);
-        let working = tokio::task::spawn_blocking(move || {
+        let working = tasks::blocking(move || {
             let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
             if is_new {
                 keeper.begin()?;

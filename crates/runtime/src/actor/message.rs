@@ -9,6 +9,7 @@ use crate::pending::Removal;
 use crate::running::{Running, Typed};
 use crate::sandboxes::Confined;
 use crate::services::Supervised;
+use crate::tasks;
 use shellkeep_process::Fact;
 use shellkeep_session::{
     AgentState, Author, KvTold, Notice, RunId, Sandbox, Service, ServiceEnd, ServiceId, ServiceStamps, ServiceStatus,
@@ -290,7 +291,7 @@ impl RunReply {
             (before, Self::AtStart(answer)) => drop(answer.send(Ok(before))),
             (Started::Before(view), Self::AtEnd(answer)) => drop(answer.send(Ok(view))),
             (Started::Live(cell), Self::AtEnd(answer)) => {
-                tokio::spawn(async move {
+                tasks::spawn(async move {
                     // This caller has its own timeout; the run continues as the first caller requested.
                     let _ = tokio::time::timeout(timeout, cell.finished()).await;
                     let _ = answer.send(Ok(Box::new(cell.view(max_output))));

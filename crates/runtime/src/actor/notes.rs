@@ -12,6 +12,7 @@ use crate::ops::{
 use crate::output::INLINE_BYTES;
 use crate::running::Typed;
 use crate::state_file;
+use crate::tasks;
 use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, RunId, Timestamp};
 use shellkeep_shared::ForkNote;
 use shellkeep_store::AppendError;
@@ -157,7 +158,7 @@ async fn offer_agent_state(
 /// Writes a large state to its own file, before the record that names it.
 async fn write_agent_state(session: &Session, version: u64, bytes: Vec<u8>) -> Result<(u64, Content), OpError> {
     let (directory, power) = (Arc::clone(&session.outputs), session.ctx.store.survives_power());
-    let written = tokio::task::spawn_blocking(move || {
+    let written = tasks::blocking(move || {
         let version = state_file::free_version(&directory, version);
         state_file::write(&directory, version, &bytes, power).map(|content| (version, content))
     });

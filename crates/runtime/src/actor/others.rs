@@ -4,6 +4,7 @@ use super::session::Session;
 use crate::checkpoints::commit_of;
 use crate::ops::{CheckpointError, CheckpointView, MAX_NAMED_FILES, OpError};
 use crate::stored::read_error;
+use crate::tasks;
 use shellkeep_session::{ByteString, Cause, LeftOut, SessionId, SessionMeta};
 use shellkeep_workspace::diff;
 use shellkeep_workspace::repo::{Repo, RepoError};
@@ -36,7 +37,7 @@ pub(super) async fn changed_since(session: &Session, seq: u64, plan: &Plan) -> R
         let (directory, faults) =
             (session.ctx.checkpoints.repository(&other.id), Arc::clone(session.ctx.checkpoints.faults()));
         let planned = Arc::clone(&planned);
-        let reading = tokio::task::spawn_blocking(move || {
+        let reading = tasks::blocking(move || {
             let Some(repo) = Repo::open(&directory, &faults)? else { return Ok(Vec::new()) };
             changed(&repo, &checkpoints, &planned)
         });

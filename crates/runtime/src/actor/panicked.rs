@@ -6,6 +6,7 @@ use super::message::Message;
 use super::slot::Slot;
 use crate::cell::RunEnd;
 use crate::context::SessionContext;
+use crate::tasks;
 use shellkeep_session::plan::{Crash, after_crash};
 use shellkeep_session::{Event, SessionId, Timestamp};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Drop for OnPanic {
         self.ctx.registry.leave(&self.id, || true);
         // The next task ends the runs of this one, whose watchers would otherwise wait.
         let (ctx, id) = (Arc::clone(&self.ctx), self.id.clone());
-        tokio::spawn(async move { ctx.registry.ask(&id, Message::Snapshot).await.map(drop) });
+        tasks::spawn(async move { ctx.registry.ask(&id, Message::Snapshot).await.map(drop) });
     }
 }
 

@@ -6,6 +6,7 @@ use super::session::Session;
 use crate::cluster;
 use crate::ops::{CheckpointError, FilesReason, OpError, RecordError, Scrubbed, Secret};
 use crate::state_file;
+use crate::tasks;
 use shellkeep_record::beside;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Content, Event, OutOfReach, SessionState, Timestamp};
@@ -29,7 +30,7 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
         |reason: String| OpError::Record(RecordError::ScrubIncomplete { session_id: session_id.clone(), reason });
     let services = session.ctx.data_dir.services(session.id());
     let mask = redactor.clone();
-    let logs = tokio::task::spawn_blocking(move || mask_in_place(&services, "services", &mask)).await?;
+    let logs = tasks::blocking(move || mask_in_place(&services, "services", &mask)).await?;
     let mut files = logs.map_err(|error| failed(format!("cannot mask a service's log: {error}")))?;
     let (kv, keys) = kv::scrub(session, &redactor).await?;
     files.extend(keys.iter().map(|key| format!("kv/{key}")));
@@ -123,7 +124,7 @@ async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result
     let checkpoints = &session.ctx.checkpoints;
     let (home, faults, redactor) = (checkpoints.home(session.id()), checkpoints.faults().clone(), redactor.clone());
     let purge = move || checkpointer::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
-    let purged = tokio::task::spawn_blocking(purge).await?;
+    let purged = tasks::blocking(purge).await?;
     session.ctx.share_files(session.journal.state());
     purged.map_err(|trouble| {
         OpError::Checkpoint(CheckpointError::Failed {

@@ -7,6 +7,7 @@ use super::session::Session;
 use super::shell::{check_cwd, confine, make_workspace, resolve_cwd};
 use crate::ops::{OpError, ServiceError, StartService};
 use crate::services::{Begin, Entry, Supervised};
+use crate::tasks;
 use crate::translate;
 use shellkeep_session::plan::shorten;
 use shellkeep_session::{ByteString, Event, Service, ServiceId, ServiceSpec, ServiceStatus, Timestamp};
@@ -57,7 +58,7 @@ pub(super) async fn start_service(
             // The error lists all services of the caller, whose sessions may be waiting for this task.
             let (ctx, id) = (Arc::clone(&session.ctx), session.id().clone());
             let agent = session.journal.state().meta.agent.clone();
-            tokio::spawn(async move {
+            tasks::spawn(async move {
                 let refusal = OpError::QuotaExceeded(ctx.services.quota_met(met, agent.as_deref(), &id).await);
                 let _ = answer.send(Err(refusal));
             });
@@ -69,7 +70,7 @@ pub(super) async fn start_service(
     session.journal.sync().await;
     for forgotten in before.iter().filter(|id| !session.journal.state().services.contains_key(id)) {
         let directory = session.ctx.data_dir.service(session.id(), forgotten);
-        tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory));
+        tasks::blocking(move || std::fs::remove_dir_all(directory));
     }
     session.ctx.supervision.spawn(reserved, Begin::Start(answer));
 }

@@ -28,6 +28,7 @@ use crate::pending::{self, Removal};
 use crate::pool::PooledShell;
 use crate::running::Running;
 use crate::stored::read_error;
+use crate::tasks;
 use shellkeep_process::{ExitStatus, RunSpec, Stdin};
 use shellkeep_redact::Redactor;
 use shellkeep_session::plan::shorten;
@@ -388,7 +389,7 @@ impl Session {
             let _ = answer.send(Ok(Box::new(running.cell.view(max_output))));
         }
         running.detach();
-        tokio::spawn(detached::drive(Arc::clone(&self.ctx), self.id().clone(), running, room));
+        tasks::spawn(detached::drive(Arc::clone(&self.ctx), self.id().clone(), running, room));
     }
 
     /// A command in the background ended. What it changed in its own shell stays there; only its result is the session's.

@@ -11,6 +11,7 @@ use crate::checkpoints::Checkpoints;
 use crate::data_dir::DataDir;
 use crate::names::Names;
 use crate::ops::OpError;
+use crate::tasks;
 use shellkeep_record::{Line, Recording};
 use shellkeep_session::fold::ApplyError;
 use shellkeep_session::ownership::{Claimed, Head, Meeting, meet};
@@ -164,7 +165,7 @@ impl Diverged {
         let id = &state.meta.session_id;
         let _ = self.store.flush_about(id).await;
         let directory = self.store.recording(id);
-        let reading = tokio::task::spawn_blocking(move || {
+        let reading = tasks::blocking(move || {
             let lines = Recording::open(&directory)?.lines(after + 1)?;
             Ok::<_, shellkeep_record::ReadError>(lines.flatten().any(|line| may_be_told(&line)))
         });
@@ -271,7 +272,7 @@ impl Diverged {
             moves.push((from.meta.workspace.as_path().to_owned(), to.workspace.as_path().to_owned()));
         }
         let gate = Arc::clone(&self.checkpoints.gate);
-        let moving = tokio::task::spawn_blocking(move || {
+        let moving = tasks::blocking(move || {
             let _closed = gate.write();
             moves.iter().try_for_each(|(from, to)| match std::fs::rename(from, to) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -5,6 +5,7 @@
 use super::look::{Sought, unreachable};
 use crate::ops::{ClusterNode, OpError};
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_session::{Claim, SessionId};
 use std::collections::HashMap;
 use std::io;
@@ -96,7 +97,7 @@ impl Elsewhere {
     /// latest, whoever asked first.
     async fn save(self: &Arc<Self>, id: &SessionId) {
         let (all, of) = (Arc::clone(self), id.clone());
-        let saving = tokio::task::spawn_blocking(move || {
+        let saving = tasks::blocking(move || {
             let _turn = lock(&all.writing);
             let file = all.folder.join(of.as_str());
             let Some(owner) = all.noted(&of) else {

@@ -5,6 +5,7 @@ use super::config::BlobPlace;
 use super::uncopied::Uncopied;
 use crate::checkpoints::{Checkpoints, Wanted, commit_of, path};
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_session::{Cause, Claim, FilesAt, SessionId, SessionState, Timestamp};
 use shellkeep_shared::{KeptFiles, Ship};
 use shellkeep_workspace::blobs::{BlobError, Blobs, SessionBlobs};
@@ -184,7 +185,7 @@ impl SharedFiles {
         busy.is_removed = false;
         add(busy);
         if is_new {
-            tokio::spawn(Arc::clone(self).work(id.clone()));
+            tasks::spawn(Arc::clone(self).work(id.clone()));
         }
     }
 
@@ -273,7 +274,7 @@ impl SharedFiles {
         }
         self.uncopied.save(id).await;
         let (files, id, mut pause) = (Arc::clone(self), id.clone(), FIRST_PAUSE);
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             while !files.closes_within(pause).await {
                 files.uncopied.go(&id);
                 let Err(reason) = share().await else {
@@ -412,7 +413,7 @@ impl SharedFiles {
             checkpointer.rest();
             Ok(Brought::Files { at, restored })
         };
-        match tokio::task::spawn_blocking(bringing).await {
+        match tasks::blocking(bringing).await {
             Ok(Ok(brought)) => brought,
             Ok(Err(reason)) => Brought::Failed { reason },
             Err(error) => Brought::Failed { reason: error.to_string() },
@@ -432,7 +433,7 @@ fn reason(error: impl Display) -> String {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
 ) -> Result<T, String> {
-    match tokio::task::spawn_blocking(work).await {
+    match tasks::blocking(work).await {
         Ok(done) => done.map_err(reason),
         Err(error) => Err(error.to_string()),
     }

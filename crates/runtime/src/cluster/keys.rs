@@ -2,6 +2,7 @@
 //! recorded, and from which the next owner makes the store again.
 
 use super::files::SharedFiles;
+use crate::tasks;
 use shellkeep_session::{SessionId, SessionState};
 use shellkeep_store::keyed::{self, LogKeeper, LogPlace};
 use shellkeep_store::{Keyed, KeyedError};
@@ -71,7 +72,7 @@ pub(super) async fn bring(files: Option<&SharedFiles>, data_dir: &str, state: &S
         Ok(from) => {
             let (to, gate) = (home(data_dir, id), files.gate());
             let (claims, recorded) = (state.claims.clone(), state.kv);
-            let bringing = tokio::task::spawn_blocking(move || {
+            let bringing = tasks::blocking(move || {
                 let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
                 let draft = draft_of(&to);
                 blobs.fetch_keyed().map_err(io::Error::other)?;

@@ -2,6 +2,7 @@
 
 use super::look::{away, shown};
 use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
+use crate::tasks;
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, Drain, LEASE, NodeEntry, Ship, Tier, Unserved};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ async fn opened(
 ) -> Result<Box<dyn Tier>, String> {
     let url = url.to_owned();
     // It waits for the store; and one that is not used is not closed by a thread that serves others.
-    let opening = tokio::task::spawn_blocking(move || {
+    let opening = tasks::blocking(move || {
         let mut tier = shellkeep_shared::open(&url).map_err(|error| error.to_string())?;
         question(&mut *tier).map(|()| tier)
     });

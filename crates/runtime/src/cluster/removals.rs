@@ -4,6 +4,7 @@
 use super::arrive;
 use crate::pending::{Deletion, Pending};
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Down, Ship, Tier};
 use std::collections::HashSet;
@@ -41,7 +42,7 @@ impl Removals {
             return self.done(id, note);
         }
         let (this, deletion) = (Arc::clone(self), deletion.clone());
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             loop {
                 this.ship.alone().until_reached().await;
                 if this.remove(&deletion).await.is_ok() {

@@ -2,6 +2,7 @@
 //! change is recorded, so that a node that was killed and started again goes on trying.
 
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_session::SessionId;
 use std::collections::HashSet;
 use std::fs::File;
@@ -71,7 +72,7 @@ impl Uncopied {
     /// Writes or removes a note. A thread that may block does it.
     async fn change(self: &Arc<Self>, id: &SessionId, is_noted: impl FnOnce(&Self) -> bool + Send + 'static) {
         let (all, note) = (Arc::clone(self), self.folder.join(id.as_str()));
-        let changing = tokio::task::spawn_blocking(move || {
+        let changing = tasks::blocking(move || {
             let _turn = lock(&all.writing);
             if is_noted(&all) {
                 File::create(note)?;

@@ -10,6 +10,7 @@ use crate::context::SessionContext;
 use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
 use crate::services::StopReason;
+use crate::tasks;
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, ForkNote, LEASE, Moved};
 use std::sync::{Arc, Weak};
@@ -173,7 +174,7 @@ impl ClusterOps<'_> {
             let drain = self.cluster.members().drain();
             if drain.begin(inner.ctx.services.sessions()) {
                 self.access.audit("drain_node", &self.cluster.members().own().name);
-                tokio::spawn(drain::release(Arc::clone(inner), self.cluster.members().drain()));
+                tasks::spawn(drain::release(Arc::clone(inner), self.cluster.members().drain()));
             }
             let _ = tokio::time::timeout(wait, drain.until_over()).await;
             Ok(self.cluster.members().own())
@@ -210,11 +211,11 @@ impl ClusterOps<'_> {
 
 /// What a node does from its start on because there are others.
 pub(super) fn begin(inner: &Arc<Inner>, cluster: &Cluster, moved: mpsc::UnboundedReceiver<Moved>) {
-    tokio::spawn(follow(Arc::downgrade(inner), moved));
-    tokio::spawn(guard(cluster.members().alone()));
-    tokio::spawn(look_around(Arc::downgrade(inner), cluster.members().alone()));
+    tasks::spawn(follow(Arc::downgrade(inner), moved));
+    tasks::spawn(guard(cluster.members().alone()));
+    tasks::spawn(look_around(Arc::downgrade(inner), cluster.members().alone()));
     if let Some(files) = cluster.files() {
-        tokio::spawn(copy_noted(Arc::downgrade(&inner.ctx), Arc::clone(files.uncopied())));
+        tasks::spawn(copy_noted(Arc::downgrade(&inner.ctx), Arc::clone(files.uncopied())));
     }
 }
 
@@ -255,7 +256,7 @@ async fn follow(inner: Weak<Inner>, mut news: mpsc::UnboundedReceiver<Moved>) {
         let Some(inner) = inner.upgrade() else { return };
         match moved {
             Moved::Away(id, owner) => {
-                tokio::spawn(async move {
+                tasks::spawn(async move {
                     if let (Some(cluster), Some(owner)) = (&inner.ctx.cluster, owner) {
                         cluster.elsewhere().note(&id, &owner).await;
                     }
@@ -263,10 +264,10 @@ async fn follow(inner: Weak<Inner>, mut news: mpsc::UnboundedReceiver<Moved>) {
                 });
             }
             Moved::Reclaim(id) => {
-                tokio::spawn(reclaim(inner, id));
+                tasks::spawn(reclaim(inner, id));
             }
             Moved::Forked(id, forks) => {
-                tokio::spawn(record_forks(inner, id, forks));
+                tasks::spawn(record_forks(inner, id, forks));
             }
         }
     }

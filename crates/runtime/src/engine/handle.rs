@@ -8,6 +8,7 @@ use crate::identities::Scope;
 use crate::ops::{BoxFuture, OpError};
 use crate::services::StopReason;
 use crate::shares::{Lent, Share};
+use crate::tasks;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ impl Engine {
         Box::pin(async move {
             let Ok(inner) = self.access.as_host() else { return Ok(()) };
             let (store, cluster) = (inner.ctx.store.clone(), inner.ctx.cluster.clone());
-            let closing = tokio::task::spawn_blocking(move || {
+            let closing = tasks::blocking(move || {
                 if let Some(cluster) = cluster {
                     cluster.close();
                 }
@@ -117,5 +118,5 @@ impl Engine {
 async fn close_pool(inner: &Inner) {
     let keep = inner.ctx.services.cage_names();
     let pool = Arc::clone(&inner.ctx.pool);
-    let _ = tokio::task::spawn_blocking(move || pool.close(&keep)).await;
+    let _ = tasks::blocking(move || pool.close(&keep)).await;
 }

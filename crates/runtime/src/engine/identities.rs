@@ -7,6 +7,7 @@ use super::inner::Inner;
 use crate::cluster::Cluster;
 use crate::identities::{Revocation, Scope};
 use crate::ops::{BoxFuture, ConsoleRight, IssuedToken, NewToken, OpError, TokenView};
+use crate::tasks;
 use std::sync::{Arc, Weak};
 
 /// An agent that has shown its token.
@@ -152,5 +153,5 @@ pub(super) async fn follow_tokens(inner: Weak<Inner>, cluster: Arc<Cluster>) {
 
 /// The token file is synced to disk, which must not block a task.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, OpError> + Send + 'static) -> Result<T, OpError> {
-    tokio::task::spawn_blocking(work).await?
+    tasks::blocking(work).await?
 }

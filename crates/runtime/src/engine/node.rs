@@ -10,6 +10,7 @@ use crate::cell::RunCell;
 use crate::cluster::Whose;
 use crate::ops::*;
 use crate::services::StopReason;
+use crate::tasks;
 use shellkeep_process::proc;
 use shellkeep_session::{QuotaName, Quotas, SessionId};
 use shellkeep_store::AuditEntry;
@@ -125,7 +126,7 @@ impl NodeOps<'_> {
     pub fn set_quotas(&self, changes: QuotaChanges) -> BoxFuture<'_, Result<QuotasView, OpError>> {
         Box::pin(async move {
             let limits = self.access.as_host()?.limits.clone();
-            let changing = tokio::task::spawn_blocking(move || limits.change(&changes));
+            let changing = tasks::blocking(move || limits.change(&changes));
             changing.await??;
             self.access.audit("set_quotas", "node");
             Ok(self.quotas().await)
@@ -217,7 +218,7 @@ impl NodeOps<'_> {
     pub fn configure_quotas(&self, configured: Quotas) -> BoxFuture<'_, Result<(), OpError>> {
         Box::pin(async move {
             let limits = self.access.as_host()?.limits.clone();
-            tokio::task::spawn_blocking(move || limits.configure(configured)).await?;
+            tasks::blocking(move || limits.configure(configured)).await?;
             Ok(())
         })
     }
@@ -226,7 +227,7 @@ impl NodeOps<'_> {
     pub fn audit_trail(&self, limit: usize) -> BoxFuture<'_, Result<Vec<AuditEntry>, OpError>> {
         Box::pin(async move {
             let inner: Arc<Inner> = Arc::clone(self.access.as_reader()?);
-            let read = tokio::task::spawn_blocking(move || inner.audit.last(limit)).await?;
+            let read = tasks::blocking(move || inner.audit.last(limit)).await?;
             read.map_err(|error| OpError::StoreUnavailable { reason: format!("cannot read the audit trail: {error}") })
         })
     }

@@ -6,6 +6,7 @@ mod follow;
 pub(super) mod full;
 pub(super) mod summaries;
 
+use crate::tasks;
 pub use export::ExportStream;
 pub use follow::EventStream;
 use follow::filter;
@@ -194,7 +195,7 @@ impl RecordOps<'_> {
             let path = inner.recordings.flush(&id).await?.join(CONFIG_SNAPSHOT);
             let unreadable =
                 |reason: String| OpError::Record(RecordError::Unreadable { session_id: id.to_string(), reason });
-            let bytes = tokio::task::spawn_blocking(move || std::fs::read(path)).await?;
+            let bytes = tasks::blocking(move || std::fs::read(path)).await?;
             let bytes = bytes.map_err(|error| unreadable(format!("{CONFIG_SNAPSHOT}: {error}")))?;
             let sum = beside::sum(&bytes);
             let is_told = move |recording: &Recording| {

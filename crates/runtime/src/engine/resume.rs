@@ -14,6 +14,7 @@ use crate::resume::drive::{Drive, Start};
 use crate::resume::stream::ResumeStream;
 use crate::resume::{Opening, SessionLog, Turn, Work};
 use crate::stored::read_error;
+use crate::tasks;
 use serde_json::{Value, json};
 use shellkeep_process::stdio::Writer;
 use shellkeep_process::{Program, ProgramSpec};
@@ -82,7 +83,7 @@ impl Engine {
             // In its own task: if the caller disconnects now, the message is recorded, so its end must be too.
             let access = self.access.clone();
             let beginning =
-                tokio::spawn(async move { begin_resume(&access, inner, id, request, timeout, turn, earlier).await });
+                tasks::spawn(async move { begin_resume(&access, inner, id, request, timeout, turn, earlier).await });
             beginning.await?
         })
     }
@@ -192,7 +193,7 @@ async fn begin_resume(
         turn,
     };
     let drive = Drive::new(start);
-    tokio::spawn(async move {
+    tasks::spawn(async move {
         let (session_id, resume_id, message) = (id.as_str(), work.resume_id.as_str(), work.message.as_str());
         drive.run(Opening { session_id, resume_id, message, state: kept.as_ref(), messages: &messages }).await;
     });

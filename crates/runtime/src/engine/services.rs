@@ -9,6 +9,7 @@ use crate::actor::Message;
 use crate::ops::*;
 use crate::page::{self, Searching};
 use crate::services::{self, Order, StopReason, Supervised};
+use crate::tasks;
 use crate::validate;
 use crate::work::SEARCH_TIME;
 use shellkeep_process::service::log::{LogWatch, ServiceLog};
@@ -373,7 +374,7 @@ pub(super) async fn stop_services_of(inner: &Inner, id: &SessionId) {
 pub(super) async fn stop_latecomers(inner: &Inner, id: &SessionId) {
     if stop_with_session(inner, id).await > 0 {
         let logs = inner.ctx.data_dir.services(id);
-        let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(logs)).await;
+        let _ = tasks::blocking(move || std::fs::remove_dir_all(logs)).await;
     }
 }
 

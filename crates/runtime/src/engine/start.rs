@@ -45,6 +45,7 @@ use crate::session_files::SessionFiles;
 use crate::shares::Shares;
 use crate::shells::Shells;
 use crate::stored::Stored;
+use crate::tasks;
 use crate::thinning::Thinning;
 use crate::token_holders::TokenHolders;
 use crate::work::Work;
@@ -158,7 +159,7 @@ impl Engine {
             let inner = Arc::new(parts.into_inner(identities, audit));
             begin(&inner, left).await?;
             if let Some(cluster) = &inner.ctx.cluster {
-                tokio::spawn(identities::follow_tokens(Arc::downgrade(&inner), Arc::clone(cluster)));
+                tasks::spawn(identities::follow_tokens(Arc::downgrade(&inner), Arc::clone(cluster)));
                 cluster::begin(&inner, cluster, moved);
             }
             Ok(Self::of(inner))
@@ -356,7 +357,7 @@ async fn sandboxes(
     holders: Arc<TokenHolders>,
 ) -> Result<Arc<Sandboxes>, StartError> {
     let (asked, data, environment) = (config.sandbox.clone(), config.data_dir.clone(), environment.to_vec());
-    let trying = tokio::task::spawn_blocking(move || Sandboxes::new(&asked, &data, &environment, holders));
+    let trying = tasks::blocking(move || Sandboxes::new(&asked, &data, &environment, holders));
     let refused = |flag| move |reason: String| StartError::Sandbox { reason, flag };
     let sandboxes = trying.await.map_err(|error| refused("--sandbox")(error.to_string()))?;
     sandboxes.check(config.sandbox.least).map_err(|error| refused("--sandbox")(error.to_string()))?;
@@ -385,7 +386,7 @@ async fn sandboxes(
 fn spawn_actor(ctx: Weak<SessionContext>) -> Spawn {
     Box::new(move |state, mailbox, slot| {
         let ctx = ctx.upgrade().ok_or(OpError::ShuttingDown)?;
-        tokio::spawn(Actor::new(ctx, state, mailbox, slot).serve());
+        tasks::spawn(Actor::new(ctx, state, mailbox, slot).serve());
         Ok(())
     })
 }
@@ -400,13 +401,13 @@ async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
             take_over(inner, service);
         }
     }
-    tokio::spawn(Pool::keep_spares(Arc::downgrade(&inner.ctx.pool)));
-    tokio::spawn(Pool::drop_outdated_rooms(Arc::downgrade(&inner.ctx.pool)));
+    tasks::spawn(Pool::keep_spares(Arc::downgrade(&inner.ctx.pool)));
+    tasks::spawn(Pool::drop_outdated_rooms(Arc::downgrade(&inner.ctx.pool)));
     let files = Arc::clone(&inner.files);
-    tokio::spawn(async move { files.keep_owed().await });
+    tasks::spawn(async move { files.keep_owed().await });
     inner.housekeeping.spawn(&inner.factory);
     if let Some(refused) = inner.ctx.sandboxes.rooms().take_refused() {
-        tokio::spawn(record_refused(Arc::downgrade(&inner.ctx), refused));
+        tasks::spawn(record_refused(Arc::downgrade(&inner.ctx), refused));
     }
     Ok(())
 }
@@ -444,7 +445,7 @@ async fn after_crash(
     adopt::end_of_other_users(&mut left, &states, sandboxes);
     let keep = adopt::cages_to_keep(&left);
     let sweeping = Arc::clone(factory);
-    let ended = tokio::task::spawn_blocking(move || sweeping.sweep(&keep)).await.map_err(|error| error.to_string())?;
+    let ended = tasks::blocking(move || sweeping.sweep(&keep)).await.map_err(|error| error.to_string())?;
     if !ended.is_empty() {
         tracing::warn!(processes = ended.len(), "killed what an earlier daemon left running");
     }

@@ -13,6 +13,7 @@ use crate::ops::{
     Expected, NewEvent, NewMessage, OpError, RecordError, ResumeStatus, ResumeView, RunView, SaveAgentState,
     SessionError,
 };
+use crate::tasks;
 use crate::validate;
 use serde_json::json;
 use shellkeep_process::stdio::Writer;
@@ -451,7 +452,7 @@ async fn over(work: &Work, deadline: Instant) -> End {
 /// Writes to an agent in a separate task: it may read slowly, and we must read its output in the meantime.
 fn spawn_teller(stdin: Writer) -> mpsc::Sender<Vec<u8>> {
     let (sender, mut lines) = mpsc::channel::<Vec<u8>>(TO_TELL);
-    tokio::spawn(async move {
+    tasks::spawn(async move {
         while let Some(line) = lines.recv().await {
             if stdin.write_all(&line).await.is_err() {
                 return;

@@ -6,6 +6,7 @@ use crate::cell::{End, RunCell, RunControl};
 use crate::engine::{self, Access};
 use crate::ops::{OpError, RunChunk, RunCommand, RunView};
 use crate::stream::RunStream;
+use crate::tasks;
 use rustix::process::Signal;
 use shellkeep_session::SessionId;
 use std::collections::{HashSet, VecDeque};
@@ -111,7 +112,7 @@ impl Tools {
             return;
         }
         // It waits for the session. It is no longer needed, but its place in the queue cannot be released.
-        tokio::spawn(async move {
+        tasks::spawn(async move {
             tokio::select! {
                 _ = outcome.as_mut() => {}
                 _ = cell.changed() => {

@@ -2,6 +2,7 @@
 //! and each connection is continued to the same port inside. Connections inside are made through sockets that were created
 //! in the room's network, so no process is added.
 
+use crate::tasks;
 use shellkeep_process::Namespaces;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream as StdStream};
@@ -9,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 
 /// Sockets made at a time: a page of a dev server takes a few connections.
 const SOCKETS_AT_ONCE: usize = 8;
@@ -40,7 +41,7 @@ impl Forward {
     pub(super) async fn start(namespaces: &Arc<Namespaces>, port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let door = Door { namespaces: Arc::clone(namespaces), port, sockets: Mutex::default() };
-        Ok(Self(tokio::spawn(serve(listener, Arc::new(door)))))
+        Ok(Self(tasks::spawn(serve(listener, Arc::new(door)))))
     }
 }
 
@@ -74,7 +75,7 @@ impl Door {
         if sockets.is_empty() {
             let namespaces = Arc::clone(&self.namespaces);
             let made =
-                spawn_blocking(move || namespaces.sockets(SOCKETS_AT_ONCE)).await.map_err(io::Error::other)??;
+                tasks::blocking(move || namespaces.sockets(SOCKETS_AT_ONCE)).await.map_err(io::Error::other)??;
             sockets.extend(made.into_iter().flatten());
         }
         sockets.pop().ok_or_else(|| io::Error::other("no socket was made in the room"))

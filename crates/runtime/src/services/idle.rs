@@ -2,6 +2,7 @@
 
 use super::{Order, Services, StopReason, Supervised};
 use crate::ops::STOP_GRACE;
+use crate::tasks;
 use shellkeep_process::ports::SocketTables;
 use shellkeep_process::proc::Stat;
 use shellkeep_process::service::log::ServiceLog;
@@ -12,7 +13,7 @@ use std::time::Duration;
 /// Checks every service once, and stops those that were idle for `idle`. Returns how many it stopped.
 pub(crate) async fn look(services: &Services, now: Timestamp, idle: Option<Duration>) -> usize {
     let looked = services.with_members(services.list(|_| true)).await;
-    let sampling = tokio::task::spawn_blocking(move || {
+    let sampling = tasks::blocking(move || {
         let mut tables = SocketTables::default();
         for (seen, members) in &looked {
             seen.activity().take(sample(seen, members, &mut tables), now);

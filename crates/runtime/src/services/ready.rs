@@ -3,6 +3,7 @@
 //! service itself listens on its port.
 
 use crate::ops::OpError;
+use crate::tasks;
 use crate::work::Work;
 use shellkeep_process::ports;
 use shellkeep_process::proc::Stat;
@@ -202,7 +203,7 @@ impl Probe {
         match &mut self.kind {
             Kind::Port(port) => self.found = listens(*port),
             Kind::Log(log) => {
-                self.look = Some(tokio::spawn(log.search()));
+                self.look = Some(tasks::spawn(log.search()));
                 // New output triggers the next check.
                 self.next = Instant::now();
                 return false;
@@ -210,7 +211,7 @@ impl Probe {
             // Not if another program listens there: the daemon must not send requests to it.
             Kind::Http(url) if listens(url.port) => {
                 let url = url.clone();
-                self.look = Some(tokio::spawn(async move {
+                self.look = Some(tasks::spawn(async move {
                     Looked { found: url.answers().await, searched: None, took: Duration::ZERO }
                 }));
             }

@@ -11,6 +11,7 @@ use crate::notices;
 use crate::ops::{OpError, RunError, ServiceError, SessionError};
 use crate::registry::Registry;
 use crate::sandboxes::Confined;
+use crate::tasks;
 use crate::work::Work;
 use rustix::process::Signal;
 use shellkeep_process::service::log::ServiceLog;
@@ -51,7 +52,7 @@ impl Supervision {
     /// Starts supervising a service.
     pub(crate) fn spawn(self: &Arc<Self>, reserved: Reserved, begin: Begin) {
         let Reserved { seen, orders } = reserved;
-        tokio::spawn(Supervisor { with: Arc::clone(self), seen, orders, attempts: 0 }.serve(begin));
+        tasks::spawn(Supervisor { with: Arc::clone(self), seen, orders, attempts: 0 }.serve(begin));
     }
 }
 

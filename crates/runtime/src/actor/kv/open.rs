@@ -1,6 +1,7 @@
 //! The open database of a session's keyed store.
 
 use crate::ops::*;
+use crate::tasks;
 use shellkeep_session::KvState;
 use shellkeep_store::keyed::Keyed;
 use shellkeep_store::{Durability, KeyedError};
@@ -22,7 +23,7 @@ impl Kv {
         work: impl FnOnce(&mut Keyed) -> Result<T, KeyedError> + Send + 'static,
     ) -> Result<T, OpError> {
         let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let working = tokio::task::spawn_blocking(move || {
+        let working = tasks::blocking(move || {
             // A backup closes the gate for a moment.
             let _open = place.gate.read().unwrap_or_else(PoisonError::into_inner);
             let mut keyed = match open {

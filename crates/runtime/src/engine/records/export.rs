@@ -4,6 +4,7 @@ use crate::engine::inner::Inner;
 use crate::ops::{ExportFormat, OpError, Origin, RecordError};
 use crate::past_sessions::{PastCopy, PastSession};
 use crate::recordings::unreadable;
+use crate::tasks;
 use crate::work::{Caller, Turn};
 use shellkeep_record::export::patch::{self, Patch, Patches};
 use shellkeep_record::export::{ExportError, Options, asciicast, html, jsonl};
@@ -93,7 +94,7 @@ impl ExportStream {
         let (sender, pieces) = mpsc::channel(BACKLOG);
         let origin = if export.copy.is_some() { Origin::History } else { Origin::Node };
         let runtime = Handle::current();
-        tokio::task::spawn_blocking(move || {
+        tasks::blocking(move || {
             let _turn = turn;
             export.write(Pieces { sender, runtime, buffer: Vec::with_capacity(PIECE) });
         });
