@@ -2,15 +2,15 @@
 //! the state of shells as it is, which a daemon needs to continue them; history does not need it.
 
 use shellkeep_record::Masker;
-use shellkeep_session::{Event, Record};
+use shellkeep_session::{Event, Json, Record};
 
 /// Masks what is found in a record.
 pub(crate) fn mask(record: &mut Record, masker: &Masker) -> Result<(), serde_json::Error> {
-    let mut event = serde_json::to_value(&record.event)?;
+    let mut event = record.event.to_tree()?;
     if !masker.mask_value(&mut event) {
         return Ok(());
     }
-    record.event = match serde_json::from_value(event.clone()) {
+    record.event = match Event::from_tree(&event) {
         Ok(event) => event,
         // Something that is no text was masked. Its type and all else is kept as it is shown.
         Err(_) => {

@@ -2,7 +2,7 @@
 
 use crate::database::Value;
 use serde_json::Value as Json;
-use shellkeep_session::{ByteString, Event, Record, RunResult, RunStatus, SessionMeta, Timestamp};
+use shellkeep_session::{ByteString, Event, Json as _, Record, RunResult, RunStatus, SessionMeta, Timestamp};
 use std::collections::BTreeMap;
 
 /// Longest name of a type of event in the table; events may have longer ones.
@@ -251,7 +251,7 @@ fn left_out(session_id: &str, seq: u64, at: Timestamp, bytes: u64) -> String {
 
 /// The type of a record, its line, and the exact line if that is another one.
 fn lines(record: &Record, most: usize) -> Result<(Value, Value, Value), serde_json::Error> {
-    let json = serde_json::to_string(record)?;
+    let json = record.to_json_text()?;
     let has_nul = json.contains("\\u0000");
     // A line with that character is there twice.
     let (line, exact) = if json.len() * if has_nul { 2 } else { 1 } > most {

@@ -4,7 +4,7 @@
 use crate::database::{self, Database, DatabaseError, Dialect, Value, marks, padded, transaction};
 use crate::names::{self, ASKED_AT_ONCE, KnownSessions};
 use crate::rows::{Incoming, Rows, RunRow, SessionRow};
-use shellkeep_session::{Event, EventName, Record, Timestamp};
+use shellkeep_session::{Event, EventName, Json, Record, Timestamp};
 use shellkeep_store::{FeedEntry, Mark};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -434,7 +434,7 @@ impl Writer<'_> {
         let mut rows = Rows::default();
         for row in self.database.query(sql, &id)?.rows {
             let json = row.get(1).and_then(Value::as_bytes).or_else(|| row.first().and_then(Value::as_bytes));
-            let record = json.and_then(|json| serde_json::from_slice::<Record>(json).ok());
+            let record = json.and_then(|json| Record::from_json(json).ok());
             let epoch = row.get(2).and_then(Value::as_int).unwrap_or(0).cast_unsigned();
             if let Some(record) = record {
                 rows.derive(&Incoming { name: session_id.to_owned(), ..Incoming::new(&record, epoch, None) });

@@ -2,7 +2,7 @@
 
 use crate::line::RECORDS_LOST;
 use crate::read::{ReadError, Recording};
-use shellkeep_session::{KvChange, KvTold};
+use shellkeep_session::{Json, KvChange, KvTold};
 
 /// What the lines up to a number say about the keyed store. A malformed line says nothing; the
 /// comparison finds that.
@@ -25,15 +25,15 @@ pub fn kv_told(recording: &Recording, through: u64) -> Result<KvTold, ReadError>
         let line = line.parse()?;
         match line.event_type.as_str() {
             "kv_changed" => {
-                let changes = serde_json::from_value::<Vec<KvChange>>(line.data["changes"].clone());
+                let changes = Vec::<KvChange>::from_tree(&line.data["changes"]);
                 told.changed(line.data["version"].as_u64().unwrap_or(0), changes.unwrap_or_default());
             }
             "session_rewound" => {
-                if let Ok(rewound) = serde_json::from_value(line.data["kv"].clone()) {
+                if let Ok(rewound) = Json::from_tree(&line.data["kv"]) {
                     told.restored(&rewound);
                 }
             }
-            _ => told.scrubbed(&serde_json::from_value(line.data["kv"].clone()).unwrap_or_default()),
+            _ => told.scrubbed(&Json::from_tree(&line.data["kv"]).unwrap_or_default()),
         }
     }
     Ok(told)

@@ -13,7 +13,7 @@ use shellkeep_process::Fact;
 use shellkeep_record::Masker;
 use shellkeep_redact::{Config, ConfigError, MASK, Redactor, is_maskable, looks_secret};
 use shellkeep_session::shell::{Value, Variable};
-use shellkeep_session::{ByteString, Event, Notice, RunResult, ShellDelta, ShellState};
+use shellkeep_session::{ByteString, Event, Json as _, Notice, RunResult, ShellDelta, ShellState};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -228,9 +228,9 @@ impl SessionMask {
 
     /// Masks the secrets that the session is given, wherever they are in an event.
     fn everywhere(&self, event: &mut Event) {
-        let masked = serde_json::to_value(&*event).and_then(|mut json| {
+        let masked = event.to_tree().and_then(|mut json| {
             let has_some = Masker::of_values(self.of_given.clone()).mask_value(&mut json);
-            if has_some { serde_json::from_value(json).map(Some) } else { Ok(None) }
+            if has_some { Event::from_tree(&json).map(Some) } else { Ok(None) }
         });
         match masked {
             Ok(None) => {}

@@ -19,6 +19,7 @@
 //! - [`ownership`]: which node may write to a session.
 //! - [`record`]: what happened, one numbered record at a time. The only way to change [`state`].
 //! - [`event_name`]: the names of facts.
+//! - [`json`]: stored values as JSON.
 //! - [`relocate`]: a shell's state for a moved workspace.
 //! - [`state`]: a session as a value.
 //! - [`unkept`]: what only a live shell has.
@@ -38,6 +39,7 @@ pub mod fold;
 pub mod hold;
 pub mod hosts;
 pub mod id;
+pub mod json;
 pub mod kv;
 pub mod ownership;
 pub mod plan;
@@ -69,6 +71,7 @@ pub use hold::SessionHold;
 pub use hosts::AllowedHost;
 pub use id::{IdError, RunId, ServiceId, SessionId};
 pub use jiff::Timestamp;
+pub use json::Json;
 pub use kv::{KvChange, KvRestored, KvRewound, KvScrubbed, KvState, KvTold, KvValue};
 pub use ownership::{Claim, Claims};
 pub use quota::{QuotaName, Quotas};

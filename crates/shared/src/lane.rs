@@ -2,7 +2,7 @@
 
 use crate::tier::{Append, ForkNote};
 use shellkeep_session::ownership::{Claim, Head, Point};
-use shellkeep_session::{Record, SessionId};
+use shellkeep_session::{Json, Record, SessionId};
 use std::collections::VecDeque;
 use std::time::Instant;
 use tokio::sync::oneshot;
@@ -39,7 +39,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn of(record: &Record) -> Option<Self> {
-        match serde_json::to_vec(record) {
+        match record.to_json() {
             Ok(json) => Some(Self { seq: record.seq, json }),
             Err(error) => {
                 tracing::error!(%error, "a record cannot be written as JSON and is not shared");

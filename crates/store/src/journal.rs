@@ -17,7 +17,7 @@ use crate::lock::hold;
 use crate::marker;
 use crate::problems::{Part, Problems};
 use crate::segment::{self, After};
-use shellkeep_session::{Record, SessionId};
+use shellkeep_session::{Json, Record, SessionId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -191,8 +191,7 @@ impl Journal {
     pub(crate) fn append(&self, record: &Record) -> Result<(), AppendError> {
         LINE.with_borrow_mut(|line| {
             line.clear();
-            serde_json::to_writer(&mut *line, record)
-                .map_err(|error| AppendError::Invalid { reason: error.to_string() })?;
+            record.write_json(line).map_err(|error| AppendError::Invalid { reason: error.to_string() })?;
             let body = Body::of(line);
             let appended = self.append_line(line, &body);
             if line.capacity() > BUFFER_KEEP {

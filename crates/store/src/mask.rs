@@ -2,12 +2,9 @@
 //! secret is removed, because no shell would accept the masked name.
 
 use crate::backend::BackendError;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 use shellkeep_record::Masker;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{ByteString, Event, Record, SessionMeta, SessionState, ShellState, StoredRun};
+use shellkeep_session::{ByteString, Event, Json, Record, SessionMeta, SessionState, ShellState, StoredRun};
 use std::collections::BTreeMap;
 
 /// A session's state with everything masked that the redactor finds. Its name and agent are not masked.
@@ -79,15 +76,11 @@ fn retain<V>(entries: &mut BTreeMap<ByteString, V>, masker: &Masker) {
 }
 
 /// Any value with everything masked.
-pub(crate) fn masked<T: Serialize + DeserializeOwned>(
-    value: &T,
-    masker: &Masker,
-    what: &str,
-) -> Result<T, BackendError> {
+pub(crate) fn masked<T: Json>(value: &T, masker: &Masker, what: &str) -> Result<T, BackendError> {
     let failed = |error: serde_json::Error| BackendError::Failed {
         reason: format!("cannot mask {what} ({error}); the secret may be part of a name"),
     };
-    let mut json: Value = serde_json::to_value(value).map_err(failed)?;
+    let mut json = value.to_tree().map_err(failed)?;
     masker.mask_value(&mut json);
-    serde_json::from_value(json).map_err(failed)
+    T::from_tree(&json).map_err(failed)
 }

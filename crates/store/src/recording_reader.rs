@@ -13,7 +13,7 @@ use crate::sealed;
 use crate::sum;
 use crate::tail::Batch;
 use serde::{Deserialize, Serialize};
-use shellkeep_session::{Event, Record, SessionId};
+use shellkeep_session::{Event, Json, Record, SessionId};
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -245,7 +245,7 @@ impl RecordingReader {
     /// Records lines that wait in memory because the journal rejects them. They are passed again once it accepts them,
     /// and skipped then. What is before them must be recorded: the whole journal, or all of their session.
     pub(crate) fn take_queued(&mut self, lines: &[Vec<u8>]) {
-        let records: Vec<Record> = lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        let records: Vec<Record> = lines.iter().filter_map(|line| Record::from_json(line).ok()).collect();
         self.recordings.take(&records.iter().collect::<Vec<_>>(), self.mark);
     }
 }

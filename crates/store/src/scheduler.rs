@@ -28,7 +28,7 @@ use scrub::WaitingScrubs;
 pub(crate) use scrub::{Scrub, scrub_outputs};
 use shared::Farewell;
 pub(crate) use shared::{Load, Read, Request, Shared};
-use shellkeep_session::SessionId;
+use shellkeep_session::{Json, Record, SessionId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -449,7 +449,7 @@ impl Scheduler {
     /// journal accepts it later, the backend already has it.
     fn apply_waiting(&mut self) -> Result<(), String> {
         let (lines, count) = self.shared.journal.waiting();
-        let records = lines.iter().filter_map(|line| serde_json::from_slice(line).ok());
+        let records = lines.iter().filter_map(|line| Record::from_json(line).ok());
         let entries: Vec<Entry> = records.map(Entry::Record).collect();
         if entries.is_empty() {
             return Ok(());

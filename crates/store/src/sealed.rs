@@ -5,6 +5,7 @@ use crate::sum::{self, Unsealed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use shellkeep_session::Json as _;
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -27,8 +28,13 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
 
 /// Decodes an object. A checksum that does not match is an error; older versions wrote none.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: Vec<u8>) -> io::Result<T> {
+    Ok(serde_json::from_slice(&opened(bytes)?)?)
+}
+
+/// The object's JSON.
+fn opened(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     match sum::unseal(bytes) {
-        Unsealed::Checked(bytes) | Unsealed::Without(bytes) => Ok(serde_json::from_slice(&bytes)?),
+        Unsealed::Checked(bytes) | Unsealed::Without(bytes) => Ok(bytes),
         Unsealed::Broken => Err(io::Error::new(io::ErrorKind::InvalidData, sum::MISMATCH)),
     }
 }
@@ -74,13 +80,14 @@ pub(crate) fn read_format<T: DeserializeOwned>(
         return Err(corrupt(format!("it is larger than {max_bytes} bytes")));
     }
     // The version first: a newer file may have anything else in it.
-    let whole: Value = decode(bytes).map_err(|error| corrupt(error.to_string()))?;
+    let json = opened(bytes).map_err(|error| corrupt(error.to_string()))?;
+    let whole = Value::from_json(&json).map_err(|error| corrupt(error.to_string()))?;
     let found = whole.get("format").and_then(Value::as_u64).unwrap_or(0);
     if found > u64::from(format) {
         let found = u32::try_from(found).unwrap_or(u32::MAX);
         return Err(OpenError::NewerFormat { place: path.to_owned(), found, ours: format });
     }
-    serde_json::from_value(whole).map(Some).map_err(|error| corrupt(error.to_string()))
+    serde_json::from_slice(&json).map(Some).map_err(|error| corrupt(error.to_string()))
 }
 
 /// Replaces a file atomically, also across a crash. Only the owner may read it.

@@ -18,11 +18,10 @@ use crate::walk::{Candidate, Walk};
 use apply::Live;
 use row::{SessionRow, changed, check, damaged, execute, failed, int, parsed, time, uint};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use serde::de::DeserializeOwned;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
-    AgentState, ByteString, Message, RunId, RunKey, SessionId, SessionPlace, SessionState, ShellState, StoredResume,
-    StoredRun, Timestamp,
+    AgentState, ByteString, Json, Message, RunId, RunKey, SessionId, SessionPlace, SessionState, ShellState,
+    StoredResume, StoredRun, Timestamp,
 };
 use space::Space;
 use std::collections::{BTreeMap, HashMap};
@@ -99,7 +98,7 @@ impl SqliteBackend {
     }
 
     /// Puts the rows of one kind over what is there already.
-    fn lay_over<V: DeserializeOwned>(
+    fn lay_over<V: Json>(
         &self,
         session_id: &SessionId,
         kind: &str,

@@ -4,7 +4,7 @@ use crate::backend::{Entry, Mark};
 use crate::journal::End;
 use crate::line::{self, owner};
 use crate::segment::{self, Begin};
-use shellkeep_session::{Record, SessionId};
+use shellkeep_session::{Json, Record, SessionId};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead as _};
@@ -176,7 +176,7 @@ impl Tail {
         }
         let sums = self.open.as_ref().is_none_or(|open| open.sums);
         let checked = if sums { line::check(line).map(|_| ()).map_err(str::to_owned) } else { Ok(()) };
-        let (error, whose) = match checked.map(|()| serde_json::from_slice::<Record>(line)) {
+        let (error, whose) = match checked.map(|()| Record::from_json(line)) {
             Ok(Ok(record)) => return batch.entries.push(Entry::Record(record)),
             Ok(Err(error)) => (error.to_string(), line::told_owner(line)),
             Err(error) => (error, line::proven_owner(line)),

@@ -7,8 +7,8 @@ use shellkeep_session::fold::ApplyError;
 use shellkeep_session::relocate::Relocation;
 use shellkeep_session::service::{AfterEnd, after_end};
 use shellkeep_session::{
-    ByteString, Claim, Event, FilesAt, Record, RunId, ServiceEnd, ServiceStatus, SessionId, SessionState, Timestamp,
-    plan,
+    ByteString, Claim, Event, FilesAt, Json, Record, RunId, ServiceEnd, ServiceStatus, SessionId, SessionState,
+    Timestamp, plan,
 };
 use shellkeep_shared::{Found, KeptFiles};
 use shellkeep_store::{AppendError, DeletedSession, Deletion, Store, deleted};
@@ -83,7 +83,7 @@ pub(super) fn make_cwd(state: &SessionState, is_own: bool) -> Cwd {
 /// The runs that ended, or were running, after a checkpoint was taken, oldest first. All that are known if there is none.
 pub(super) fn runs_since(lines: &[Vec<u8>], files: Option<&FilesAt>) -> Vec<RunId> {
     let mut runs: Vec<(u64, RunId)> = Vec::new();
-    for record in lines.iter().filter_map(|line| serde_json::from_slice::<Record>(line).ok()) {
+    for record in lines.iter().filter_map(|line| Record::from_json(line).ok()) {
         match record.event {
             Event::RunStarted { run_id, .. } => runs.push((record.seq, run_id)),
             Event::Checkpointed { checkpoint } if Some(&checkpoint.at) == files => {
@@ -132,7 +132,7 @@ pub(super) fn fold(
 ) -> Result<Option<SessionState>, OpError> {
     let damaged = |reason: String| OpError::from(SessionError::Damaged { session_id: id.to_string(), reason });
     for line in lines {
-        let record: Record = serde_json::from_slice(line).map_err(|error| damaged(error.to_string()))?;
+        let record = Record::from_json(line).map_err(|error| damaged(error.to_string()))?;
         if state.as_ref().is_some_and(|state| record.seq <= state.seq) {
             continue;
         }

@@ -17,8 +17,8 @@ use shellkeep_session::fold::ApplyError;
 use shellkeep_session::ownership::{Claimed, Head, Meeting, meet};
 use shellkeep_session::relocate::relocate;
 use shellkeep_session::{
-    Claim, Claims, Event, EventName, Notice, Origin, Record, RunStatus, SessionId, SessionMeta, SessionState, Source,
-    Timestamp, plan,
+    Claim, Claims, Event, EventName, Json, Notice, Origin, Record, RunStatus, SessionId, SessionMeta, SessionState,
+    Source, Timestamp, plan,
 };
 use shellkeep_shared::{Create, ForkNote, LEASE, Left, Ship, Start};
 use shellkeep_store::{ReadError, Store, keyed};
@@ -352,7 +352,7 @@ fn claimed_here(head: &Head) -> Whose {
 
 /// The session as it was at a record, from what the shared store has.
 fn common(id: &SessionId, lines: &[Vec<u8>], at: u64) -> Option<SessionState> {
-    let is_common = |line: &&Vec<u8>| serde_json::from_slice::<Record>(line).is_ok_and(|record| record.seq <= at);
+    let is_common = |line: &&Vec<u8>| Record::from_json(line).is_ok_and(|record| record.seq <= at);
     let lines: Vec<Vec<u8>> = lines.iter().take_while(is_common).cloned().collect();
     arrive::fold(id, None, &lines, |_| Ok(())).ok().flatten().filter(|state| state.seq == at)
 }

@@ -4,7 +4,7 @@ use super::arrive::stands_for;
 use super::{Cluster, look};
 use crate::ops::OpError;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Record, SessionState};
+use shellkeep_session::{Json, Record, SessionState};
 use shellkeep_store::masked_record;
 
 /// Masks a secret in a session's records. `state` is masked already, and the last record is its own.
@@ -22,10 +22,10 @@ pub(crate) async fn scrub(cluster: &Cluster, state: &SessionState, redactor: &Re
 /// place of all: the secret is part of a name then.
 fn masked(lines: &[Vec<u8>], whole: &Record, redactor: &Redactor) -> Vec<Vec<u8>> {
     let mask = |line: &Vec<u8>| -> Option<Vec<u8>> {
-        let record: Record = serde_json::from_slice(line).ok()?;
+        let record = Record::from_json(line).ok()?;
         let masked = masked_record(&record, redactor).ok()?;
-        serde_json::to_vec(&masked).ok().filter(|line| redactor.find(line).is_empty())
+        masked.to_json().ok().filter(|line| redactor.find(line).is_empty())
     };
     let all: Option<Vec<Vec<u8>>> = lines.iter().map(mask).collect();
-    all.unwrap_or_else(|| serde_json::to_vec(whole).into_iter().collect())
+    all.unwrap_or_else(|| whole.to_json().into_iter().collect())
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use shellkeep_session::{
     ActiveRun, AgentState, ByteString, Claims, FORMAT_VERSION, FilesAt, KvState, LeftProcess, Message, Notice, Origin,
     RunId, Sandbox, Service, ServiceId, SessionHold, SessionId, SessionMeta, SessionState, ShellState, StoredRun,
-    Timestamp, Unkept,
+    Timestamp, Unkept, stored_as_json,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -79,6 +79,8 @@ pub(super) struct MetaFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
 }
+
+stored_as_json!(AppliedFile, MetaFile, StateFile);
 
 /// `state.json`: the state without what `meta.json` has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

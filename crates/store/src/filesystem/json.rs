@@ -3,7 +3,7 @@
 use crate::backend::BackendError;
 use crate::sum::{self, Unsealed};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use shellkeep_session::Json;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ type Result<T> = std::result::Result<T, BackendError>;
 
 /// Reads a file; a missing one is `None`, an unreadable one is damage, and so is one without a checksum if all should
 /// have one.
-pub(super) fn read<T: DeserializeOwned>(path: &Path, sealed: bool) -> Result<Option<T>> {
+pub(super) fn read<T: Json>(path: &Path, sealed: bool) -> Result<Option<T>> {
     let damaged = |reason: &str| BackendError::Damaged { reason: format!("cannot read {}: {reason}", name(path)) };
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -25,7 +25,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path, sealed: bool) -> Result<Opt
         Unsealed::Without(_) => return Err(damaged(sum::MISSING)),
         Unsealed::Broken => return Err(damaged(sum::MISMATCH)),
     };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(&error.to_string()))
+    T::from_json(&bytes).map(Some).map_err(|error| damaged(&error.to_string()))
 }
 
 /// Replaces a file atomically: a reader sees the old one or the new one.

@@ -5,7 +5,7 @@ use super::sums::LAST;
 use crate::walk::{command_words, has_failed};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, Params, Row};
-use shellkeep_session::{RunId, RunResult, StoredRun};
+use shellkeep_session::{Json, RunId, RunResult, StoredRun};
 
 /// A session's last run.
 pub(super) struct LastRun {
@@ -49,7 +49,7 @@ pub(super) fn install(db: &Connection) -> rusqlite::Result<()> {
         Ok(context.get_raw(0).as_bytes().ok().map(command_words))
     })?;
     db.create_scalar_function("has_failed", 1, flags, |context| {
-        let result = context.get_raw(0).as_bytes().ok().map(serde_json::from_slice::<RunResult>);
+        let result = context.get_raw(0).as_bytes().ok().map(RunResult::from_json);
         // A result that cannot be read is reported by those who read it.
         Ok(result.and_then(Result::ok).as_ref().map(has_failed))
     })

@@ -3,11 +3,10 @@
 use crate::backend::{BackendError, SessionSummary, unknown_state};
 use crate::sum;
 use rusqlite::{Connection, Row};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{
-    ActiveRun, ByteString, Claims, FilesAt, KvState, LeftProcess, Notice, RunId, Sandbox, Service, ServiceId,
-    SessionHold, SessionId, SessionMeta, SessionState, Timestamp, Unkept,
+    ActiveRun, ByteString, Claims, FilesAt, Json, KvState, LeftProcess, Notice, RunId, Sandbox, Service, ServiceId,
+    SessionHold, SessionId, SessionMeta, SessionState, Timestamp, Unkept, stored_as_json,
 };
 use std::collections::BTreeMap;
 
@@ -52,13 +51,15 @@ pub(super) struct Pending {
 }
 
 /// What a list shows of [`Pending`].
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Listed {
     #[serde(default)]
     sandbox: Sandbox,
     #[serde(default)]
     hold: Option<Box<SessionHold>>,
 }
+
+stored_as_json!(Pending, Listed);
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
@@ -82,8 +83,8 @@ pub(super) fn check(row: &Row<'_>, column: usize, what: &str) -> Result<(), Back
     if row.get(column).unwrap_or(false) { Ok(()) } else { Err(changed(what)) }
 }
 
-pub(super) fn parsed<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, BackendError> {
-    serde_json::from_str(text)
+pub(super) fn parsed<T: Json>(what: &str, text: &str) -> Result<T, BackendError> {
+    T::from_json(text.as_bytes())
         .map_err(|error| BackendError::Damaged { reason: format!("its stored state cannot be read ({what}: {error})") })
 }
 
@@ -95,8 +96,8 @@ pub(super) fn execute(db: &Connection, sql: &str, values: impl rusqlite::Params)
     db.prepare_cached(sql).and_then(|mut statement| statement.execute(values)).map(|_| ()).map_err(failed)
 }
 
-pub(super) fn json<T: Serialize>(value: &T) -> Result<String, BackendError> {
-    serde_json::to_string(value).map_err(|error| BackendError::Failed { reason: error.to_string() })
+pub(super) fn json<T: Json>(value: &T) -> Result<String, BackendError> {
+    value.to_json_text().map_err(|error| BackendError::Failed { reason: error.to_string() })
 }
 
 /// SQLite counts in signed numbers. No number here comes near the limit.

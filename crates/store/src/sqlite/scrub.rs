@@ -1,6 +1,6 @@
 //! Masking a secret in the rows of one session, and in what the file keeps of older rows.
 
-use super::row::{damaged, failed};
+use super::row::{self, damaged, failed};
 use super::{last, sums};
 use crate::backend::BackendError;
 use crate::mask;
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 use shellkeep_record::Masker;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{SessionId, ShellState};
+use shellkeep_session::{Json, SessionId, ShellState};
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -73,9 +73,8 @@ fn drop_names(db: &Connection, session_id: &SessionId, masker: &Masker) -> Resul
 fn scrub_first_shell(db: &Connection, session_id: &SessionId, masker: &Masker) -> Result<()> {
     let sql = "SELECT first_shell FROM origins WHERE session = ?1";
     let text = db.query_row(sql, [session_id.as_str()], |row| row.get::<_, String>(0)).optional().map_err(failed)?;
-    let Some(shell) = text.and_then(|text| serde_json::from_str::<ShellState>(&text).ok()) else { return Ok(()) };
-    let masked = serde_json::to_string(&mask::shell(&shell, masker)?)
-        .map_err(|error| BackendError::Failed { reason: error.to_string() })?;
+    let Some(shell) = text.and_then(|text| ShellState::from_json(text.as_bytes()).ok()) else { return Ok(()) };
+    let masked = row::json(&mask::shell(&shell, masker)?)?;
     let sql = "UPDATE origins SET first_shell = ?2 WHERE session = ?1";
     db.execute(sql, params![session_id.as_str(), masked]).map(|_| ()).map_err(failed)
 }
@@ -83,7 +82,7 @@ fn scrub_first_shell(db: &Connection, session_id: &SessionId, masker: &Masker) -
 /// The text with its secrets masked, if it has some.
 fn json(text: &[u8], masker: &Masker) -> Result<Option<Vec<u8>>> {
     // A value that is not JSON is our own marker, or damage; it is masked as bytes.
-    let Ok(mut value) = serde_json::from_slice::<Value>(text) else {
+    let Ok(mut value) = Value::from_json(text) else {
         let masked = masker.redactor().redact(text);
         return Ok((masked != text).then_some(masked));
     };
@@ -94,7 +93,7 @@ fn json(text: &[u8], masker: &Masker) -> Result<Option<Vec<u8>>> {
     if let Value::Object(fields) = &mut value {
         fields.extend(names.into_iter().map(|(name, value)| (name.to_owned(), value)));
     }
-    serde_json::to_vec(&value).map(Some).map_err(|error| BackendError::Failed { reason: error.to_string() })
+    value.to_json().map(Some).map_err(|error| BackendError::Failed { reason: error.to_string() })
 }
 
 /// Masks one column of all rows of a session. Only what changes is held in memory until it is written.
