@@ -38,7 +38,7 @@ pub(crate) use own::Own;
 pub(crate) use removals::Removals;
 use shellkeep_session::ownership::{Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
-use shellkeep_shared::{Down, Found, LEASE, Moved, Remembered, Settled, Ship, ShipOptions, Start};
+use shellkeep_shared::{Closing, Down, Found, LEASE, Moved, Remembered, Settled, Ship, ShipOptions, Start};
 use shellkeep_store::{FeedControl, Store, deleted};
 use shellkeep_workspace::Workspaces;
 use std::path::Path;
@@ -207,9 +207,9 @@ impl Cluster {
         &self.removals
     }
 
-    /// Sends what it can and leaves the cluster. Blocks meanwhile.
-    pub(crate) fn close(&self) {
-        self.ship.close();
+    /// Sends what it can, and leaves the cluster unless the node is back in a moment. Blocks meanwhile.
+    pub(crate) fn close(&self, closing: Closing) {
+        self.ship.close(closing);
     }
 
     /// Where a session is, and whether this node must take it before it is used here.

@@ -126,7 +126,7 @@ pub use past_sessions::{PastEvents, PastPart, PastSession, PastSessions};
 pub use resume::stream::ResumeStream;
 pub use sandboxes::{AGENTS_DEFAULT, SandboxConfig};
 pub use shares::{Full, Lent, Limits, Share};
-pub use shellkeep_shared::{LEASE, WhenAlone};
+pub use shellkeep_shared::{Closing, LEASE, WhenAlone};
 pub use shellkeep_store::AuditEntry;
 pub use shellkeep_store::DeletedSession;
 pub use shellkeep_store::{SessionFilter, SessionOrder};

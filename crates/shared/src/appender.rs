@@ -35,7 +35,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 
 fn next(shared: &Arc<Shared>) -> Next {
     let mut lanes = shared.lanes();
-    if lanes.is_closing {
+    if lanes.closing.is_some() {
         return Next::End;
     }
     if lanes.down.is_some() || !lanes.turns.is_for_task() {

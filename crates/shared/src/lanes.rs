@@ -61,6 +61,15 @@ impl Draining {
     }
 }
 
+/// Why a node closes its ship.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// It stops: other nodes may take its sessions at once.
+    Stop,
+    /// It is back in a moment, and what it runs may go on meanwhile: it keeps its leases, and other nodes wait for it.
+    Restart,
+}
+
 /// All lanes, and what the thread is asked to do.
 pub(crate) struct Lanes {
     pub(crate) all: HashMap<SessionId, Lane>,
@@ -86,7 +95,8 @@ pub(crate) struct Lanes {
     pub(crate) draining: Draining,
     /// What the node tells of itself has changed.
     pub(crate) has_news: bool,
-    pub(crate) is_closing: bool,
+    /// Why the ship is closed, if it is.
+    pub(crate) closing: Option<Closing>,
 }
 
 /// What the thread and its users share.
@@ -196,7 +206,7 @@ impl Shared {
         let mut lanes = self.lanes();
         match lanes.down.clone() {
             // The thread answers what was asked before it was told to end, and nothing after that.
-            None if lanes.is_closing => {}
+            None if lanes.closing.is_some() => {}
             None => {
                 lanes.asks.push(ask);
                 self.work.notify_one();
@@ -228,7 +238,7 @@ impl Lanes {
             given,
             draining: Draining::No,
             has_news: false,
-            is_closing: false,
+            closing: None,
         }
     }
 

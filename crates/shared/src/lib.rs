@@ -37,7 +37,7 @@ pub use admit::{NotAdmitted, admit};
 pub use alone::{Alone, Lacking, Unserved};
 pub use counted::{AgentCounts, CountedService};
 pub use drain::Drain;
-pub use ship::{Left, Moved, Settled, Ship, ShipOptions, Start};
+pub use ship::{Closing, Left, Moved, Settled, Ship, ShipOptions, Start};
 pub use tenure::{Remembered, WhenAlone};
 pub use tier::{
     AgentService, Append, Appended, Appending, ClaimAnswer, ClaimRequest, CountAnswer, Create, Down, ForkNote, Found,

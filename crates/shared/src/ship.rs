@@ -8,13 +8,13 @@ use crate::drain::Drain;
 use crate::given::Given;
 pub use crate::lane::Settled;
 use crate::lane::{Lane, Line, Unclaimed};
-pub use crate::lanes::Moved;
+pub use crate::lanes::{Closing, Moved};
 use crate::lanes::{MOST_QUEUED, Shared};
 use crate::tenure::{Remembered, Tenure, WhenAlone};
 use crate::tier::{Down, ForkNote, NodeEntry, Tier};
 use crate::worker::Worker;
 use shellkeep_session::ownership::{Claim, Point};
-use shellkeep_session::{Record, SessionId};
+use shellkeep_session::{Json, Record, SessionId};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::runtime::Handle;
@@ -164,7 +164,7 @@ impl Ship {
     /// What this node wrote last to a session that another node has taken.
     pub fn left(&self, session_id: &SessionId) -> Left {
         let lanes = self.shared.lanes();
-        let read = |line: &Line| serde_json::from_slice(&line.json).ok();
+        let read = |line: &Line| Record::from_json(&line.json).ok();
         match (lanes.all.get(session_id), lanes.unclaimed.get(session_id)) {
             (Some(lane), _) => Left { records: lane.lines().filter_map(read).collect(), told: Some(lane.told()) },
             (None, Some(Unclaimed { lines, told, .. })) => {
@@ -282,9 +282,9 @@ impl Ship {
         self.shared.lanes().down.as_ref().map(|down| down.reason.clone())
     }
 
-    /// Sends what it can, gives up leases, and ends the thread. Blocks meanwhile.
-    pub fn close(&self) {
-        self.shared.lanes().is_closing = true;
+    /// Sends what it can, gives up or renews leases, and ends the thread. Blocks meanwhile.
+    pub fn close(&self, closing: Closing) {
+        self.shared.lanes().closing.get_or_insert(closing);
         self.shared.work.notify_one();
         self.shared.to_append.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -296,6 +296,6 @@ impl Ship {
 
 impl Drop for Ship {
     fn drop(&mut self) {
-        self.close();
+        self.close(Closing::Stop);
     }
 }

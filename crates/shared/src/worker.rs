@@ -5,7 +5,7 @@ use crate::LEASE;
 use crate::admit::check_name;
 use crate::given;
 use crate::lane::{Lane, Line, Settled};
-use crate::lanes::{Ask, Lanes, Moved, Shared};
+use crate::lanes::{Ask, Closing, Lanes, Moved, Shared};
 use crate::tier::{AgentService, Append, Down, NodeEntry, Tier};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::Claim;
@@ -53,12 +53,12 @@ impl Worker {
     /// Serves the lanes until they are closed.
     pub(crate) fn run(mut self) {
         loop {
-            let (asks, is_closing) = self.wait();
+            let (asks, closing) = self.wait();
             self.begin_turn();
             self.look_again();
             self.answer(asks);
             if self.retry_at.is_none()
-                && let Err(down) = self.work(is_closing)
+                && let Err(down) = self.work(closing.is_some())
             {
                 self.went_down(down);
             }
@@ -71,8 +71,8 @@ impl Worker {
             }
             let left = self.left();
             self.shared.count.send_if_modified(|count| std::mem::replace(count, left) != left);
-            if is_closing {
-                return self.finish();
+            if let Some(closing) = closing {
+                return self.finish(closing);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Worker {
     }
 
     /// Returns when there is something to do, with what the tier is asked.
-    fn wait(&mut self) -> (Vec<Ask>, bool) {
+    fn wait(&mut self) -> (Vec<Ask>, Option<Closing>) {
         let mut lanes = self.shared.lanes();
         loop {
             let next = lanes.to_pack.due_at().map_or(self.beat_at, |due_at| due_at.min(self.beat_at));
@@ -101,8 +101,8 @@ impl Worker {
             let left = until.saturating_duration_since(Instant::now());
             let can_send =
                 self.retry_at.is_none() && (lanes.has_news || lanes.has_work_for_thread() || lanes.can_pack());
-            if left.is_zero() || can_send || lanes.is_closing || !lanes.asks.is_empty() {
-                return (std::mem::take(&mut lanes.asks), lanes.is_closing);
+            if left.is_zero() || can_send || lanes.closing.is_some() || !lanes.asks.is_empty() {
+                return (std::mem::take(&mut lanes.asks), lanes.closing);
             }
             lanes = self.shared.work.wait_timeout(lanes, left).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -136,7 +136,7 @@ impl Worker {
             if self.pipe_of != connections || self.retry_at.is_some() {
                 lanes.turns.drop_pipe();
             }
-            lanes.turns.has_pipe() || lanes.is_closing || !lanes.has_appender
+            lanes.turns.has_pipe() || lanes.closing.is_some() || !lanes.has_appender
         };
         let is_due = self.pipe_of != connections || self.pipe_at <= Instant::now();
         if !has_pipe && self.retry_at.is_none() && is_due {
@@ -343,17 +343,30 @@ impl Worker {
     }
 
     /// The last act. What could not be sent is in this node's journal and is sent after its next start.
-    fn finish(mut self) {
+    fn finish(mut self, closing: Closing) {
         let claims: Vec<(SessionId, Claim)> = {
             let mut lanes = self.shared.lanes();
             lanes.all.values_mut().for_each(|lane| lane.answer_all(&Settled::Moved));
             lanes.all.iter().map(|(id, lane)| (id.clone(), lane.claim.clone())).collect()
         };
+        if closing == Closing::Restart {
+            return self.renew_all();
+        }
         for (session_id, claim) in claims {
             if self.retry_at.is_some() || self.tier.release(&session_id, &claim, true).is_err() {
                 return;
             }
         }
         let _ = self.tier.leave(&self.node.name);
+    }
+
+    /// Begins all leases anew, so that they last until the node is back.
+    fn renew_all(mut self) {
+        self.beat_at = Instant::now();
+        if self.retry_at.is_none()
+            && let Err(down) = self.beat()
+        {
+            tracing::warn!(reason = down.reason, "leases could not be renewed before the restart");
+        }
     }
 }

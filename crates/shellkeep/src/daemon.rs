@@ -16,7 +16,7 @@ use log::LogFilter;
 use shellkeep_history::Outbox;
 use shellkeep_process::{CageMode, Forking, own};
 use shellkeep_runtime::{
-    AdmissionConfig, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig, SandboxConfig,
+    AdmissionConfig, Closing, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig, SandboxConfig,
 };
 use shellkeep_server::{
     Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
@@ -172,7 +172,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
         engine.shutdown().await;
         while serving.join_next().await.is_some() {}
         history::close(outbox, &engine).await;
-        engine.close_store().await
+        engine.close_store(if order.restart { Closing::Restart } else { Closing::Stop }).await
     };
     let code = tokio::select! {
         saved = ending => after_saving(saved),

@@ -9,6 +9,7 @@ use crate::ops::{BoxFuture, OpError};
 use crate::services::StopReason;
 use crate::shares::{Lent, Share};
 use crate::tasks;
+use shellkeep_shared::Closing;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,13 +93,13 @@ impl Engine {
     }
 
     /// Closes the store, after [`Engine::shutdown`] and when no answer is in progress. An error says what is lost.
-    pub fn close_store(&self) -> BoxFuture<'_, Result<(), String>> {
+    pub fn close_store(&self, closing: Closing) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             let Ok(inner) = self.access.as_host() else { return Ok(()) };
             let (store, cluster) = (inner.ctx.store.clone(), inner.ctx.cluster.clone());
             let closing = tasks::blocking(move || {
                 if let Some(cluster) = cluster {
-                    cluster.close();
+                    cluster.close(closing);
                 }
                 if let Err(problem) = store.close() {
                     tracing::warn!(%problem, "the store was closed while something was wrong with it");

@@ -1,6 +1,7 @@
 //! The life of a daemon: its status, an orderly stop, a restart, and another configuration.
 
 use crate::support::daemon::signal;
+use crate::support::gap::Gap;
 use crate::support::{Daemon, Door, Request, Settings, bash};
 use serde_json::{Value, json};
 use std::fs;
@@ -139,28 +140,11 @@ fn a_restart_keeps_the_process_the_sessions_and_the_token() {
 /// the daemon could not start again.
 #[test]
 fn no_client_starts_a_daemon_in_the_middle_of_a_restart() {
-    let directory = tempfile::tempdir().unwrap();
-    let at = |name: &str| directory.path().join(name);
-    let (program, gap, go) = (at("program"), at("gap"), at("go"));
-    let from_there = r#"ln "$1" "$0" 2>/dev/null || cp "$1" "$0"; shift; exec "$0" "$@""#;
-    let wrapper = ["sh", "-c", from_there, program.to_str().unwrap()].map(str::to_owned).to_vec();
-    // What is at the daemon's path when it restarts: it waits, then it is the daemon.
-    let next = format!(
-        "#!/bin/sh\n: >'{}'\nuntil [ -e '{}' ]; do sleep 0.01; done\nexec '{}' \"$@\"\n",
-        gap.display(),
-        go.display(),
-        env!("CARGO_BIN_EXE_shellkeep"),
-    );
-    let (other, locks) = (at("other"), || fs::read_to_string("/proc/locks").unwrap());
-    let socket = at("s.sock");
-    let daemon = Daemon::on(directory, Settings { wrapper, ..Settings::default() });
+    let (daemon, gap) = Gap::daemon(Settings::default());
+    let (locks, socket) = (|| fs::read_to_string("/proc/locks").unwrap(), daemon.directory().join("s.sock"));
     daemon.create("s");
     daemon.sh("s", "x=kept");
-    fs::write(&other, next).unwrap();
-    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::rename(&other, &program).unwrap();
-    assert_eq!(daemon.post("/v1/daemon/stop", &json!({"restart": true})).status, 202);
-    shellkeep_poll::until("the daemon has ended and not started", || gap.exists().then_some(()));
+    gap.restart(&daemon);
     let mut run = command(&daemon, &["run", "-s", "s", "--", "echo $x"]);
     let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let waits = format!(" {} ", run.id());
@@ -168,7 +152,7 @@ fn no_client_starts_a_daemon_in_the_middle_of_a_restart() {
         let is_waiting = locks().lines().any(|line| line.contains("->") && line.contains(&waits));
         (is_waiting || socket.exists()).then_some(())
     });
-    fs::write(&go, "").unwrap();
+    gap.go_on();
     let output = run.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"kept\n"[..]), "{output:?}");
     let status = told(&shellkeep(&daemon, &["status", "--json"]));

@@ -2,6 +2,7 @@
 //! done once.
 
 use crate::redis::Redis;
+use crate::support::gap::Gap;
 use crate::support::{Daemon, procs, services};
 use serde_json::{Value, json};
 use shellkeep_poll::until;
@@ -81,6 +82,32 @@ fn services_end_before_another_node_starts_them_again() {
         let seen = std::fs::read_to_string(&witness).expect("a file");
         assert!(!seen.contains("twice"), "{leaves:?}: {seen}");
     }
+}
+
+/// The bug: a node that restarted gave up its leases and left the others' list, while its services went on, so that another node
+/// took its sessions and started the services a second time.
+#[test]
+fn a_node_that_restarts_keeps_its_sessions() {
+    let redis = Redis::start();
+    let (first, gap) = Gap::daemon(redis.settings("n1"));
+    let second = redis.node("n2");
+    first.create("s");
+    let [lock, witness] = ["lock", "witness"].map(|name| redis.directory().join(name));
+    let command = slow_to_end(&lock, &witness);
+    let pid = services::pid(&first.start_service("s", json!({"command": command, "restart": "always"})));
+    first.sh("s", "x=kept");
+    gap.restart(&first);
+    let answer = second.post("/v1/sessions/s/run", &json!({"command": "true"}));
+    assert_eq!((answer.status, &answer.json()["code"]), (503, &json!("owner_unreachable")), "{}", answer.text());
+    gap.go_on();
+    let reply = until("it is back", || {
+        let answer = second.post("/v1/sessions/s/run", &json!({"command": "echo $x"}));
+        (answer.status == 200).then(|| answer.json())
+    });
+    assert_eq!((&reply["stdout"], &reply["notices"]), (&json!("kept\n"), &json!([])), "{reply}");
+    assert_eq!(status_of(&second, "n1").0, json!("up"));
+    assert!(procs::alive(pid), "{}", first.log());
+    assert_eq!(std::fs::read_to_string(&witness).expect("a file"), "begun\n");
 }
 
 /// What was stopped in order used to stay stopped, whatever its restart policy.

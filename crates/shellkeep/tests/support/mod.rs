@@ -5,6 +5,7 @@
 pub mod agent;
 pub mod bash;
 pub mod daemon;
+pub mod gap;
 pub mod groups;
 pub mod http;
 pub mod procs;
