@@ -31,10 +31,12 @@ pub fn why_unreadable<E: Display + 'static>(error: &E) -> String {
             _ => "it must be a whole number that is not negative".to_owned(),
         };
     }
-    match () {
-        () if any.is::<ParseFloatError>() => "it must be a number".to_owned(),
-        () if any.is::<ParseBoolError>() => "it must be true or false".to_owned(),
-        () => error.to_string(),
+    if any.is::<ParseFloatError>() {
+        "it must be a number".to_owned()
+    } else if any.is::<ParseBoolError>() {
+        "it must be true or false".to_owned()
+    } else {
+        error.to_string()
     }
 }
 
