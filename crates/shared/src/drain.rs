@@ -25,6 +25,7 @@ impl Drain {
     pub fn free(&self) {
         let mut lanes = self.0.lanes();
         (lanes.draining, lanes.has_news) = (Draining::Free, true);
+        lanes.ended.send_modify(|_| ());
         self.0.count.send_replace(lanes.count());
         self.0.work.notify_one();
     }
@@ -37,6 +38,13 @@ impl Drain {
     /// Whether others may take what this node does not work with.
     pub fn is_free(&self) -> bool {
         self.0.lanes().draining.is_free()
+    }
+
+    /// Returns when others may take all of these sessions.
+    pub async fn until_left(&self, session_ids: &[&SessionId]) {
+        let mut ended = self.0.lanes().ended.subscribe();
+        // The sender lives as long as the ship.
+        while !session_ids.iter().all(|id| self.has_left(id)) && ended.changed().await.is_ok() {}
     }
 
     /// Whether others may take this session: the node works with it no longer.

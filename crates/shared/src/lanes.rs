@@ -73,6 +73,8 @@ pub enum Closing {
 /// All lanes, and what the thread is asked to do.
 pub(crate) struct Lanes {
     pub(crate) all: HashMap<SessionId, Lane>,
+    /// How many lanes have ended, for those who wait until the node lets go of a session.
+    pub(crate) ended: watch::Sender<u64>,
     /// Sessions whose lanes have something to do.
     pub(crate) dirty: HashSet<SessionId>,
     /// Records of sessions that are not claimed yet, or that another node took.
@@ -225,6 +227,7 @@ impl Lanes {
     fn new(tenure: Tenure, given: Given) -> Self {
         Self {
             all: HashMap::new(),
+            ended: watch::Sender::new(0),
             dirty: HashSet::new(),
             unclaimed: HashMap::new(),
             queued_bytes: 0,
@@ -348,10 +351,16 @@ impl Lanes {
         }
     }
 
+    fn end(&mut self, session_id: &SessionId) -> Option<Lane> {
+        let lane = self.all.remove(session_id)?;
+        self.ended.send_modify(|ended| *ended += 1);
+        Some(lane)
+    }
+
     /// Another node owns the session, or may soon. What this node wrote last is kept until it is clear whether the session
     /// has it.
     pub(crate) fn lose(&mut self, session_id: &SessionId, owner: Option<Claim>) -> Option<Moved> {
-        let mut lane = self.all.remove(session_id)?;
+        let mut lane = self.end(session_id)?;
         lane.answer_all(&Settled::Moved);
         self.queued_bytes -= lane.queued_bytes();
         let mut left = lane.into_unclaimed();
@@ -367,7 +376,7 @@ impl Lanes {
     pub(crate) fn forget(&mut self, session_id: &SessionId) {
         let unsent = self.unclaimed.remove(session_id).unwrap_or_default();
         self.queued_bytes -= unsent.bytes();
-        if let Some(mut lane) = self.all.remove(session_id) {
+        if let Some(mut lane) = self.end(session_id) {
             self.queued_bytes -= lane.drop_queue();
             lane.answer_all(&Settled::Kept);
         }
@@ -377,7 +386,7 @@ impl Lanes {
     pub(crate) fn end_lane(&mut self, session_id: &SessionId) {
         let Some(lane) = self.all.get(session_id).filter(|lane| lane.is_closing && lane.is_empty()) else { return };
         let bytes: usize = lane.lines().map(|line| line.json.len()).sum();
-        let Some(lane) = self.all.remove(session_id) else { return };
+        let Some(lane) = self.end(session_id) else { return };
         self.to_pack.add(session_id, lane.claim.clone());
         if self.queued_bytes + bytes <= MOST_SLEPT {
             self.queued_bytes += bytes;

@@ -20,9 +20,6 @@ use tokio::sync::mpsc;
 /// How long services have to end by themselves when their session is another node's: it may already start them anew.
 const MOVED_GRACE: Duration = Duration::from_millis(500);
 
-/// How often to look whether a session has left a node that is drained.
-const LEFT_LOOK: Duration = Duration::from_millis(20);
-
 /// After how long a session is given again that could not be given to the shared store.
 const GIVE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -191,12 +188,8 @@ impl ClusterOps<'_> {
         Box::pin(async move {
             let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
             let drain = self.cluster.members().drain();
-            let left = async {
-                while !std::iter::once(id).chain(&bound).all(|id| drain.has_left(id)) {
-                    tokio::time::sleep(LEFT_LOOK).await;
-                }
-            };
-            tokio::time::timeout(wait, left).await.is_ok()
+            let ids: Vec<_> = std::iter::once(id).chain(&bound).collect();
+            tokio::time::timeout(wait, drain.until_left(&ids)).await.is_ok()
         })
     }
 

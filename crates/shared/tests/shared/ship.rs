@@ -344,7 +344,8 @@ async fn what_sleeps_is_free_only_when_its_services_have_ended() {
     assert!(drain.has_begun() && !drain.is_free() && !drain.has_left(&fixture.id));
     assert_eq!(fixture.ship.count(), 1, "its service counts");
     assert!(!tier.find(&fixture.id).unwrap().unwrap().is_free);
-    drain.free();
+    let left = [&fixture.id];
+    tokio::join!(drain.until_left(&left), async { drain.free() });
     drain.until_over().await;
     let node = tier.node("n1").unwrap().expect("it is alive");
     assert_eq!((node.draining, node.sessions), (true, 0), "others know when it is over");
