@@ -35,6 +35,25 @@ pub(crate) struct Given {
     nodes: BTreeMap<String, Seen>,
     /// How often the tier was emptied.
     emptied: u64,
+    /// The file lacks what changed last.
+    is_unwritten: bool,
+}
+
+/// What is to be written to the file, without the lock that everybody needs who works with the tier.
+pub(crate) struct Unwritten {
+    file: PathBuf,
+    text: String,
+}
+
+impl Unwritten {
+    pub(crate) fn write(self) {
+        let Self { file, text } = self;
+        let new = file.with_extension("given-new");
+        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &file));
+        if let Err(error) = written {
+            tracing::warn!(file = %file.display(), %error, "what nodes have given could not be written");
+        }
+    }
 }
 
 /// A name for what a tier has, if it has none.
@@ -60,7 +79,7 @@ impl Given {
             Some((name.to_owned(), Seen { incarnation: incarnation.to_owned(), day }))
         };
         let nodes = text.lines().filter_map(noted).collect();
-        Self { file, node: node.to_owned(), current: None, nodes, since: None, emptied: 0 }
+        Self { file, node: node.to_owned(), current: None, nodes, since: None, emptied: 0, is_unwritten: false }
     }
 
     /// This node.
@@ -107,7 +126,7 @@ impl Given {
         let is_new = self.nodes.get(&self.node) != Some(&gave);
         if is_new {
             self.nodes.insert(self.node.clone(), gave);
-            self.keep();
+            self.is_unwritten = true;
         }
         is_new
     }
@@ -126,9 +145,7 @@ impl Given {
         }
         let oldest = day.saturating_sub(REMEMBERED.as_secs() / DAY.as_secs());
         self.nodes.retain(|name, seen| *name == self.node || seen.day >= oldest);
-        if self.nodes != before {
-            self.keep();
-        }
+        self.is_unwritten |= self.nodes != before;
     }
 
     /// Whether a tier of this incarnation lacks nothing.
@@ -143,14 +160,11 @@ impl Given {
         lacking.map(|(name, _)| name.clone()).collect()
     }
 
-    fn keep(&self) {
-        let Some(file) = &self.file else { return };
+    /// What is to be written, once after each change.
+    pub(crate) fn unwritten(&mut self) -> Option<Unwritten> {
+        let file = self.file.clone().filter(|_| std::mem::take(&mut self.is_unwritten))?;
         let line = |(name, Seen { incarnation, day }): (&String, &Seen)| format!("{name} {incarnation} {day}\n");
-        let (text, new) = (self.nodes.iter().map(line).collect::<String>(), file.with_extension("given-new"));
-        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
-        if let Err(error) = written {
-            tracing::warn!(file = %file.display(), %error, "what nodes have given could not be written");
-        }
+        Some(Unwritten { file, text: self.nodes.iter().map(line).collect() })
     }
 }
 
@@ -186,6 +200,8 @@ mod tests {
         let mut given = at();
         given.found("a");
         given.seen(&[entry("n2", Some("a"))]);
+        given.unwritten().expect("it changed").write();
+        assert!(given.unwritten().is_none(), "it is written");
         let mut again = at();
         assert_eq!((again.found("b").as_str(), again.emptied()), ("a", 1), "it has given nothing to this one");
         assert_eq!((again.found("b").as_str(), again.emptied()), ("a", 1), "it knows that already");

@@ -3,7 +3,7 @@
 
 use crate::LEASE;
 use crate::admit::check_name;
-use crate::given;
+use crate::given::{self, Unwritten};
 use crate::lane::{Lane, Line, Settled};
 use crate::lanes::{Ask, Closing, Lanes, Moved, Shared};
 use crate::tier::{AgentService, Append, Down, NodeEntry, Tier};
@@ -63,7 +63,7 @@ impl Worker {
                 self.went_down(down);
             }
             self.end_turn();
-            let emptied = self.shared.lanes().given.emptied();
+            let emptied = self.look_at_given();
             let doubts = self.tier.connections() + self.shared.gaps.load(Ordering::SeqCst) + emptied;
             self.shared.doubts.send_if_modified(|seen| std::mem::replace(seen, doubts) != doubts);
             if let Some(call) = self.shared.settled.get() {
@@ -360,7 +360,7 @@ impl Worker {
         let _ = self.tier.leave(&self.node.name);
     }
 
-    /// Begins all leases anew, so that they last until the node is back.
+    /// Begins the node's place in the list anew, and its leases, so that they last until the node is back.
     fn renew_all(mut self) {
         self.beat_at = Instant::now();
         if self.retry_at.is_none()
@@ -368,5 +368,16 @@ impl Worker {
         {
             tracing::warn!(reason = down.reason, "leases could not be renewed before the restart");
         }
+        self.look_at_given();
+    }
+
+    /// Writes down which nodes have given the tier their sessions, if that changed. Returns how often the tier was emptied.
+    fn look_at_given(&self) -> u64 {
+        let (emptied, unwritten) = {
+            let given = &mut self.shared.lanes().given;
+            (given.emptied(), given.unwritten())
+        };
+        unwritten.into_iter().for_each(Unwritten::write);
+        emptied
     }
 }
