@@ -5,6 +5,7 @@ mod control;
 mod history;
 mod log;
 mod private;
+mod stopping;
 
 use crate::config::{self, Cages, Durability, NO_LISTEN, SECRET_VARIABLES, Settings, Sources, local_store};
 use crate::failure::{FAILED, Failure};
@@ -19,8 +20,8 @@ use shellkeep_runtime::{
     AdmissionConfig, Closing, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig, SandboxConfig,
 };
 use shellkeep_server::{
-    Auth, Control as _, DaemonFacts, StopOrder, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router,
-    serve_tcp, serve_unix, watch_neighbours,
+    Auth, Control as _, DaemonFacts, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router, serve_tcp,
+    serve_unix, watch_neighbours,
 };
 use shellkeep_session::Timestamp;
 use shellkeep_store::{Arrival, RecordOptions, Store};
@@ -30,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
+use stopping::{Signals, drain};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -198,50 +200,6 @@ fn facts(settings: &Settings, doors: &Doors) -> Result<DaemonFacts, Failure> {
     })
 }
 
-/// Lets running commands finish: until they have, the grace period is over, or a second request arrives. Returns the
-/// order that applies in the end: a signal or a client may stop a daemon that was about to restart.
-async fn drain(
-    engine: &Engine,
-    order: StopOrder,
-    grace: Duration,
-    signals: &mut Signals,
-    orders: &mut watch::Receiver<Option<StopOrder>>,
-) -> StopOrder {
-    let grace = if order.now { Duration::ZERO } else { grace };
-    tracing::info!(grace = grace.as_secs(), "stopping: no new commands; sessions are being saved");
-    let node = engine.node();
-    let mut is_signalled = false;
-    // Other nodes take over; a daemon that is back at once keeps its sessions.
-    let cluster = node.cluster().filter(|_| !order.restart);
-    let hand_over = async {
-        if let Some(cluster) = &cluster
-            && let Err(error) = cluster.drain(grace).await
-        {
-            tracing::warn!(%error, "this node could not be drained");
-        }
-    };
-    let left = tokio::select! {
-        (left, ()) = async { tokio::join!(node.drain(grace), hand_over) } => left,
-        () = signals.end() => {
-            is_signalled = true;
-            node.drain(Duration::ZERO).await
-        }
-        () = stop_now(orders) => node.drain(Duration::ZERO).await,
-    };
-    if left > 0 {
-        tracing::warn!(commands = left, "still running after the grace period; killing them");
-    }
-    let last = orders.borrow().unwrap_or(order);
-    StopOrder { restart: order.restart && last.restart && !is_signalled, ..last }
-}
-
-/// Returns when a request says not to wait for running commands.
-async fn stop_now(orders: &mut watch::Receiver<Option<StopOrder>>) {
-    if orders.wait_for(|order| order.is_some_and(|order| order.now)).await.is_err() {
-        std::future::pending().await
-    }
-}
-
 /// The turn to start a daemon, so that no client starts one between the end of this one and its next start. A restart does
 /// not fail for the lack of it.
 async fn turn_to_restart(data: &Path) -> Option<Turn> {
@@ -287,69 +245,6 @@ impl Doors {
         }
         let unix = bind_unix(&settings.socket.value).map_err(Failure::start)?;
         Ok(Self { unix, tcp })
-    }
-}
-
-/// The signals that end a daemon, and SIGHUP, which makes it read its configuration again: closing a terminal must not
-/// end every session.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, Failure> {
-        let on = |kind| signal(kind).map_err(Failure::start);
-        Ok(Self {
-            terminate: on(SignalKind::terminate())?,
-            interrupt: on(SignalKind::interrupt())?,
-            hangup: on(SignalKind::hangup())?,
-        })
-    }
-
-    /// Returns when a signal or a client stops the daemon.
-    async fn until_stop(
-        &mut self,
-        orders: &mut watch::Receiver<Option<StopOrder>>,
-        engine: &Engine,
-        running: &Arc<Running>,
-    ) -> StopOrder {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return StopOrder { now: false, restart: false },
-                _ = self.interrupt.recv() => return StopOrder { now: false, restart: false },
-                _ = self.hangup.recv() => reload(engine, running).await,
-                order = orders.wait_for(Option::is_some) => {
-                    if let Some(order) = order.ok().and_then(|order| *order) {
-                        return order;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Returns at the next signal that ends the daemon.
-    async fn end(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
-
-/// Reads the configuration again, for SIGHUP.
-async fn reload(engine: &Engine, running: &Arc<Running>) {
-    let control = Arc::clone(running);
-    match tokio::task::spawn_blocking(move || control.reload()).await {
-        Ok(Ok(reloading)) => {
-            if let Err(error) = engine.node().configure_quotas(reloading.quotas).await {
-                tracing::error!(%error, "the quotas could not be changed");
-            }
-            tracing::info!("the configuration was reloaded");
-        }
-        Ok(Err(reason)) => tracing::error!(reason, "the configuration is invalid; nothing was changed"),
-        Err(error) => tracing::error!(%error, "the configuration could not be read"),
     }
 }
 

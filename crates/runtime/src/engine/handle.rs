@@ -98,12 +98,13 @@ impl Engine {
             let Ok(inner) = self.access.as_host() else { return Ok(()) };
             let (store, cluster) = (inner.ctx.store.clone(), inner.ctx.cluster.clone());
             let closing = tasks::blocking(move || {
-                if let Some(cluster) = cluster {
-                    cluster.close(closing);
-                }
+                let leave = |when: Closing| cluster.iter().filter(|_| closing == when).for_each(|all| all.close(when));
+                leave(Closing::Stop);
                 if let Err(problem) = store.close() {
                     tracing::warn!(%problem, "the store was closed while something was wrong with it");
                 }
+                // Closing the store can take as long as a lease, so leases are renewed until then.
+                leave(Closing::Restart);
                 store.lost_at_close()
             });
             match closing.await {

@@ -110,6 +110,33 @@ fn a_node_that_restarts_keeps_its_sessions() {
     assert_eq!(std::fs::read_to_string(&witness).expect("a file"), "begun\n");
 }
 
+/// The bug: a restart that a signal turned into a stop did not drain the node, and left its services running.
+#[test]
+fn a_restart_that_becomes_a_stop_ends_services() {
+    let redis = Redis::start();
+    let mut first = Daemon::with(redis.settings("n1").env("SHELLKEEP_STOP_GRACE", "600s"));
+    let second = redis.node("n2");
+    first.create("s");
+    first.create("busy");
+    let [lock, witness] = ["lock", "witness"].map(|name| redis.directory().join(name));
+    let command = slow_to_end(&lock, &witness);
+    let pid = services::pid(&first.start_service("s", json!({"command": command, "restart": "always"})));
+    until("it began", || std::fs::read_to_string(&witness).is_ok_and(|text| text == "begun\n").then_some(()));
+    let mut events = first.stream("busy", &json!({"command": "echo begun; sleep 600", "timeout": 600}));
+    while !events.next_event().expect("it runs").data.contains("begun") {}
+    assert_eq!(first.post("/v1/daemon/stop", &json!({"restart": true})).status, 202);
+    until("it waits for the command", || (first.get("/readyz").json()["status"] == "degraded").then_some(()));
+    assert_eq!(first.stop(), Some(0), "{}", first.log());
+    assert!(!procs::alive(pid), "{}", first.log());
+    let moved = second.sh("s", "true");
+    assert!(moved.notice_codes().contains(&"service_ended"), "{:?}", moved.notice_codes());
+    until("it began again", || {
+        let seen = std::fs::read_to_string(&witness).expect("a file");
+        assert!(!seen.contains("twice"), "{seen}");
+        (seen.lines().count() == 2).then_some(())
+    });
+}
+
 /// What was stopped in order used to stay stopped, whatever its restart policy.
 #[test]
 fn services_of_a_drained_node_start_again_by_their_policy() {
