@@ -98,13 +98,17 @@ impl Engine {
             let Ok(inner) = self.access.as_host() else { return Ok(()) };
             let (store, cluster) = (inner.ctx.store.clone(), inner.ctx.cluster.clone());
             let closing = tasks::blocking(move || {
-                let leave = |when: Closing| cluster.iter().filter(|_| closing == when).for_each(|all| all.close(when));
-                leave(Closing::Stop);
+                let leave = || cluster.iter().for_each(|cluster| cluster.close(closing));
+                if closing == Closing::Stop {
+                    leave();
+                }
                 if let Err(problem) = store.close() {
                     tracing::warn!(%problem, "the store was closed while something was wrong with it");
                 }
                 // Closing the store can take as long as a lease, so leases are renewed until then.
-                leave(Closing::Restart);
+                if closing == Closing::Restart {
+                    leave();
+                }
                 store.lost_at_close()
             });
             match closing.await {
