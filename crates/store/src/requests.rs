@@ -4,7 +4,7 @@
 
 use crate::backend::{Entry, started_run};
 use crate::lock::hold;
-use shellkeep_session::{Event, Record, RunId, SessionId, StoredRun};
+use shellkeep_session::{Event, Record, RunId, RunResult, SessionId, StoredRun};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -35,15 +35,24 @@ pub(crate) struct Requests {
 struct Inner {
     /// Whether the backend has everything that an earlier daemon left in the journal.
     caught_up: bool,
-    /// Whether some were not kept because there were too many.
-    overflown: bool,
+    /// How many were not kept because there were too many.
+    refused: u64,
+    /// Of those, how many the backend has: all that were refused before it was last asked to catch up.
+    refused_and_applied: u64,
     bytes: usize,
     runs: HashMap<(SessionId, RunId), StoredRun>,
     keys: HashMap<(SessionId, String), RunId>,
 }
 
+/// A moment before the backend began to catch up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Beginning {
+    refused: u64,
+}
+
 impl Requests {
-    /// A record is appended.
+    /// A record was appended. Called after it is in the journal: a run that is refused here is then in what the backend
+    /// catches up with, if it begins to do so later.
     pub(crate) fn appended(&self, record: &Record) {
         match &record.event {
             Event::RunStarted { request_id: Some(_), .. } => {
@@ -56,11 +65,9 @@ impl Requests {
                 if inner.runs.is_empty() {
                     return;
                 }
-                let weight = result.stdout.inline.as_ref().map_or(0, |bytes| bytes.as_bytes().len())
-                    + result.stderr.inline.as_ref().map_or(0, |bytes| bytes.as_bytes().len());
                 let Some(run) = inner.runs.get_mut(&(record.session_id.clone(), run_id.clone())) else { return };
                 (run.result, run.ended_seq) = (Some((**result).clone()), Some(record.seq));
-                inner.bytes += weight;
+                inner.bytes += weight_of_result(result);
             }
             Event::SessionDestroyed => hold(&self.inner).forget(&record.session_id),
             _ => {}
@@ -80,25 +87,30 @@ impl Requests {
         }
     }
 
-    /// The backend has everything that was appended so far.
-    pub(crate) fn caught_up(&self) {
+    /// To be called before the backend begins to catch up with what is in the journal.
+    pub(crate) fn before_catching_up(&self) -> Beginning {
+        Beginning { refused: hold(&self.inner).refused }
+    }
+
+    /// The backend has everything that was appended before that moment.
+    pub(crate) fn caught_up(&self, since: Beginning) {
         let mut inner = hold(&self.inner);
         inner.caught_up = true;
-        // What did not fit here is in the backend now; running commands are known to their sessions.
-        inner.overflown = false;
+        // What did not fit here before is in the backend now; running commands are known to their sessions.
+        inner.refused_and_applied = since.refused;
     }
 
     /// The keys of a session's runs that the backend may not have yet. `None` if the backend must be brought up to date first.
     pub(crate) fn ids_of(&self, session_id: &SessionId) -> Option<Vec<String>> {
         let inner = hold(&self.inner);
         let mine = inner.keys.keys().filter(|(session, _)| session == session_id);
-        (inner.caught_up && !inner.overflown).then(|| mine.map(|(_, key)| key.clone()).collect())
+        inner.is_whole().then(|| mine.map(|(_, key)| key.clone()).collect())
     }
 
     /// The run with a key.
     pub(crate) fn find(&self, session_id: &SessionId, request_id: &str) -> Found {
         let inner = hold(&self.inner);
-        if !inner.caught_up || inner.overflown {
+        if !inner.is_whole() {
             return Found::Unknown;
         }
         let Some(run_id) = inner.keys.get(&(session_id.clone(), request_id.to_owned())) else {
@@ -112,38 +124,53 @@ impl Requests {
 }
 
 impl Inner {
+    /// Whether what is not here is in the backend.
+    fn is_whole(&self) -> bool {
+        self.caught_up && self.refused == self.refused_and_applied
+    }
+
     fn insert(&mut self, session_id: &SessionId, run: StoredRun) {
         if self.runs.len() >= MOST_RUNS || self.bytes >= MOST_BYTES {
-            self.overflown = true;
+            self.refused += 1;
             return;
         }
         let Some(request_id) = run.request_id.clone() else { return };
-        self.bytes += run.command.as_bytes().len();
+        self.bytes += weight(&run);
         self.keys.insert((session_id.clone(), request_id), run.run_id.clone());
         self.runs.insert((session_id.clone(), run.run_id.clone()), run);
     }
 
     fn remove(&mut self, session_id: &SessionId, run_id: &RunId) {
         let Some(run) = self.runs.remove(&(session_id.clone(), run_id.clone())) else { return };
+        self.bytes -= weight(&run);
         let key = (session_id.clone(), run.request_id.unwrap_or_default());
         if self.keys.get(&key) == Some(run_id) {
             self.keys.remove(&key);
-        }
-        if self.runs.is_empty() {
-            self.bytes = 0;
         }
     }
 
     fn forget(&mut self, session_id: &SessionId) {
         self.runs.retain(|(session, _), _| session != session_id);
         self.keys.retain(|(session, _), _| session != session_id);
+        self.bytes = self.runs.values().map(weight).sum();
     }
+}
+
+/// Bytes of a run's text and output.
+fn weight(run: &StoredRun) -> usize {
+    run.command.as_bytes().len() + run.result.as_ref().map_or(0, weight_of_result)
+}
+
+fn weight_of_result(result: &RunResult) -> usize {
+    let inline = [&result.stdout.inline, &result.stderr.inline];
+    inline.into_iter().flatten().map(|bytes| bytes.as_bytes().len()).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shellkeep_session::Timestamp;
+    use crate::contract::result;
+    use shellkeep_session::{Output, Timestamp};
 
     fn started(session: &str, seq: u64, key: &str) -> Record {
         let event = Event::RunStarted {
@@ -161,7 +188,7 @@ mod tests {
     fn what_the_backend_may_not_have_is_found_here_and_nothing_else() {
         let (requests, id) = (Requests::default(), SessionId::parse("s").unwrap());
         assert_eq!(requests.find(&id, "k"), Found::Unknown);
-        requests.caught_up();
+        requests.caught_up(requests.before_catching_up());
         assert_eq!(requests.find(&id, "k"), Found::InBackend);
         requests.appended(&started("s", 3, "k"));
         assert!(matches!(requests.find(&id, "k"), Found::Here(run) if run.seq == 3 && run.result.is_none()));
@@ -176,5 +203,48 @@ mod tests {
             requests.appended(&started("s", seq, &format!("k{seq}")));
         }
         assert_eq!(requests.find(&id, "k1"), Found::Unknown);
+    }
+
+    fn ended(seq: u64, run: u64, output: usize) -> Record {
+        let stdout = Output { inline: Some(vec![b'x'; output].into()), ..Output::default() };
+        let result = Box::new(RunResult { stdout, ..result() });
+        let event = Event::RunFinished { run_id: RunId::from_seq(run), result, delta: Box::default() };
+        Record { event, ..started("s", seq, "") }
+    }
+
+    /// A run that did not fit while the backend was catching up with what came before it was taken for one that the backend
+    /// has, so a retry ran it again.
+    #[test]
+    fn what_did_not_fit_is_unknown_until_the_backend_has_caught_up_with_it() {
+        let (requests, id) = (Requests::default(), SessionId::parse("s").unwrap());
+        requests.caught_up(requests.before_catching_up());
+        for seq in 0..MOST_RUNS as u64 {
+            requests.appended(&started("s", seq, &format!("k{seq}")));
+        }
+        let before = requests.before_catching_up();
+        requests.appended(&started("s", MOST_RUNS as u64, "late"));
+        requests.caught_up(before);
+        assert_eq!(requests.find(&id, "late"), Found::Unknown);
+        requests.caught_up(requests.before_catching_up());
+        assert_eq!(requests.find(&id, "late"), Found::InBackend);
+    }
+
+    /// The bytes were counted anew only when nothing ran with a key, so one run that never ended (`tail -f`) closed this for
+    /// good after 32 MiB of other runs.
+    #[test]
+    fn what_the_backend_has_takes_no_room() {
+        let (requests, id) = (Requests::default(), SessionId::parse("s").unwrap());
+        requests.caught_up(requests.before_catching_up());
+        requests.appended(&started("s", 1, "forever"));
+        for seq in (2..100).step_by(2) {
+            let end = ended(seq + 1, seq, 1 << 20);
+            requests.appended(&started("s", seq, "again"));
+            requests.appended(&end);
+            requests.applied(&[Entry::Record(end)]);
+        }
+        requests.appended(&started("s", 200, "last"));
+        assert!(matches!(requests.find(&id, "last"), Found::Here(_)));
+        requests.appended(&Record { event: Event::SessionDestroyed, ..started("s", 201, "") });
+        assert_eq!(hold(&requests.inner).bytes, 0);
     }
 }

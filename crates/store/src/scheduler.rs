@@ -382,6 +382,8 @@ impl Scheduler {
 
     /// Applies the journal up to its current end; or, if that is not required, until a query arrives.
     fn catch_up(&mut self, everything: bool) -> Result<(), String> {
+        // Before the end is known: what is refused there from now on may be behind it.
+        let beginning = self.shared.requests_waiting.before_catching_up();
         let end = self.shared.journal.end();
         let mut since = Instant::now();
         loop {
@@ -412,7 +414,7 @@ impl Scheduler {
             }
         }
         self.due = None;
-        self.shared.requests_waiting.caught_up();
+        self.shared.requests_waiting.caught_up(beginning);
         Ok(())
     }
 

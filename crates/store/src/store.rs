@@ -14,7 +14,7 @@ use crate::recordings::{RecordingSet, Recordings};
 use crate::scheduler::{Load, Read, Request, Scrub, Shared};
 use shellkeep_record::{PublicKey, Scrubbed, SessionKey};
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Message, OutOfReach, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use shellkeep_session::{Event, Message, OutOfReach, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
@@ -117,8 +117,12 @@ impl Store {
                 Ok(())
             }
             Kind::Journalled { shared, .. } => {
-                shared.requests_waiting.appended(record);
                 let appended = shared.journal.append(record);
+                // A start that was refused never comes to the backend, so nothing would remove it there.
+                let is_kept = matches!(appended, Ok(()) | Err(AppendError::Retrying { .. }));
+                if is_kept || !matches!(record.event, Event::RunStarted { .. }) {
+                    shared.requests_waiting.appended(record);
+                }
                 shared.poke();
                 appended
             }
