@@ -250,6 +250,12 @@ impl Journal {
     fn rotate(&self, front: &mut Front) -> io::Result<()> {
         let after = After { segment: front.segment, lines: front.lines };
         let (file, length) = segment::create(&self.directory, front.segment + 1, &self.store, after)?;
+        // Before anything is written to it: after a power failure the directory would lack it, with all its lines.
+        if let Err(error) = self.sync_directory() {
+            // The old one goes on, so what the new one says of it would be wrong.
+            let _ = fs::remove_file(segment::path(&self.directory, front.segment + 1));
+            return Err(error);
+        }
         if self.keep_unsynced {
             let closed = front.part();
             front.unsynced.push(closed);
@@ -260,7 +266,6 @@ impl Journal {
         front.lines = 0;
         front.synced = (length, 0);
         front.spoiled = false;
-        self.sync_directory()?;
         self.note_newest(front.segment);
         Ok(())
     }
@@ -461,7 +466,11 @@ impl Journal {
 
     /// A new file survives only if its directory is synced too.
     fn sync_directory(&self) -> io::Result<()> {
-        if self.keep_unsynced { File::open(&self.directory)?.sync_all() } else { Ok(()) }
+        if !self.keep_unsynced {
+            return Ok(());
+        }
+        self.faults.check(Point::JournalSync)?;
+        File::open(&self.directory)?.sync_all()
     }
 }
 
@@ -469,12 +478,11 @@ impl Journal {
 mod tests {
     use super::*;
     use shellkeep_session::{Event, Timestamp};
+    use std::path::Path;
 
-    #[test]
-    fn what_waits_in_memory_is_bounded_and_written_once_the_disk_takes_it() {
-        let directory = tempfile::TempDir::new().unwrap();
+    fn journal(directory: &Path) -> (Journal, Arc<Faults>) {
         let options = JournalOptions {
-            directory: directory.path().to_owned(),
+            directory: directory.to_owned(),
             store: "x".to_owned(),
             first: 1,
             after: After::default(),
@@ -483,15 +491,36 @@ mod tests {
             queue_bytes: 1000,
         };
         let faults = Arc::new(Faults::default());
-        let journal = Journal::begin(options, Arc::clone(&faults), Arc::default()).unwrap();
-        faults.arm(Point::JournalWrite, u64::MAX);
+        (Journal::begin(options, Arc::clone(&faults), Arc::default()).unwrap(), faults)
+    }
+
+    fn record(seq: u64) -> Record {
         let session_id = SessionId::parse("a").unwrap();
-        let record = |seq| Record {
-            session_id: session_id.clone(),
-            seq,
-            at: Timestamp::UNIX_EPOCH,
-            event: Event::SessionDestroyed,
-        };
+        Record { session_id, seq, at: Timestamp::UNIX_EPOCH, event: Event::SessionDestroyed }
+    }
+
+    /// A segment was used although its directory entry was not on the disk, which nothing tried again: a power failure could
+    /// take the file, and all lines in it, away.
+    #[test]
+    fn a_segment_that_a_power_failure_could_remove_is_not_used() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let (journal, faults) = journal(directory.path());
+        let second = segment::path(directory.path(), 2);
+        faults.arm(Point::JournalSync, 1);
+        journal.begin_segment().unwrap_err();
+        assert!(!second.exists());
+        journal.append(&record(1)).unwrap();
+        assert_eq!(journal.end().segment, 1);
+        journal.begin_segment().unwrap();
+        journal.append(&record(2)).unwrap();
+        assert_eq!((second.exists(), journal.end().segment), (true, 2));
+    }
+
+    #[test]
+    fn what_waits_in_memory_is_bounded_and_written_once_the_disk_takes_it() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let (journal, faults) = journal(directory.path());
+        faults.arm(Point::JournalWrite, u64::MAX);
         let refused = |seq| journal.append(&record(seq)).unwrap_err();
         let taken = (1..100).take_while(|seq| matches!(refused(*seq), AppendError::Retrying { .. })).count();
         assert!((5..50).contains(&taken), "{taken}");
