@@ -101,8 +101,8 @@ impl Actor {
         slot: Arc<Slot>,
     ) -> Self {
         let mut journal = Journal::new(Arc::clone(&ctx), state);
-        panicked::end_unfinished(&ctx, &mut journal);
         let on_panic = OnPanic::new(Arc::clone(&ctx), journal.id().clone(), Arc::clone(&slot));
+        panicked::end_unfinished(&ctx, &mut journal);
         let session = Session::new(ctx, journal, slot);
         Self { _on_panic: on_panic, mailbox, queue: Queue::default(), session, lingers_until: None }
     }
@@ -223,6 +223,8 @@ impl Actor {
             }
             Message::MayAct { hold, answer } => drop(answer.send(take_over::may_act(session, queue, hold.as_deref()))),
             Message::End { reason, answer } => drop(answer.send(Ok(self.end(&reason).await))),
+            // The caller found another shell meanwhile.
+            Message::Evict(answer) if answer.is_closed() => {}
             Message::Evict(answer) => drop(answer.send(session.evict())),
             Message::Detached { running, ended } => session.on_detached(*running, ended),
             Message::Typed { run_id, typed, answer } => notes::typed(session, run_id, typed, answer).await,

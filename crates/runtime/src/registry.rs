@@ -6,7 +6,7 @@ use crate::actor::{MAILBOX, Message, Slot};
 use crate::admission::agent_of;
 use crate::lifetime::Lifetime;
 use crate::names::not_found;
-use crate::ops::OpError;
+use crate::ops::{ClusterError, OpError};
 use crate::stored::{STORE_WAIT, Stored};
 use crate::sync::lock;
 use shellkeep_session::{SessionId, SessionState};
@@ -21,6 +21,20 @@ use tokio::time::timeout;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a session that is to leave may take to end what it runs.
 const LEAVING: Duration = Duration::from_secs(10);
+
+/// How long to wait before a message that must not be lost is sent again.
+const DELIVER_AGAIN: Duration = Duration::from_secs(1);
+
+/// Why a message was not sent, and the message.
+struct Unsent {
+    error: OpError,
+    message: Box<Message>,
+}
+
+/// Whether a session could not be woken for a reason that passes.
+fn may_pass(error: &OpError) -> bool {
+    matches!(error, OpError::StoreUnavailable { .. } | OpError::Cluster(ClusterError::Alone { .. }))
+}
 
 /// Starts the task of a session. Fails when the engine is gone.
 pub(crate) type Spawn =
@@ -122,7 +136,7 @@ impl Registry {
         message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
     ) -> Result<T, OpError> {
         let (answer, waiting) = oneshot::channel();
-        let Awake { mailbox, slot } = self.post(id, message(answer)).await?;
+        let Awake { mailbox, slot } = self.post(id, message(answer)).await.map_err(|unsent| unsent.error)?;
         // A session does not go to sleep while a sender exists.
         let mailbox = mailbox.downgrade();
         if let Ok(answered) = waiting.await {
@@ -140,8 +154,26 @@ impl Registry {
 
     /// Sends a message to a session that may be gone.
     pub(crate) async fn deliver(&self, id: &SessionId, message: Message) {
-        if let Err(error) = self.post(id, message).await {
+        if let Err(Unsent { error, .. }) = self.post(id, message).await {
             tracing::debug!(session = %id, %error, "news for a session that is gone");
+        }
+    }
+
+    /// Sends a message that must not be lost: while the session cannot be woken because the store does not answer, this waits,
+    /// until the daemon stops. Then the next one takes what ran for lost.
+    pub(crate) async fn deliver_for_certain(&self, id: &SessionId, mut message: Message) {
+        loop {
+            match self.post(id, message).await {
+                Ok(_) => return,
+                Err(Unsent { error, message: unsent }) if may_pass(&error) && !self.lifetime.is_stopping() => {
+                    tracing::warn!(session = %id, %error, "the end of a run waits for its session");
+                    message = *unsent;
+                }
+                Err(Unsent { error, .. }) => {
+                    return tracing::debug!(session = %id, %error, "news for a session that is gone");
+                }
+            }
+            tokio::time::sleep(DELIVER_AGAIN).await;
         }
     }
 
@@ -154,13 +186,16 @@ impl Registry {
     }
 
     /// Sends a message to a session, and returns the one that has it.
-    async fn post(&self, id: &SessionId, mut message: Message) -> Result<Awake, OpError> {
+    async fn post(&self, id: &SessionId, mut message: Message) -> Result<Awake, Unsent> {
         loop {
             let awake = self.sessions().awake.get(id).cloned();
             let awake = match awake {
                 Some(awake) => awake,
                 // Boxed: most sessions that are asked are awake, and this is most of what asking one takes.
-                None => Box::pin(self.wake(id)).await?,
+                None => match Box::pin(self.wake(id)).await {
+                    Ok(awake) => awake,
+                    Err(error) => return Err(Unsent { error, message: Box::new(message) }),
+                },
             };
             match awake.mailbox.send(message).await {
                 Ok(()) => return Ok(awake),

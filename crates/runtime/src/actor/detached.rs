@@ -16,7 +16,8 @@ pub(super) async fn drive(ctx: Arc<SessionContext>, id: SessionId, mut running: 
                 if let Some(counted) = counted {
                     counted.end().await;
                 }
-                return ctx.registry.deliver(&id, Message::Detached { running: Box::new(running), ended }).await;
+                let end = Message::Detached { running: Box::new(running), ended };
+                return ctx.registry.deliver_for_certain(&id, end).await;
             }
             RunEvent::Typed(typed) => {
                 let run_id = running.cell.run_id.clone();

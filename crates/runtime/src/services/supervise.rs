@@ -65,6 +65,20 @@ struct Supervisor {
     attempts: u32,
 }
 
+/// A panic here is a bug, and must stay one: the service counts as failed, so that nobody waits for its end.
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        tracing::error!(session = %self.seen.session_id, service = %self.seen.service_id, "the task of a service panicked");
+        self.seen.facts.send_modify(|service| service.status = ServiceStatus::Failed);
+        self.with.services.remove(&self.seen);
+        let seen = Arc::clone(&self.seen);
+        tasks::spawn(async move { seen.uncount().await });
+    }
+}
+
 /// How one start of a service ended.
 enum LifeEnd {
     /// On its own.
