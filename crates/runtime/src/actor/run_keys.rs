@@ -8,12 +8,15 @@ use std::hash::{BuildHasher as _, RandomState};
 
 /// The most keys that a session remembers while it is awake, 8 bytes each. One with more asks the store about each.
 const MOST_KEYS: usize = 1 << 16;
+/// A session that was woken asks the store about this many keys before it reads all of them: one that is woken for a command
+/// or two does not pay for its whole history.
+const ASKED_SINGLY: u8 = 2;
 
 /// What a session that is awake knows about the keys of its runs.
 #[derive(Debug)]
 pub(super) enum RunKeys {
-    /// Nothing yet.
-    Unread,
+    /// Nothing yet; the store was asked about this many keys.
+    Unread { asked: u8 },
     /// All of them, as hashes. Two keys with the same hash cost a look-up and nothing else.
     Read { hasher: RandomState, hashes: HashSet<u64> },
     /// There are too many to remember.
@@ -23,7 +26,7 @@ pub(super) enum RunKeys {
 impl RunKeys {
     /// The keys of a session in this state. One that never had a shell ran nothing.
     pub(super) fn of(state: &SessionState) -> Self {
-        if state.generation == 0 { Self::none() } else { Self::Unread }
+        if state.generation == 0 { Self::none() } else { Self::Unread { asked: 0 } }
     }
 
     fn none() -> Self {
@@ -38,7 +41,11 @@ impl RunKeys {
         session_id: &SessionId,
     ) -> Result<Option<StoredRun>, ReadError> {
         let index = RequestIndex::of(store, session_id);
-        if let Self::Unread = self {
+        if let Self::Unread { asked } = self {
+            if *asked < ASKED_SINGLY {
+                *asked += 1;
+                return index.run(key).await;
+            }
             *self = match index.run_keys(MOST_KEYS).await? {
                 Some(keys) => {
                     let mut known = Self::none();
