@@ -97,24 +97,18 @@ impl SqliteBackend {
         Ok(summaries)
     }
 
-    /// Puts the rows of one kind over what is there already.
-    fn lay_over<V: Json>(
-        &self,
-        session_id: &SessionId,
-        kind: &str,
-        entries: &mut BTreeMap<ByteString, V>,
-    ) -> Result<(), BackendError> {
-        let sql = format!("SELECT name, value, {} FROM shell_values WHERE session = ?1 AND kind = ?2", VALUE.holds());
+    /// Puts the rows of variables and functions over those of the first shell.
+    fn lay_over(&self, session_id: &SessionId, shell: &mut ShellState) -> Result<(), BackendError> {
+        let sql = format!("SELECT kind, name, value, {} FROM shell_values WHERE session = ?1", VALUE.holds());
         let mut statement = self.db.prepare_cached(&sql).map_err(failed)?;
-        let mut rows = statement.query(params![session_id.as_str(), kind]).map_err(failed)?;
+        let mut rows = statement.query([session_id.as_str()]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            check(row, 2, "a variable or function")?;
-            let name: Vec<u8> = row.get(0).map_err(damaged)?;
-            let value = row.get_ref(1).and_then(|value| Ok(value.as_str()?)).map_err(damaged)?;
-            if value == apply::GONE {
-                entries.remove(name.as_slice());
-            } else {
-                entries.insert(ByteString(name), parsed("a variable or function", value)?);
+            check(row, 3, "a variable or function")?;
+            let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str()?)).map_err(damaged);
+            let (kind, name, value) = (text(0)?, ByteString(row.get(1).map_err(damaged)?), text(2)?);
+            match kind {
+                apply::VARIABLE => lay_one(&mut shell.variables, name, value)?,
+                _ => lay_one(&mut shell.functions, name, value)?,
             }
         }
         Ok(())
@@ -129,8 +123,7 @@ impl SqliteBackend {
         {
             (state.shell.variables, state.shell.functions) = (first.variables, first.functions);
         }
-        self.lay_over(session_id, apply::VARIABLE, &mut state.shell.variables)?;
-        self.lay_over(session_id, apply::FUNCTION, &mut state.shell.functions)?;
+        self.lay_over(session_id, &mut state.shell)?;
         state.agent_state = self.agent_state(session_id)?;
         Ok(Some(state))
     }
@@ -156,6 +149,16 @@ impl SqliteBackend {
         let mut rows = statement.query(values).map_err(failed)?;
         rows.next().map_err(failed)?.map(read_run).transpose()
     }
+}
+
+/// Puts the row of a variable or function over what is there already.
+fn lay_one<V: Json>(entries: &mut BTreeMap<ByteString, V>, name: ByteString, value: &str) -> Result<(), BackendError> {
+    if value == apply::GONE {
+        entries.remove(&name);
+    } else {
+        entries.insert(name, parsed("a variable or function", value)?);
+    }
+    Ok(())
 }
 
 fn select_runs(condition: &str) -> String {

@@ -321,8 +321,6 @@ impl Live {
             return execute(db, "UPDATE sessions SET damaged = ?2 WHERE id = ?1", params![id, self.damaged]);
         }
         self.write_row(db, id)?;
-        execute(db, &HEAD.renew("id = ?1"), params![id])?;
-        execute(db, &BODY.renew("id = ?1"), params![id])?;
         if std::mem::take(&mut self.replace_entries) {
             execute(db, "DELETE FROM shell_values WHERE session = ?1", params![id])?;
         }
@@ -428,6 +426,8 @@ impl Live {
         let Some(first_shell) = self.origin.take() else {
             let sql = "UPDATE sessions SET last_active_at = ?2, cwd = ?3, generation = ?4, seq = ?5, pending = ?6, \
                        rest = ?7, damaged = ?8, unrest = ?9, based = ?10, last_run = ?11, last = ?12, failed = ?13, \
+                       head_sum = row_sum(?1, agent, ?2, ?3, ?4, ?5, ?8), \
+                       body_sum = row_sum(?1, ?5, ?6, ?7, ?9, ?10), \
                        last_sum = row_sum(?1, ?11, ?12, ?13) WHERE id = ?1";
             let values = params![id, at, cwd, generation, seq, later, rest, damaged, unrest, based, run, words, failed];
             return execute(db, sql, values);
@@ -438,8 +438,10 @@ impl Live {
         execute(db, sql, params![id, created_at, json(&state.meta)?, first_shell])?;
         let sql = "INSERT OR REPLACE INTO sessions \
                    (id, last_active_at, cwd, generation, seq, pending, rest, damaged, unrest, based, last_run, last, \
-                   failed, agent, last_sum) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, row_sum(?1, ?11, ?12, ?13))";
+                   failed, agent, head_sum, body_sum, last_sum) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
+                   row_sum(?1, ?14, ?2, ?3, ?4, ?5, ?8), row_sum(?1, ?5, ?6, ?7, ?9, ?10), \
+                   row_sum(?1, ?11, ?12, ?13))";
         let agent = &state.meta.agent;
         let values =
             params![id, at, cwd, generation, seq, later, rest, damaged, unrest, based, run, words, failed, agent];

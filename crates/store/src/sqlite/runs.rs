@@ -21,13 +21,12 @@ pub(super) struct Ended {
 pub(super) fn insert(db: &Connection, session: &str, run: StoredRun) -> Result<()> {
     let result = run.result.as_ref().map(json).transpose()?;
     let sql = "INSERT OR REPLACE INTO runs \
-               (session, seq, run_id, request_id, command, started_at, result, by_token, ended_seq) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+               (session, seq, run_id, request_id, command, started_at, result, by_token, ended_seq, sum) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, row_sum(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9))";
     let (run_id, command) = (run.run_id.as_str(), run.command.as_bytes());
     let (started_at, ended) = (run.started_at.to_string(), run.ended_seq.map(int));
     let (seq, request_id, by) = (int(run.seq), run.request_id, run.by);
-    execute(db, sql, params![session, seq, run_id, request_id, command, started_at, result, by, ended])?;
-    execute(db, &RUN.renew("session = ?1 AND seq = ?2"), params![session, seq])
+    execute(db, sql, params![session, seq, run_id, request_id, command, started_at, result, by, ended])
 }
 
 impl Ended {
@@ -35,7 +34,8 @@ impl Ended {
     /// searched only for other names.
     pub(super) fn write(&self, db: &Connection, session: &str) -> Result<()> {
         let (run_id, ended) = (self.run_id.as_str(), int(self.seq));
-        let by_key = "UPDATE runs SET result = ?3, ended_seq = ?4 \
+        let by_key = "UPDATE runs SET result = ?3, ended_seq = ?4, \
+                      sum = row_sum(session, seq, run_id, request_id, command, started_at, ?3, by_token, ?4) \
                       WHERE session = ?1 AND run_id = ?2 AND seq = ?5 AND result IS NULL";
         let found = match self.run_id.seq() {
             Some(seq) => {
@@ -45,8 +45,7 @@ impl Ended {
             None => false,
         };
         if found {
-            let renew = RUN.renew("session = ?1 AND seq = ?2");
-            return execute(db, &renew, params![session, self.run_id.seq().map(int)]);
+            return Ok(());
         }
         let by_name = "UPDATE runs SET result = ?3, ended_seq = ?4 \
                        WHERE session = ?1 AND run_id = ?2 AND result IS NULL";
