@@ -242,6 +242,7 @@ impl Actor {
                 let _ = answer.send(notes::save_agent_state(session, save, author).await);
             }
             Message::Moved => {
+                session.slot.moves_away();
                 self.stop_everything(&crate::cluster::moved(self.session.id())).await;
                 self.session.phase = Phase::Gone;
             }

@@ -4,6 +4,7 @@
 
 use crate::actor::{MAILBOX, Message, Slot};
 use crate::admission::agent_of;
+use crate::cluster::moved;
 use crate::lifetime::Lifetime;
 use crate::names::not_found;
 use crate::ops::{ClusterError, OpError};
@@ -142,14 +143,14 @@ impl Registry {
         if let Ok(answered) = waiting.await {
             return answered;
         }
-        // It was deleted, or its task panics: which one, it says before its mailbox is closed.
+        // It was deleted, it is another node's, or its task panics: which one, it says before its mailbox is closed.
         if let Some(mailbox) = mailbox.upgrade() {
             let _ = timeout(LAST_WORDS, mailbox.closed()).await;
         }
         if slot.has_panicked.load(Ordering::Acquire) {
             return Err(OpError::Internal { detail: format!("the task of session '{id}' panicked") });
         }
-        Err(not_found(id))
+        Err(if slot.has_moved.load(Ordering::Acquire) { moved(id) } else { not_found(id) })
     }
 
     /// Sends a message to a session that may be gone.

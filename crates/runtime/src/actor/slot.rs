@@ -24,6 +24,8 @@ pub struct Slot {
     pub agent_state: AtomicU64,
     /// Whether its task panicked.
     pub has_panicked: AtomicBool,
+    /// Whether another node has its session: what its task does not answer any more is to be asked there.
+    pub has_moved: AtomicBool,
 }
 
 /// The status of a session.
@@ -41,6 +43,11 @@ pub(super) struct Published {
 }
 
 impl Slot {
+    /// Another node has the session. Called before the task ends what runs: what comes meanwhile is never answered.
+    pub(super) fn moves_away(&self) {
+        self.has_moved.store(true, Ordering::Release);
+    }
+
     /// Publishes the session's status. Returns whether its shell is available from now on.
     pub(super) fn publish(&self, now: &Published) -> bool {
         self.pid.store(now.pid, Ordering::Relaxed);

@@ -410,3 +410,44 @@ async fn reclaim(inner: Arc<Inner>, id: SessionId) {
         cluster.left(&id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actor::RunReply;
+    use crate::engine::{Engine, EngineConfig};
+    use crate::ops::{CreateSession, RunCommand};
+    use shellkeep_store::{Durability, Store};
+    use std::path::PathBuf;
+
+    fn has_moved<T>(answer: Result<T, OpError>) -> bool {
+        matches!(answer, Err(OpError::Cluster(ClusterError::Moved { .. })))
+    }
+
+    /// The bug: what came while the session's task ended what it ran was told that there is no such session. A client of MCP
+    /// then had it created.
+    #[tokio::test]
+    async fn who_asks_a_session_that_moves_meanwhile_is_told_that_it_moved() {
+        let directory = tempfile::tempdir().unwrap();
+        let bash = PathBuf::from(std::env::var_os("SHELLKEEP_BASH").unwrap_or_else(|| "/bin/bash".into()));
+        let store = Store::open("memory://", directory.path(), Durability::Process).unwrap();
+        let config = EngineConfig { spare_shells: 0, ..EngineConfig::new(directory.path().to_owned(), bash) };
+        let engine = Engine::start(config, store).await.unwrap();
+        let id = SessionId::parse("s").unwrap();
+        let request = CreateSession { session_id: Some(id.clone()), ..CreateSession::default() };
+        engine.create(request).await.unwrap();
+        // With its shell it stays awake.
+        engine.run(&id, RunCommand::new("true")).await.unwrap();
+        let registry = &engine.access.at_large().ctx.registry;
+        // All of these are in the mailbox before its task runs: the test has one thread.
+        registry.tell_awake(&id, Message::Moved).await;
+        let view = registry.ask(&id, Message::View);
+        let run = registry.ask(&id, |answer| Message::Run {
+            command: Box::new(RunCommand::new("echo late")),
+            reply: RunReply::AtEnd(answer),
+        });
+        let (view, run) = tokio::join!(view, run);
+        assert!(has_moved(view) && has_moved(run));
+        engine.shutdown().await;
+    }
+}

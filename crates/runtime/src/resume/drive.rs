@@ -10,8 +10,8 @@ use super::{SessionLog, Turn, Work};
 use crate::crash::{self, Point};
 use crate::engine::Access;
 use crate::ops::{
-    Expected, NewEvent, NewMessage, OpError, RecordError, ResumeStatus, ResumeView, RunView, SaveAgentState,
-    SessionError,
+    ClusterError, Expected, NewEvent, NewMessage, OpError, RecordError, ResumeStatus, ResumeView, RunView,
+    SaveAgentState, SessionError,
 };
 use crate::tasks;
 use crate::validate;
@@ -290,7 +290,9 @@ impl Drive {
             OpError::Session(SessionError::NotFound { .. }) => {
                 Err(End::Interrupted { reason: "the session was deleted".to_owned() })
             }
-            OpError::ShuttingDown => Err(End::Interrupted { reason: error.to_string() }),
+            OpError::ShuttingDown | OpError::Cluster(ClusterError::Moved { .. }) => {
+                Err(End::Interrupted { reason: error.to_string() })
+            }
             _ => self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await,
         }
     }

@@ -8,7 +8,7 @@ use crate::actor::{Message, ServiceFacts, ServiceNews};
 use crate::crash::{self, Point};
 use crate::data_dir::DataDir;
 use crate::notices;
-use crate::ops::{OpError, RunError, ServiceError, SessionError};
+use crate::ops::{ClusterError, OpError, RunError, ServiceError, SessionError};
 use crate::registry::Registry;
 use crate::sandboxes::Confined;
 use crate::tasks;
@@ -294,6 +294,8 @@ impl Supervisor {
             match self.start().await {
                 Ok(process) => return Some(process),
                 Err((OpError::Session(SessionError::NotFound { .. }), _)) => return None,
+                // The node that has the session starts it.
+                Err((OpError::Cluster(ClusterError::Moved { .. }), _)) => return None,
                 Err((_, failure)) => end = failure,
             }
         }
