@@ -40,6 +40,11 @@ impl Alone {
         let _ = self.0.away.subscribe().wait_for(|is_away| !*is_away).await;
     }
 
+    /// Whether the node is stopping: the tier is asked nothing more.
+    pub fn is_closing(&self) -> bool {
+        self.0.lanes().closing.is_some()
+    }
+
     /// Changes whenever other nodes may have taken sessions of this node without its knowledge: the tier was connected anew
     /// and may have lost something, it was emptied, or a renewal came too late.
     pub fn doubts(&self) -> watch::Receiver<u64> {

@@ -38,6 +38,10 @@ struct Contents {
     tokens_version: u64,
     incarnation: Option<String>,
     is_down: bool,
+    /// Whether it answers, but not with records.
+    is_unreadable: bool,
+    /// How often it was asked for records.
+    loads: u64,
     connections: u64,
     /// Sessions that it was told to pack, which changes nothing here.
     packed: Vec<SessionId>,
@@ -73,6 +77,16 @@ impl MemoryTier {
     /// Cuts it off, or brings it back.
     pub fn set_down(&self, is_down: bool) {
         self.contents().is_down = is_down;
+    }
+
+    /// Makes its records unreadable, as damage does, or readable again: it answers who asks for them, but without them.
+    pub fn set_unreadable(&self, is_unreadable: bool) {
+        self.contents().is_unreadable = is_unreadable;
+    }
+
+    /// How often it was asked for records.
+    pub fn loads(&self) -> u64 {
+        self.contents().loads
     }
 
     /// Its contents now.
@@ -307,7 +321,11 @@ impl Tier for MemoryTier {
     }
 
     fn load(&mut self, session_id: &SessionId) -> Result<Loaded, Down> {
-        let contents = self.up()?;
+        let mut contents = self.up()?;
+        contents.loads += 1;
+        if contents.is_unreadable {
+            return Err(Down { answers: true, ..Down::new("records cannot be read") });
+        }
         let Some(kept) = contents.sessions.get(session_id) else { return Ok(Loaded::default()) };
         Ok(Loaded { lines: kept.base.iter().chain(&kept.log).cloned().collect() })
     }

@@ -20,7 +20,8 @@ use tokio::sync::mpsc;
 /// How long services have to end by themselves when their session is another node's: it may already start them anew.
 const MOVED_GRACE: Duration = Duration::from_millis(500);
 
-/// After how long a session is given again that could not be given to the shared store.
+/// After how long the shared store is asked again for a session that it gave no answer for, or is given one again that it could
+/// not be given.
 const GIVE_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often to look whether another node goes on with a session that it has claimed. If it does not, this node's copy stays
@@ -374,7 +375,7 @@ async fn give_again(inner: Arc<Inner>, id: &SessionId) -> bool {
     matches!(settled, Ok(None) | Err(OpError::Cluster(ClusterError::Moved { .. })))
 }
 
-/// Looks at sessions of this node. Returns those that could not be given again; `None` if the engine has ended.
+/// Looks at sessions of this node. Returns those that could not be given again; `None` if the engine has ended, or is about to.
 async fn look_at(inner: &Weak<Inner>, ids: Vec<SessionId>) -> Option<Vec<SessionId>> {
     let mut left = Vec::new();
     for id in ids {
@@ -389,13 +390,27 @@ async fn look_at(inner: &Weak<Inner>, ids: Vec<SessionId>) -> Option<Vec<Session
                 }
                 Ok(Whose::Own) => break,
                 Err(_) => {
-                    drop(strong);
-                    cluster.members().alone().until_reached().await;
+                    let alone = cluster.members().alone();
+                    drop((strong, cluster));
+                    if !may_answer(&alone).await {
+                        return None;
+                    }
                 }
             }
         }
     }
     Some(left)
+}
+
+/// Returns when the shared store may answer what it did not. Not if the node is stopping.
+async fn may_answer(alone: &Alone) -> bool {
+    if alone.is_closing() {
+        return false;
+    }
+    // One that answers with an error is not away.
+    tokio::time::sleep(GIVE_PAUSE).await;
+    alone.until_reached().await;
+    true
 }
 
 /// The shared store lost the session, or never had it.
@@ -417,8 +432,11 @@ mod tests {
     use crate::actor::RunReply;
     use crate::engine::{Engine, EngineConfig};
     use crate::ops::{CreateSession, RunCommand};
+    use shellkeep_shared::memory::MemoryTier;
+    use shellkeep_shared::{Closing, NodeEntry, Remembered, Ship, ShipOptions, WhenAlone};
     use shellkeep_store::{Durability, Store};
     use std::path::PathBuf;
+    use tokio::time::timeout;
 
     fn has_moved<T>(answer: Result<T, OpError>) -> bool {
         matches!(answer, Err(OpError::Cluster(ClusterError::Moved { .. })))
@@ -449,5 +467,19 @@ mod tests {
         let (view, run) = tokio::join!(view, run);
         assert!(has_moved(view) && has_moved(run));
         engine.shutdown().await;
+    }
+
+    /// The bug: a store that answered with an error was asked again at once, and so was that of a node that was stopping.
+    #[tokio::test]
+    async fn a_store_that_gave_no_answer_is_asked_again_after_a_pause() {
+        let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
+        let node = NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given: None };
+        let (tier, remembered) = (Box::new(MemoryTier::default()), Remembered::default());
+        let (when_alone, news) = (WhenAlone::Serve, mpsc::unbounded_channel().0);
+        let ship = Ship::start(ShipOptions { tier, node, when_alone, remembered, news }).unwrap();
+        let alone = ship.alone();
+        assert!(timeout(GIVE_PAUSE / 2, may_answer(&alone)).await.is_err(), "it pauses");
+        ship.close(Closing::Stop);
+        assert!(!may_answer(&alone).await);
     }
 }
