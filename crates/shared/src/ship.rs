@@ -130,9 +130,13 @@ impl Ship {
             return;
         };
         if is_full {
-            let dropped = lane.drop_queue();
+            let (was_known, dropped) = (lane.is_known(), lane.drop_queue());
             lanes.queued_bytes -= dropped;
-            let _ = self.shared.news.send(Moved::Reclaim(session_id.clone()));
+            // Once is enough. A tier that is away cannot be given the state; when it is back, every lane is claimed again that
+            // is not known by then.
+            if was_known && lanes.down.is_none() {
+                let _ = self.shared.news.send(Moved::Reclaim(session_id.clone()));
+            }
         } else {
             let added = lane.push(line);
             lanes.queued_bytes += added;

@@ -182,6 +182,41 @@ async fn a_tier_that_came_back_empty_is_given_the_state() {
     assert_eq!(fixture.shared(), [101, 102, 103], "what stands for the lost ones, and what came after, once");
 }
 
+/// The bug: while the queue was full, the state of a session was loaded with each of its records, also while the tier was away
+/// and could not be given it.
+#[tokio::test]
+async fn a_session_whose_records_do_not_fit_is_given_again_once() {
+    let mut fixture = Fixture::new();
+    let large = |id: &SessionId, seq: u64, megabytes: usize| {
+        let event = Event::SessionEnded { reason: "x".repeat(megabytes << 20) };
+        Record { event, ..record(id, seq) }
+    };
+    let claim = fixture.begin();
+    assert_eq!(fixture.put(1).await, Settled::Kept);
+    // Of 64 MiB.
+    fixture.ship.offer(&large(&SessionId::parse("other").unwrap(), 1, 63));
+    for seq in 2..=3 {
+        fixture.ship.offer(&large(&fixture.id, seq, 2));
+    }
+    let reclaim = Some(Moved::Reclaim(fixture.id.clone()));
+    assert_eq!(fixture.news.recv().await, reclaim);
+    assert!(fixture.news.try_recv().is_err(), "it was told");
+
+    let head = fixture.claim("n1", Some(claim));
+    let start = Start { claim: head.owner, from: 1, known: Some(head.last), seq: 3 };
+    fixture.ship.begin(&fixture.id, start, |_| Some(record(&fixture.id, 3)));
+    assert_eq!(fixture.ship.settle(&fixture.id, 3).await, Settled::Kept);
+    fixture.tier.set_down(true);
+    assert!(matches!(fixture.put(4).await, Settled::HereOnly { .. }));
+    for seq in 5..=6 {
+        fixture.ship.offer(&large(&fixture.id, seq, 2));
+    }
+    assert!(fixture.news.try_recv().is_err(), "nobody can be given it");
+    fixture.tier.set_down(false);
+    assert_eq!(fixture.news.recv().await, reclaim);
+    assert!(fixture.news.try_recv().is_err(), "it was told when the tier was back");
+}
+
 #[tokio::test]
 async fn a_session_that_sleeps_gives_up_its_lease_and_one_that_is_forgotten_is_not_sent() {
     let fixture = Fixture::new();
