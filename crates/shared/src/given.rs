@@ -5,6 +5,7 @@
 //! [`Tier::incarnation`]: crate::tier::Tier::incarnation
 
 use crate::LEASE;
+use crate::note_file::{NoteFile, Unwritten};
 use crate::tier::{NodeEntry, REMEMBERED};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ struct Seen {
 /// Which nodes have given the tier their sessions.
 #[derive(Debug)]
 pub(crate) struct Given {
-    file: Option<PathBuf>,
+    file: NoteFile,
     /// This node.
     node: String,
     /// The tier's incarnation, once it is known.
@@ -35,25 +36,6 @@ pub(crate) struct Given {
     nodes: BTreeMap<String, Seen>,
     /// How often the tier was emptied.
     emptied: u64,
-    /// The file lacks what changed last.
-    is_unwritten: bool,
-}
-
-/// What is to be written to the file, without the lock that everybody needs who works with the tier.
-pub(crate) struct Unwritten {
-    file: PathBuf,
-    text: String,
-}
-
-impl Unwritten {
-    pub(crate) fn write(self) {
-        let Self { file, text } = self;
-        let new = file.with_extension("given-new");
-        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &file));
-        if let Err(error) = written {
-            tracing::warn!(file = %file.display(), %error, "what nodes have given could not be written");
-        }
-    }
 }
 
 /// A name for what a tier has, if it has none.
@@ -72,14 +54,14 @@ fn today() -> u64 {
 impl Given {
     /// What is noted in a file, which may not exist.
     pub(crate) fn at(file: Option<PathBuf>, node: &str) -> Self {
-        let text = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+        let file = NoteFile::at(file);
         let noted = |line: &str| {
             let mut words = line.split(' ');
             let (name, incarnation, day) = (words.next()?, words.next()?, words.next()?.parse().ok()?);
             Some((name.to_owned(), Seen { incarnation: incarnation.to_owned(), day }))
         };
-        let nodes = text.lines().filter_map(noted).collect();
-        Self { file, node: node.to_owned(), current: None, nodes, since: None, emptied: 0, is_unwritten: false }
+        let nodes = file.read().lines().filter_map(noted).collect();
+        Self { file, node: node.to_owned(), current: None, nodes, since: None, emptied: 0 }
     }
 
     /// This node.
@@ -126,7 +108,7 @@ impl Given {
         let is_new = self.nodes.get(&self.node) != Some(&gave);
         if is_new {
             self.nodes.insert(self.node.clone(), gave);
-            self.is_unwritten = true;
+            self.file.changed();
         }
         is_new
     }
@@ -145,7 +127,10 @@ impl Given {
         }
         let oldest = day.saturating_sub(REMEMBERED.as_secs() / DAY.as_secs());
         self.nodes.retain(|name, seen| *name == self.node || seen.day >= oldest);
-        self.is_unwritten |= self.nodes != before;
+        if self.nodes != before {
+            self.file.changed();
+        }
+        self.file.try_again();
     }
 
     /// Whether a tier of this incarnation lacks nothing.
@@ -160,11 +145,11 @@ impl Given {
         lacking.map(|(name, _)| name.clone()).collect()
     }
 
-    /// What is to be written, once after each change.
+    /// What is to be written.
     pub(crate) fn unwritten(&mut self) -> Option<Unwritten> {
-        let file = self.file.clone().filter(|_| std::mem::take(&mut self.is_unwritten))?;
         let line = |(name, Seen { incarnation, day }): (&String, &Seen)| format!("{name} {incarnation} {day}\n");
-        Some(Unwritten { file, text: self.nodes.iter().map(line).collect() })
+        let Self { file, nodes, .. } = self;
+        file.unwritten(|| nodes.iter().map(line).collect())
     }
 }
 

@@ -11,6 +11,7 @@
 //! - [`admit`]: whether a node may take part.
 //! - [`alone`]: what a node may do while the tier is unreachable; `tenure`: for how long.
 //! - `given`: which nodes have given their sessions to a tier that was emptied.
+//! - `note_file`: a file with what a node knows of others.
 //! - `worker`: the thread of the ship; `appender`: its task, which appends on a [`Pipe`] if the tier has one; `turns`: which of them uses the tier; `lanes`: what they and the ship share; `lane`: what they know of one session;
 //!   `to_pack`: sessions that sleep and are to be made smaller.
 
@@ -28,6 +29,7 @@ mod drain;
 mod given;
 mod lane;
 mod lanes;
+mod note_file;
 mod tenure;
 mod to_pack;
 mod turns;

@@ -2,6 +2,7 @@
 //! decisions are in [`shellkeep_session::ownership`]; here are the times that they need.
 
 use crate::LEASE;
+use crate::note_file::{NoteFile, Unwritten};
 use crate::tier::NodeEntry;
 use shellkeep_session::ownership::{may_take_over, serves_until};
 use std::path::{Path, PathBuf};
@@ -87,8 +88,15 @@ impl Tenure {
         self.reached_since.get_or_insert(self.time(Instant::now()));
         let others = nodes.into_iter().filter(|entry| entry.name != self.node);
         self.others = others.map(|entry| Other { entry, promised: None, reaches: false }).collect();
-        self.remembered.keep(self.others.iter().map(|other| other.entry.name.as_str()).collect());
+        let names: Vec<&str> = self.others.iter().map(|other| other.entry.name.as_str()).collect();
+        self.remembered.keep(&names);
         is_late
+    }
+
+    /// The names of the other nodes, if they are to be written.
+    pub(crate) fn unwritten(&mut self) -> Option<Unwritten> {
+        let Remembered { file, names } = &mut self.remembered;
+        file.unwritten(|| names.join("\n"))
     }
 
     /// The tier is unreachable.
@@ -153,34 +161,34 @@ impl Tenure {
 /// whether there are any.
 #[derive(Debug, Default)]
 pub struct Remembered {
-    file: Option<PathBuf>,
+    file: NoteFile,
+    /// What is in it, or is to be.
     names: Vec<String>,
 }
 
 impl Remembered {
     /// Those in a file, which may not exist.
     pub fn at(file: &Path) -> Self {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        Self { file: Some(file.to_owned()), names: text.lines().map(str::to_owned).collect() }
+        let file = NoteFile::at(Some(file.to_owned()));
+        Self { names: file.read().lines().map(str::to_owned).collect(), file }
     }
 
     /// A file beside it for what the nodes have given the tier.
     pub(crate) fn given_file(&self) -> Option<PathBuf> {
-        self.file.as_ref().map(|file| file.with_extension("given"))
+        self.file.path().map(|file| file.with_extension("given"))
     }
 
     fn names(&self) -> Vec<String> {
         self.names.clone()
     }
 
-    fn keep(&mut self, names: Vec<&str>) {
-        let Some(file) = self.file.as_ref().filter(|_| self.names != names) else { return };
-        let new = file.with_extension("new");
-        let written = std::fs::write(&new, names.join("\n")).and_then(|()| std::fs::rename(&new, file));
-        if let Err(error) = written {
-            tracing::warn!(file = %file.display(), %error, "the names of the other nodes could not be written");
+    /// These are the names now.
+    fn keep(&mut self, names: &[&str]) {
+        if self.names != names {
+            self.names = names.iter().map(|name| (*name).to_owned()).collect();
+            self.file.changed();
         }
-        self.names = names.into_iter().map(str::to_owned).collect();
+        self.file.try_again();
     }
 }
 
@@ -242,10 +250,23 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let file = folder.path().join("nodes");
         let started = || Tenure::new("n1", WhenAlone::Serve, Remembered::at(&file));
+        let renewed = |tenure: &mut Tenure, names: &[&str]| {
+            tenure.renewed(Instant::now(), names.iter().map(|name| entry(name)).collect());
+            tenure.unwritten().into_iter().for_each(Unwritten::write);
+        };
         assert!(!started().is_over(), "it never had others");
-        started().renewed(Instant::now(), vec![entry("n1"), entry("n2")]);
+        renewed(&mut started(), &["n1", "n2"]);
         assert!(started().is_over(), "another may have its sessions");
-        started().renewed(Instant::now(), vec![entry("n1")]);
+        renewed(&mut started(), &["n1"]);
         assert!(!started().is_over(), "it was the only one");
+        // The bug: names that could not be written once were not written again, and the node served its sessions alone after its
+        // next start.
+        let mut tenure = started();
+        std::fs::create_dir(file.with_extension("new")).unwrap();
+        renewed(&mut tenure, &["n1", "n2"]);
+        assert!(!started().is_over(), "they could not be written");
+        std::fs::remove_dir(file.with_extension("new")).unwrap();
+        renewed(&mut tenure, &["n1", "n2"]);
+        assert!(started().is_over());
     }
 }

@@ -3,9 +3,10 @@
 
 use crate::LEASE;
 use crate::admit::check_name;
-use crate::given::{self, Unwritten};
+use crate::given;
 use crate::lane::{Lane, Line, Settled};
 use crate::lanes::{Ask, Closing, Lanes, Moved, Shared};
+use crate::note_file::Unwritten;
 use crate::tier::{AgentService, Append, Down, NodeEntry, Tier};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::Claim;
@@ -63,7 +64,7 @@ impl Worker {
                 self.went_down(down);
             }
             self.end_turn();
-            let emptied = self.look_at_given();
+            let emptied = self.write_notes();
             let doubts = self.tier.connections() + self.shared.gaps.load(Ordering::SeqCst) + emptied;
             self.shared.doubts.send_if_modified(|seen| std::mem::replace(seen, doubts) != doubts);
             if let Some(call) = self.shared.settled.get() {
@@ -368,16 +369,17 @@ impl Worker {
         {
             tracing::warn!(reason = down.reason, "leases could not be renewed before the restart");
         }
-        self.look_at_given();
+        self.write_notes();
     }
 
-    /// Writes down which nodes have given the tier their sessions, if that changed. Returns how often the tier was emptied.
-    fn look_at_given(&self) -> u64 {
+    /// Writes down what changed of the other nodes: their names, and which of them have given the tier their sessions. Returns
+    /// how often the tier was emptied.
+    fn write_notes(&self) -> u64 {
         let (emptied, unwritten) = {
-            let given = &mut self.shared.lanes().given;
-            (given.emptied(), given.unwritten())
+            let Lanes { given, tenure, .. } = &mut *self.shared.lanes();
+            (given.emptied(), [given.unwritten(), tenure.unwritten()])
         };
-        unwritten.into_iter().for_each(Unwritten::write);
+        unwritten.into_iter().flatten().for_each(Unwritten::write);
         emptied
     }
 }
