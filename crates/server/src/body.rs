@@ -2,19 +2,15 @@
 //! memory; an empty one means `{}`, and an error names the field.
 
 use crate::auth::Scoped;
+use crate::pace::{Pace, drain};
 use crate::refusal::Refusal;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
+use axum::http::header;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
-use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
 use shellkeep_runtime::{Engine, Lent, OpError, Share};
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::task::Poll;
-use std::time::{Duration, Instant};
 
 /// Longest body of a run: `command` and `stdin` of 16 MiB each, with room for JSON escapes.
 pub const RUN_LIMIT: usize = 64 << 20;
@@ -27,16 +23,6 @@ pub const MESSAGE_LIMIT: usize = 4 << 20;
 /// A body up to this length is not counted as its sender's memory: nearly all are shorter, and arrive together with
 /// their head.
 pub(crate) const UNCOUNTED: usize = 64 << 10;
-/// How long a body may pause before it is rejected.
-const STALL: Duration = Duration::from_secs(10);
-/// How long all of it may take, in addition to the time that its bytes take at [`SLOWEST`].
-const WHOLE: Duration = Duration::from_secs(20);
-/// Bytes per second that a sender must reach on average, as even a phone does.
-const SLOWEST: u32 = 32 << 10;
-/// How much of a rejected body is read and discarded, so that the sender gets the response instead of a reset.
-const DRAIN_LIMIT: usize = 256 << 20;
-/// How long that may take.
-const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 /// A JSON body of at most `LIMIT` bytes.
 pub struct Json<T, const LIMIT: usize>(pub T);
@@ -90,7 +76,7 @@ pub(crate) struct Whole {
 
 /// Reads a body of at most `limit` bytes.
 pub(crate) async fn read(parts: &Parts, body: Body, limit: usize) -> Result<Whole, Refusal> {
-    read_at(Pace { began: Instant::now(), stall: STALL }, parts, body, limit).await
+    read_at(Pace::begin(), parts, body, limit).await
 }
 
 async fn read_at(pace: Pace, parts: &Parts, mut body: Body, limit: usize) -> Result<Whole, Refusal> {
@@ -147,75 +133,6 @@ impl Meter<'_> {
     }
 }
 
-/// How fast a body must arrive.
-struct Pace {
-    began: Instant,
-    /// How long it may pause.
-    stall: Duration,
-}
-
-impl Pace {
-    /// The next piece, if it arrives in time.
-    async fn next(&self, body: &mut Body, read: usize) -> Result<Option<Bytes>, Refusal> {
-        let in_all = WHOLE + Duration::from_secs(1) * u32::try_from(read).unwrap_or(u32::MAX) / SLOWEST;
-        let left = self.stall.min(in_all.saturating_sub(self.began.elapsed()));
-        let mut arriving = pin!(next(body));
-        if let Poll::Ready(arrived) = twice(arriving.as_mut()).await {
-            return arrived;
-        }
-        match tokio::time::timeout(left, arriving).await {
-            Ok(next) => next,
-            Err(_) => {
-                let detail = format!(
-                    "the body stopped arriving after {read} bytes; send it without pauses, at {} KiB per second or \
-                        faster. Nothing was done",
-                    SLOWEST >> 10
-                );
-                Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
-            }
-        }
-    }
-}
-
-/// Polls a future, and once more in the next turn if it is not ready. A body that came with its head is read between these
-/// two, because hyper reads none before it is asked to. So most need no timer.
-async fn twice<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
-    let mut is_second = false;
-    poll_fn(|context| {
-        let polled = future.as_mut().poll(context);
-        if polled.is_pending() && !std::mem::replace(&mut is_second, true) {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        Poll::Ready(polled)
-    })
-    .await
-}
-
-async fn next(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refusal::invalid(format!("cannot read the body: {error}")))?;
-        if let Ok(bytes) = frame.into_data() {
-            return Ok(Some(bytes));
-        }
-    }
-    Ok(None)
-}
-
-async fn drain(mut body: Body) {
-    let reading = async {
-        let mut read = 0;
-        while read < DRAIN_LIMIT {
-            match next(&mut body).await {
-                Ok(Some(bytes)) => read += bytes.len(),
-                Ok(None) | Err(_) => break,
-            }
-        }
-    };
-    // Whether all of it arrived does not matter: the response is the same.
-    let _ = tokio::time::timeout(DRAIN_TIME, reading).await;
-}
-
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     let start = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -251,7 +168,9 @@ pub fn in_words(message: &str) -> String {
 mod tests {
     use super::*;
     use shellkeep_protocol::{CreateSessionRequest, RunRequest};
-    use std::task::Context;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use std::time::Duration;
 
     fn refused<T: DeserializeOwned>(body: &str) -> String {
         match parse::<T>(body.as_bytes()) {
@@ -324,39 +243,9 @@ mod tests {
         }
     }
 
-    /// A body that is read when it was asked for, in the next turn.
-    struct Next {
-        is_asked: bool,
-    }
-
-    impl hyper::body::Body for Next {
-        type Data = Bytes;
-        type Error = std::convert::Infallible;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
-            match std::mem::replace(&mut self.is_asked, true) {
-                true => Poll::Ready(Some(Ok(hyper::body::Frame::data(Bytes::from_static(b"{}"))))),
-                false => Poll::Pending,
-            }
-        }
-    }
-
-    #[test]
-    fn a_body_that_comes_with_its_head_needs_no_timer() {
-        // A timer would panic in it.
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let pace = Pace { began: Instant::now(), stall: STALL };
-        let mut body = Body::new(Next { is_asked: false });
-        let read = runtime.block_on(pace.next(&mut body, 0));
-        assert_eq!(read.ok().flatten(), Some(Bytes::from_static(b"{}")));
-    }
-
     #[tokio::test]
     async fn a_body_that_does_not_come_is_given_up() {
-        let pace = Pace { began: Instant::now(), stall: Duration::from_millis(1) };
+        let pace = Pace::with_stall(Duration::from_millis(1));
         let refused = read_at(pace, &parts(Some(5)), Body::new(Never), 10).await.err().unwrap();
         assert_eq!((refused.problem().status, refused.problem().code.as_str()), (408, "body_timeout"));
     }

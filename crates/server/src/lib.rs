@@ -3,7 +3,7 @@
 //!
 //! - [`listen`]: sockets, connections, and how they end. `connections` has their timeouts, `guarded` disconnects peers
 //!   that do not read.
-//! - `auth`: authentication and rights. `params`, `body`: the parts of a request.
+//! - `auth`: authentication and rights. `params`, `body`: the parts of a request; `pace`: how fast it must arrive.
 //! - `translate`: from wire types to the runtime's vocabulary and back. `refusal`, `errors`: why a request was refused.
 //! - `peers`: how nodes that share a store recognise each other.
 //! - [`Control`]: the program that runs the doors.
@@ -23,6 +23,7 @@ pub mod listen;
 mod located;
 mod mcp;
 mod metrics;
+mod pace;
 mod params;
 mod peers;
 mod refusal;

@@ -4,10 +4,12 @@
 
 use crate::links::Links;
 use crate::located::Located;
+use crate::pace::{Pace, drain};
 use crate::refusal::Refusal;
-use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use shellkeep_runtime::{ClusterNode, Scope};
 use shellkeep_session::SessionId;
 use std::collections::{HashSet, VecDeque};
@@ -101,6 +103,17 @@ impl Signed<'_> {
     }
 }
 
+/// A request that a node signed.
+struct Proof<'a> {
+    from: &'a str,
+    at: u64,
+    number: &'a str,
+    /// What is signed of its body.
+    body: &'a str,
+    mac: blake3::Hash,
+    scope: Scope,
+}
+
 impl Peers {
     /// This node, with the secret that all nodes of its cluster have.
     pub fn new(node: &str, secret: &str) -> Self {
@@ -152,50 +165,79 @@ impl Peers {
             return (request, None);
         }
         let (parts, body) = request.into_parts();
-        let (body, hash) = match hashed(body).await {
-            Ok(hashed) => hashed,
-            Err(refusal) => return (Request::from_parts(parts, Body::empty()), Some(Err(refusal))),
+        let (body, scope) = match self.take(&parts, body).await {
+            Ok((body, scope)) => (body, Ok(scope)),
+            Err(refusal) => (Body::empty(), Err(refusal)),
         };
-        let scope = self.check(&parts.headers, &parts.method, &parts.uri, &hash);
         (Request::from_parts(parts, body), Some(scope))
     }
 
-    fn check(&self, headers: &HeaderMap, method: &Method, uri: &Uri, body: &str) -> Result<Scope, Refusal> {
-        let mut given = headers.get_all(FORWARDED).iter();
+    /// Takes a request with its body, which is not read before it is clear that a node signed it: anybody can send one.
+    async fn take(&self, parts: &Parts, body: Body) -> Result<(Body, Scope), Refusal> {
+        let proof = self.prove(parts)?;
+        if let Err(refusal) = self.check_time(&proof) {
+            // A node whose clock is wrong, or that does not know yet that this one was started again, gets the answer and no
+            // reset.
+            if is_short(&body) {
+                drain(body).await;
+            }
+            return Err(refusal);
+        }
+        let (body, hash) = hashed(body).await?;
+        if hash != proof.body {
+            return Err(refused(proof.from, "its body is not the one that was signed"));
+        }
+        // Once more: a body that came slowly could outlast the memory of the same request.
+        self.check_time(&proof)?;
+        if !self.0.accepted.lock().unwrap_or_else(PoisonError::into_inner).is_new(proof.mac, now()) {
+            return Err(refused(proof.from, "it was accepted before"));
+        }
+        Ok((body, proof.scope))
+    }
+
+    /// What a node signed of a request. Without its body, which it says there.
+    fn prove<'a>(&self, parts: &'a Parts) -> Result<Proof<'a>, Refusal> {
+        let mut given = parts.headers.get_all(FORWARDED).iter();
         let (Some(value), None) = (given.next(), given.next()) else {
             return Err(refused("?", "it has several proofs"));
         };
         let value = value.to_str().map_err(|_| refused("?", "its proof cannot be read"))?;
         let mut words = value.splitn(7, ' ');
         let mut word = || words.next().unwrap_or_default();
-        let (version, from, at, number, _, mac, scope) = (word(), word(), word(), word(), word(), word(), word());
+        let (version, from, at, number, body, mac, scope) = (word(), word(), word(), word(), word(), word(), word());
         let refused = |why: &str| refused(from, why);
         if version != VERSION {
             return Err(refused("its proof has another version; run the same version on all nodes"));
         }
         let at: u64 = at.parse().map_err(|_| refused("its time cannot be read"))?;
-        let given = blake3::Hash::from_hex(mac).map_err(|_| refused("its hash cannot be read"))?;
-        let signed = Signed { from, to: &self.0.node, at, number, scope, method, path: path_of(uri), body };
+        let mac = blake3::Hash::from_hex(mac).map_err(|_| refused("its hash cannot be read"))?;
+        let (method, path) = (&parts.method, path_of(&parts.uri));
+        let signed = Signed { from, to: &self.0.node, at, number, scope, method, path, body };
         // Hashes are compared in constant time.
-        if signed.mac(&self.0.key) != given {
+        if signed.mac(&self.0.key) != mac {
             return Err(refused("its hash is wrong: set the same SHELLKEEP_CLUSTER_SECRET on all nodes"));
         }
+        let scope = read(scope).ok_or_else(|| refused("its caller cannot be read"))?;
+        Ok(Proof { from, at, number, body, mac, scope })
+    }
+
+    /// Whether a request was signed a moment ago, and for this process.
+    fn check_time(&self, proof: &Proof<'_>) -> Result<(), Refusal> {
+        let Proof { from, at, number, .. } = *proof;
         let now = now();
         if at.abs_diff(now) > millis(WINDOW) {
             let seconds = at.abs_diff(now) / 1000;
             let way = if at < now { "before" } else { "after" };
-            return Err(refused(&format!(
+            let why = format!(
                 "it was signed {seconds} s {way} this node's time, and at most {} s are accepted: it waited, or the clocks differ",
                 WINDOW.as_secs()
-            )));
+            );
+            return Err(refused(from, &why));
         }
         if at < self.0.started && !self.is_for_this_start(number) {
             return Err(restarted(from));
         }
-        if !self.0.accepted.lock().unwrap_or_else(PoisonError::into_inner).is_new(given, now) {
-            return Err(refused("it was accepted before"));
-        }
-        read(scope).ok_or_else(|| refused("its caller cannot be read"))
+        Ok(())
     }
 
     /// Whether a request was signed for this process.
@@ -232,9 +274,20 @@ pub(crate) fn is_short(body: &Body) -> bool {
 }
 
 /// Reads a short body.
-pub(crate) async fn whole(body: Body) -> Result<Bytes, Refusal> {
-    let bytes = to_bytes(body, MOST_HASHED as usize).await;
-    bytes.map_err(|error| Refusal::invalid(format!("the body could not be read: {error}")))
+pub(crate) async fn whole(mut body: Body) -> Result<Bytes, Refusal> {
+    let pace = Pace::begin();
+    let first = pace.next(&mut body, 0).await?.unwrap_or_default();
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let mut whole = Vec::from(first);
+    while let Some(bytes) = pace.next(&mut body, whole.len()).await? {
+        whole.extend_from_slice(&bytes);
+        if whole.len() as u64 > MOST_HASHED {
+            return Err(Refusal::too_large("the body is longer than it said"));
+        }
+    }
+    Ok(whole.into())
 }
 
 /// A body and what is signed of it: its hash, or its length if it is long or unknown.
@@ -294,6 +347,10 @@ fn read(text: &str) -> Option<Scope> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::body::{Frame, SizeHint};
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
     fn request(path: &str, body: &'static str) -> Request {
         let request = Request::builder().method("POST").uri(path).header(header::AUTHORIZATION, "Bearer sk_1");
@@ -326,16 +383,47 @@ mod tests {
         assert!(!signed.headers().contains_key(header::AUTHORIZATION));
         assert!(!format!("{:?}", signed.headers()).contains("secret"));
         let (path, body) = ("/v1/x?a=1", "body");
-        for (peers, path, body) in
-            [(&third, path, body), (&stranger, path, body), (&second, "/v1/x?a=2", body), (&second, path, "another")]
-        {
+        for (peers, path, body, why) in [
+            (&third, path, body, "its hash is wrong"),
+            (&stranger, path, body, "its hash is wrong"),
+            (&second, "/v1/x?a=2", body, "its hash is wrong"),
+            (&second, path, "another", "its body is not the one that was signed"),
+        ] {
             let error = accepted(peers, copy(&signed, path, body)).await.unwrap_err();
-            assert!(error.contains("node 'n1'") && error.contains("its hash is wrong"), "{error}");
+            assert!(error.contains("node 'n1'") && error.contains(why), "{error}");
         }
         let again = copy(&signed, path, body);
         assert_eq!(accepted(&second, signed).await, Ok(Scope::Host));
         assert!(accepted(&second, again).await.unwrap_err().contains("accepted before"));
         assert!(second.accept(request(path, body)).await.1.is_none());
+    }
+
+    /// A body that must not be read.
+    struct Unread;
+
+    impl axum::body::HttpBody for Unread {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            panic!("it is read");
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(MOST_HASHED)
+        }
+    }
+
+    /// The bug: whoever could connect sent a header that proves nothing and a megabyte without its last byte, which was kept
+    /// for as long as the connection.
+    #[tokio::test]
+    async fn nothing_is_read_of_a_body_whose_sender_proves_nothing() {
+        let (first, stranger) = (Peers::new("n1", "secret"), Peers::new("n2", "other"));
+        let signed = first.sign(request("/", ""), &Scope::Host, &node("1")).await.unwrap();
+        let mut forged = copy(&signed, "/", "");
+        *forged.body_mut() = Body::new(Unread);
+        let error = accepted(&stranger, forged).await.unwrap_err();
+        assert!(error.contains("its hash is wrong"), "{error}");
     }
 
     #[tokio::test]
