@@ -5,6 +5,7 @@ mod control;
 mod history;
 mod log;
 mod private;
+mod socket;
 mod stopping;
 
 use crate::config::{self, Cages, Durability, NO_LISTEN, SECRET_VARIABLES, Settings, Sources, local_store};
@@ -20,8 +21,8 @@ use shellkeep_runtime::{
     AdmissionConfig, Closing, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig, SandboxConfig,
 };
 use shellkeep_server::{
-    Auth, Control as _, DaemonFacts, Token, bind_tcp, bind_unix, install_metrics, keep_metrics, router, serve_tcp,
-    serve_unix, watch_neighbours,
+    Auth, Control as _, DaemonFacts, Token, bind_tcp, install_metrics, keep_metrics, router, serve_tcp, serve_unix,
+    watch_neighbours,
 };
 use shellkeep_session::Timestamp;
 use shellkeep_store::{Arrival, RecordOptions, Store};
@@ -243,7 +244,7 @@ impl Doors {
         if let Some(parent) = settings.socket.value.parent() {
             private::make(parent)?;
         }
-        let unix = bind_unix(&settings.socket.value).map_err(Failure::start)?;
+        let unix = socket::open(&settings.socket.value).await.map_err(Failure::start)?;
         Ok(Self { unix, tcp })
     }
 }
