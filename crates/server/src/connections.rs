@@ -3,6 +3,7 @@
 //! twice a second.
 
 use crate::sync::lock;
+use rustix::process::{Resource, getrlimit};
 use shellkeep_runtime::{Engine, Lent, OpError, Share};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -246,11 +247,9 @@ impl Drop for Entered {
     }
 }
 
-/// How many descriptors this process may have.
+/// How many descriptors this process may have; `None` if there is no limit.
 fn descriptors() -> Option<usize> {
-    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
+    getrlimit(Resource::Nofile).current?.try_into().ok()
 }
 
 #[cfg(test)]

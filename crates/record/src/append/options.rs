@@ -2,6 +2,7 @@
 
 use crate::mask::Masker;
 use crate::sign::Signer;
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,8 +59,6 @@ impl Default for RecorderOptions {
 
 /// How many files may be kept open, by the limit of descriptors of this process.
 fn open_files() -> usize {
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    let soft = line.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
+    let soft = getrlimit(Resource::Nofile).current.and_then(|soft| usize::try_from(soft).ok());
     soft.map_or(OPEN_FILES, |soft| (soft / PART_OF_DESCRIPTORS).clamp(FEWEST_OPEN_FILES, OPEN_FILES))
 }
