@@ -71,13 +71,15 @@ for (const [name, key] of DIALOGS) {
 }
 tab.check('dialogs');
 
-// Twice the size is half the room.
-await page.setViewportSize({ width: 680, height: 410 });
-for (const [name, hash, selector] of PAGES) {
-  await tab.show(hash, selector);
-  const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  if (over > 0) wrong.push(`${name}: ${over} pixels wider than a window of 680`);
-  if (process.env.SHELLKEEP_SCREENS) await page.screenshot({ path: `${process.env.SHELLKEEP_SCREENS}/${name}-small.png` });
+// Twice the size is half the room; a phone has less.
+for (const [size, width, height] of [['small', 680, 410], ['phone', 400, 800]]) {
+  await page.setViewportSize({ width, height });
+  for (const [name, hash, selector] of PAGES) {
+    await tab.show(hash, selector);
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    if (over > 0) wrong.push(`${name}: ${over} pixels wider than a window of ${width}`);
+    if (process.env.SHELLKEEP_SCREENS) await page.screenshot({ path: `${process.env.SHELLKEEP_SCREENS}/${name}-${size}.png` });
+  }
 }
 
 await page.getByRole('button', { name: 'Sign out' }).click();
