@@ -3,10 +3,11 @@
 const KEY = 'shellkeep-token';
 const ROLE = 'shellkeep-role';
 
-/** A refused request: `code` is stable, `message` says what to do next. */
+/** A refused request: `code` is stable, `message` says what happened. What to do next is worded for HTTP clients, so it is left out
+ * where the daemon sends both apart. */
 export class Problem extends Error {
   constructor(status, body) {
-    super(body?.detail ?? `the daemon answered ${status}`);
+    super(body?.fact ?? body?.detail ?? `the daemon answered ${status}`);
     this.status = status;
     this.code = body?.code ?? 'unreachable';
     this.title = body?.title;

@@ -39,17 +39,17 @@ export function moment(time, now = new Date()) {
   return isToday ? `${minutes}:${two(at.getSeconds())}` : `${at.getDate()} ${MONTHS[at.getMonth()]} ${minutes}`;
 }
 
-/** `14 kB`. */
+/** `14 KiB`: the units of the command line. */
 export function size(bytes) {
   if (!Number.isFinite(bytes)) return '–';
-  if (bytes < 1000) return `${bytes} B`;
-  const units = ['kB', 'MB', 'GB', 'TB'];
+  if (bytes < 1024) return `${bytes} B`;
+  const units = ['KiB', 'MiB', 'GiB', 'TiB'];
   let value = bytes;
   let unit = -1;
   do {
-    value /= 1000;
+    value /= 1024;
     unit += 1;
-  } while (value >= 999.5 && unit < units.length - 1);
+  } while (value >= 1023.5 && unit < units.length - 1);
   return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
 

@@ -11,7 +11,7 @@ import { Rows } from './rows.js';
 import { address } from './state.js';
 
 const PAGE = 100;
-/** Pages that are kept; a page is about 20 kB. */
+/** Pages that are kept; a page is about 20 KiB. */
 const MOST_PAGES = 80;
 /** A pause that is shown as one, in seconds. */
 const IDLE = 60;

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { lines } from './ansi.js';
+import { Problem } from './api.js';
 import { aligned, since } from './compare.js';
 import { changed, pairs, parse as parsePatch } from './diff.js';
 import { rowsOf } from './film.js';
@@ -130,11 +131,18 @@ test('idle time is told, also before a record that was taken back', () => {
 test('figures and times', () => {
   assert.deepEqual([0, 0.004, 0.0996, 0.304, 41, 150, 7200, 200_000].map(format.span), ['< 1 ms', '4 ms', '0.1 s', '0.3 s', '41 s', '3 min', '2 h', '2 d']);
   assert.deepEqual([41, 3723].map(format.clock), ['00:41', '1:02:03']);
-  assert.deepEqual([0, 999, 1000, 14_000, 999_600].map(format.size), ['0 B', '999 B', '1.0 kB', '14 kB', '1.0 MB']);
+  assert.deepEqual([0, 1023, 1024, 14_336, 1_048_200].map(format.size), ['0 B', '1023 B', '1.0 KiB', '14 KiB', '1.0 MiB']);
   assert.equal(format.ago('2026-01-01T00:00:00Z', Date.parse('2026-01-01T00:03:20Z')), '3 min ago');
   assert.equal(format.counted(1, 'file') + format.counted(1204, 'file'), '1 file1,204 files');
   assert.equal(format.plain('a\nb\u202ec\x1b[0m'), 'a b\ufffdc\ufffd[0m');
   assert.equal(format.span(NaN) + format.size(undefined) + format.ago('x'), '–––');
+});
+
+test('a refusal is told without what to do next over HTTP', () => {
+  const body = { code: 'run_not_found', detail: "no run 'r9'; list the runs with GET /v1/sessions/demo/runs" };
+  assert.equal(new Problem(404, { ...body, fact: "no run 'r9'", hint: 'list_runs' }).message, "no run 'r9'");
+  assert.equal(new Problem(404, body).message, body.detail);
+  assert.equal(new Problem(502, null).message, 'the daemon answered 502');
 });
 
 test('a replay skips idle time', () => {
