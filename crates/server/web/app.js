@@ -3,7 +3,7 @@
 import { enter, forget, leave, mayAct, onRefused, token } from './api.js';
 import { button, fill, h, link, problem } from './dom.js';
 import * as fleet from './fleet.js';
-import { bind, listen, theme } from './keys.js';
+import { bind, closeDialogs, listen, theme } from './keys.js';
 import * as live from './live.js';
 import { parse } from './state.js';
 
@@ -45,6 +45,7 @@ function connection(state) {
 function welcome(reason) {
   shown?.close?.();
   shown = null;
+  closeDialogs();
   bind({});
   fill(top, h('span.brand', null, 'shellkeep'));
   fill(main, h('section.welcome', null,
@@ -92,7 +93,10 @@ async function begin() {
   live.start(connection, () => welcome('Your token has expired or was revoked.'));
   addEventListener('hashchange', () => {
     if (/^#c=/.test(location.hash)) location.reload();
-    else if (token()) show();
+    else if (token()) {
+      closeDialogs();
+      show();
+    }
   });
   return show();
 }

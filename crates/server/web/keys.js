@@ -73,3 +73,8 @@ export function open(dialog) {
   return dialog;
 }
 
+/** Closes the dialogs of a page that is left. */
+export function closeDialogs() {
+  for (const dialog of document.querySelectorAll('dialog[open]')) dialog.close();
+}
+

@@ -63,6 +63,13 @@ const keys = await page.locator('dialog kbd').allTextContents();
 assert.deepEqual([keys.filter((key) => key === 'j').length, keys.length], [1, new Set(keys).size], 'each key is listed once');
 await press('Escape');
 
+// A dialog is about the page under it, and closes with it.
+await press('?');
+await page.waitForSelector('dialog[open] kbd');
+await page.goBack();
+await page.waitForSelector('dialog', { state: 'detached' });
+await page.goForward();
+
 // The record of a rewind offers to undo it, whenever one looks at it.
 const { json: { events: [rewound] } } = await api('GET', '/v1/sessions/demo/events?type=session_rewound');
 await tab.show(`#/s/demo@${rewound.seq}`, '.inspector .actions button');
