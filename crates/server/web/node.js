@@ -2,7 +2,7 @@
 
 import { get, query } from './api.js';
 import { fill, h, link, problem } from './dom.js';
-import { clock, count, moment, plain, share, size, span } from './format.js';
+import { clock, count, counted, moment, plain, share, size, span } from './format.js';
 import { bind } from './keys.js';
 import { follow } from './live.js';
 import { address } from './state.js';
@@ -49,7 +49,7 @@ export function open(main) {
       node.problems.length ? h('div.problem', { role: 'alert' }, node.problems.map((one) => h('p', null, one))) : null,
       h('div.cards', null,
         card('sessions', count(node.sessions), `${count(node.live_shells)} with a shell`), card('running', count(node.running), `at most ${count(node.running_limit)} at once`),
-        card('waiting', count(node.waiting), `of ${count(node.agents_waiting)} agents`), card('services', count(node.services)),
+        card('waiting', count(node.waiting), node.waiting ? `of ${counted(node.agents_waiting, 'agent')}` : null), card('services', count(node.services)),
         card('processor pressure', share(node.cpu_pressure)), card('memory pressure', share(node.memory_pressure), `${share(node.memory_free)} free`),
         card('processes', count(node.processes)), card('memory of the daemon', size(node.memory)), card('commands so far', count(node.commands_total)), card('up', span(node.uptime))),
       table('Running now', ['session', 'agent', 'command', 'for'], node.commands.map((one) => [session(one.session_id), one.agent ?? '–', h('code', null, plain(one.command)), clock(one.seconds)]), 'Nothing runs.'),

@@ -1,4 +1,4 @@
-// The terminal of a session: one person drives, everybody watches. To drive is to hold the session, so that the agent's
+// The terminal of a session: one person is in control, everybody watches. That person holds the session, so that the agent's
 // commands wait; each line is a command of the session, recorded like every other.
 
 import { get, mayAct, path, post, query, remove } from './api.js';
@@ -65,7 +65,7 @@ export function open(main, state) {
 
   function draw() {
     const held = session?.held;
-    const who = drives() ? 'You drive; the agent waits.' : held ? `${plain(held.holder)} drives${held.reason ? ` (${plain(held.reason)})` : ''}; you watch.` : 'Nobody drives; you watch.';
+    const who = drives() ? 'You have taken over; the agent waits.' : held ? `${plain(held.holder)} has taken over${held.reason ? ` (${plain(held.reason)})` : ''}; you are watching.` : 'Nobody has taken over; you are watching.';
     const what = run ? ` ${run.run_id} is running.` : '';
     if (status.textContent !== who + what) fill(status, who + what);
     // It stays while a command runs, so that the terminal keeps its size.
@@ -248,7 +248,7 @@ export function open(main, state) {
         localStorage.setItem('shellkeep-name', name.value.trim());
         keep({ ...asked, hold_id: held.hold_id });
         dialog.close();
-        say('You drive. Ctrl-] leaves the terminal.');
+        say('You have taken over. Ctrl-] leaves the terminal.');
         await load();
         if (run) element.focus();
         else input.focus();

@@ -30,7 +30,7 @@ async function enter(where, command) {
 // A command and its answer.
 await tab.show('#/s/hands/terminal', '.terminal .tools button');
 await takeOver(page, 'ann');
-await status(page, 'You drive');
+await status(page, 'You have taken over');
 await enter(page, 'echo hello $((6 * 7)); cd /usr');
 await row(page, /^hello 42/);
 await ready(page);
@@ -87,7 +87,7 @@ await page.waitForSelector('html[data-live=off]');
 await ask('start');
 await page.waitForSelector('html[data-live=on]');
 await ready(page);
-await status(page, 'You drive');
+await status(page, 'You have taken over');
 await enter(page, 'pwd');
 await row(page, /^\/usr/);
 await ready(page);
@@ -98,7 +98,7 @@ await page.getByText('The agent will read: ann took over').waitFor();
 const next = await run('hands', `cat ${cwd}/note.txt`);
 assert.deepEqual([next.stdout, next.notices[0].code], ['tw\none\n', 'held']);
 
-// Two people at once: one drives, the other one is told who.
+// Two people at once: one is in control, the other one is told who.
 const other = await tab.context.newPage();
 await other.goto(await link());
 await other.waitForSelector('html[data-live=on]');
@@ -110,14 +110,14 @@ for (const [where, name] of [[page, 'ann'], [other, 'bob']]) {
 }
 const confirm = (where) => where.locator('dialog').getByRole('button', { name: 'Take over', exact: true }).click();
 await Promise.all([confirm(page), confirm(other)]);
-const drives = (where) => where.getByText('You drive; the agent waits.').waitFor();
+const drives = (where) => where.getByText('You have taken over; the agent waits.').waitFor();
 const refused = (where) => where.locator('dialog .problem').waitFor();
 const outcome = (where) => Promise.race([drives(where).then(() => 'drives'), refused(where).then(() => 'refused')]);
 const outcomes = await Promise.all([outcome(page), outcome(other)]);
 assert.deepEqual([...outcomes].sort(), ['drives', 'refused']);
 const [driver, watcher] = outcomes[0] === 'drives' ? [page, other] : [other, page];
 await watcher.keyboard.press('Escape');
-await watcher.getByText(/(ann|bob) drives; you watch\./).waitFor();
+await watcher.getByText(/(ann|bob) has taken over; you are watching\./).waitFor();
 await enter(driver, 'read -rp "name? " name; echo hi $name');
 await row(watcher, /^name\?/);
 await watcher.locator('.screen').press('x');
