@@ -222,14 +222,14 @@ pub(crate) fn text(line: &Line) -> String {
         "checkpoint_created" => checkpoint(data),
         "processes_left" => processes(data),
         "shell_started" => format!("shell {}", field("generation")),
-        "session_owned" => format!("on node {} ({})", field("node"), field("reason")),
-        "shell_stopped" | "session_ended" => field("reason"),
+        "session_owned" => format!("on node {} ({})", field("node"), field("reason").replace('_', " ")),
+        "shell_stopped" => format!("shell stopped: {}", field("reason").replace('_', " ")),
+        "session_ended" => format!("session ended: {}", field("reason")),
+        "session_restarted" => "restarted with a clean shell".to_owned(),
+        "sandbox_changed" => format!("sandbox changed to '{}'", field("sandbox")),
+        "network_refused" => format!("connection to {} refused", field("host")),
         "session_deleted" => format!("deleted by its agent; kept as {}", field("kept_as")),
-        "service_started" => {
-            let command = data.pointer("/spec/command").map(flat).unwrap_or_default();
-            format!("{} {command}", field("service_id"))
-        }
-        other if other.starts_with("service_") => field("service_id"),
+        other if other.starts_with("service_") => service(other, data),
         "hole" | "records_lost" => {
             format!("{} to {} are missing: {}", field("from"), field("through"), field("reason"))
         }
@@ -241,6 +241,23 @@ pub(crate) fn text(line: &Line) -> String {
             }
         }
         _ => flat(data),
+    }
+}
+
+/// `service s12 is ready`
+fn service(event_type: &str, data: &Value) -> String {
+    let id = data.get("service_id").map(flat).unwrap_or_default();
+    let restarts = data.get("restarts").and_then(Value::as_u64).unwrap_or(0);
+    match event_type {
+        "service_started" => {
+            let command = data.pointer("/spec/command").map(flat).unwrap_or_default();
+            format!("service {id}: {command}")
+        }
+        "service_live" if restarts > 0 => format!("service {id} was restarted ({restarts})"),
+        "service_live" => format!("service {id} was started"),
+        "service_ready" => format!("service {id} is ready"),
+        "service_ended" => format!("service {id} ended"),
+        _ => id,
     }
 }
 
@@ -409,6 +426,21 @@ mod tests {
             (kept.text.as_str(), kept.is_key()),
             ("files saved: 2 added, 1 deleted, 3 left out (tool_bash_t)", false)
         );
+    }
+
+    #[test]
+    fn what_the_runtime_did_is_told_in_words() {
+        let service = |kind: &str, data: Value| summary(&format!("service_{kind}"), data).text;
+        let started = service("started", json!({"service_id": "s4", "spec": {"command": "make serve"}}));
+        assert_eq!(started, "service s4: make serve");
+        assert_eq!(service("live", json!({"service_id": "s4", "restarts": 0})), "service s4 was started");
+        assert_eq!(service("live", json!({"service_id": "s4", "restarts": 2})), "service s4 was restarted (2)");
+        assert_eq!(service("ready", json!({"service_id": "s4"})), "service s4 is ready");
+        let ended = summary("service_ended", json!({"service_id": "s4", "status": "failed"}));
+        assert_eq!((ended.text.as_str(), ended.outcome.as_deref()), ("service s4 ended", Some("failed")));
+        assert_eq!(summary("shell_stopped", json!({"reason": "daemon_stopped"})).text, "shell stopped: daemon stopped");
+        assert_eq!(summary("session_restarted", json!({"shell": {}})).text, "restarted with a clean shell");
+        assert_eq!(summary("network_refused", json!({"host": "a.example"})).text, "connection to a.example refused");
     }
 
     #[test]
