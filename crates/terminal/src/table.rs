@@ -1,5 +1,6 @@
-//! Rows in columns. A person gets aligned columns without rules, one line a row, cut to the width of the terminal; a program
-//! gets tab-separated lines with full values and no header.
+//! Rows in columns. A person gets aligned columns without rules, one line a row, cut to the width of the terminal, or a line
+//! for each value where the terminal is too narrow for that; a program gets tab-separated lines with full values and no
+//! header.
 
 use crate::colour::Colour;
 use crate::words;
@@ -105,45 +106,39 @@ impl From<&str> for Cell {
 pub struct Column {
     title: Cow<'static, str>,
     is_number: bool,
-    cut: Cut,
+    may_be_cut: bool,
     may_be_left_out: bool,
     is_optional: bool,
     /// The width that it has before other columns may be shown.
     least: usize,
 }
 
-/// When a column loses letters for want of room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    First,
-    Last,
-    Never,
-}
-
 impl Column {
-    fn new(title: impl Into<Cow<'static, str>>, cut: Cut) -> Self {
-        let title = title.into();
-        Self { title, is_number: false, cut, may_be_left_out: false, is_optional: false, least: NARROWEST }
+    /// Words that are never cut: a status, a time, a short id.
+    pub fn word(title: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            title: title.into(),
+            is_number: false,
+            may_be_cut: false,
+            may_be_left_out: false,
+            is_optional: false,
+            least: NARROWEST,
+        }
     }
 
     /// Text, cut with `…` where there is no room.
     pub fn text(title: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(title, Cut::First)
+        Self { may_be_cut: true, ..Self::word(title) }
     }
 
-    /// A name that people type again: cut only after all text is.
+    /// A name that people type again: never cut, however long it is.
     pub fn id(title: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(title, Cut::Last)
-    }
-
-    /// Words that are never cut: a status, a time, a short id.
-    pub fn word(title: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(title, Cut::Never)
+        Self::word(title)
     }
 
     /// Numbers and sizes, aligned to the right and never cut.
     pub fn number(title: impl Into<Cow<'static, str>>) -> Self {
-        Self { is_number: true, ..Self::new(title, Cut::Never) }
+        Self { is_number: true, ..Self::word(title) }
     }
 
     /// Columns that may be left out are left out rather than that this one is narrower than its texts and `width`.
@@ -221,6 +216,9 @@ impl Table {
 
     fn drawn(&self, width: Option<usize>, wide: bool, colours: bool) -> String {
         let columns = self.fitted(width, wide);
+        if let Some(limit) = width.filter(|limit| self.is_too_wide(&columns, *limit)) {
+            return self.stacked(&columns, limit, colours);
+        }
         let titles = columns.iter().map(|shown| (self.columns[shown.place].title.to_uppercase(), Some(Colour::Dim)));
         let mut text = self.line(&columns, titles, colours);
         for row in &self.rows {
@@ -228,6 +226,31 @@ impl Table {
             text += &self.line(&columns, cells, colours);
         }
         text
+    }
+
+    /// Whether lines of these columns would be torn apart by the terminal. The end of a name in the last column may go on in
+    /// the next line, as `ls -l` has it.
+    fn is_too_wide(&self, columns: &[Shown], limit: usize) -> bool {
+        let Some((last, others)) = columns.split_last() else { return false };
+        others.iter().map(|shown| shown.width + GAP).sum::<usize>() + last.width.min(NARROWEST) > limit
+    }
+
+    /// Every value on a line of its own, below its row's first; what says nothing is left out.
+    fn stacked(&self, columns: &[Shown], limit: usize, colours: bool) -> String {
+        let titles = columns.iter().map(|shown| words::width(&self.columns[shown.place].title));
+        let indent = titles.max().unwrap_or(0) + 1 + GAP;
+        let block = |row: &Vec<Cell>| {
+            let told = columns.iter().filter(|shown| !row[shown.place].says_nothing());
+            told.map(|shown| {
+                let (title, cell) = (&self.columns[shown.place].title, &row[shown.place]);
+                let name = if title.is_empty() { String::new() } else { format!("{title}:") };
+                let blank = indent - words::width(&name);
+                let value = words::hanging(&cell.text(false), indent, limit);
+                format!("{name}{:blank$}{}\n", "", cell.painted(&value, colours))
+            })
+            .collect::<String>()
+        };
+        self.rows.iter().map(block).collect::<Vec<_>>().join("\n")
     }
 
     fn line(&self, columns: &[Shown], cells: impl Iterator<Item = (String, Option<Colour>)>, colours: bool) -> String {
@@ -267,7 +290,7 @@ impl Table {
             |columns: &[Shown]| columns.iter().map(|shown| shown.width + GAP).sum::<usize>().saturating_sub(GAP);
         let least = |shown: &Shown| {
             let column = &self.columns[shown.place];
-            if column.cut == Cut::Never { shown.width } else { column.least.min(shown.width) }
+            if column.may_be_cut { column.least.min(shown.width) } else { shown.width }
         };
         let is_tight = |columns: &[Shown]| {
             columns.iter().map(|shown| least(shown) + GAP).sum::<usize>().saturating_sub(GAP) > limit
@@ -283,14 +306,12 @@ impl Table {
             }
         }
         let mut over = total(&columns).saturating_sub(limit);
-        for cut in [Cut::First, Cut::Last] {
-            let can_shrink = |shown: &&mut Shown| self.columns[shown.place].cut == cut && shown.width > NARROWEST;
-            while over > 0
-                && let Some(longest) = columns.iter_mut().filter(can_shrink).max_by_key(|shown| shown.width)
-            {
-                longest.width -= 1;
-                over -= 1;
-            }
+        let can_shrink = |shown: &&mut Shown| self.columns[shown.place].may_be_cut && shown.width > NARROWEST;
+        while over > 0
+            && let Some(longest) = columns.iter_mut().filter(can_shrink).max_by_key(|shown| shown.width)
+        {
+            longest.width -= 1;
+            over -= 1;
         }
         columns
     }
@@ -369,6 +390,35 @@ mod tests {
         assert_eq!(table("ann").aligned(Some(80), false), "SESSION  HELD\ndemo     -\nnotes    ann\n");
         assert_eq!(table("-").wide(false), "SESSION  HELD\ndemo     -\nnotes    -\n");
         assert_eq!(table("-").tabbed(), "demo\t-\nnotes\t-\n");
+    }
+
+    /// A table of more columns than fit was printed all the same, and the terminal broke its lines anywhere; ids were cut,
+    /// so that they could not be typed again.
+    #[test]
+    fn a_terminal_that_is_too_narrow_gets_a_line_for_each_value() {
+        let columns =
+            || [Column::id("session"), Column::number("seq"), Column::word("last active"), Column::text("cwd")];
+        let row = ["thread_ann_7f3c9a52", "12", "3 minutes ago", "-"].map(Cell::new);
+        let other = ["demo", "7", "now", "/home/ann/a project with a long name"].map(Cell::new);
+        let table = Table::new(columns(), vec![row, other]);
+        let expected = "session:      thread_ann_7f3c9a52\n\
+                        seq:          12\n\
+                        last active:  3 minutes ago\n\
+                        \n\
+                        session:      demo\n\
+                        seq:          7\n\
+                        last active:  now\n\
+                        cwd:          /home/ann/a project with a\n              long name\n";
+        assert_eq!(table.aligned(Some(40), false), expected);
+        assert_eq!(table.aligned(Some(60), false).lines().count(), 3, "columns again where they fit");
+        assert!(table.aligned(Some(60), false).contains("thread_ann_7f3c9a52 "));
+    }
+
+    #[test]
+    fn a_long_name_in_the_last_column_goes_on_in_the_next_line() {
+        let long = "x".repeat(50);
+        let table = Table::new([Column::number("size"), Column::id("name")], vec![["7", &long].map(Cell::new)]);
+        assert_eq!(table.aligned(Some(40), false), format!("SIZE  NAME\n   7  {long}\n"));
     }
 
     #[test]
