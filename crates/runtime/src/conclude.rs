@@ -67,6 +67,16 @@ impl Ended {
         }
     }
 
+    /// Whether the command ended by itself, although it may have been asked to stop: its shell was not interrupted, so what
+    /// it reports is its own exit code.
+    fn is_own(&self) -> bool {
+        match self {
+            Self::Reported(report) => !report.interrupted,
+            Self::NotStarted | Self::ShellGone { exit: ExitStatus::Exited(_), .. } => true,
+            Self::ShellGone { exit: ExitStatus::Signalled(_), .. } | Self::KilledWithSession => false,
+        }
+    }
+
     /// Whether the session can continue in the same shell.
     pub fn shell_is_alive(&self) -> bool {
         match self {
@@ -164,14 +174,16 @@ pub struct Conclusion {
 
 /// What a run's end means.
 pub fn conclude(before: Before, ended: Ended) -> Conclusion {
-    let (status, exit_code, signal) = outcome(before.stopped, &ended);
+    // What came too late, or what a trap of the command dealt with, did not stop it.
+    let stopped = before.stopped.filter(|_| !ended.is_own());
+    let (status, exit_code, signal) = outcome(stopped, &ended);
     let shell_is_alive = ended.shell_is_alive();
     let mut notices = before.notices;
     if status == RunStatus::TimedOut {
         let state_kept = matches!(ended, Ended::Reported(_) | Ended::NotStarted);
         notices.push(notices::timed_out(before.timeout, state_kept));
     }
-    if matches!(before.stopped, Some(Stopped { reason: StopReason::DaemonStops, .. })) {
+    if matches!(stopped, Some(Stopped { reason: StopReason::DaemonStops, .. })) {
         notices.push(notices::daemon_stopped());
     }
     let too_many = |limits: ProcessLimits| notices::too_many_processes(limits.session, limits.agent, limits.node);
@@ -282,6 +294,11 @@ mod tests {
         Ended::Reported(Box::new(report))
     }
 
+    /// A command out of which bash was called back.
+    fn interrupted(status: i32) -> Ended {
+        reported(Report { interrupted: true, ..report(status) })
+    }
+
     fn gone(exit: ExitStatus) -> Ended {
         Ended::ShellGone { exit, late: Vec::new() }
     }
@@ -374,19 +391,11 @@ mod tests {
         use RunStatus::*;
         let timed_out = || stopped(StopReason::TimedOut, 15);
         vec![
-            (
-                "is interrupted",
-                Before::default(),
-                reported(Report { interrupted: true, ..report(130) }),
-                Interrupted,
-                130,
-                None,
-                &[],
-            ),
+            ("is interrupted", Before::default(), interrupted(130), Interrupted, 130, None, &[]),
             (
                 "the daemon stops",
                 stopped(StopReason::DaemonStops, 15),
-                reported(report(143)),
+                interrupted(130),
                 Interrupted,
                 143,
                 Some("TERM"),
@@ -395,7 +404,7 @@ mod tests {
             (
                 "gets a signal",
                 stopped(StopReason::Signalled(2), 2),
-                reported(report(0)),
+                interrupted(130),
                 Interrupted,
                 130,
                 Some("INT"),
@@ -410,7 +419,7 @@ mod tests {
                 Some("KILL"),
                 &[ChangesLost],
             ),
-            ("times out", timed_out(), reported(report(0)), TimedOut, 143, Some("TERM"), &[NoticeCode::TimedOut]),
+            ("times out", timed_out(), interrupted(130), TimedOut, 143, Some("TERM"), &[NoticeCode::TimedOut]),
             (
                 "times out and is killed",
                 stopped(StopReason::TimedOut, 9),
@@ -435,6 +444,29 @@ mod tests {
         ]
     }
 
+    /// A signal was sent to it, but is not what ended it: the result once told 128+n and the signal nevertheless.
+    fn ends_by_itself_although_asked() -> Vec<Case> {
+        use RunStatus::*;
+        let (signalled, timed_out) = (|| stopped(StopReason::Signalled(15), 15), || stopped(StopReason::TimedOut, 15));
+        let exits = |code| reported(Report { exit: Some(ExitStatus::Exited(code)), ..report(code) });
+        vec![
+            ("traps a signal and goes on to its end", signalled(), reported(report(0)), Exited, 0, None, &[]),
+            ("exits in a trap for a signal", signalled(), exits(7), Exited, 7, None, &[]),
+            ("ends as it times out", timed_out(), reported(report(3)), Exited, 3, None, &[]),
+            ("ends as the daemon stops", stopped(StopReason::DaemonStops, 15), exits(0), Exited, 0, None, &[]),
+            (
+                "execs a program that handles a signal",
+                signalled(),
+                gone(ExitStatus::Exited(4)),
+                Exited,
+                4,
+                None,
+                &[ChangesLost],
+            ),
+            ("cannot enter its directory, and gets a signal", signalled(), Ended::NotStarted, Exited, 1, None, &[]),
+        ]
+    }
+
     fn is_killed() -> Vec<Case> {
         use RunStatus::*;
         let killed = || Ended::KilledWithSession;
@@ -449,6 +481,7 @@ mod tests {
     #[test]
     fn every_end_has_its_status_and_notices() {
         let cases = ends_by_itself().into_iter().chain(is_stopped()).chain(is_killed());
+        let cases = cases.chain(ends_by_itself_although_asked());
         for (what, before, ended, status, exit_code, signal, codes) in cases {
             let conclusion = conclude(before, ended);
             let found: Vec<_> = conclusion.notices.iter().map(|notice| notice.code).collect();
@@ -474,7 +507,7 @@ mod tests {
     #[test]
     fn a_timeout_says_whether_changes_are_kept() {
         let message = |ended| conclude(stopped(StopReason::TimedOut, 15), ended).notices.remove(0).message;
-        assert!(message(reported(report(0))).contains("what it changed"));
+        assert!(message(interrupted(130)).contains("what it changed"));
         assert!(!message(gone(ExitStatus::Signalled(9))).contains("what it changed"));
     }
 
