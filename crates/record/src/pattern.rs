@@ -8,6 +8,9 @@ use regex::bytes::{Regex, RegexBuilder};
 /// million steps, which is about a second. A longer line is searched in pieces of that size.
 const SIZES: [(usize, usize); 3] = [(16 << 10, 1 << 20), (128 << 10, 32 << 10), (1 << 20, 4 << 10)];
 
+/// The part of a piece that is searched again with the next one, for a match that lies over its end.
+const CARRIED: usize = 16;
+
 /// Bytes of a compiled pattern that is matched against everything a service writes, for as long as it takes.
 const STANDING: usize = 32 << 10;
 
@@ -66,11 +69,12 @@ impl Pattern {
         if text.len() <= self.piece {
             return Ok(self.regex.is_match(text));
         }
-        for piece in text.chunks(self.piece) {
+        for start in (0..text.len()).step_by(self.piece - self.piece / CARRIED) {
             if budget.is_spent() {
                 return Err(Spent);
             }
-            if self.regex.is_match(piece) {
+            // With what is before it, so that `^` is the beginning of the text only.
+            if self.regex.is_match_at(&text[..text.len().min(start + self.piece)], start) {
                 return Ok(true);
             }
         }
@@ -92,6 +96,18 @@ mod tests {
         assert!(large.piece < small.piece && letters.piece < small.piece);
         assert_eq!(Pattern::new("[ab]{60000}").unwrap_err(), PatternError::TooLarge);
         assert!(matches!(Pattern::new("("), Err(PatternError::Syntax(_))));
+    }
+
+    #[test]
+    fn a_match_may_lie_over_the_end_of_a_piece() {
+        let pattern = Pattern::new("a[ab]{1500}X|needle").unwrap();
+        let unlimited = Budget::unlimited();
+        for before in [pattern.piece - 3, 2 * pattern.piece - pattern.piece / CARRIED - 3, 3 * pattern.piece] {
+            let text = [vec![b'-'; before].as_slice(), b"needle", &vec![b'-'; pattern.piece]].concat();
+            assert_eq!(pattern.is_in(&text, &unlimited), Ok(true), "{before}");
+        }
+        let start = Pattern::new("^b|a[ab]{1500}X").unwrap();
+        assert_eq!(start.is_in(&[b"-".as_slice(), &vec![b'b'; 3 * start.piece]].concat(), &unlimited), Ok(false));
     }
 
     #[test]

@@ -14,6 +14,9 @@ use std::path::Path;
 
 /// Bytes searched at a time; a line longer than this is searched in pieces.
 const BLOCK: usize = 1 << 20;
+/// Bytes at the end of such a piece that are searched again with the next one: the longest match that is found wherever in
+/// a line it is.
+const CARRIED: usize = 64 << 10;
 
 /// Why a page of output could not be returned.
 #[derive(Debug)]
@@ -175,17 +178,18 @@ fn grep<R: Fn(u64, usize) -> io::Result<Vec<u8>>>(
         }
         let end = offset + block.len() as u64;
         let is_last = end == stream.record.kept || end == stream.record.total;
-        let whole = if is_last {
-            block.len()
-        } else {
-            block.iter().rposition(|&b| b == b'\n').map_or(block.len(), |at| at + 1)
-        };
+        let lines_end =
+            if is_last { Some(block.len()) } else { block.iter().rposition(|&b| b == b'\n').map(|at| at + 1) };
+        let (whole, found_before) = (lines_end.unwrap_or(block.len()), found.len());
         let (taken, stopped) = grep.block(&block[..whole], limit, &mut found);
         offset += taken as u64;
         match stopped {
             Some(Stopped::Full) => return Ok((found, offset)),
             Some(Stopped::Spent) if found.is_empty() => return Err(PageError::Spent { next_offset: offset }),
             Some(Stopped::Spent) => return Ok((found, offset)),
+            // The line goes on, and what is looked for may lie over the end of this piece. One that was found is not
+            // shown twice.
+            None if lines_end.is_none() && found.len() == found_before => offset -= CARRIED.min(whole / 2) as u64,
             None => {
                 let next = stream.skip_gap(offset);
                 if next > offset && found.last().is_some_and(|last| *last != b'\n') {
@@ -285,6 +289,20 @@ mod tests {
         let long = vec![b'x'; 3 << 20];
         let stopped = searched(&long, &searching, "two", 100);
         assert!(matches!(stopped, Err(PageError::Spent { next_offset: 0 })), "{stopped:?}");
+    }
+
+    /// The two halves of a match over the end of a block were searched apart, and neither was it.
+    #[test]
+    fn a_match_is_found_wherever_in_a_long_line_it_is() {
+        let of = |text: &[u8], grep| searched(text, &Searching::default(), grep, 100).unwrap();
+        for before in [BLOCK - 3, BLOCK + 7, 2 * BLOCK - CARRIED - 3, 3 * BLOCK - 2 * CARRIED - 1] {
+            let text = [vec![b'x'; before].as_slice(), b"needle", &vec![b'y'; 2 * BLOCK], b"\nnext\n"].concat();
+            let found = of(&text, "needle");
+            let times = found.bytes.windows(6).filter(|window| window == b"needle").count();
+            assert_eq!((times, found.bytes.len() <= BLOCK), (1, true), "{before} bytes before it");
+            assert_eq!(of(&text, "next").bytes, b"next\n");
+            assert_eq!(of(&text, "nothing").next_offset, text.len() as u64);
+        }
     }
 
     #[test]
