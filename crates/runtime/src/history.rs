@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Minimum length of a commit prefix.
 const LEAST_DIGITS: usize = 4;
-/// The name of the newest checkpoint.
+/// The last record, where a session goes back or forks; of checkpoints, the newest.
 const LATEST: &str = "latest";
 
 /// The earlier moments of all sessions.
@@ -65,6 +65,7 @@ impl History {
     /// The state of a session at some moment.
     pub(crate) async fn past(&self, id: &SessionId, moment: &Moment) -> Result<Past, OpError> {
         let (seq, files) = match moment {
+            Moment::Checkpoint(name) if name == LATEST => (self.last_record(id).await?, None),
             Moment::Checkpoint(name) => {
                 let found = self.checkpoint_named(id, name).await?;
                 (found.checkpoint.covers, Some(found.checkpoint.at))
@@ -118,6 +119,13 @@ impl History {
             Moment::Checkpoint(name) => Ok(self.checkpoint_named(id, name).await?.checkpoint.covers),
             Moment::Step(step) => Ok(self.step(id, *step).await?.before),
         }
+    }
+
+    async fn last_record(&self, id: &SessionId) -> Result<u64, OpError> {
+        let last = self.recordings.read(id, |recording: &Recording| recording.last()).await?;
+        last.map(|line| line.seq).ok_or_else(|| {
+            OpError::Checkpoint(CheckpointError::NoSuchMoment { detail: format!("session '{id}' has no record yet") })
+        })
     }
 
     /// The run after which the session was as it was after a record; none if that cannot be said so.

@@ -1,7 +1,7 @@
 //! Going back: every step as it was, and nothing lost of what is there.
 
 use crate::fixture::*;
-use shellkeep_runtime::{CheckpointError, Expected, Moment, NewEvent, OpError, Rewind, SaveAgentState};
+use shellkeep_runtime::{CheckpointError, Expected, Fork, Moment, NewEvent, OpError, Rewind, SaveAgentState};
 use shellkeep_session::{Cause, NoticeCode, SessionId};
 
 /// What a shell says of itself, without what is its own each time.
@@ -133,4 +133,28 @@ async fn what_cannot_be_gone_back_to_is_refused_in_words() {
     let event = NewEvent { event_type: "x_after".to_owned(), data: serde_json::json!({}) };
     node.engine.records().post_events(&id, vec![event]).await.unwrap();
     assert_eq!(node.sh(&id, "cat a").await, "1\n");
+}
+
+/// `latest` was the newest checkpoint: what had changed since in the shell was lost, a rewind was undone, and a session
+/// without files had no such moment.
+#[tokio::test]
+async fn latest_is_after_the_last_record() {
+    let node = Node::start().await;
+    let id = node.session("latest").await;
+    let latest = || Moment::Checkpoint("latest".to_owned());
+    node.sh(&id, "V=zero").await;
+    node.engine.files().rewind(&id, Rewind::to(latest())).await.unwrap();
+    assert_eq!(node.sh(&id, "echo $V").await, "zero\n");
+    node.sh(&id, "echo one > f").await;
+    let first = node.seq(&id).await;
+    node.sh(&id, "echo two > f").await;
+    node.seq(&id).await;
+    node.rewind(&id, first).await;
+    node.sh(&id, "V=one").await;
+    node.engine.files().rewind(&id, Rewind::to(latest())).await.unwrap();
+    assert_eq!(node.sh(&id, "cat f; echo $V").await, "one\none\n");
+    let session_id = Some(SessionId::parse("branch").unwrap());
+    let fork = Fork { at: Some(latest()), session_id, share_files: false };
+    let fork = node.engine.files().fork(&id, fork).await.unwrap().session.meta.session_id;
+    assert_eq!(node.sh(&fork, "cat f; echo $V").await, "one\none\n");
 }

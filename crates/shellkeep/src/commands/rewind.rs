@@ -20,7 +20,8 @@ were at moment TO:
   10m, 1h30m, 2d ago     how long ago
   16:36, yesterday, 2026-11-16 16:36, 2026-11-16T08:00:00Z
                          a time, in UTC as all times are shown
-  ID, COMMIT, latest     a checkpoint (`shellkeep checkpoints`), or the newest one
+  ID, COMMIT             a checkpoint (`shellkeep checkpoints`)
+  latest                 after the last record: takes back what changed in files since then
 What is replaced is saved in a checkpoint first, and the command that undoes the rewind is printed. Files that are not
 in checkpoints (ignored, too large, .git) are left alone. Nothing is removed from the recording.
 
