@@ -77,6 +77,8 @@ pub const MAX_OUTPUT_PAGE: u64 = 16 << 20;
 pub struct CreateSession {
     /// Its name; a UUID4 if none is given.
     pub session_id: Option<SessionId>,
+    /// The user that its name was made for, if it was.
+    pub user_id: Option<String>,
     /// The agent that it belongs to.
     pub agent: Option<String>,
     /// Where its shell starts; its own workspace if none is given.

@@ -281,6 +281,7 @@ mod tests {
             agent: agent.map(str::to_owned),
             agent_config: serde_json::Value::Null,
             created_at: Timestamp::now(),
+            user_id: None,
             workspace: ByteString::from("/w"),
             by: None,
             forked_from: None,

@@ -49,6 +49,7 @@ fn with_session(refusal: Refusal, error: SessionError) -> Refusal {
     match error {
         SessionError::NotFound { session_id }
         | SessionError::Exists { session_id }
+        | SessionError::OfOtherUser { session_id, .. }
         | SessionError::Damaged { session_id, .. } => refusal.with("session_id", session_id),
         SessionError::BadWorkspace { path, .. } => refusal.with("workspace", path),
         SessionError::BadCwd { path, .. } | SessionError::CwdNotInRoom { path } => refusal.with("cwd", path),
@@ -184,6 +185,7 @@ fn session_status(error: &SessionError) -> StatusCode {
         SessionError::BadWorkspace { .. } | SessionError::BadCwd { .. } => StatusCode::BAD_REQUEST,
         SessionError::NotFound { .. } => StatusCode::NOT_FOUND,
         SessionError::Exists { .. }
+        | SessionError::OfOtherUser { .. }
         | SessionError::WorkspaceNotTaken { .. }
         | SessionError::SandboxUnavailable { .. }
         | SessionError::CwdNotInRoom { .. }
@@ -412,6 +414,11 @@ mod tests {
                 "file_not_found",
             ),
             (OpError::Session(SessionError::Exists { session_id: "s".into() }), 409, "session_exists"),
+            (
+                OpError::Session(SessionError::OfOtherUser { session_id: "s".into(), user_id: "u".into() }),
+                409,
+                "session_exists",
+            ),
             (OpError::Checkpoint(CheckpointError::NoOrigin { detail: String::new() }), 409, "no_origin"),
             (OpError::StoreUnavailable { reason: String::new() }, 503, "store_unavailable"),
             (OpError::ShuttingDown, 503, "shutting_down"),

@@ -53,11 +53,12 @@ pub fn create(request: wire::CreateSessionRequest) -> Result<CreateSession, Refu
     if let Some(agent) = &agent {
         id::check(agent).map_err(|error| Refusal::bad_id("agent", &error))?;
     }
-    let session_id = named(user_id, session_id)?;
+    let session_id = named(user_id.as_deref(), session_id)?;
     if cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
         return Err(Refusal::invalid("cwd: must be an absolute path for a new session"));
     }
     Ok(CreateSession {
+        user_id: user_id.filter(|_| session_id.is_some()),
         session_id,
         agent,
         cwd: cwd.map(|cwd| no_nul("cwd", cwd)).transpose()?.map(ByteString::from),

@@ -19,6 +19,9 @@ pub struct SessionMeta {
     pub agent_config: serde_json::Value,
     /// When it was created.
     pub created_at: Timestamp,
+    /// The user whose session it is, if it was named for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
     /// Where its files are: its own workspace unless the host named another directory.
     pub workspace: ByteString,
     /// The id of the agent's token that created it; none for the host.
@@ -43,6 +46,7 @@ impl SessionMeta {
             agent: None,
             agent_config: serde_json::Value::Null,
             created_at: Timestamp::UNIX_EPOCH,
+            user_id: None,
             workspace: ByteString::default(),
             by: None,
             forked_from: None,

@@ -141,6 +141,29 @@ fn ids_that_could_leave_their_directory() {
     serves(&daemon);
 }
 
+/// `thread_a_b_c` was the session of user `a` and of user `a_b` alike.
+#[test]
+fn one_user_does_not_get_the_session_of_another() {
+    let mut daemon = with_good_session();
+    let of = |user: &str, session: &str| json!({"user_id": user, "session_id": session});
+    assert_eq!(daemon.create_with(of("a_b", "c"))["session_id"], json!("thread_a_b_c"));
+    let forked = daemon.post("/v1/sessions/good/fork", &of("x_y", "z"));
+    assert_eq!(forked.status, 201, "{}", forked.text());
+    for _ in 0..2 {
+        for wrong in [of("a", "b_c"), of("x", "y_z")] {
+            refused(&daemon.post("/v1/sessions", &wrong), 409, "session_exists", &wrong.to_string());
+        }
+        for right in [of("a_b", "c"), of("x_y", "z"), json!({"session_id": "thread_a_b_c"})] {
+            assert_eq!(daemon.post("/v1/sessions", &right).status, 200, "{right}");
+        }
+        daemon.restart();
+    }
+    // Which user a name was made for is known only if it was said.
+    daemon.create_with(json!({"session_id": "thread_old_one_x"}));
+    assert_eq!(daemon.post("/v1/sessions", &of("old", "one_x")).status, 200);
+    serves(&daemon);
+}
+
 #[test]
 fn ids_in_paths_that_could_leave_their_directory() {
     let daemon = with_good_session();

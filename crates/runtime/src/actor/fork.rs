@@ -230,6 +230,7 @@ async fn begin_fork(
         agent: session.journal.state().meta.agent.clone(),
         agent_config: session.journal.state().meta.agent_config.clone(),
         created_at: Timestamp::now(),
+        user_id: order.user_id.clone(),
         workspace,
         by: order.by.clone(),
         forked_from: Some(origin),

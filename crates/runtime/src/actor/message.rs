@@ -389,6 +389,8 @@ impl FilesTask {
 pub struct ForkOrder {
     /// The new session's name, which is unused.
     pub id: SessionId,
+    /// The user that it was named for.
+    pub user_id: Option<String>,
     /// The moment to fork from; none for now.
     pub at: Option<Moment>,
     /// The agent's token that asks.

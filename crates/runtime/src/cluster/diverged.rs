@@ -238,6 +238,7 @@ impl Diverged {
             session_id: note.session_id.clone(),
             created_at: Timestamp::now(),
             workspace: if is_own { self.workspaces.of(&note.session_id) } else { meta.workspace.clone() },
+            user_id: None,
             forked_from: Some(Origin { session_id: meta.session_id.clone(), seq: note.at }),
             by: None,
             ..meta.clone()

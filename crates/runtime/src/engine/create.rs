@@ -39,7 +39,7 @@ impl Engine {
                 match self.existing(&id).await {
                     // It was being deleted; now the name is free.
                     Err(_) if !inner.ctx.names.contains(&id) => {}
-                    found => return found,
+                    found => return of_user(found?, request.user_id.as_deref()),
                 }
             }
             if inner.ctx.names.is_forking(&id) {
@@ -50,6 +50,7 @@ impl Engine {
             }
             let mut most = self.access.most_sessions();
             let owner = request.agent.as_deref().map(Arc::from);
+            let user_id = request.user_id.clone();
             let (meta, shell) = first_state(inner, &id, request, self.access.scope().token()).await?;
             let claim = match &inner.ctx.cluster {
                 None => None,
@@ -60,7 +61,7 @@ impl Engine {
                         Some(claim)
                     }
                     Creation::Full { used } => return Err(self.access.too_many_sessions(used)),
-                    Creation::Exists(state) => return found(&self.access, *state),
+                    Creation::Exists(state) => return of_user(found(&self.access, *state)?, user_id.as_deref()),
                 },
             };
             let view = new_view(&meta, &shell);
@@ -69,7 +70,7 @@ impl Engine {
             let added = inner.ctx.names.add_new(&id, owner, most, || keep(inner, &record));
             match added.inspect_err(|_| inner.stored.left(&id))? {
                 Added::New => inner.ctx.counts.event(&record.event),
-                Added::Known => return self.existing(&id).await,
+                Added::Known => return of_user(self.existing(&id).await?, user_id.as_deref()),
                 Added::Full(used) => {
                     inner.stored.left(&id);
                     return Err(self.access.too_many_sessions(used));
@@ -145,6 +146,19 @@ fn found(access: &Access, state: SessionState) -> Result<Created, OpError> {
     }
 }
 
+/// What was found, unless it was named for another user: the names of a user and of a session are joined to one, in which
+/// one cannot see where the first ends. Sessions of before that was kept have any user.
+fn of_user(created: Created, user_id: Option<&str>) -> Result<Created, OpError> {
+    let (Created::New(SessionView { meta, .. }) | Created::Existing(SessionView { meta, .. })) = &created;
+    match (&meta.user_id, user_id) {
+        (Some(own), Some(user_id)) if own != user_id => {
+            Err(SessionError::OfOtherUser { session_id: meta.session_id.to_string(), user_id: user_id.to_owned() }
+                .into())
+        }
+        _ => Ok(created),
+    }
+}
+
 /// The name of a session that is to be created or found.
 pub(super) fn name_for(access: &Access, given: Option<&SessionId>) -> Result<SessionId, OpError> {
     if let Some(own) = access.scope().only_session().filter(|own| Some(*own) != given) {
@@ -191,6 +205,7 @@ async fn first_state(
         agent: request.agent,
         agent_config: request.config,
         created_at: Timestamp::now(),
+        user_id: request.user_id,
         workspace,
         by: by.map(str::to_owned),
         forked_from: None,

@@ -249,6 +249,8 @@ pub struct Fork {
     pub at: Option<Moment>,
     /// Its name; a UUID4 if none is given.
     pub session_id: Option<SessionId>,
+    /// The user that its name was made for, if it was.
+    pub user_id: Option<String>,
     /// Whether it may use the same files as its origin, if that works outside its workspace.
     pub share_files: bool,
 }

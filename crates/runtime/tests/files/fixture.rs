@@ -82,7 +82,7 @@ impl Node {
         let session_id = Some(SessionId::parse(name).unwrap());
         self.engine
             .files()
-            .fork(id, Fork { at: at.map(Moment::Seq), session_id, share_files: false })
+            .fork(id, Fork { at: at.map(Moment::Seq), session_id, ..Fork::default() })
             .await
             .unwrap()
             .session

@@ -154,7 +154,7 @@ async fn latest_is_after_the_last_record() {
     node.engine.files().rewind(&id, Rewind::to(latest())).await.unwrap();
     assert_eq!(node.sh(&id, "cat f; echo $V").await, "one\none\n");
     let session_id = Some(SessionId::parse("branch").unwrap());
-    let fork = Fork { at: Some(latest()), session_id, share_files: false };
+    let fork = Fork { at: Some(latest()), session_id, ..Fork::default() };
     let fork = node.engine.files().fork(&id, fork).await.unwrap().session.meta.session_id;
     assert_eq!(node.sh(&fork, "cat f; echo $V").await, "one\none\n");
 }

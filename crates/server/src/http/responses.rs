@@ -117,7 +117,7 @@ impl IntoResponses for Sandboxed {
             "`sandbox_unavailable` with the `sandbox`: this machine does not support it; `cwd_not_in_room` with the `cwd`: a \
              new session would be in a room that does not have it; `sandbox_not_looser`; \
              `sandbox_busy`: something runs that would stay outside; `session_busy`: a command runs; `session_exists`: a \
-             session of that name is being created",
+             session of that name is being created, or was created for another `user_id`",
         )])
     }
 }

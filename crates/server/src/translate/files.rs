@@ -124,10 +124,11 @@ pub fn rewind(request: &wire::RewindRequest) -> Result<Rewind, Refusal> {
 /// A request to fork.
 pub fn fork(request: wire::ForkRequest) -> Result<Fork, Refusal> {
     let wire::ForkRequest { at, session_id, user_id, share_files } = request;
-    let session_id = named(user_id, session_id)?;
+    let session_id = named(user_id.as_deref(), session_id)?;
+    let user_id = user_id.filter(|_| session_id.is_some());
     // Without a moment, a fork starts from now.
     let at = at.map(|at| place_or_now("at", &at)).transpose()?.flatten();
-    Ok(Fork { at, session_id, share_files: share_files.unwrap_or(false) })
+    Ok(Fork { at, session_id, user_id, share_files: share_files.unwrap_or(false) })
 }
 
 /// A fork, for the caller.

@@ -11,15 +11,15 @@ use std::time::Duration;
 const ANYBODY: &str = "a person";
 
 /// The name that a new session is given, in one part or in two.
-pub fn named(user_id: Option<String>, session_id: Option<String>) -> Result<Option<SessionId>, Refusal> {
-    if let Some(user_id) = &user_id {
+pub fn named(user_id: Option<&str>, session_id: Option<String>) -> Result<Option<SessionId>, Refusal> {
+    if let Some(user_id) = user_id {
         id::check(user_id).map_err(|error| Refusal::bad_id("user_id", &error))?;
     }
     let Some(session_id) = session_id else { return Ok(None) };
     let own = SessionId::parse(&session_id).map_err(|error| Refusal::bad_id("session_id", &error))?;
     let Some(user_id) = user_id else { return Ok(Some(own)) };
     // Each of them is an id, so only their length together can be wrong.
-    let bound = SessionId::bound(&user_id, &session_id);
+    let bound = SessionId::bound(user_id, &session_id);
     bound.map(Some).map_err(|error| Refusal::bad_id("user_id and session_id, as thread_USER_SESSION", &error))
 }
 

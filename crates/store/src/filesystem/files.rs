@@ -49,6 +49,9 @@ pub(super) struct MetaFile {
     pub last_active_time: Timestamp,
     /// Where its files are.
     pub workspace: ByteString,
+    /// The user that it was named for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
     /// The token that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -182,6 +185,7 @@ impl MetaFile {
             create_time: state.meta.created_at,
             last_active_time: state.last_active_at,
             workspace: state.meta.workspace.clone(),
+            user_id: state.meta.user_id.clone(),
             by: state.meta.by.clone(),
             forked_from: state.meta.forked_from.clone(),
             sandbox: state.meta.sandbox,
@@ -203,6 +207,7 @@ impl MetaFile {
             agent_config: self.agent_config,
             created_at: self.create_time,
             workspace: self.workspace,
+            user_id: self.user_id,
             by: self.by,
             forked_from: self.forked_from,
             sandbox: self.sandbox,

@@ -61,7 +61,8 @@ impl FileOps<'_> {
                 return Err(OpError::Session(SessionError::Exists { session_id: new.to_string() }));
             };
             let by = self.access.scope().token().map(str::to_owned);
-            let order = Box::new(ForkOrder { id: new, at: request.at, by, share_files: request.share_files });
+            let Fork { at, user_id, share_files, .. } = request;
+            let order = Box::new(ForkOrder { id: new, user_id, at, by, share_files });
             inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await
         })
     }

@@ -15,6 +15,15 @@ pub enum SessionError {
     /// A session has this name already.
     #[error("session '{session_id}' already exists; choose another name, or omit it to get a generated one")]
     Exists { session_id: String },
+    /// The name of a user and the name of a session make the name of another user's session.
+    #[error(
+        "the name '{session_id}' is that of a session of another user than '{user_id}', whose name ends elsewhere in it; choose another session_id, or user_ids without '_'"
+    )]
+    OfOtherUser {
+        session_id: String,
+        /// Who asked.
+        user_id: String,
+    },
     /// The session's stored state cannot be read.
     #[error(
         "session '{session_id}' is unavailable because its stored state cannot be read ({reason}); other sessions are not affected. Delete it, or repair its files and restart the daemon"
@@ -84,7 +93,7 @@ impl SessionError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "session_not_found",
-            Self::Exists { .. } => "session_exists",
+            Self::Exists { .. } | Self::OfOtherUser { .. } => "session_exists",
             Self::Damaged { .. } => "session_damaged",
             Self::BadWorkspace { .. } => "bad_workspace",
             Self::WorkspaceNotTaken { .. } => "workspace_not_taken",
