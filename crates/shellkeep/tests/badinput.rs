@@ -164,6 +164,21 @@ fn one_user_does_not_get_the_session_of_another() {
     serves(&daemon);
 }
 
+/// Bash left a readonly variable as it was, and the command ran with the old value.
+#[test]
+fn a_readonly_variable_cannot_be_given() {
+    let daemon = with_good_session();
+    daemon.sh("good", "readonly FIXED=1");
+    for route in ["run", "services"] {
+        let body = json!({"command": "touch ran", "env": {"FIXED": "2"}});
+        let problem =
+            refused(&daemon.post(&format!("/v1/sessions/good/{route}"), &body), 400, "invalid_request", route);
+        assert!(problem["detail"].as_str().unwrap().contains("'FIXED'"), "{problem}");
+    }
+    assert_eq!(daemon.sh("good", "echo $FIXED; ls").out(), "1\n");
+    serves(&daemon);
+}
+
 #[test]
 fn ids_in_paths_that_could_leave_their_directory() {
     let daemon = with_good_session();

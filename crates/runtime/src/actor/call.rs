@@ -1,11 +1,12 @@
 //! What a command is run with besides its text: for its record, and for the shell.
 
 use crate::given_secrets::GivenSecrets;
-use crate::ops::{RunCommand, TerminalSize};
+use crate::ops::{OpError, RunCommand, TerminalSize};
 use shellkeep_process::{Stderr, Stdin};
 use shellkeep_redact::{MASK, Redactor, looks_secret};
 use shellkeep_session::shell::Value;
 use shellkeep_session::{ByteString, Call, ShellState};
+use std::collections::BTreeMap;
 
 /// What the screen of a run understands.
 const TERMINAL_KIND: &str = "xterm-256color";
@@ -38,6 +39,22 @@ pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>, by_name: b
     }))
 }
 
+/// Whether these variables can be set for a call or a service: bash would leave a readonly one as it is, and say nothing.
+pub(super) fn check_env(env: &BTreeMap<String, String>, shell: &ShellState) -> Result<(), OpError> {
+    let is_readonly = |name: &&String| {
+        let variable = shell.variables.get(&ByteString::from(name.as_str()));
+        variable.is_some_and(|variable| variable.attributes.contains('r'))
+    };
+    match env.keys().find(is_readonly) {
+        None => Ok(()),
+        Some(name) => Err(OpError::Invalid {
+            detail: format!(
+                "env: '{name}' is readonly in this session, so it cannot be set for one call; leave it out. Nothing was run"
+            ),
+        }),
+    }
+}
+
 /// The variables for this call alone: the secrets that the session is given, and what the caller gives, which comes first.
 /// A program needs to know the kind of its terminal.
 pub(super) fn variables(command: &RunCommand, shell: &ShellState, given: &GivenSecrets) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -65,5 +82,24 @@ pub(super) fn stdin_of(command: &RunCommand) -> Stdin<'_> {
         (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
         (None, _, false) => Stdin::Open,
         (None, _, true) => Stdin::Empty,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shellkeep_session::shell::Variable;
+
+    #[test]
+    fn a_readonly_variable_is_refused_by_its_name() {
+        let mut shell = ShellState::default();
+        for (name, attributes) in [("FIXED", "rx"), ("FREE", "x")] {
+            shell.variables.insert(name.into(), Variable::scalar(attributes, "1"));
+        }
+        let check = |name: &str| check_env(&BTreeMap::from([(name.to_owned(), "2".to_owned())]), &shell);
+        assert!(check("FREE").is_ok() && check("NEW").is_ok());
+        let refused = check("FIXED").unwrap_err();
+        assert_eq!(refused.code(), "invalid_request");
+        assert!(refused.to_string().contains("'FIXED'"), "{refused}");
     }
 }

@@ -1,5 +1,6 @@
 //! A session's services: started here, and what their supervisors learn is recorded here.
 
+use super::call::check_env;
 use super::journal::Journal;
 use super::leaving;
 use super::message::{ServiceFacts, ServiceNews};
@@ -24,6 +25,9 @@ pub(super) async fn start_service(
 ) {
     if leaving::is_draining(session) {
         return drop(answer.send(Err(leaving::refusal(session))));
+    }
+    if let Err(error) = check_env(&request.env, session.journal.shell()) {
+        return drop(answer.send(Err(error)));
     }
     let cwd = match service_cwd(session, request.cwd.as_ref()).await {
         Ok(cwd) => cwd,

@@ -1,6 +1,6 @@
 //! A session that is awake: its records, its shell and command, and its files. It does what the [`super::Actor`] decides.
 
-use super::call::{call, stderr_of, stdin_of, variables};
+use super::call::{call, check_env, stderr_of, stdin_of, variables};
 use super::detached;
 use super::files::Files;
 use super::journal::{Finished, Journal, check_owned, storage_notices};
@@ -189,6 +189,7 @@ impl Session {
 
     /// Starts a command; `None` if no shell is available now.
     pub(super) async fn begin(&mut self, command: &RunCommand, ticket: &mut Ticket) -> Result<Option<Run>, OpError> {
+        check_env(&command.env, self.journal.shell())?;
         let cwd = match &command.cwd {
             Some(cwd) => Some(resolve_cwd(&self.ctx, self.journal.state(), cwd).await?),
             None => None,
