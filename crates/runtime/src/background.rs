@@ -5,8 +5,11 @@ use crate::cell::{RunCell, RunControl};
 use crate::live_runs::LiveRuns;
 use crate::names::Names;
 use crate::ops::ServiceView;
-use rustix::process::Signal;
+use crate::tasks;
+use shellkeep_process::SocketTables;
+use shellkeep_process::proc::{self, Stat};
 use shellkeep_session::{RunId, ServiceId, ServiceStatus, SessionId, Timestamp, plan};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +34,9 @@ impl Background {
     /// Stops a command in the background: SIGTERM, and SIGKILL after `grace`.
     pub(crate) async fn stop(&self, id: &SessionId, cell: &RunCell, grace: Duration) -> ServiceView {
         end(cell, grace).await;
-        let detail = Some("on request".to_owned());
-        ServiceView { status: ServiceStatus::Stopped, detail, ..self.view(id, cell) }
+        let (detail, now) = (Some("on request".to_owned()), Timestamp::now());
+        let view = self.view(id, cell);
+        ServiceView { status: ServiceStatus::Stopped, detail, ended_at: Some(now), last_active_at: now, ..view }
     }
 
     /// Stops the commands in the background of the sessions that `wanted` selects, all at once. Returns how many.
@@ -47,6 +51,21 @@ impl Background {
     /// Commands in the background of the sessions that `wanted` selects.
     pub(crate) fn list(&self, wanted: impl Fn(&SessionId) -> bool) -> Vec<ServiceView> {
         self.runs.detached(wanted).iter().map(|(id, cell)| self.view(id, cell)).collect()
+    }
+
+    /// The same with their processes and ports. Reads `/proc`, so not on a hot path.
+    pub(crate) async fn views(&self, wanted: impl Fn(&SessionId) -> bool) -> Vec<ServiceView> {
+        let listed = self.runs.detached(wanted).into_iter();
+        let listed: Vec<_> = listed.map(|(id, cell)| (self.view(&id, &cell), cell)).collect();
+        if listed.is_empty() {
+            return Vec::new();
+        }
+        let reading = tasks::blocking(move || {
+            let (all, mut tables) = (proc::all().unwrap_or_default(), SocketTables::default());
+            let look = |(view, cell): (ServiceView, Arc<RunCell>)| with_processes(view, &cell, &all, &mut tables);
+            listed.into_iter().map(look).collect()
+        });
+        reading.await.unwrap_or_default()
     }
 
     /// How many commands run in the background on this node.
@@ -65,7 +84,6 @@ impl Background {
 
     fn view(&self, id: &SessionId, cell: &RunCell) -> ServiceView {
         let run = cell.view(0);
-        let started_at = Timestamp::now().checked_sub(cell.started.elapsed()).unwrap_or_else(|_| Timestamp::now());
         // A run's id is also a valid service id.
         let service_id = ServiceId::parse(cell.run_id.as_str()).unwrap_or_else(|_| ServiceId::from_seq(cell.seq));
         ServiceView {
@@ -79,8 +97,8 @@ impl Background {
             pid: None,
             ports: Vec::new(),
             processes: 0,
-            started_at,
-            last_active_at: started_at,
+            started_at: cell.started_at,
+            last_active_at: cell.started_at,
             restart: Default::default(),
             restarts: 0,
             ended_at: None,
@@ -92,9 +110,22 @@ impl Background {
     }
 }
 
+/// The view with what the command's shell has started and what still belongs to it.
+fn with_processes(
+    view: ServiceView,
+    cell: &RunCell,
+    all: &HashMap<u32, Stat>,
+    tables: &mut SocketTables,
+) -> ServiceView {
+    let Some(&shell) = cell.background_shell.get().filter(|shell| all.contains_key(shell)) else { return view };
+    let is_own = |pid: &u32| *pid == shell || proc::ancestors(all, *pid).any(|ancestor| ancestor == shell);
+    let pids: Vec<u32> = all.keys().copied().filter(is_own).collect();
+    ServiceView { pid: Some(shell), ports: tables.of(&pids).listening, processes: pids.len(), ..view }
+}
+
 /// SIGTERM, and SIGKILL after `grace`.
 async fn end(cell: &RunCell, grace: Duration) {
-    let _ = cell.control.send(RunControl::Signal { number: Signal::TERM.as_raw() }).await;
+    let _ = cell.control.send(RunControl::Stop { grace }).await;
     if tokio::time::timeout(grace, cell.finished()).await.is_err() {
         let _ = cell.control.send(RunControl::Kill).await;
         cell.finished().await;

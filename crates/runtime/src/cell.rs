@@ -33,6 +33,8 @@ pub enum RunControl {
     },
     /// Change the size of its terminal.
     Resize { size: TerminalSize },
+    /// Send it SIGTERM, and kill it if it has not ended after `grace`.
+    Stop { grace: Duration },
     /// Kill it.
     Kill,
     /// Kill it, because the daemon stops.
@@ -85,8 +87,9 @@ pub struct RunCell {
     pub by: Option<String>,
     /// The tool that the agent called it by.
     pub tool_name: Option<String>,
+    /// The process id of the shell that it keeps, once the session no longer waits for it.
+    pub background_shell: OnceLock<u32>,
     takes_input: AtomicBool,
-    detached: AtomicBool,
     stdout: Mutex<OutputLog>,
     stderr: Mutex<OutputLog>,
     notices: Mutex<Vec<Notice>>,
@@ -148,7 +151,7 @@ impl RunCell {
             seq: new.seq,
             command: new.command,
             takes_input: AtomicBool::new(new.takes_input),
-            detached: AtomicBool::new(false),
+            background_shell: OnceLock::new(),
             screen: new.terminal.map(|size| Box::new(WatchedScreen::new(size, new.redactor))),
             is_merged: new.is_merged,
             timeout: new.timeout,
@@ -223,16 +226,16 @@ impl RunCell {
         self.takes_input.load(Ordering::Relaxed)
     }
 
-    /// The session no longer waits for it.
-    pub fn detach(&self, notices: Vec<Notice>) {
+    /// The session no longer waits for it, and it keeps this shell.
+    pub fn detach(&self, notices: Vec<Notice>, shell_pid: u32) {
         lock(&self.notices).extend(notices);
-        self.detached.store(true, Ordering::Release);
+        let _ = self.background_shell.set(shell_pid);
         self.changed.notify_waiters();
     }
 
     /// Whether the session no longer waits for it.
     pub fn is_detached(&self) -> bool {
-        self.detached.load(Ordering::Acquire)
+        self.background_shell.get().is_some()
     }
 
     /// Sets the result. It never changes afterwards.

@@ -259,6 +259,7 @@ impl Running {
             RunControl::Input { bytes, end, typist: None } => self.hand_over(bytes, end),
             RunControl::Signal { number } => self.on_signal(number),
             RunControl::Resize { size } => self.resize(size),
+            RunControl::Stop { grace } => self.stop_within(StopReason::Signalled(Signal::TERM.as_raw()), grace),
             RunControl::Kill => self.stop(StopReason::Signalled(Signal::KILL.as_raw())),
             RunControl::DaemonStops => self.stop(StopReason::DaemonStops),
         }
@@ -332,14 +333,17 @@ impl Running {
         RunEvent::Continue
     }
 
-    /// Stops the command but not the session: signals its children, and interrupts the shell.
+    /// Stops the command but not the session.
     fn stop(&mut self, reason: StopReason) {
-        let (number, grace) = match reason {
-            StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => {
-                (Signal::TERM.as_raw(), TERM_GRACE)
-            }
-            StopReason::Signalled(number) if number == Signal::KILL.as_raw() => (number, SHELL_GRACE),
-            StopReason::Signalled(number) => (number, TERM_GRACE),
+        let is_kill = reason == StopReason::Signalled(Signal::KILL.as_raw());
+        self.stop_within(reason, if is_kill { SHELL_GRACE } else { TERM_GRACE });
+    }
+
+    /// Signals its children, and interrupts the shell. What is left after `grace` is killed.
+    fn stop_within(&mut self, reason: StopReason, grace: Duration) {
+        let number = match reason {
+            StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => Signal::TERM.as_raw(),
+            StopReason::Signalled(number) => number,
         };
         let Some(signal) = Signal::from_named_raw(number) else { return };
         match reason {

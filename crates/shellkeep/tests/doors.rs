@@ -126,10 +126,26 @@ fn a_command_in_the_background_is_listed_and_stopped_as_a_service() {
         (&json!(run.run_id()), &json!(command))
     );
     let path = format!("/v1/sessions/s/services/{}", run.run_id());
+    // Bash and `sleep`; the view had no process, and its start was computed anew each time.
+    let view = daemon.get(&path).json();
+    assert_eq!(view["processes"], json!(2), "{view}");
+    assert!(view["pid"].is_u64() && view == daemon.get(&path).json(), "{view}");
     assert_eq!(daemon.get(&format!("{path}/logs")).json()["text"], "begun\n");
     assert_eq!(daemon.post(&format!("{path}/stop"), &json!({})).json()["status"], "stopped");
     assert!(procs::marked(&mark).is_empty());
     assert_eq!(daemon.get("/v1/services").json(), json!({"services": []}));
+}
+
+/// It was killed 350 ms after SIGTERM, whatever the grace.
+#[test]
+fn a_command_in_the_background_has_the_grace_of_a_service() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let command = "bash -c 'trap \"sleep 1; echo clean > clean; exit 0\" TERM; while :; do sleep 0.1; done'";
+    let run = daemon.run("s", json!({"command": command, "timeout": 0.5, "on_timeout": "background"}));
+    let path = format!("/v1/sessions/s/services/{}/stop", run.run_id());
+    assert_eq!(daemon.post(&path, &json!({"grace": 30})).json()["status"], "stopped");
+    assert_eq!(daemon.sh("s", "cat clean").out(), "clean\n");
 }
 
 #[test]

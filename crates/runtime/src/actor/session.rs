@@ -383,7 +383,7 @@ impl Session {
         let mut told = self.journal.take_notices(found.notices);
         told.push(notices::backgrounded(run_id.as_str(), running.cell.timeout));
         told.extend(notices::kept_in_background(&self.journal.state().unkept));
-        running.cell.detach(told);
+        running.cell.detach(told, running.pooled.shell.pid());
         self.journal.record(Event::RunDetached { run_id });
         self.journal.sync().await;
         if let Some(Caller { answer, max_output }) = caller {

@@ -135,7 +135,7 @@ impl ServiceOps<'_> {
                 });
             }
             let mut views: Vec<ServiceView> = views.into_values().collect();
-            views.extend(inner.ctx.services.background.list(|session| session == &*id));
+            views.extend(inner.ctx.services.background.views(|session| session == &*id).await);
             views.sort_by_key(|view| view.started_at);
             Ok(views)
         })
@@ -151,14 +151,8 @@ impl ServiceOps<'_> {
         Box::pin(async move {
             let service_id = &known_as(self.access, id, service_id).await;
             let Permitted { inner, id } = self.access.over(id)?;
-            if let Some(view) = inner
-                .ctx
-                .services
-                .background
-                .list(|session| session == &*id)
-                .into_iter()
-                .find(|view| view.service_id == *service_id)
-            {
+            let in_background = inner.ctx.services.background.views(|session| session == &*id).await;
+            if let Some(view) = in_background.into_iter().find(|view| view.service_id == *service_id) {
                 return Ok(view);
             }
             let Some(seen) = inner.ctx.services.find(&id, service_id) else {
@@ -192,7 +186,7 @@ impl ServiceOps<'_> {
                 own.is_none_or(|own| whose.as_deref() == Some(own))
                     && agent.is_none_or(|asked| whose.as_deref() == Some(asked))
             };
-            views.extend(inner.ctx.services.background.list(wanted));
+            views.extend(inner.ctx.services.background.views(wanted).await);
             Ok(views)
         })
     }
