@@ -312,6 +312,12 @@ impl Journal {
         (front.queue.iter().skip(front.handed).cloned().collect(), front.queue.len())
     }
 
+    /// How many lines wait that the backend has not been given either.
+    pub(crate) fn unwritten(&self) -> usize {
+        let front = hold(&self.front);
+        front.queue.len() - front.handed
+    }
+
     /// The waiting lines of one session.
     pub(crate) fn waiting_of(&self, session_id: &SessionId) -> Vec<Vec<u8>> {
         let is_its = |line: &&Vec<u8>| line::owner(line) == Some(session_id.as_str().as_bytes());

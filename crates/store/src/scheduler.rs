@@ -489,10 +489,6 @@ impl Scheduler {
                 self.background.close_at(mark, &end);
                 self.remove_segments();
             }
-        } else if end.queued {
-            // What the backend has is stored, although the journal rejected it.
-            let lost = self.shared.journal.waiting().0.len();
-            self.shared.lost.store(lost, Ordering::Relaxed);
         }
     }
 }

@@ -18,7 +18,6 @@ use shellkeep_session::{Event, Message, OutOfReach, Record, RunId, SessionId, Se
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -349,11 +348,12 @@ impl Store {
         }
     }
 
-    /// How many records were lost because they could not be written before the store was closed.
-    pub fn lost_at_close(&self) -> usize {
+    /// How many records are only in memory, because neither the journal nor the backend takes them. Once the store is
+    /// closed, they are lost.
+    pub fn unwritten(&self) -> usize {
         match &self.inner.kind {
             Kind::Memory { .. } => 0,
-            Kind::Journalled { shared, .. } => shared.lost.load(Ordering::Relaxed),
+            Kind::Journalled { shared, .. } => shared.journal.unwritten(),
         }
     }
 

@@ -109,7 +109,7 @@ impl Engine {
                 if closing == Closing::Restart {
                     leave();
                 }
-                store.lost_at_close()
+                store.unwritten()
             });
             match closing.await {
                 Ok(0) => Ok(()),

@@ -22,6 +22,8 @@ use std::time::Duration;
 /// What is wrong with a daemon that is about to stop.
 const STOPPING: &str = "the daemon is stopping; it accepts no new commands";
 
+/// How long to wait for one more attempt to write what is only in memory. On a full disk it fails at once.
+const WRITE_LIMIT: Duration = Duration::from_secs(2);
 /// Commands named in the view of a node: more than a screen shows, and few enough to send every second.
 const MOST_RUNNING: usize = 100;
 /// Characters of a command in that view: a line of a very wide terminal.
@@ -188,6 +190,19 @@ impl NodeOps<'_> {
             inner.ctx.admission.close();
             let _ = tokio::time::timeout(grace, inner.ctx.runs.all_ended()).await;
             inner.ctx.runs.count()
+        })
+    }
+
+    /// How many records would be lost if the daemon stopped now, because neither its disk nor its store takes them. Tries
+    /// once more to write them. Host only.
+    pub fn unwritten(&self) -> BoxFuture<'_, Result<usize, OpError>> {
+        Box::pin(async move {
+            let store = &self.access.as_host()?.ctx.store;
+            if store.unwritten() > 0 {
+                // That it fails shows in the number.
+                let _ = tokio::time::timeout(WRITE_LIMIT, store.flush_backend()).await;
+            }
+            Ok(store.unwritten())
         })
     }
 

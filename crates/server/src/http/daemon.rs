@@ -1,7 +1,7 @@
 //! `/v1/daemon`: the daemon itself. Its status and settings, reload and stop. Host only.
 
 use super::door::{Door, json};
-use super::responses::{Common, Configured};
+use super::responses::{Common, Configured, StopRefused};
 use crate::auth::Scoped;
 use crate::body::{Json, Nothing, SMALL_LIMIT};
 use crate::control::{Control, Reloading, StopOrder};
@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use shellkeep_protocol::{DaemonStatus, ReadinessStatus, Reloaded, SettingsInForce, StopRequest, Stopping};
+use shellkeep_runtime::Engine;
 use std::sync::Arc;
 
 /// The daemon: process, version, data directory, doors, and whether it works.
@@ -80,12 +81,28 @@ async fn read<T: Send + 'static>(
     read.map_err(|reason| Refusal::new(StatusCode::CONFLICT, "invalid_configuration", format!("{unchanged}: {reason}")))
 }
 
+/// Refuses to stop while there are records that only this process has.
+async fn check_written(engine: &Engine) -> Result<(), Refusal> {
+    let lost = engine.node().unwritten().await?;
+    if lost == 0 {
+        return Ok(());
+    }
+    let records = if lost == 1 { "1 record is".to_owned() } else { format!("{lost} records are") };
+    let detail = format!(
+        "{records} only in memory, because the disk does not take more, and would be lost: ends of commands with their \
+         output, messages, changes of sessions. The daemon was not stopped. Free space on the disk of the data directory \
+         and try again, or stop with --now (`\"now\": true`) and lose them"
+    );
+    Err(Refusal::new(StatusCode::CONFLICT, "records_unwritten", detail).with("records", lost))
+}
+
 /// Stops the daemon. Running commands get `stop_grace` to finish, new ones are rejected with `shutting_down`. With
-/// `restart` it starts again; if the configuration is invalid, it does not stop.
+/// `restart` it starts again; if the configuration is invalid, it does not stop. Nor does it stop without `now` while it has
+/// records that it cannot write.
 #[utoipa::path(
     post, path = "/v1/daemon/stop", tag = "daemon", operation_id = "stop_daemon",
     request_body = StopRequest,
-    responses((status = 202, description = "It stops", body = Stopping), Common, Configured)
+    responses((status = 202, description = "It stops", body = Stopping), Common, StopRefused)
 )]
 pub(crate) async fn stop(
     State(door): State<Door>,
@@ -95,6 +112,9 @@ pub(crate) async fn stop(
     engine.node().command(if request.restart { "restart_daemon" } else { "stop_daemon" })?;
     if request.restart {
         read(&door, "the daemon was not restarted", |control| control.check_configuration()).await?;
+    }
+    if !request.now {
+        check_written(&engine).await?;
     }
     let running = engine.node().view().await?.running;
     let grace = if request.now { 0.0 } else { door.control.stop_grace().as_secs_f64() };

@@ -37,6 +37,8 @@ pub struct Followed;
 pub struct EventTypes;
 /// Errors of a configuration.
 pub struct Configured;
+/// Errors of a stop.
+pub struct StopRefused;
 /// Errors of a state that another client has saved since.
 pub struct Conflict;
 /// Errors of a code for the console.
@@ -259,6 +261,16 @@ impl IntoResponses for EventTypes {
 impl IntoResponses for Configured {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[("409", "`invalid_configuration`: the detail says what is wrong and where; nothing was changed")])
+    }
+}
+
+impl IntoResponses for StopRefused {
+    fn responses() -> BTreeMap<String, RefOr<Answer>> {
+        refusals(&[(
+            "409",
+            "`records_unwritten` with the number of `records` that are only in memory and would be lost; \
+             `invalid_configuration` (with `restart`): the detail says what is wrong and where; the daemon was not stopped",
+        )])
     }
 }
 

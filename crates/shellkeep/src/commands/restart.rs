@@ -17,11 +17,12 @@ use std::process::ExitCode;
 
 Stops the daemon like `shellkeep stop`, then starts the program that is now at its path in the same process, with the
 same flags and environment. Sessions and services are kept. With an invalid configuration the daemon is not stopped.
+Nor is it stopped while it has records that a full disk does not take, unless --now is given.
 If no daemon is running, one is started.
 
 Exit codes: 0 a daemon is running, 1 it could not be restarted, 2 wrong usage.")]
 pub struct RestartArgs {
-    /// Do not wait for running commands
+    /// Do not wait for running commands, and lose records that the disk does not take
     #[arg(long)]
     now: bool,
     /// Print JSON
@@ -37,10 +38,11 @@ pub fn execute(args: RestartArgs) -> Result<ExitCode, Failure> {
             None => ("started", Client::open(&args.daemon).await?.get("/v1/daemon").await?),
             Some(mut client) => {
                 let before: DaemonStatus = client.get("/v1/daemon").await?;
+                let process = ending::process(&client, before.pid);
                 let order = StopRequest { now: args.now, restart: true };
                 let stopping: Stopping = client.post("/v1/daemon/stop", &order).await?;
                 stop::tell(&stopping);
-                let next = ending::next_daemon(&client, &before, &stopping);
+                let next = ending::next_daemon(&client, &before, &stopping, process);
                 ("restarted", terminal::patiently("restarting the daemon", next).await?)
             }
         };

@@ -20,9 +20,12 @@ The daemon rejects new commands and lets running ones finish for stop_grace (def
 Every session is saved. Services keep running, and the next daemon takes them over, unless services_on_stop says
 otherwise.
 
+A daemon whose disk is full keeps new records in memory. It refuses to stop while there are any, unless --now is given;
+free some space, then try again.
+
 Exit codes: 0 no daemon is running now, 1 it could not be stopped, 2 wrong usage.")]
 pub struct StopArgs {
-    /// Do not wait for running commands
+    /// Do not wait for running commands, and lose records that the disk does not take
     #[arg(long)]
     now: bool,
     /// Print JSON

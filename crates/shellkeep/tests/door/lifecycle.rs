@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The command line on this daemon's socket.
 fn command(daemon: &Daemon, args: &[&str]) -> Command {
@@ -134,6 +135,19 @@ fn a_restart_keeps_the_process_the_sessions_and_the_token() {
     assert_eq!(daemon.sh("new", limits).out(), limits_before, "shells get the caller's, not the daemon's");
     let request = Request::new("GET", "/v1/daemon").header("authorization", "Bearer horse-battery-staple");
     assert_eq!(request.send(&daemon.tcp_door()).unwrap().json()["started_at"], after["started_at"]);
+}
+
+/// The client waited for 70 s for a daemon that had ended.
+#[test]
+fn a_restart_that_fails_is_told_at_once() {
+    let daemon = Daemon::start();
+    // Writable for others, it is not accepted.
+    fs::set_permissions(daemon.data(), fs::Permissions::from_mode(0o703)).unwrap();
+    let begun = Instant::now();
+    let output = shellkeep(&daemon, &["restart"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(err(&output).contains("did not start again; its log says why"), "{output:?}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "after {:?}", begun.elapsed());
 }
 
 /// A client that came between the end of a daemon and its next start found none, and started one with other flags; then

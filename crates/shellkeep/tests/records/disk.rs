@@ -166,6 +166,46 @@ fn a_message_that_the_backend_refused_is_in_when_it_is_back() {
     daemon.assert_whole("s");
 }
 
+/// A stop or restart lost what was only in memory, and said nothing.
+#[test]
+fn a_daemon_whose_disk_is_full_is_not_stopped_before_space_is_free() {
+    let Some(wrapper) = wrapper("{data}", "24m") else {
+        skip("neither root nor a user namespace may mount here");
+        return;
+    };
+    let daemon = Daemon::with(Settings { wrapper, ..Settings::default() });
+    daemon.create("s");
+    daemon.sh("s", "cat /dev/zero > fill 2> /dev/null; true");
+    let note = json!({"event_type": "x_large", "data": {"text": "y".repeat(500_000)}});
+    // Few enough that they fit later, in the journal, the database and the recording.
+    let mut notes = 0..6;
+    until("neither the journal nor the store takes more", || {
+        if notes.next().is_some() {
+            daemon.post("/v1/sessions/s/events", &note);
+        }
+        let ready = daemon.get("/readyz").text();
+        (ready.contains("The journal cannot be written") && ready.contains("does not accept records")).then_some(())
+    });
+    let shellkeep = |command: &str| {
+        let mut shellkeep = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+        shellkeep.arg(command).arg("--socket").arg(daemon.directory().join("s.sock")).stdin(Stdio::null());
+        shellkeep.output().expect("it runs")
+    };
+    for command in ["stop", "restart"] {
+        let refused = shellkeep(command);
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{command}: {refused:?}");
+        for part in ["only in memory", "was not stopped", "Free space", "--now"] {
+            assert!(told.contains(part), "{command}: {part}: {told}");
+        }
+    }
+    assert_eq!(daemon.sh("s", "rm fill; echo lives").out(), "lives\n");
+    until("the store to write again", || (!is_degraded(&daemon)).then_some(()));
+    let stopped = shellkeep("stop");
+    assert_eq!(stopped.status.code(), Some(0), "{stopped:?}");
+    assert!(daemon.log().contains("every session is saved"), "{}", daemon.log());
+}
+
 #[test]
 fn a_run_with_a_request_id_goes_on_as_one_without_when_the_disk_is_full() {
     // All of the daemon's data is on a small disk.

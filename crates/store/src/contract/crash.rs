@@ -9,7 +9,7 @@ use std::io::Write as _;
 tell!(filesystem = "file://store", sqlite = "sqlite://store.db"; (
     a_killed_daemon_loses_nothing, a_clean_close_leaves_no_journal, a_torn_last_line_is_cut,
     a_corrupt_line_sets_its_session_aside, a_replayed_journal_changes_nothing, a_newer_journal_is_refused, a_journal_that_lost_records_is_refused,
-    a_journal_of_another_store_is_refused, a_refusing_disk_loses_nothing_and_keeps_order,
+    a_journal_of_another_store_is_refused, a_refusing_disk_loses_nothing_and_keeps_order, what_nothing_takes_is_counted,
     a_failing_backend_is_retried, a_closed_store_says_so, segments_rotate_and_are_removed,
     power_durability_waits_for_the_disk, a_session_made_anew_survives_replay,
     a_directory_that_is_a_file_is_refused, a_reader_needs_only_its_own_session,
@@ -205,6 +205,33 @@ fn a_refusing_disk_loses_nothing_and_keeps_order(house: House) {
     store.close().unwrap();
     drop(store);
     teller.assert_in(&house.open());
+}
+
+/// A daemon that was stopped while its disk was full lost what was only in memory, and nobody could ask how much that was.
+fn what_nothing_takes_is_counted(house: House) {
+    let store = house.open();
+    let mut teller = Teller::begin("a", None);
+    teller.append_to(&store);
+    wait(store.flush()).unwrap();
+    assert_eq!(store.unwritten(), 0);
+    for point in [Point::JournalWrite, Point::BackendApply] {
+        store.faults().arm(point, u64::MAX);
+    }
+    let run = teller.start(None);
+    teller.append_last(&store).unwrap_err();
+    teller.finish(&run, set("ROUND", "1"));
+    teller.append_last(&store).unwrap_err();
+    wait(store.flush()).unwrap_err();
+    assert_eq!(store.unwritten(), 2);
+    // What the backend has is not lost, although the journal still refuses it.
+    store.faults().arm(Point::BackendApply, 0);
+    wait(store.flush_backend()).unwrap();
+    assert_eq!(store.unwritten(), 0);
+    store.faults().arm(Point::BackendApply, u64::MAX);
+    teller.start(None);
+    teller.append_last(&store).unwrap_err();
+    store.close().unwrap_err();
+    assert_eq!(store.unwritten(), 1);
 }
 
 fn a_failing_backend_is_retried(house: House) {

@@ -11,7 +11,7 @@ use crate::problems::Problems;
 use crate::recordings::RecordingSet;
 use crate::requests::Requests;
 use shellkeep_session::{SessionId, SessionState};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use tokio::sync::oneshot;
@@ -88,8 +88,6 @@ pub(crate) struct Shared {
     /// `None` once the writer has ended, so that no caller waits for an answer that will never come.
     requests: Mutex<Option<Vec<Request>>>,
     closing: AtomicBool,
-    /// How many records could not be written before the end.
-    pub(crate) lost: AtomicUsize,
     /// Whether an append must wake the writer. The journal's mutex orders it: the writer sets it before it reads the
     /// journal's end under that mutex, an append reads it after it has moved the end.
     pub(super) sleeping: AtomicBool,
@@ -114,7 +112,6 @@ impl Shared {
             recordings,
             requests: Mutex::new(Some(Vec::new())),
             closing: AtomicBool::new(false),
-            lost: AtomicUsize::new(0),
             sleeping: AtomicBool::new(false),
             thread: OnceLock::new(),
         }
