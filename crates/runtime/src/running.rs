@@ -17,8 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// After SIGTERM, a command has this long to exit.
+/// At its timeout, or when the daemon stops, a command has this long to exit after SIGTERM. Its caller has waited long enough.
 const TERM_GRACE: Duration = Duration::from_millis(350);
+/// After a signal that a caller sent, it has this long: it may have something to save or to release.
+const SIGNAL_GRACE: Duration = Duration::from_secs(5);
 /// After the children were killed, the shell has this long to come back.
 const SHELL_GRACE: Duration = Duration::from_millis(200);
 /// A killed process exits within moments; one that hangs in the kernel is abandoned.
@@ -335,8 +337,12 @@ impl Running {
 
     /// Stops the command but not the session.
     fn stop(&mut self, reason: StopReason) {
-        let is_kill = reason == StopReason::Signalled(Signal::KILL.as_raw());
-        self.stop_within(reason, if is_kill { SHELL_GRACE } else { TERM_GRACE });
+        let grace = match reason {
+            StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => TERM_GRACE,
+            StopReason::Signalled(number) if number == Signal::KILL.as_raw() => SHELL_GRACE,
+            StopReason::Signalled(_) => SIGNAL_GRACE,
+        };
+        self.stop_within(reason, grace);
     }
 
     /// Signals its children, and interrupts the shell. What is left after `grace` is killed.
@@ -356,6 +362,12 @@ impl Running {
         self.pooled.shell.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };
         match self.stopping {
+            // The daemon waits for every command, so this one's time is over sooner.
+            Some(Stopping { reason: before @ StopReason::Signalled(_), stage: Stage::Polite })
+                if reason == StopReason::DaemonStops =>
+            {
+                self.next_stage(before, stage, grace);
+            }
             // A later signal can only escalate, never restart the grace period.
             Some(before) if before.stage != Stage::Polite || stage == Stage::Polite => {}
             Some(before) => self.next_stage(before.reason, stage, grace),

@@ -63,6 +63,8 @@ pub async fn input(
 
 /// Sends a signal to a run's processes.
 ///
+/// After `INT`, `TERM`, `HUP` or `QUIT` it has 5 s to clean up and exit; then it is killed.
+///
 /// A run is also found by its `request_id`. If it has not started, `INT`, `TERM`, `KILL`, `HUP` and `QUIT` cancel it: its
 /// caller gets `run_cancelled`, and it never runs. While somebody holds the session, only the holder can send signals to
 /// a run that has started.

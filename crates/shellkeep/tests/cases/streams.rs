@@ -70,6 +70,25 @@ fn both_outputs_come_in_the_order_they_were_written() {
     assert_eq!((wrong.status, &wrong.json()["code"]), (400, &json!("invalid_request")));
 }
 
+/// The bug: 350 ms after the signal it was killed in the middle of its cleanup.
+#[test]
+fn a_signal_leaves_a_program_time_to_clean_up() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    for signal in ["INT", "TERM", "HUP", "QUIT"] {
+        let program =
+            format!("trap 'sleep 1.5; echo cleaned; exit 0' {signal}; echo begun; while :; do sleep 0.1; done");
+        // Bash lets no background child have INT and QUIT, so it runs in the foreground.
+        let command = format!("bash -c \"{program}\"");
+        let (mut live, started) = daemon.stream_from_start("s", &json!({"command": command, "timeout": 600}));
+        assert_eq!(live.next_event().unwrap().event, "stdout", "{signal}");
+        let run_id = started["run_id"].as_str().unwrap();
+        assert_eq!(daemon.signal_run("s", run_id, signal).status, 200, "{signal}");
+        let ended = daemon.wait_run("s", run_id, 60);
+        assert_eq!((ended.out().as_str(), ended.signal()), ("begun\ncleaned\n", Some(signal)), "{:?}", ended.json);
+    }
+}
+
 /// A cancelled caller left its command running and the session busy.
 #[test]
 fn a_command_may_end_with_its_caller() {

@@ -44,6 +44,8 @@ pub struct InputArgs {
   shellkeep runs signal demo r12 KILL
   shellkeep runs signal -s demo r12 sigterm
 
+After INT, TERM, HUP or QUIT the run has 5 s to clean up and exit; then it is killed.
+
 Exit codes: 0 sent, 1 not sent (no such run, it has ended, no such signal), 2 wrong usage.")]
 pub struct SignalArgs {
     #[command(flatten)]
