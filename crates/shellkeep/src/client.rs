@@ -15,6 +15,7 @@ pub use error::ClientError;
 use crate::cli::DaemonArgs;
 use crate::config::{DaemonPaths, Layer, Settings, environment};
 use crate::failure::Failure;
+use crate::noted;
 use crate::terminal;
 use crate::token;
 use endpoint::{Connection, unreachable};
@@ -80,7 +81,10 @@ fn flags(args: &DaemonArgs) -> Layer {
 
 /// The daemon's paths, and where it listens.
 pub fn find(args: &DaemonArgs) -> Result<(DaemonPaths, Endpoint), Failure> {
-    let paths = DaemonPaths::find(&flags(args), &environment)?;
+    let mut paths = DaemonPaths::find(&flags(args), &environment)?;
+    if paths.socket == noted::usual(&paths.data) {
+        paths.socket = noted::read(&paths.data).unwrap_or(paths.socket);
+    }
     // A socket on the command line wins over a URL in the environment.
     let url = args.url.clone().or_else(|| environment("SHELLKEEP_URL").filter(|_| args.socket.is_none()));
     let endpoint = match url {

@@ -12,7 +12,7 @@ use crate::config::{self, Cages, Durability, NO_LISTEN, SECRET_VARIABLES, Settin
 use crate::failure::{FAILED, Failure};
 use crate::ready::Ready;
 use crate::turn::Turn;
-use crate::{terminal, token};
+use crate::{noted, terminal, token};
 use control::Running;
 use log::LogFilter;
 use shellkeep_history::Outbox;
@@ -143,6 +143,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let facts = facts(&settings, &doors)?;
     let addresses = facts.doors.clone();
     let (socket_path, data) = (settings.socket.value.clone(), settings.data.value.clone());
+    note_socket(&data, &socket_path);
     let running = Arc::new(Running::new(facts, sources, settings, log, outbox.as_ref().map(Outbox::keeper)));
     let mut orders = running.orders();
     let (stop, stopped) = watch::channel(false);
@@ -182,7 +183,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
         () = signals.end() => ExitCode::from(FAILED),
     };
     upkeep.abort();
-    remove_socket(&socket_path);
+    remove_socket(&socket_path, &data);
     // A restart must not hide that something was not saved.
     Ok(if order.restart && code == ExitCode::SUCCESS { End::Restart(turn) } else { End::Stopped(code) })
 }
@@ -389,8 +390,17 @@ async fn reap_strays(mut ended: Signal, mut stop: watch::Receiver<bool>) {
     }
 }
 
-fn remove_socket(path: &Path) {
-    if let Err(error) = fs::remove_file(path) {
-        tracing::debug!(%error, "the socket was gone already");
+/// Clients that know only the data directory find the socket by this.
+fn note_socket(data: &Path, path: &Path) {
+    if let Err(error) = noted::write(data, path) {
+        tracing::warn!(%error, "where the socket is could not be noted; clients need --socket to find it");
+    }
+}
+
+fn remove_socket(path: &Path, data: &Path) {
+    for removed in [fs::remove_file(path), noted::remove(data)] {
+        if let Err(error) = removed {
+            tracing::debug!(%error, "the socket was gone already");
+        }
     }
 }

@@ -9,6 +9,7 @@ mod daemon;
 mod failure;
 mod help;
 mod machine;
+mod noted;
 mod passthrough;
 mod project;
 mod ready;

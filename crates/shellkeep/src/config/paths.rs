@@ -3,6 +3,7 @@
 
 use super::{Environment, KEEP_PROJECTS, Layer, default_data, layer};
 use crate::failure::Failure;
+use crate::noted;
 use std::path::{Path, PathBuf};
 
 /// Where a daemon's data and socket are.
@@ -27,7 +28,7 @@ impl DaemonPaths {
             Some(data) => data,
             None => default_data(env)?,
         };
-        let socket = of(|layer| &layer.socket, "SHELLKEEP_SOCKET").unwrap_or_else(|| data.join("shellkeep.sock"));
+        let socket = of(|layer| &layer.socket, "SHELLKEEP_SOCKET").unwrap_or_else(|| noted::usual(&data));
         Ok(Self { data, socket })
     }
 }

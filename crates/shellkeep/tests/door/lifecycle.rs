@@ -70,6 +70,32 @@ fn the_status_says_how_the_daemon_is() {
     assert_eq!(shellkeep(&daemon, &["reload"]).status.code(), Some(1));
 }
 
+/// `stop` said "no daemon is running" of one that listened elsewhere, and `serve` said that it was.
+#[test]
+fn a_daemon_with_its_socket_elsewhere_is_found_by_its_data() {
+    let mut daemon = Daemon::start();
+    let by_data = |data: &std::path::Path, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+        command.env_clear().envs(bash::environment()).stdin(Stdio::null());
+        command.args(args).arg("--data").arg(data).output().unwrap()
+    };
+    let status = by_data(&daemon.data(), &["status", "--json"]);
+    assert_eq!((status.status.code(), &told(&status)["pid"]), (Some(0), &json!(daemon.pid())), "{status:?}");
+    // Neither a copy of the directory nor one whose daemon was killed leads to a daemon.
+    let copy = daemon.directory().join("copy");
+    fs::create_dir(&copy).unwrap();
+    for name in ["lock", "socket"] {
+        fs::copy(daemon.data().join(name), copy.join(name)).unwrap();
+    }
+    assert_eq!(by_data(&copy, &["status"]).status.code(), Some(3));
+    daemon.kill();
+    assert_eq!(by_data(&daemon.data(), &["status"]).status.code(), Some(3));
+    daemon.restart();
+    let stopped = by_data(&daemon.data(), &["stop"]);
+    assert_eq!((stopped.status.code(), stopped.stdout.starts_with(b"stopped (pid ")), (Some(0), true), "{stopped:?}");
+    assert!(!daemon.data().join("socket").exists());
+}
+
 /// An orderly stop killed running commands at once, and their callers were not told why.
 #[test]
 fn a_stop_lets_commands_finish_and_takes_no_new_ones() {

@@ -2,6 +2,7 @@
 //! only what has changed since, while the daemon pauses writes. Also restores and verifies.
 
 use super::manifest::{Entries, Entry, Kind};
+use crate::noted;
 use crate::terminal::Progress;
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{
@@ -18,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes that are copied at a time.
 const PIECE: usize = 256 << 10;
-/// Not part of a backup: the lock, and what belongs to running commands.
-const SKIPPED: [&str; 2] = ["lock", "scratch"];
+/// Not part of a backup: the lock, where the daemon listens, and what belongs to running commands.
+const SKIPPED: [&str; 3] = ["lock", noted::NAME, "scratch"];
 /// SQLite's index of its log; recreated when it is missing.
 const SKIPPED_ENDING: &[u8] = b"-shm";
 /// What records refer to is copied after them, so that it exists.
