@@ -18,12 +18,35 @@ mod token;
 mod turn;
 
 use cli::{Cli, Command};
+use failure::{FAILED, Failure, RUN_FAILED};
 use std::process::ExitCode;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
     let cli = Cli::read().unwrap_or_else(|error| help::exit(&error));
-    let done = match cli.command {
+    let unwritten = match cli.command {
+        // What it printed is not what it was started for.
+        Command::Serve(_) => None,
+        Command::Run(_) => Some(RUN_FAILED),
+        _ => Some(FAILED),
+    };
+    done(cli.command, unwritten).unwrap_or_else(|failure| {
+        terminal::notice(&failure.to_string());
+        failure.code()
+    })
+}
+
+/// Does what the command line says. `unwritten` is the exit code if only its output cannot be written.
+fn done(command: Command, unwritten: Option<u8>) -> Result<ExitCode, Failure> {
+    let code = execute(command)?;
+    match (unwritten.filter(|_| code == ExitCode::SUCCESS), terminal::stdout_error()) {
+        (Some(code), Some(reason)) => Err(Failure::new(code, reason)),
+        _ => Ok(code),
+    }
+}
+
+fn execute(command: Command) -> Result<ExitCode, Failure> {
+    match command {
         Command::Serve(args) => commands::serve::execute(args),
         Command::Run(args) => commands::run::execute(args),
         Command::Attach(args) => commands::attach::execute(args),
@@ -65,9 +88,5 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::execute(args),
         Command::Completions(args) => commands::completions::execute(args),
         Command::Man(args) => commands::man::execute(args),
-    };
-    done.unwrap_or_else(|failure| {
-        terminal::notice(&failure.to_string());
-        failure.code()
-    })
+    }
 }

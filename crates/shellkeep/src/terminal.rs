@@ -14,8 +14,9 @@ use shellkeep_terminal::words;
 pub use shellkeep_terminal::words::{deceives, harmless};
 pub use shellkeep_terminal::{Cell, Colour, Column, Fields, Table};
 use std::future::Future;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Below this width the terminal wraps a table better than we do.
@@ -33,9 +34,30 @@ pub struct TableArgs {
     pub wide: bool,
 }
 
+/// The first error of stdout, other than a closed pipe. It is told at the end, so that not every line can fail.
+static STDOUT_ERROR: OnceLock<io::Error> = OnceLock::new();
+
+fn keep_error(written: io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        STDOUT_ERROR.get_or_init(|| error);
+    }
+}
+
+/// Why not everything that was printed is where stdout goes, if so. For the end of a command.
+pub fn stdout_error() -> Option<String> {
+    keep_error(io::stdout().flush());
+    STDOUT_ERROR.get().map(unwritten)
+}
+
+fn unwritten(error: &io::Error) -> String {
+    format!("cannot write the output: {error}")
+}
+
 /// Prints a line on stdout. A closed pipe is not an error.
 pub fn line(text: impl AsRef<str>) {
-    let _ = writeln!(std::io::stdout(), "{}", text.as_ref());
+    keep_error(writeln!(io::stdout(), "{}", text.as_ref()));
 }
 
 /// Prints sentences on stdout: for a person, broken between words. What follows the label, so many columns to the right,
@@ -47,7 +69,7 @@ pub fn sentence(label: &str, indent: usize, text: &str) {
 
 /// Prints a message of shellkeep itself on stderr, marked so that it differs from what commands print there.
 pub fn notice(message: &str) {
-    let mut stderr = std::io::stderr().lock();
+    let mut stderr = io::stderr().lock();
     let text = format!("shellkeep: {message}");
     let text = columns(&stderr).map_or_else(|| text.clone(), |width| words::wrapped(&text, width));
     let _ = if has_error_colours() { writeln!(stderr, "\x1b[2;33m{text}\x1b[0m") } else { writeln!(stderr, "{text}") };
@@ -55,41 +77,41 @@ pub fn notice(message: &str) {
 
 /// Prints raw bytes on stdout. False if the pipe is closed.
 pub fn bytes(bytes: &[u8]) -> Result<bool, Failure> {
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::client(error)),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::client(unwritten(&error))),
     }
 }
 
 /// Whether stdout is a terminal.
 pub fn is_terminal() -> bool {
-    std::io::stdout().is_terminal()
+    io::stdout().is_terminal()
 }
 
 /// Whether a person can be asked: both stdin and stderr are terminals.
 pub fn can_ask() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Asks a yes-or-no question; anything but a clear yes is a no.
 pub fn confirmed(question: &str) -> Result<bool, Failure> {
-    let mut stderr = std::io::stderr().lock();
+    let mut stderr = io::stderr().lock();
     write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush()).map_err(Failure::client)?;
     let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).map_err(Failure::client)?;
+    io::stdin().read_line(&mut answer).map_err(Failure::client)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Whether what is printed on stdout may have colours: on a terminal, unless `NO_COLOR` is set and not empty.
 pub fn has_colours() -> bool {
-    std::io::stdout().is_terminal() && wants_colours()
+    io::stdout().is_terminal() && wants_colours()
 }
 
 /// The same for stderr.
 pub fn has_error_colours() -> bool {
-    std::io::stderr().is_terminal() && wants_colours()
+    io::stderr().is_terminal() && wants_colours()
 }
 
 fn wants_colours() -> bool {
@@ -98,11 +120,8 @@ fn wants_colours() -> bool {
 
 /// Prints JSON: indented for a person, on one line for a program.
 pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
-    let text = if std::io::stdout().is_terminal() {
-        serde_json::to_string_pretty(value)
-    } else {
-        serde_json::to_string(value)
-    };
+    let text =
+        if io::stdout().is_terminal() { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
     line(text.map_err(Failure::client)?);
     Ok(())
 }
@@ -139,12 +158,12 @@ pub fn fields(fields: &Fields) {
 
 /// Prints text that includes its line breaks. A closed pipe is not an error.
 pub fn text(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    keep_error(io::stdout().write_all(text.as_bytes()));
 }
 
 /// The same on stderr.
 pub fn error_text(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// A path; for a person, with the home directory as `~`.
@@ -160,12 +179,12 @@ pub fn moment(at: &str) -> String {
 
 /// The width of the terminal, if it is known and not too narrow for a table.
 pub fn width() -> Option<usize> {
-    columns(std::io::stdout())
+    columns(io::stdout())
 }
 
 /// The same for stderr.
 pub fn error_width() -> Option<usize> {
-    columns(std::io::stderr())
+    columns(io::stderr())
 }
 
 fn columns(terminal: impl AsFd) -> Option<usize> {
@@ -187,7 +206,7 @@ pub async fn patiently<T>(message: &str, work: impl Future<Output = T>) -> T {
     if let Ok(done) = tokio::time::timeout(PATIENCE, work.as_mut()).await {
         return done;
     }
-    if !std::io::stderr().is_terminal() {
+    if !io::stderr().is_terminal() {
         return work.await;
     }
     let spinner = ProgressBar::new_spinner().with_message(message.to_owned());

@@ -2,8 +2,8 @@
 
 use crate::cli::Cli;
 use crate::failure::Failure;
+use crate::terminal;
 use clap::Args;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Arguments of `completions`.
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 #[command(after_help = "Example:
   shellkeep completions bash > ~/.local/share/bash-completion/completions/shellkeep
 
-Exit codes: 0 done, 2 wrong usage.")]
+Exit codes: 0 done, 1 the output could not be written, 2 wrong usage.")]
 pub struct CompletionsArgs {
     /// The shell to complete for
     shell: clap_complete::Shell,
@@ -20,7 +20,5 @@ pub struct CompletionsArgs {
 pub fn execute(args: CompletionsArgs) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::tree(), "shellkeep", &mut script);
-    // A closed pipe is not an error.
-    let _ = std::io::stdout().write_all(&script);
-    Ok(ExitCode::SUCCESS)
+    terminal::bytes(&script).map(|_| ExitCode::SUCCESS)
 }

@@ -162,7 +162,7 @@ fn shown(lines: &[Line], json: bool) -> Result<bool, Failure> {
     match write() {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::client(error)),
+        Err(error) => Err(Failure::client(format!("cannot write the output: {error}"))),
     }
 }
 

@@ -9,12 +9,16 @@ use std::process::{Command, Output, Stdio};
 
 /// The command line, with the daemon's socket as a flag.
 fn shellkeep(daemon: &Daemon, args: &[&str]) -> Output {
+    command(daemon, args).output().unwrap()
+}
+
+fn command(daemon: &Daemon, args: &[&str]) -> Command {
     let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
     let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
     command.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", daemon.data()).stdin(Stdio::null());
     let at = args.iter().position(|word| *word == "--").unwrap_or(args.len());
     command.current_dir(daemon.directory()).args(&args[..at]).arg("--socket").arg(socket).args(&args[at..]);
-    command.output().unwrap()
+    command
 }
 
 fn err(output: &Output) -> String {
@@ -199,6 +203,25 @@ fn output_that_was_not_kept_is_a_gap() {
     assert!(said.contains(&format!("stdout has a gap of {dropped} bytes here")), "{said}");
     let last = shellkeep(&daemon, &["runs", "output", "demo", run.run_id(), "--tail", "1"]);
     assert_eq!((out(&last).as_str(), err(&last).as_str()), ("100000\n", ""));
+}
+
+/// A list that did not fit on the disk was reported as a success.
+#[test]
+fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    for args in [&["sessions", "ls"][..], &["sessions", "ls", "--json"], &["status"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let failed = command(&daemon, args).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+        let failed = failed.wait_with_output().unwrap();
+        assert_eq!(failed.status.code(), Some(1), "{args:?}: {failed:?}");
+        assert!(err(&failed).contains("cannot write the output: No space left"), "{args:?}: {failed:?}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let closed = command(&daemon, args).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        let closed = closed.wait_with_output().unwrap();
+        assert_eq!((closed.status.code(), err(&closed).as_str()), (Some(0), ""), "{args:?}");
+    }
 }
 
 /// The command was started before its terminal was opened: it failed without a word about the run, which went on.
