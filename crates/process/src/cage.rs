@@ -10,6 +10,7 @@ mod layout;
 mod memory;
 mod own_share;
 mod party;
+mod party_groups;
 mod sweep;
 mod whose;
 

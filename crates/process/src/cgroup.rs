@@ -1,6 +1,7 @@
 //! Control groups, where the machine has them. Version 2 is looked for first, wherever it is mounted; a pids
 //! controller of version 1 is used beside it on machines that have only that.
 
+use rustix::fs::{XattrFlags, getxattr, setxattr};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bounds of a search through the hierarchy: far more than a machine has, far less than would be felt.
 const MOST_LOOKS: usize = 20_000;
 const DEEPEST: usize = 12;
+/// The attribute of a group that names its party, and the longest name that is read.
+const PARTY: &str = "user.shellkeep.party";
+const LONGEST_PARTY: usize = 256;
 
 /// Where groups can be made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -228,6 +232,26 @@ impl Group {
         for file in both.iter().chain(both.iter().rev()) {
             let _ = self.set(file, &most.to_string());
         }
+    }
+
+    /// How many bytes are charged to it that no process needs to have: files in memory, such as those in `/dev/shm`, and
+    /// what was swapped out of them. The kernel may leave out what is newer than two seconds.
+    pub fn files_in_memory(&self) -> u64 {
+        let figure = |name| self.figure("memory.stat", name).unwrap_or(0);
+        figure("shmem ") + figure("swap ")
+    }
+
+    /// Writes down whose it is, so that a later daemon knows. Only a group of version 2 keeps it.
+    pub fn set_party(&self, name: &str) {
+        let _ = setxattr(&self.path, PARTY, name.as_bytes(), XattrFlags::empty());
+    }
+
+    /// Whose it is, if that was written down.
+    pub fn party(&self) -> Option<String> {
+        let mut name = vec![0; LONGEST_PARTY];
+        let length = getxattr(&self.path, PARTY, &mut name[..]).ok()?;
+        name.truncate(length);
+        String::from_utf8(name).ok()
     }
 
     /// How many processes were killed because of the limit of memory.

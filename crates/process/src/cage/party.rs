@@ -3,11 +3,12 @@
 //! Its cages are groups in the group of the party. Memory and processors are limited for the party only, so no cage needs a
 //! group of its own for them; where they have hierarchies of their own (version 1), its processes join the party's.
 
-use super::layout::{WORK, of_party};
+use super::layout::{WORK, numbers_in, of_party};
 use super::own_share::{MOST_SHARES, OwnShare};
+use super::party_groups::{PartyGroups, Unused, left_files_in_memory};
 use crate::cgroup::{self, Group, Mounts};
 use crate::sync::lock;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +23,7 @@ pub struct Limits {
     pub per_party: u64,
     /// Processes in all cages together.
     pub node: u64,
-    /// Bytes of memory in all cages of a party, where a controller limits them.
+    /// Bytes of memory in all cages of a party, and of files in memory that it has left, where a controller limits them.
     pub memory_per_party: u64,
     /// Files that one process in a cage may have open.
     pub open_files: u64,
@@ -56,23 +57,11 @@ pub(super) struct Parties {
 #[derive(Debug, Default)]
 struct Live {
     parties: HashMap<String, Weak<Party>>,
-    free: Vec<PartyGroups>,
+    unused: Unused,
     last: u64,
 }
 
-/// The groups of a party.
-#[derive(Debug, Default)]
-struct PartyGroups {
-    number: u64,
-    unified: Option<Group>,
-    /// Where the pids controller is, if it is elsewhere.
-    pids: Option<Group>,
-    /// In hierarchies of version 1; its processes join them.
-    memory: Option<Group>,
-    cpu: Option<Group>,
-}
-
-/// A party. Its groups are free again when it is dropped.
+/// A party. Its groups are unused when it is dropped.
 #[derive(Debug)]
 pub(super) struct Party {
     name: String,
@@ -115,12 +104,15 @@ impl Parties {
 
     /// The party of this name: the one that exists, or a new one.
     pub(super) fn get(&self, name: &str, limits: Limits) -> Arc<Party> {
-        self.get_or(name, |live| live.free.pop().unwrap_or_else(|| self.make_next(live, limits)))
+        self.get_or(name, |live| live.unused.take(name).unwrap_or_else(|| self.make_next(live, limits)))
     }
 
     /// The same, where a cage of the party is in the groups with this number already.
     pub(super) fn get_at(&self, name: &str, number: u64, limits: Limits) -> Arc<Party> {
-        self.get_or(name, |_| self.make(number, limits))
+        self.get_or(name, |live| {
+            live.unused.forget(number);
+            self.make(number, limits)
+        })
     }
 
     fn get_or(&self, name: &str, groups: impl FnOnce(&mut Live) -> PartyGroups) -> Arc<Party> {
@@ -129,6 +121,7 @@ impl Parties {
             return party;
         }
         let groups = groups(&mut live);
+        groups.unified.iter().for_each(|group| group.set_party(name));
         let party =
             Arc::new(Party { name: name.to_owned(), groups, killed: AtomicU64::new(0), live: Arc::clone(&self.live) });
         live.parties.insert(name.to_owned(), Arc::downgrade(&party));
@@ -142,7 +135,7 @@ impl Parties {
 
     pub(super) fn set_limits(&self, limits: Limits) {
         let live = lock(&self.live);
-        live.free.iter().for_each(|groups| self.limit(groups, limits));
+        live.unused.iter().for_each(|groups| self.limit(groups, limits));
         let parties: Vec<Arc<Party>> = live.parties.values().filter_map(Weak::upgrade).collect();
         // One that is dropped here for the last time needs the lock.
         drop(live);
@@ -165,6 +158,32 @@ impl Parties {
             Controller::Apart(base) => Some(base.as_path()),
             Controller::Unified | Controller::Missing => None,
         })
+    }
+
+    /// The numbers of parties that have left files in memory, also to an earlier daemon. Those without a cage keep their
+    /// groups for when they have one again.
+    pub(super) fn keep_charged(&self, limits: Limits) -> HashSet<u64> {
+        let Some(unified) = &self.unified else { return HashSet::new() };
+        let memory = match &self.memory {
+            Controller::Unified => unified,
+            Controller::Apart(base) => base,
+            Controller::Missing => return HashSet::new(),
+        };
+        let mut live = lock(&self.live);
+        let live_parties: Vec<Arc<Party>> = live.parties.values().filter_map(Weak::upgrade).collect();
+        let known = live_parties.iter().map(|party| &party.groups).chain(live.unused.iter());
+        let known: HashSet<u64> = known.map(|groups| groups.number).collect();
+        let mut charged = HashSet::new();
+        for number in numbers_in(unified) {
+            let Some(name) = left_files_in_memory(unified, memory, number) else { continue };
+            charged.insert(number);
+            if !known.contains(&number) {
+                live.unused.put(name, self.make(number, limits));
+            }
+        }
+        // One that is dropped here for the last time needs the lock.
+        drop(live);
+        charged
     }
 
     /// Makes groups with a number that no party has, also none of an earlier daemon.
@@ -224,16 +243,10 @@ impl Parties {
     }
 }
 
-impl PartyGroups {
-    fn counting(&self) -> Option<&Group> {
-        self.pids.as_ref().or(self.unified.as_ref())
-    }
-}
-
 impl Drop for Party {
     fn drop(&mut self) {
         let mut live = lock(&self.live);
-        live.free.push(std::mem::take(&mut self.groups));
+        live.unused.put(self.name.clone(), std::mem::take(&mut self.groups));
         // Another of the same name may have been made since.
         if live.parties.get(&self.name).is_some_and(|party| party.strong_count() == 0) {
             live.parties.remove(&self.name);
@@ -268,7 +281,7 @@ impl Party {
 
     /// How many of its processes were killed because it used too much memory.
     pub(super) fn memory_kills(&self) -> u64 {
-        let by_kernel = self.groups.memory.as_ref().or(self.groups.unified.as_ref()).map_or(0, Group::memory_kills);
+        let by_kernel = self.groups.charged().map_or(0, Group::memory_kills);
         by_kernel + self.killed.load(Ordering::Relaxed)
     }
 

@@ -10,7 +10,7 @@ use crate::handle;
 use crate::proc::{self, Stat};
 use rustix::process::Signal;
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 impl CageFactory {
     /// Kills everything in cages that are not in `keep`, and keepers of none of those. Returns the killed processes.
@@ -18,7 +18,7 @@ impl CageFactory {
         let mut ended = self.sweep_groups(keep);
         ended.extend(self.sweep_marks(keep));
         ended.extend(self.sweep_keepers(keep));
-        self.bases().iter().map(PathBuf::as_path).chain(self.shared.parties.apart()).for_each(layout::remove_parties);
+        self.each_base(layout::remove_parties);
         ended
     }
 
@@ -26,7 +26,17 @@ impl CageFactory {
     pub fn remove(&self, keep: &HashSet<String>) {
         self.sweep(keep);
         self.shared.parties.leave();
-        self.bases().iter().map(PathBuf::as_path).chain(self.shared.parties.apart()).for_each(layout::remove);
+        self.each_base(layout::remove);
+    }
+
+    /// Removes something everywhere, except what is of parties that have left files in memory.
+    fn each_base(&self, remove: impl Fn(&Path, &HashSet<u64>)) {
+        let shared = &self.shared;
+        // What is elsewhere has other numbers, and cannot be used again.
+        shared.elsewhere.iter().for_each(|base| remove(base, &HashSet::new()));
+        let charged = shared.parties.keep_charged(self.limits());
+        let own = shared.unified.iter().chain(&shared.pids).map(PathBuf::as_path);
+        own.chain(shared.parties.apart()).for_each(|base| remove(base, &charged));
     }
 
     fn bases(&self) -> Vec<PathBuf> {

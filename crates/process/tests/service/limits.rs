@@ -1,6 +1,6 @@
 //! How many processes there may be: held by the kernel where it can, by the guard elsewhere.
 
-use crate::fixture::{Fixture, Sleeps, end_of, in_each_mode, skip, status_of, until};
+use crate::fixture::{Fixture, Sleeps, end_of, in_each_mode, no_names, skip, status_of, until};
 use rustix::process::Signal;
 use shellkeep_process::*;
 use std::path::PathBuf;
@@ -223,6 +223,66 @@ async fn a_party_that_uses_too_much_memory_loses_processes(fixture: Fixture) {
     assert_eq!((first.memory, second.memory), (true, false));
     assert_eq!(modest.limits_met(), LimitsMet::default());
     guard.abort();
+}
+
+/// Files in `/dev/shm`, which are removed at the end of a test, whatever that is.
+struct InMemory(Vec<PathBuf>);
+
+impl InMemory {
+    /// Has a shell of a party write a file, and stops it. Returns whether the file could be written, and removes it if not.
+    async fn write(&mut self, fixture: &Fixture, factory: &CageFactory, party: &str) -> bool {
+        let name = format!("{}-{}", fixture.instance, self.0.len());
+        let path = PathBuf::from("/dev/shm").join(&name);
+        self.0.push(path.clone());
+        let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join("rescue") };
+        let mut shell = LiveShell::start(spec, factory.cage_of(Some(party), &name)).await.unwrap();
+        shell.restore(&[]).await.unwrap();
+        let command = format!("head -c 36M /dev/zero > {}; echo $?", path.display());
+        let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
+        shell.begin(RunSpec { command: command.as_bytes(), cwd: None, env: &[] }, ends).await.unwrap();
+        let mut said = Vec::new();
+        // It may be the shell itself that the kernel kills.
+        while let Ok(Progress::Output) = shell.progress(&mut |_, bytes| said.extend_from_slice(bytes)).await {}
+        drop(shell);
+        until("its party has ended", || factory.count_of(party) == 0).await;
+        let is_written = said == b"0\n";
+        if !is_written {
+            std::fs::remove_file(path).unwrap();
+        }
+        is_written
+    }
+
+    fn remove(&self) {
+        self.0.iter().for_each(|path| drop(std::fs::remove_file(path)));
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// What an agent wrote to `/dev/shm` was charged to groups that the next agent got when it had no process, and it got others
+/// then: it could use all memory of the machine, one limit at a time, and others were killed for it. And a new daemon
+/// removed the groups.
+#[tokio::test]
+async fn files_in_memory_count_for_the_party_that_wrote_them() {
+    let fixture = Fixture::with_limits(CageMode::Auto, Limits { memory_per_party: 64 << 20, ..TIGHT });
+    let factory = &fixture.factory;
+    if !factory.has_memory_limit() {
+        return skip("a memory controller");
+    }
+    let mut files = InMemory(Vec::new());
+    assert!(files.write(&fixture, factory, "greedy").await);
+    assert!(files.write(&fixture, factory, "modest").await, "it pays for another");
+    assert!(!files.write(&fixture, factory, "greedy").await, "it begins again with nothing");
+    factory.remove(&no_names());
+    let next = CageFactory::detect(&fixture.instance, CageMode::Auto, factory.limits());
+    next.sweep(&no_names());
+    assert!(!files.write(&fixture, &next, "greedy").await, "it begins again with nothing under the next daemon");
+    files.remove();
+    assert!(files.write(&fixture, &next, "greedy").await, "what was removed still counts");
 }
 
 /// Where the kernel holds the limits: per cage, for the node, and as they are changed.
