@@ -3,6 +3,7 @@
 
 use crate::data_dir::DataDir;
 use crate::notices;
+use crate::ops::{OpError, QuotaMet};
 use crate::quotas::NodeQuotas;
 use crate::sync::lock;
 use shellkeep_session::{Notice, QuotaName, SessionId, Timestamp};
@@ -19,6 +20,13 @@ use std::time::{Duration, SystemTime};
 const GROWTH: u64 = 1 << 20;
 /// The same for new files.
 const NEW_FILES: u64 = 1000;
+
+/// The quotas of a session, of bytes and of files.
+const OF_SESSION: [QuotaName; 2] = [QuotaName::DiskBytesPerSession, QuotaName::FilesPerSession];
+/// The same of all sessions of an agent.
+const OF_AGENT: [QuotaName; 2] = [QuotaName::DiskBytesPerAgent, QuotaName::FilesPerAgent];
+/// What is written by something of which only the end is measured.
+pub(crate) const NOTHING: Usage = Usage { bytes: 0, files: 0 };
 
 /// The disk usage of sessions, and which of them have ended.
 pub(crate) struct Disk {
@@ -155,18 +163,43 @@ impl Disk {
     pub(crate) fn over_quota(&self, id: &SessionId) -> Option<OverDisk> {
         let used = self.used();
         let Measured { agent, usage } = used.sessions.get(id)?;
-        let of_session = [QuotaName::DiskBytesPerSession, QuotaName::FilesPerSession];
-        let of_agent = [QuotaName::DiskBytesPerAgent, QuotaName::FilesPerAgent];
-        let together = || agent.as_ref().and_then(|agent| self.met(of_agent, used.of_agent(agent)));
-        self.met(of_session, *usage).or_else(together)
+        let together = || agent.as_ref().and_then(|agent| self.met(OF_AGENT, used.of_agent(agent), NOTHING));
+        self.met(OF_SESSION, *usage, NOTHING).or_else(together)
     }
 
-    /// Which of two quotas, of bytes and of files, is less than what is used.
-    fn met(&self, [bytes, files]: [QuotaName; 2], SessionUsage { own, kept }: SessionUsage) -> Option<OverDisk> {
-        let used = [(bytes, own.bytes, kept.bytes), (files, own.files, kept.files)];
-        let over = |(quota, own, kept): (QuotaName, u64, u64)| {
+    /// Refuses what would write this much into a session of this agent, or of none, if a quota has no room for it.
+    pub(crate) fn check(&self, id: &SessionId, agent: Option<&str>, more: Usage) -> Result<(), OpError> {
+        let used = self.used();
+        let of_session = used.sessions.get(id).map(|measured| measured.usage).unwrap_or_default();
+        let together = || agent.and_then(|agent| self.met(OF_AGENT, used.of_agent(agent), more));
+        let met = self.met(OF_SESSION, of_session, more).or_else(together);
+        met.map_or(Ok(()), |met| Err(too_much(met, agent)))
+    }
+
+    /// The same for a copy of a session's files, which is another session. Returns how much is copied.
+    pub(crate) fn check_copy(&self, id: &SessionId, agent: Option<&str>) -> Result<Usage, OpError> {
+        self.check(id, agent, NOTHING)?;
+        let used = self.used();
+        let copied = used.sessions.get(id).map(|measured| measured.usage.own).unwrap_or_default();
+        let met = agent.and_then(|agent| self.met(OF_AGENT, used.of_agent(agent), copied));
+        met.map_or(Ok(copied), |met| Err(too_much(met, agent)))
+    }
+
+    /// This much was written into a session. It counts at once, until the session is measured.
+    pub(crate) fn wrote(&self, id: &SessionId, agent: Option<Arc<str>>, more: Usage) {
+        let mut used = self.used();
+        let before = used.sessions.get(id).map(|measured| measured.usage).unwrap_or_default();
+        let usage = SessionUsage { own: before.own + more, ..before };
+        used.insert(id.clone(), Measured { agent, usage });
+    }
+
+    /// Which of two quotas, of bytes and of files, is less than what is used and this much more.
+    fn met(&self, [bytes, files]: [QuotaName; 2], used: SessionUsage, more: Usage) -> Option<OverDisk> {
+        let SessionUsage { own, kept } = used;
+        let used = [(bytes, own.bytes, kept.bytes, more.bytes), (files, own.files, kept.files, more.files)];
+        let over = |(quota, own, kept, more): (QuotaName, u64, u64, u64)| {
             let limit = self.quotas.get(quota);
-            (own + kept > limit).then_some(OverDisk { quota, limit, own, kept })
+            (own + kept + more > limit).then_some(OverDisk { quota, limit, own, kept })
         };
         used.into_iter().find_map(over)
     }
@@ -204,6 +237,11 @@ impl Disk {
             tracing::warn!(session = %id, %error, "cannot remove the note that the session has ended");
         }
     }
+}
+
+fn too_much(OverDisk { quota, limit, own, kept }: OverDisk, agent: Option<&str>) -> OpError {
+    let agent = agent.map(str::to_owned);
+    OpError::QuotaExceeded(Box::new(QuotaMet { agent, ..QuotaMet::new(quota, limit, own + kept) }))
 }
 
 /// What some directories take together.
@@ -365,6 +403,46 @@ mod tests {
         disk.forget(&session(2));
         disk.forget(&session(3));
         assert!(disk.used().agents.is_empty(), "nothing is kept of an agent without sessions");
+    }
+
+    fn refused(result: Result<(), OpError>) -> Option<(QuotaName, u64)> {
+        match result {
+            Ok(()) => None,
+            Err(OpError::QuotaExceeded(met)) => Some((met.quota, met.used)),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    /// Only services were refused: uploads, forks, messages and events went on without an end.
+    #[test]
+    fn what_has_no_room_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let mut quotas = Quotas::default();
+        quotas.set(QuotaName::DiskBytesPerSession, 100);
+        quotas.set(QuotaName::DiskBytesPerAgent, 250);
+        quotas.set(QuotaName::FilesPerSession, 10);
+        let quotas = Arc::new(NodeQuotas::load(quotas, home.path()).unwrap());
+        let disk = Disk { ended: EndedSessions::of(home.path()), quotas, used: Mutex::default() };
+        let bytes = |bytes| Usage { bytes, files: 1 };
+        let check = |number, more| refused(disk.check(&session(number), Some("ann"), more));
+        let copy = |number| refused(disk.check_copy(&session(number), Some("ann")).map(drop));
+        assert_eq!(check(1, bytes(101)), Some((QuotaName::DiskBytesPerSession, 0)), "it was never measured");
+        for number in [1, 2] {
+            disk.measured(&session(number), Some("ann".into()), taking(80, 10));
+        }
+        assert_eq!([check(1, bytes(10)), check(1, NOTHING)], [None, None]);
+        assert_eq!(check(1, bytes(11)), Some((QuotaName::DiskBytesPerSession, 90)));
+        assert_eq!(check(1, Usage { bytes: 0, files: 9 }), Some((QuotaName::FilesPerSession, 2)));
+        assert_eq!(check(3, bytes(71)), Some((QuotaName::DiskBytesPerAgent, 180)));
+        assert_eq!(refused(disk.check(&session(3), Some("bob"), bytes(71))), None, "another agent");
+        assert_eq!(copy(1), Some((QuotaName::DiskBytesPerAgent, 180)));
+        disk.measured(&session(2), Some("ann".into()), taking(60, 10));
+        assert_eq!(copy(1), None);
+        disk.wrote(&session(1), Some("ann".into()), bytes(15));
+        assert_eq!(check(1, NOTHING), Some((QuotaName::DiskBytesPerSession, 105)), "what was written counts at once");
+        assert_eq!(copy(1), Some((QuotaName::DiskBytesPerSession, 105)));
+        disk.measured(&session(1), Some("ann".into()), taking(80, 10));
+        assert_eq!(check(1, NOTHING), None, "until it is measured");
     }
 
     #[test]

@@ -242,7 +242,9 @@ struct Measured {
 
 /// Measures the disk usage of a session.
 fn measure(ctx: &SessionContext, id: &SessionId) -> Measured {
+    let recording = [ctx.store.recording(id)];
     let (own, kept) = (disk::measure(&own_directories(ctx, id)), disk::measure(&kept_directories(ctx, id)));
+    let kept = kept + disk::measure(&recording);
     let agent = ctx.names.agent_of(id);
     let disk_use = ctx.disk.measured(id, agent.clone(), SessionUsage { own, kept });
     if let Some(slot) = ctx.registry.slot(id) {

@@ -5,8 +5,8 @@
 use shellkeep_poll::until_async;
 use shellkeep_process::{Pressure, PressureSource};
 use shellkeep_runtime::{
-    CreateSession, Created, Engine, EngineConfig, LogQuery, OpError, OutputQuery, QuotasView, Reclaim, RunCommand,
-    RunView, Senses, ServiceView, StartService, Stream,
+    CreateSession, Created, Engine, EngineConfig, ExpectedFile, Fork, LogQuery, NewEvent, NewMessage, OpError,
+    OutputQuery, QuotasView, Reclaim, RunCommand, RunView, Senses, ServiceView, StartService, Stream, WriteFile,
 };
 use shellkeep_session::service::Ready;
 use shellkeep_session::{NoticeCode, QuotaName, RunId, ServiceStatus, SessionId, Timestamp};
@@ -412,6 +412,44 @@ async fn who_takes_too_much_disk_is_told_and_can_make_room() {
     node.after(SECOND).await;
     assert!(codes(&node.sh(&id, "true").await).is_empty());
     node.service(&id, "echo up; exec sleep 1000").await;
+    node.stop().await;
+}
+
+/// Only services were refused; what came through the API was written, however much there was already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_takes_too_much_disk_writes_no_more_through_the_api() {
+    let node = Node::start(|config| config.quotas.set(QuotaName::DiskBytesPerAgent, 6 << 20)).await;
+    let id = node.session_of("s", Some("ann")).await;
+    let upload = |name: &str, bytes: usize| WriteFile {
+        path: name.into(),
+        bytes: vec![0; bytes],
+        mode: None,
+        expected: ExpectedFile::Anything,
+    };
+    let quota = |error: OpError| match error {
+        OpError::QuotaExceeded(met) => met.quota,
+        other => panic!("{other:?}"),
+    };
+    let files = node.engine.files();
+    files.write(&id, upload("a", 4 << 20)).await.unwrap();
+    // It counts before it was measured.
+    assert_eq!(quota(files.write(&id, upload("b", 4 << 20)).await.unwrap_err()), QuotaName::DiskBytesPerAgent);
+    assert_eq!(quota(files.fork(&id, Fork::default()).await.unwrap_err()), QuotaName::DiskBytesPerAgent);
+    let event = || vec![NewEvent { event_type: "x_note".to_owned(), data: serde_json::json!({}) }];
+    let message = || NewMessage { role: "user".to_owned(), content: "hello".into() };
+    let records = node.engine.records();
+    records.post_events(&id, event()).await.unwrap();
+    node.sh(&id, "head -c 7M /dev/zero > big").await;
+    node.after(SECOND).await;
+    assert_eq!(quota(records.post_events(&id, event()).await.unwrap_err()), QuotaName::DiskBytesPerAgent);
+    assert_eq!(quota(records.add_message(&id, message()).await.unwrap_err()), QuotaName::DiskBytesPerAgent);
+    // Another agent goes on, and so does this one when it has made room.
+    let other = node.session_of("other", Some("bob")).await;
+    records.add_message(&other, message()).await.unwrap();
+    files.remove(&id, &"big".into(), false).await.unwrap();
+    files.remove(&id, &"a".into(), false).await.unwrap();
+    node.after(SECOND).await;
+    records.add_message(&id, message()).await.unwrap();
     node.stop().await;
 }
 

@@ -4,9 +4,11 @@ use super::audit::Audit;
 use super::config::EngineConfig;
 use crate::adaptive::Adaptive;
 use crate::context::SessionContext;
+use crate::disk::NOTHING;
 use crate::housekeeping::Housekeeping;
 use crate::identities::Identities;
 use crate::node_limits::NodeLimits;
+use crate::ops::OpError;
 use crate::past_sessions::ReadBack;
 use crate::recordings::Recordings;
 use crate::resume::Agents;
@@ -15,6 +17,7 @@ use crate::shares::Shares;
 use crate::stored::Stored;
 use crate::work::Work;
 use shellkeep_process::CageFactory;
+use shellkeep_session::SessionId;
 use std::sync::Arc;
 
 /// The handles that all clones of an engine share.
@@ -40,4 +43,12 @@ pub(crate) struct Inner {
     pub(super) environment: Vec<(Vec<u8>, Vec<u8>)>,
     pub(super) identities: Identities,
     pub(super) audit: Audit,
+}
+
+impl Inner {
+    /// Refuses what writes into a session that is over a quota of disk or files, or whose agent is.
+    pub(super) fn check_disk(&self, id: &SessionId) -> Result<(), OpError> {
+        let agent = self.ctx.names.agent_of(id);
+        self.ctx.disk.check(id, agent.as_deref(), NOTHING)
+    }
 }

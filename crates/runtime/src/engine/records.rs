@@ -52,6 +52,7 @@ impl RecordOps<'_> {
             let Permitted { inner, id } = self.access.over(id)?;
             self.access.audit("post_events", id.as_str());
             validate::events(&events)?;
+            inner.check_disk(&id)?;
             let author = self.access.author();
             inner.ctx.registry.ask(&id, |answer| Message::Note { events, author, answer }).await
         })
@@ -228,6 +229,7 @@ impl RecordOps<'_> {
             let Permitted { inner, id } = self.access.over(id)?;
             self.access.audit("add_message", id.as_str());
             validate::message(&message)?;
+            inner.check_disk(&id)?;
             let author = self.access.author();
             inner.ctx.registry.ask(&id, |answer| Message::AddMessage { message, author, answer }).await
         })

@@ -165,6 +165,21 @@ impl fmt::Display for QuotaMet {
                     whose(agent.as_deref())
                 );
             }
+            QuotaName::DiskBytesPerSession
+            | QuotaName::FilesPerSession
+            | QuotaName::DiskBytesPerAgent
+            | QuotaName::FilesPerAgent => {
+                let what = if quota.is_bytes() { "bytes of disk" } else { "files" };
+                let who = match quota {
+                    QuotaName::DiskBytesPerSession | QuotaName::FilesPerSession => "this session".to_owned(),
+                    _ => whose(agent.as_deref()),
+                };
+                return write!(
+                    f,
+                    "{who} uses {used} of at most {limit} {what}, and this needs more; nothing was done. Delete files and \
+                     try again in 10 seconds, or ask the host to prune checkpoints or to raise {quota}"
+                );
+            }
             other => {
                 return write!(f, "{other} is at its limit: {used} of {limit} used; remove something and try again");
             }

@@ -56,14 +56,18 @@ impl FileOps<'_> {
             let new = name_for(self.access, request.session_id.as_ref())?;
             let Permitted { inner, id } = self.access.over(id)?;
             self.access.check_sessions().await?;
+            let agent = inner.ctx.names.agent_of(&id);
+            let copied = inner.ctx.disk.check_copy(&id, agent.as_deref())?;
             self.access.audit("fork", id.as_str());
             let Some(_reserved) = inner.ctx.names.reserve(&new) else {
                 return Err(OpError::Session(SessionError::Exists { session_id: new.to_string() }));
             };
             let by = self.access.scope().token().map(str::to_owned);
             let Fork { at, user_id, share_files, .. } = request;
-            let order = Box::new(ForkOrder { id: new, user_id, at, by, share_files });
-            inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await
+            let order = Box::new(ForkOrder { id: new.clone(), user_id, at, by, share_files });
+            let forked = inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await?;
+            inner.ctx.disk.wrote(&new, agent, copied);
+            Ok(forked)
         })
     }
 

@@ -12,6 +12,7 @@ use shellkeep_process::own;
 use shellkeep_record::Budget;
 use shellkeep_session::bytes::map::key_text;
 use shellkeep_session::{Author, ByteString, SessionId, SessionState};
+use shellkeep_workspace::Usage;
 use shellkeep_workspace::tree::{EntryKind, Put, Tree, TreeError};
 use std::sync::Arc;
 use std::time::Instant;
@@ -78,6 +79,8 @@ impl FileOps<'_> {
             let WriteFile { path, bytes, mode, expected } = write;
             let place = in_workspace(inner, &id, &path).await?;
             let (path, size, power) = (place.path.clone(), bytes.len() as u64, inner.ctx.store.survives_power());
+            let (agent, more) = (inner.ctx.names.agent_of(&id), Usage { bytes: size, files: 1 });
+            inner.ctx.disk.check(&id, agent.as_deref(), more)?;
             inner.ctx.registry.ask(&id, Message::BeforeChange).await?;
             let began = Instant::now();
             // A new file gets the permissions that a command of the session would give it.
@@ -85,6 +88,7 @@ impl FileOps<'_> {
             let put =
                 move |tree: &Tree, path: &[u8]| tree.write(path, &Put { bytes: &bytes, mode, umask, expected, power });
             let written = with_tree(inner, place, "could not be written", put).await?;
+            inner.ctx.disk.wrote(&id, agent, more);
             let mut parameters = json!({"path": key_text(&path), "size": size, "sha256": written.sha256});
             if let Some(mode) = mode {
                 parameters["mode"] = format!("{mode:04o}").into();
