@@ -8,6 +8,7 @@ mod guard;
 mod held;
 mod layout;
 mod memory;
+mod neighbours;
 mod own_share;
 mod party;
 mod party_groups;

@@ -10,6 +10,7 @@
 use super::CageFactory;
 use super::held::{Held, MARK};
 use super::layout::{WORK, is_party};
+use super::neighbours;
 use crate::handle;
 use crate::peer::Peer;
 use crate::proc::{self, Stat};
@@ -23,7 +24,7 @@ use std::sync::Arc;
 pub enum Belongs {
     /// To a cage that was assigned to this user of it.
     To(Arc<str>),
-    /// To none of ours.
+    /// To none, ours or another daemon's.
     Outside,
     /// This cannot be told with certainty, for this reason.
     Unclear(&'static str),
@@ -75,7 +76,7 @@ impl CageFactory {
         if group != Group::Other || self.has_mark(pid) {
             return Belongs::Unclear("it is among the processes of sessions, but descends from no live one");
         }
-        Belongs::Outside
+        neighbours::sign(pid, &lineage).map_or(Belongs::Outside, Belongs::Unclear)
     }
 
     fn group_of(&self, pid: u32) -> Option<Group> {

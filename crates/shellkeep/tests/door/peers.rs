@@ -197,3 +197,47 @@ fn a_service_is_its_session_under_the_next_daemon_too() {
         assert!(is_own(&got) || got.code() == (403, "forbidden_peer"), "{cages}: {got:?}");
     }
 }
+
+/// A command behind a fence could connect to the socket of any other daemon of the same user, and was the host there: it made
+/// a session without a sandbox and was out.
+#[test]
+fn a_session_of_another_daemon_is_not_the_host() {
+    let host = Daemon::start();
+    let answers = host.directory().join(ANSWERS);
+    std::fs::create_dir(&answers).unwrap();
+    for cages in ["auto", "marks"] {
+        let settings = Settings::default()
+            .set("--cages", cages)
+            .set("--sandbox-read", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/door"))
+            .set("--sandbox-write", answers.to_str().unwrap());
+        let other = Daemon::with(settings);
+        for sandbox in ["none", "fence"] {
+            other.create_with(json!({"session_id": sandbox, "sandbox": sandbox}));
+            for way in ["plain", "setsid", "orphan", "orphan+setsid+orphan", "connect+orphan+setsid"] {
+                let (command, output) = asking(&host, way, &["POST", "/v1/sessions", r#"{"session_id": "out"}"#]);
+                let run = other.sh(sandbox, &command);
+                assert_eq!(run.exit_code(), Some(0), "{cages}: {sandbox}: {way}: {:?}", run.json);
+                let got = answer(&output);
+                assert_eq!(got.code(), (403, "forbidden_peer"), "{cages}: {sandbox}: {way}: {got:?}");
+            }
+        }
+        assert_eq!(host.get("/v1/tokens").status, 200, "{cages}: the host is still the host");
+    }
+}
+
+/// Such as the commands of an agent that does not run in sessions, or a service that is hardened: what it was given to do must
+/// not be more than what it may do itself.
+#[test]
+fn a_process_with_a_filter_of_system_calls_is_not_the_host() {
+    let daemon = Daemon::start();
+    let answers = daemon.directory().join(ANSWERS);
+    std::fs::create_dir(&answers).unwrap();
+    let (command, output) = asking(&daemon, "plain", &["GET", "/v1/tokens"]);
+    // The call has a number that no machine uses.
+    let confined = format!("'{}/tests/door/without.py' 4000=38 -- {command}", env!("CARGO_MANIFEST_DIR"));
+    let done = std::process::Command::new("sh").args(["-c", &format!("python3 {confined}")]).status().unwrap();
+    assert!(done.success(), "{done:?}");
+    let got = answer(&output);
+    assert_eq!(got.code(), (403, "forbidden_peer"), "{got:?}");
+    assert_eq!(daemon.get("/v1/tokens").status, 200, "the host is still the host");
+}
