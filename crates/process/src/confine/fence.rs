@@ -3,7 +3,7 @@
 
 use super::ahead::{Ahead, Preparation, Step};
 use super::filter;
-use super::grants::{DEVICES, SHARED_MEMORY, system, without};
+use super::grants::{DEVICES, SETTINGS, SHARED_MEMORY, closed, system, without};
 use super::plan::{self, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use super::user::AgentUser;
@@ -83,8 +83,13 @@ enum Grant {
 pub struct Fence {
     abi: ABI,
     data: PathBuf,
+    /// What is shown as readable, and brought into rooms.
+    shown: Vec<Grant>,
+    /// The same without what is closed to other users, so in smaller parts. Only this is granted.
     read: Vec<Grant>,
     write: Vec<Grant>,
+    /// The settings of the machine, if they are granted in parts: they can be listed as a whole.
+    listed: Option<OwnedFd>,
     devices: Vec<OwnedFd>,
     shared_memory: Option<OwnedFd>,
     filter: Arc<[libc::sock_filter]>,
@@ -195,19 +200,19 @@ impl Fence {
     pub fn new(spec: &FenceSpec) -> Result<Self, NoFence> {
         let abi = supported()?;
         let filter = filter::compile().ok_or(NoFence::Processor)?;
-        let hidden: Vec<PathBuf> = spec.hidden.iter().chain([&spec.data]).map(|path| real(path)).collect();
+        let mut hidden: Vec<PathBuf> = spec.hidden.iter().chain([&spec.data]).map(|path| real(path)).collect();
         let data = real(&spec.data);
-        let mut read = Vec::new();
-        for path in system(&hidden) {
-            // What cannot be opened is not there, or is not for us.
-            read.extend(Grant::open(path).ok());
-        }
-        read.extend(named(&spec.read, &data)?);
+        let shown = readable(&hidden, &spec.read, &data)?;
+        let for_us_alone = closed(&real(Path::new(SETTINGS)));
+        let listed = if for_us_alone.is_empty() { None } else { open_path(Path::new(SETTINGS)).ok() };
+        hidden.extend(for_us_alone);
+        let read = readable(&hidden, &spec.read, &data)?;
         let write = named(&spec.write, &data)?;
         let devices = DEVICES.iter().filter_map(|path| open_path(Path::new(path)).ok()).collect();
         let shared_memory = open_path(Path::new(SHARED_MEMORY)).ok();
         let (filter, links) = (filter.into(), RootLinks::read());
-        Ok(Self { abi, data, read, write, devices, shared_memory, filter, links, begun: Mutex::default() })
+        let begun = Mutex::default();
+        Ok(Self { abi, data, shown, read, write, listed, devices, shared_memory, filter, links, begun })
     }
 
     /// Whether sessions may read what is at a path, because the system or the host's list includes it.
@@ -216,9 +221,9 @@ impl Fence {
         self.read.iter().chain(&self.write).any(|grant| path.starts_with(grant.path()))
     }
 
-    /// The paths that all sessions may read, and those that they may write.
+    /// The paths that all sessions may read, apart from what is closed to other users, and those that they may write.
     pub fn paths(&self) -> (Vec<&Path>, Vec<&Path>) {
-        (self.read.iter().map(Grant::path).collect(), self.write.iter().map(Grant::path).collect())
+        (self.shown.iter().map(Grant::path).collect(), self.write.iter().map(Grant::path).collect())
     }
 
     /// Makes the confinement of one session. Its directories must exist.
@@ -273,12 +278,12 @@ impl Fence {
     /// would have the old one.
     fn shared_plan(&self, root: &Path) -> Vec<u8> {
         let early = |grants| self.paths_of(grants, false);
-        Plan::new(root).readable(early(&self.read)).system(&self.links).writable(early(&self.write)).finish()
+        Plan::new(root).readable(early(&self.shown)).system(&self.links).writable(early(&self.write)).finish()
     }
 
     /// What comes on top for one session.
     fn own_plan(&self, own: Own<'_>, resolver: Option<&Path>) -> Vec<u8> {
-        let mut plan = Plan::own(own.tmp).readable(self.paths_of(&self.read, true));
+        let mut plan = Plan::own(own.tmp).readable(self.paths_of(&self.shown, true));
         // Where there is none, programs ask the resolver on loopback.
         if let (Some(file), Ok(path)) = (resolver, Path::new(RESOLVER_FILE).canonicalize()) {
             plan = plan.instead(file, &path);
@@ -316,6 +321,9 @@ impl Fence {
         let mut rules = rules.create()?;
         for (grant, access) in self.granted(false) {
             rules = self.grant(rules, grant, access)?;
+        }
+        if let Some(opened) = &self.listed {
+            rules = rules.add_rule(PathBeneath::new(opened, AccessFs::ReadDir))?;
         }
         let device = make_bitflags!(AccessFs::{ReadFile | WriteFile}) | self.if_known(AccessFs::IoctlDev);
         for opened in &self.devices {
@@ -406,6 +414,13 @@ fn supported() -> Result<ABI, NoFence> {
         Ok(version) if version > 0 => Err(NoFence::Old(version)),
         _ => Err(NoFence::Landlock(io::Error::last_os_error().to_string())),
     }
+}
+
+/// The system without what is hidden, and what the host named.
+fn readable(hidden: &[PathBuf], more: &[PathBuf], data: &Path) -> Result<Vec<Grant>, NoFence> {
+    // What cannot be opened is not there, or is not for us.
+    let system = system(hidden).into_iter().filter_map(|path| Grant::open(path).ok());
+    Ok(system.chain(named(more, data)?).collect())
 }
 
 /// Paths that the host named. Each must exist: one that is missing would be missed only by a command.

@@ -1,6 +1,7 @@
 //! Which paths a confined process may read. A rule covers a whole tree and nothing can be taken out of it again, so a tree
 //! that contains something hidden is granted entry by entry, without it.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The system: programs, libraries and their data. Not in it: homes, `/tmp`, `/dev`, mounts, and what daemons keep in
@@ -30,6 +31,12 @@ const SYSTEM: [&str; 22] = [
     "/run/NetworkManager",
 ];
 
+/// The settings of the machine. Of the system, only they have files that are for root alone.
+pub(super) const SETTINGS: &str = "/etc";
+/// What others may do with a file that is not closed to them: read it; and with a directory: also pass it.
+const READ_BY_OTHERS: u32 = 0o004;
+const PASSED_BY_OTHERS: u32 = 0o001;
+
 /// Devices that every program may use. Terminals are not among them: another session may have one open.
 pub(super) const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
@@ -56,6 +63,22 @@ pub(super) fn without(tree: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     }
     let entries = std::fs::read_dir(tree).into_iter().flatten().flatten();
     entries.filter(|entry| !is_link(entry)).flat_map(|entry| without(&entry.path(), hidden)).collect()
+}
+
+/// What is closed to other users in a tree, such as `/etc/shadow`, and can be read by us. What we cannot read needs no rule.
+/// Asked of the permissions and not by trying: root reads everything.
+pub(super) fn closed(tree: &Path) -> Vec<PathBuf> {
+    let Ok(about) = std::fs::symlink_metadata(tree) else { return Vec::new() };
+    if about.is_symlink() {
+        return Vec::new();
+    }
+    let wanted = if about.is_dir() { READ_BY_OTHERS | PASSED_BY_OTHERS } else { READ_BY_OTHERS };
+    if about.mode() & wanted != wanted {
+        let is_ours = rustix::fs::access(tree, rustix::fs::Access::READ_OK).is_ok();
+        return if is_ours { vec![tree.to_owned()] } else { Vec::new() };
+    }
+    let entries = about.is_dir().then(|| std::fs::read_dir(tree).ok()).flatten();
+    entries.into_iter().flatten().flatten().flat_map(|entry| closed(&entry.path())).collect()
 }
 
 /// A rule for a link would be one for what it names, which may be hidden.
@@ -85,6 +108,34 @@ mod tests {
         assert_eq!(granted(&[at("a/secret/deep")]), [at("a/x"), at("b"), at("secretive")]);
         assert!(granted(&[root.path().to_owned()]).is_empty());
         assert!(without(&at("a/x"), &[root.path().to_owned()]).is_empty());
+    }
+
+    #[test]
+    fn what_others_cannot_read_is_closed() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let close = |name: &str, mode: u32| {
+            std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for name in ["private", "listed", "open"] {
+            std::fs::create_dir(at(name)).unwrap();
+            std::fs::write(at(name).join("key"), "").unwrap();
+            close(&format!("{name}/key"), 0o644);
+        }
+        for (name, mode) in [("shadow", 0o640), ("passwd", 0o644), ("open/secret", 0o600)] {
+            std::fs::write(at(name), "").unwrap();
+            close(name, mode);
+        }
+        symlink(at("shadow"), at("link")).unwrap();
+        for (name, mode) in [("private", 0o711), ("listed", 0o744), ("open", 0o755), ("", 0o755)] {
+            close(name, mode);
+        }
+        let mut found = closed(root.path());
+        found.sort();
+        assert_eq!(found, ["listed", "open/secret", "private", "shadow"].map(at));
+        assert_eq!(closed(&at("shadow")), [at("shadow")]);
+        assert!(closed(&at("missing")).is_empty() && closed(&at("passwd")).is_empty());
     }
 
     #[test]

@@ -58,6 +58,23 @@ fn a_directory_that_the_room_does_not_have_is_refused() {
     assert_eq!(daemon.sh("fenced", "pwd").out(), format!("{}\n", elsewhere.path().display()));
 }
 
+/// Root reads every file, and the fence granted all of `/etc`: its commands read the machine's passwords and private keys.
+#[test]
+fn settings_that_are_for_root_alone_are_closed_to_sessions() {
+    let daemon = Daemon::with(Settings::default());
+    let closed = Path::new("/etc/shadow");
+    assert!(closed.exists(), "every machine has passwords");
+    for sandbox in ["fence", "room"] {
+        daemon.create_with(json!({"session_id": sandbox, "sandbox": sandbox}));
+        let told =
+            daemon.sh(sandbox, "cat /etc/shadow; cat /etc/passwd | head -c 5; ls /etc | grep -cx passwd; pwd -P");
+        assert!(told.err().contains("Permission denied"), "{sandbox}: {:?}", told.json);
+        assert!(told.out().starts_with("root:1\n"), "{sandbox}: {:?}", told.json);
+        let read = daemon.get(&format!("/v1/sessions/{sandbox}/sandbox")).json()["read"].clone();
+        assert!(read.as_array().unwrap().contains(&json!("/etc")), "{sandbox}: {read}");
+    }
+}
+
 /// A session that is tightened later stays where it was, is told why it cannot work there, and how to go on.
 #[test]
 fn a_session_that_moves_into_a_room_is_told_that_its_directory_is_outside() {
