@@ -211,7 +211,8 @@ static int do_entry(char kind, const char *first, const char *second) {
     case 'w':
         return bring_in(first, inside(second), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     case 'v':
-        return bring_in(first, inside(first), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+        /* It can be written to all the same, and nobody changes its owner, permissions or times: root would be the machine's. */
+        return bring_in(first, inside(first), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     case 'l':
         return link_at(inside(first), second);
     case 't':

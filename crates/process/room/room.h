@@ -31,7 +31,7 @@ enum {
  *   r path          from outside at the same path, read-only
  *   o source path   from outside at another path, read-only
  *   w source path   from outside, writable
- *   v path          a device from outside at the same path
+ *   v path          a device from outside at the same path, of which only the contents can be changed
  *   l path target   a symbolic link
  *   t path          an empty directory in memory, writable
  *   p path          terminals of its own */

@@ -75,6 +75,22 @@ fn settings_that_are_for_root_alone_are_closed_to_sessions() {
     }
 }
 
+/// Root in a room was the owner of the machine's devices: a `chmod 600 /dev/null` there stopped every other user's programs.
+#[test]
+fn devices_in_a_room_are_used_and_not_changed() {
+    let daemon = Daemon::with(Settings::default().set("--sandbox", "room"));
+    daemon.create("s");
+    for device in ["null", "zero", "full", "random", "urandom", "tty"] {
+        // Neither changes anything where it is not refused.
+        let changed = daemon.sh("s", &format!("chmod --reference=/dev/{device} /dev/{device}; touch -ca /dev/{device}"));
+        assert_eq!(changed.err().matches("Read-only file system").count(), 2, "{device}: {:?}", changed.json);
+    }
+    let used = "echo a > /dev/null && echo b >> /dev/null && : <> /dev/null && head -c 3 /dev/zero | wc -c; \
+                head -c 3 /dev/urandom | wc -c; echo c > /dev/full || echo full";
+    let used = daemon.sh("s", used);
+    assert_eq!(used.out(), "3\n3\nfull\n", "{:?}", used.json);
+}
+
 /// A session that is tightened later stays where it was, is told why it cannot work there, and how to go on.
 #[test]
 fn a_session_that_moves_into_a_room_is_told_that_its_directory_is_outside() {
