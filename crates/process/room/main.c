@@ -98,6 +98,21 @@ static int raise_loopback(void) {
     return result;
 }
 
+/* Leaves those in our namespace a part of what a user of the machine may have: the daemon and other sessions are the same
+ * user. Where `/proc/sys` cannot be written to, as in some containers, there is no such limit. */
+static void limit_part(const char *whole, const char *ours, unsigned long least) {
+    enum { PARTS = 8 };
+    char text[32] = {0};
+    int file = open(whole, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return;
+    ssize_t got = read(file, text, sizeof text - 1);
+    close(file);
+    unsigned long part = got > 0 ? strtoul(text, NULL, 10) / PARTS : 0;
+    snprintf(text, sizeof text, "%lu", part > least ? part : least);
+    write_file(ours, text);
+}
+
 static int make_namespaces(int has_net) {
     uid_t user = geteuid();
     gid_t group = getegid();
@@ -106,6 +121,8 @@ static int make_namespaces(int has_net) {
     if (write_file("/proc/self/setgroups", "deny") != 0 || map("/proc/self/uid_map", user) != 0 ||
         map("/proc/self/gid_map", group) != 0 || (has_net && raise_loopback() != 0))
         return answer(errno, NULL, 0);
+    limit_part("/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances", 16);
+    limit_part("/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches", 8192);
     int made[2] = {open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC),
                    has_net ? open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC) : -1};
     if (made[0] < 0 || (has_net && made[1] < 0))

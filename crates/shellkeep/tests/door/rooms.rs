@@ -1,6 +1,6 @@
 //! Where sessions in rooms work: not in a directory that their room does not have, and never in another one without a word.
 
-use crate::support::{Agent, Daemon, Door, Request, Settings, bash, groups};
+use crate::support::{Agent, Daemon, Door, Request, Settings, bash, groups, skip};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -82,13 +82,34 @@ fn devices_in_a_room_are_used_and_not_changed() {
     daemon.create("s");
     for device in ["null", "zero", "full", "random", "urandom", "tty"] {
         // Neither changes anything where it is not refused.
-        let changed = daemon.sh("s", &format!("chmod --reference=/dev/{device} /dev/{device}; touch -ca /dev/{device}"));
+        let changed =
+            daemon.sh("s", &format!("chmod --reference=/dev/{device} /dev/{device}; touch -ca /dev/{device}"));
         assert_eq!(changed.err().matches("Read-only file system").count(), 2, "{device}: {:?}", changed.json);
     }
     let used = "echo a > /dev/null && echo b >> /dev/null && : <> /dev/null && head -c 3 /dev/zero | wc -c; \
                 head -c 3 /dev/urandom | wc -c; echo c > /dev/full || echo full";
     let used = daemon.sh("s", used);
     assert_eq!(used.out(), "3\n3\nfull\n", "{:?}", used.json);
+}
+
+/// The kernel counts them for each user, and the daemon and all sessions are the same one: a loop in one room left none for
+/// anybody else.
+#[test]
+fn a_room_has_a_part_of_what_watches_files() {
+    let daemon = Daemon::with(Settings::default().set("--sandbox", "room"));
+    let all = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").unwrap();
+    let part = (all.trim().parse::<u64>().unwrap() / 8).max(16);
+    if std::fs::OpenOptions::new().write(true).open("/proc/sys/user/max_inotify_instances").is_err() {
+        skip("a /proc/sys that can be written to");
+        return;
+    }
+    daemon.create("s");
+    let watch = "import ctypes; libc = ctypes.CDLL(None); print(sum(libc.inotify_init() >= 0 for _ in range(3000)))";
+    let watch = &format!("python3 -c '{watch}'");
+    let made: u64 = daemon.sh("s", watch).out().trim().parse().unwrap();
+    assert!((1..=part).contains(&made), "{made} of {part}");
+    let raised = daemon.sh("s", "echo 100000 > /proc/sys/user/max_inotify_instances");
+    assert_ne!(raised.exit_code(), Some(0), "{:?}", raised.json);
 }
 
 /// A session that is tightened later stays where it was, is told why it cannot work there, and how to go on.
