@@ -4,7 +4,7 @@
 use super::ahead::{Ahead, Preparation, Step};
 use super::filter;
 use super::grants::{DEVICES, SETTINGS, SHARED_MEMORY, closed, system, without};
-use super::plan::{self, Plan, RootLinks};
+use super::plan::{self, PROCESSORS, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use super::user::AgentUser;
 use crate::sync::lock;
@@ -245,8 +245,11 @@ impl Fence {
         }
         let devices = self.full() | self.if_known(AccessFs::IoctlDev);
         let list = BitFlags::from(AccessFs::ReadDir);
-        let inside = [(AccessFs::from_read(self.abi), "/proc"), (devices, "/dev"), (list, "/")];
-        let inside = inside.into_iter().map(|(access, path)| (access.bits(), path)).collect();
+        let read = AccessFs::from_read(self.abi);
+        // Of `/sys` there is only this part, which is not below what the rule for `/sys` names.
+        let processors = Path::new(PROCESSORS).exists().then_some((read, PROCESSORS));
+        let inside = [(read, "/proc"), (devices, "/dev"), (list, "/")].into_iter().chain(processors);
+        let inside = inside.map(|(access, path)| (access.bits(), path)).collect();
         let room = Room {
             shared: self.shared_plan(with.root).into(),
             own: self.own_plan(own, with.resolver).into(),

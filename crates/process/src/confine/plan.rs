@@ -16,7 +16,7 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 /// Where programs write temporary files.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 /// The part of `/sys` that programs read to learn how many processors there are.
-const PROCESSORS: &str = "/sys/devices/system";
+pub(super) const PROCESSORS: &str = "/sys/devices/system";
 /// What a room has its own of, or no part of.
 const NOT_FROM_OUTSIDE: [&str; 3] = ["/proc", "/sys", "/dev"];
 

@@ -112,6 +112,18 @@ fn a_room_has_a_part_of_what_watches_files() {
     assert_ne!(raised.exit_code(), Some(0), "{:?}", raised.json);
 }
 
+/// Programs that ask how many processors there are got one, and some none.
+#[test]
+fn a_room_says_how_many_processors_there_are() {
+    let daemon = Daemon::with(Settings::default());
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    for sandbox in ["fence", "room"] {
+        daemon.create_with(json!({"session_id": sandbox, "sandbox": sandbox}));
+        let told = daemon.sh(sandbox, "cat /sys/devices/system/cpu/online; ls /sys/devices/system/cpu | grep -cx cpu0");
+        assert_eq!(told.out(), format!("{online}1\n"), "{sandbox}: {:?}", told.json);
+    }
+}
+
 /// A session that is tightened later stays where it was, is told why it cannot work there, and how to go on.
 #[test]
 fn a_session_that_moves_into_a_room_is_told_that_its_directory_is_outside() {
