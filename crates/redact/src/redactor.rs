@@ -72,6 +72,18 @@ impl Redactor {
         self.redact(&text[..text.len() - begun])
     }
 
+    /// How much of a text can be shown before the rest is known: not what may be the beginning of a value given at run
+    /// time, and where rules look at text, not a line without its end, unless it is too long to wait for.
+    pub fn settled(&self, text: &[u8]) -> usize {
+        let begun = self.core.secrets.as_ref().map_or(0, |secrets| secrets.begun(text));
+        let known = text.len() - begun;
+        if !self.core.rules.look_at_text() && self.core.extra.is_empty() {
+            return known;
+        }
+        let line = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if text.len() - line > Stream::MAX_HELD { known } else { line.min(known) }
+    }
+
     /// A text in pieces.
     pub fn stream(&self) -> Stream {
         Stream::new(self.core.clone(), self.hints)

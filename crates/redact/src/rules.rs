@@ -226,6 +226,11 @@ impl Rules {
         self.0 & rule.bit() != 0
     }
 
+    /// Whether there is a rule in the set that looks for more than the values given at run time.
+    pub(crate) fn look_at_text(self) -> bool {
+        self.0 & !Rule::Registered.bit() != 0
+    }
+
     /// Whether one of the national ids is in the set.
     pub(crate) fn has_national(self) -> bool {
         self.0 >= FIRST_NATIONAL.bit()

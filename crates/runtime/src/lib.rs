@@ -64,6 +64,7 @@ pub mod late;
 mod lifetime;
 mod live_runs;
 mod machine_users;
+mod masked_piece;
 pub mod masking;
 mod names;
 mod network;

@@ -3,11 +3,11 @@
 //! A stream that exceeded its quota has a gap: what follows the kept bytes is gone, except for the last ones. Offsets
 //! count what the command wrote, so a reader that reaches the gap continues at its end, which the page's offset shows.
 
+use crate::masked_piece::{self, AROUND, PieceMask, Shown};
 use crate::ops::{MAX_OUTPUT_PAGE, OpError, OutputPage, OutputQuery, RecordError, SearchNext, Tail};
 use crate::output;
 use crate::work::SEARCH_TIME;
 use shellkeep_record::{Budget, Pattern, PatternError, Spent};
-use shellkeep_redact::Redactor;
 use shellkeep_session::Output;
 use std::io;
 use std::path::Path;
@@ -51,8 +51,8 @@ impl PageError {
 pub struct Searching {
     /// How long it may take.
     pub budget: Budget,
-    /// The mask that is applied before the search: a search must not reveal what is masked.
-    pub mask: Option<Redactor>,
+    /// What masks a page, and what is searched: a search must not reveal what is masked.
+    pub mask: Option<PieceMask>,
 }
 
 /// What there is of a stream.
@@ -106,6 +106,24 @@ impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Stream<'_, R> {
         Ok(if lines == 0 { total } else { floor })
     }
 
+    /// Bytes that were read at an offset, as they are shown, and where those end.
+    fn shown(&self, bytes: Vec<u8>, offset: u64, mask: Option<&PieceMask>) -> io::Result<(Vec<u8>, u64)> {
+        let end = offset + bytes.len() as u64;
+        let Some(PieceMask { redactor, first }) = mask else { return Ok((bytes, end)) };
+        let start = offset.saturating_sub(AROUND as u64).max(*first).min(offset);
+        let mut text = self.read(start, (offset - start) as usize)?;
+        if start + text.len() as u64 != offset {
+            // It was removed since.
+            text.clear();
+        }
+        let at = text.len();
+        let is_torn = offset > at as u64 && at < AROUND;
+        text.extend_from_slice(&bytes);
+        text.extend(self.read(end, AROUND)?);
+        let Shown { bytes: shown, end } = masked_piece::show(redactor, &text, at..at + bytes.len(), is_torn);
+        Ok((shown, offset - at as u64 + end as u64))
+    }
+
     /// Bytes from an offset that is not in the gap, up to the gap or the end.
     fn read(&self, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
         if offset < self.record.kept {
@@ -143,8 +161,7 @@ pub fn page(
     let (bytes, next_offset) = match &query.grep {
         None => {
             let bytes = stream.read(offset, limit).map_err(PageError::Io)?;
-            let next_offset = offset + bytes.len() as u64;
-            (bytes, next_offset)
+            stream.shown(bytes, offset, searching.mask.as_ref()).map_err(PageError::Io)?
         }
         Some(pattern) => {
             let pattern = Pattern::new(pattern).map_err(PageError::Pattern)?;
@@ -181,7 +198,12 @@ fn grep<R: Fn(u64, usize) -> io::Result<Vec<u8>>>(
         let lines_end =
             if is_last { Some(block.len()) } else { block.iter().rposition(|&b| b == b'\n').map(|at| at + 1) };
         let (whole, found_before) = (lines_end.unwrap_or(block.len()), found.len());
-        let (taken, stopped) = grep.block(&block[..whole], limit, &mut found);
+        let mask = grep.searching.mask.as_ref();
+        let (shown, end) = stream.shown(block[..whole].to_vec(), offset, mask).map_err(PageError::Io)?;
+        let length = (end - offset) as usize;
+        // Of one that ends behind the block, all of the block is masked.
+        let block = Block { text: block.get(..length).unwrap_or_default(), shown: &shown, length };
+        let (taken, stopped) = grep.block(&block, limit, &mut found);
         offset += taken as u64;
         match stopped {
             Some(Stopped::Full) => return Ok((found, offset)),
@@ -189,7 +211,7 @@ fn grep<R: Fn(u64, usize) -> io::Result<Vec<u8>>>(
             Some(Stopped::Spent) => return Ok((found, offset)),
             // The line goes on, and what is looked for may lie over the end of this piece. One that was found is not
             // shown twice.
-            None if lines_end.is_none() && found.len() == found_before => offset -= CARRIED.min(whole / 2) as u64,
+            None if lines_end.is_none() && found.len() == found_before => offset -= CARRIED.min(taken / 2) as u64,
             None => {
                 let next = stream.skip_gap(offset);
                 if next > offset && found.last().is_some_and(|last| *last != b'\n') {
@@ -211,15 +233,23 @@ enum Stopped {
     Spent,
 }
 
+/// What is searched at a time.
+struct Block<'a> {
+    text: &'a [u8],
+    /// The text as it is shown.
+    shown: &'a [u8],
+    /// How long the text is.
+    length: usize,
+}
+
 impl Grep<'_> {
     /// Searches a block of lines; returns how much of it was searched.
-    fn block(&self, block: &[u8], limit: usize, found: &mut Vec<u8>) -> (usize, Option<Stopped>) {
-        let masked = self.searching.mask.as_ref().map(|mask| mask.redact(block));
-        let shown = masked.as_deref().unwrap_or(block);
+    fn block(&self, block: &Block<'_>, limit: usize, found: &mut Vec<u8>) -> (usize, Option<Stopped>) {
+        let Block { text, shown, length: whole } = *block;
         let lines = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count();
         // Text that was masked over several lines cannot be split into lines; such a block is treated as one line.
-        let by_lines = masked.is_none() || lines(shown) == lines(block);
-        let mut lengths = block.split_inclusive(|&b| b == b'\n').map(<[u8]>::len);
+        let by_lines = self.searching.mask.is_none() || lines(shown) == lines(text);
+        let mut lengths = text.split_inclusive(|&b| b == b'\n').map(<[u8]>::len);
         let mut taken = 0;
         for line in shown.split_inclusive(|&b| b == b'\n') {
             let length = if by_lines { lengths.next().unwrap_or(0) } else { 0 };
@@ -233,11 +263,11 @@ impl Grep<'_> {
                 Ok(true) => found.extend_from_slice(line),
                 Ok(false) => {}
                 // One line used up the time: it is skipped, so that a caller who continues makes progress.
-                Err(Spent) => return (if by_lines { taken + length } else { block.len() }, Some(Stopped::Spent)),
+                Err(Spent) => return (if by_lines { taken + length } else { whole }, Some(Stopped::Spent)),
             }
             taken += length;
         }
-        (block.len(), None)
+        (whole, None)
     }
 }
 
@@ -245,6 +275,7 @@ impl Grep<'_> {
 mod tests {
     use super::*;
     use crate::ops::Stream as Which;
+    use shellkeep_redact::Redactor;
 
     #[test]
     fn grep_pages_through_matching_lines() {
@@ -305,10 +336,35 @@ mod tests {
         }
     }
 
+    fn masked() -> Searching {
+        let redactor = Redactor::new(&Default::default()).unwrap().with_secrets(["horse-battery"]).unwrap();
+        Searching { budget: Budget::unlimited(), mask: Some(PieceMask { redactor, first: 0 }) }
+    }
+
+    /// A search from within a secret found its rest, and one whose block ended there its head.
+    #[test]
+    fn a_search_from_within_a_secret_shows_no_part_of_it() {
+        let text = b"a horse-battery b\nplain\n";
+        let of = |offset| OutputQuery {
+            stream: Which::Stdout,
+            offset,
+            limit: 100,
+            tail: None,
+            grep: Some("batt|ery|b$".to_owned()),
+        };
+        let read = |offset: u64, limit: usize| {
+            let start = offset as usize;
+            Ok(text[start..text.len().min(start + limit)].to_vec())
+        };
+        for offset in 3..15 {
+            let found = page(&whole(text), true, &of(offset), &masked(), read).unwrap();
+            assert_eq!(String::from_utf8_lossy(&found.bytes), "*** b\n", "{offset}");
+        }
+    }
+
     #[test]
     fn what_is_masked_cannot_be_searched_for() {
-        let mask = Redactor::new(&Default::default()).unwrap().with_secrets(["horse-battery"]).unwrap();
-        let searching = Searching { budget: Budget::unlimited(), mask: Some(mask) };
+        let searching = masked();
         let text = b"a horse-battery b\nplain horse\n";
         assert_eq!(searched(text, &searching, "horse-b", 100).unwrap().bytes, b"");
         let found = searched(text, &searching, "horse|b$", 100).unwrap();

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use shellkeep_redact::{Config, Redactor, is_maskable};
+use shellkeep_redact::{Config, Redactor, Rules, Stream, is_maskable};
 
 fn with(values: &[&str]) -> Redactor {
     Redactor::new(&Config::default()).unwrap().with_secrets(values).unwrap()
@@ -119,4 +119,23 @@ fn a_redactor_without_the_rule_takes_no_values() {
     let rules = shellkeep_redact::Rules::default().without(["registered"]).unwrap();
     let redactor = Redactor::new(&Config { rules, ..Config::default() }).unwrap();
     assert_eq!(redactor.with_secrets(["sesame-street"]).unwrap().redact_str("sesame-street"), "sesame-street");
+}
+
+/// What a reader may be shown while more is written: half a value, or the head of a token, is not settled.
+#[test]
+fn what_may_become_a_secret_is_not_settled() {
+    let all = with(&["horse-battery"]);
+    let only = Config { rules: Rules::only(["registered"]).unwrap(), ..Config::default() };
+    let values = Redactor::new(&only).unwrap().with_secrets(["horse-battery"]).unwrap();
+    let long = format!("a\n{}horse", "x ".repeat(Stream::MAX_HELD));
+    for (text, of_all, of_values) in [
+        ("", 0, 0),
+        ("a line\n", 7, 7),
+        ("a line\nname? ", 7, 13),
+        ("a line\nuse horse-b", 7, 11),
+        ("a horse-battery", 0, 15),
+        (&long, long.len() - 5, long.len() - 5),
+    ] {
+        assert_eq!((all.settled(text.as_bytes()), values.settled(text.as_bytes())), (of_all, of_values), "{text:.30}");
+    }
 }

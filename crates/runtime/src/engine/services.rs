@@ -6,6 +6,7 @@ use super::inner::Inner;
 use super::output;
 use super::runs::MAX_WAIT;
 use crate::actor::Message;
+use crate::masked_piece::{AROUND, PieceMask};
 use crate::ops::*;
 use crate::page::{self, Searching};
 use crate::services::{self, Order, StopReason, Supervised};
@@ -45,12 +46,8 @@ impl LogStream {
             // Asked before the log is read: what it wrote before it ended is then in the log.
             let has_ended = self.seen.as_ref().is_none_or(|seen| !seen.facts().status.is_live());
             let query = LogQuery { offset: self.offset, limit: FOLLOW_BYTES, tail: None, grep: None };
-            match log_page(&self.log, &query, has_ended, &Searching::default()) {
-                Ok(mut page) if !page.bytes.is_empty() => {
-                    if let Some(redactor) = &self.redactor {
-                        whole_lines(&mut page);
-                        page.bytes = redactor.redact(&page.bytes);
-                    }
+            match log_page(&self.log, &query, has_ended, (Budget::unlimited(), self.redactor.clone())) {
+                Ok(page) if !page.bytes.is_empty() => {
                     self.offset = page.next_offset;
                     return Some(Ok(page));
                 }
@@ -207,14 +204,8 @@ impl ServiceOps<'_> {
             let (directory, seen) = log_of(inner, &id, service_id).await?;
             let complete = seen.is_none_or(|seen| !seen.facts().status.is_live());
             let mask = inner.ctx.secrets.mask_of(&id).await?;
-            let reading = move |budget: &Budget| {
-                let searching = Searching { budget: budget.clone(), mask };
-                let mut page = log_page(&ServiceLog::at(directory), &query, complete, &searching)?;
-                if let (Some(mask), None) = (&searching.mask, &query.grep) {
-                    page.bytes = mask.redact(&page.bytes);
-                }
-                Ok(page)
-            };
+            let reading =
+                move |budget: &Budget| log_page(&ServiceLog::at(directory), &query, complete, (budget.clone(), mask));
             inner.work.short(self.access.scope().agent(), Some(SEARCH_TIME), reading).await?
         })
     }
@@ -247,16 +238,17 @@ impl ServiceOps<'_> {
             let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
             let watch = LogWatch::new(&directory).map_err(unreadable)?;
             let log = ServiceLog::at(directory.clone());
+            let redactor = inner.ctx.secrets.mask_of(&id).await?;
+            let mask = redactor.clone();
             let find = move |budget: &Budget| {
-                let searching = Searching { budget: budget.clone(), mask: None };
                 let query = LogQuery { offset, limit: 0, tail, grep: None };
-                log_page(&ServiceLog::at(directory), &query, false, &searching).map(|page| page.offset)
+                let page = log_page(&ServiceLog::at(directory), &query, false, (budget.clone(), mask));
+                page.map(|page| page.offset)
             };
             let offset = match tail {
                 None => offset,
                 Some(_) => inner.work.short(self.access.scope().agent(), Some(SEARCH_TIME), find).await??,
             };
-            let redactor = inner.ctx.secrets.mask_of(&id).await?;
             Ok(LogStream { log, watch, seen, offset, redactor })
         })
     }
@@ -295,24 +287,26 @@ async fn known_as(access: &Access, id: &SessionId, service: &ServiceId) -> Servi
     found.map_or_else(|| service.clone(), |view| view.service_id)
 }
 
-/// Leaves an incomplete last line for the next page, so that a secret in it is not split; a very long line is split
-/// anyway.
-fn whole_lines(page: &mut LogPage) {
-    if let Some(end) = page.bytes.iter().rposition(|byte| *byte == b'\n') {
-        page.bytes.truncate(end + 1);
-        page.next_offset = page.offset + page.bytes.len() as u64;
-    }
-}
-
 async fn view(inner: &Inner, seen: Arc<Supervised>) -> Result<ServiceView, OpError> {
     let mut views = inner.ctx.services.views(vec![seen]).await;
     views.pop().ok_or_else(|| OpError::Internal { detail: "cannot read the state of a service".to_owned() })
 }
 
-/// A page of a log: like a run's output, but with its beginning gone instead of its middle.
-fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool, searching: &Searching) -> Result<LogPage, OpError> {
+/// A page of a log: like a run's output, but with its beginning gone instead of its middle. With a mask, the log of a
+/// service that runs ends where what follows could still make a secret of it.
+fn log_page(
+    log: &ServiceLog,
+    query: &LogQuery,
+    complete: bool,
+    (budget, redactor): (Budget, Option<Redactor>),
+) -> Result<LogPage, OpError> {
     let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
-    let (first, total) = log.bounds().map_err(unreadable)?;
+    let (first, mut total) = log.bounds().map_err(unreadable)?;
+    if let Some(redactor) = redactor.as_ref().filter(|_| !complete) {
+        let (at, end) = log.tail(AROUND).map_err(unreadable)?;
+        total = at + redactor.settled(&end) as u64;
+    }
+    let searching = Searching { budget, mask: redactor.map(|redactor| PieceMask { redactor, first }) };
     let offset = query.offset.max(first);
     let stream = Output { total, kept: total, ..Output::default() };
     let output =
@@ -324,7 +318,7 @@ fn log_page(log: &ServiceLog, query: &LogQuery, complete: bool, searching: &Sear
         // What was rotated away since `bounds` is a hole; the reader continues after it.
         Ok(if start == offset { bytes } else { Vec::new() })
     };
-    let page = page::page(&stream, complete, &output, searching, read).map_err(|error| error.told(unreadable))?;
+    let page = page::page(&stream, complete, &output, &searching, read).map_err(|error| error.told(unreadable))?;
     let OutputPage { bytes, offset, next_offset, total, complete, .. } = page;
     Ok(LogPage { bytes, offset, next_offset, first, total, complete })
 }
