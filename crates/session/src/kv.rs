@@ -88,6 +88,8 @@ pub struct KvTold {
     version: u64,
     /// Whether some records are not known here: others may have changed any key.
     is_partial: bool,
+    /// The last rewind.
+    restored: Option<KvRestored>,
     /// Each key with its versions; a deletion has no value.
     history: BTreeMap<String, Vec<(u64, Option<Told>)>>,
 }
@@ -110,11 +112,12 @@ impl KvTold {
     }
 
     /// Applies a rewind.
-    pub fn restored(&mut self, KvRewound { restored: KvRestored { from, version }, missing }: &KvRewound) {
-        let (from, version) = (*from, *version);
+    pub fn restored(&mut self, KvRewound { restored, missing }: &KvRewound) {
+        let KvRestored { from, version } = *restored;
+        self.restored = Some(*restored);
         self.version = self.version.max(version);
-        let restored = self.history.iter_mut().filter(|(key, _)| !missing.contains(key));
-        for (_, versions) in restored {
+        let kept = self.history.iter_mut().filter(|(key, _)| !missing.contains(key));
+        for (_, versions) in kept {
             let then = versions.iter().rfind(|(version, _)| *version <= from).and_then(|(_, told)| told.clone());
             let now = versions.last().and_then(|(_, told)| told.clone());
             if then != now {
@@ -148,6 +151,11 @@ impl KvTold {
     /// The version that the records lead to.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// What a session's state knows of the store after these records.
+    pub fn state(&self) -> KvState {
+        KvState { version: self.version, restored: self.restored }
     }
 
     /// Each current key, with its version and the hash of its value.

@@ -5,12 +5,14 @@
 //! stay, so that a rewind or a fork finds them; their values are dropped first when room is needed. Current entries
 //! have their own table, so a scan does not grow with history.
 
+mod check;
 mod entry;
 mod log;
 mod past;
 mod scrub;
 mod share;
 
+pub use check::compare_files;
 pub use entry::{KeyedEntry, hash};
 pub use log::{LogKeeper, LogPart, LogPlace, Replayed};
 

@@ -13,8 +13,9 @@ use anchors::Anchors;
 use clap::{Args, ValueHint};
 use serde_json::json;
 use shellkeep_protocol as wire;
-use shellkeep_record::{Checks, PublicKey, Recording, SignatureChecks};
+use shellkeep_record::{Bad, Checks, PublicKey, Recording, SignatureChecks};
 use shellkeep_session::SessionId;
+use shellkeep_store::keyed;
 use shellkeep_terminal::words;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,9 +27,9 @@ const KEY_NOT_KNOWN: u8 = 3;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Each event carries a hash of itself and of the previous one, and the daemon signs the chain. So this detects every
-change to the events, long outputs, agent states and the configuration. It trusts the signing key; --key says which
-key it must be, and `shellkeep key` prints it. A recording that was truncated at the end together with its signatures
-is detected with --anchors, or by the daemon, which knows the session's last record.
+change to the events, long outputs, agent states, keyed values and the configuration. It trusts the signing key;
+--key says which key it must be, and `shellkeep key` prints it. A recording that was truncated at the end together
+with its signatures is detected with --anchors, or by the daemon, which knows the session's last record.
 
 An export can be verified on its own, even if secrets were masked in it. A session's own files are checked by its
 daemon, or here with the keys in their data directory.
@@ -152,8 +153,27 @@ fn of_files(path: &Path, keys: &[PublicKey]) -> Result<(wire::Verdict, Recording
     let outputs = outputs_beside(path);
     // Only a daemon knows a session's last record.
     let checks = Checks { key: key.as_ref(), expected: None, signatures: Some(signatures), outputs: Some(&outputs) };
-    let verdict = shellkeep_record::check(&recording, &checks).map_err(Failure::client)?;
+    let mut verdict = shellkeep_record::check(&recording, &checks).map_err(Failure::client)?;
+    if let Some(session_id) = session_id.filter(|_| verdict.bad.is_none()) {
+        verdict.bad = wrong_key(path, &session_id, &recording)?;
+    }
     Ok((verdict.into(), recording))
+}
+
+/// Where the keyed store beside a verified recording differs from it. That of a removed session was removed.
+fn wrong_key(path: &Path, session_id: &SessionId, recording: &Recording) -> Result<Option<Bad>, Failure> {
+    let path = path.canonicalize().map_err(Failure::client)?;
+    if source::removed_as(&path).is_some() {
+        return Ok(None);
+    }
+    let told = shellkeep_record::kv_told(recording, u64::MAX).map_err(Failure::client)?;
+    if told.version() == 0 {
+        return Ok(None);
+    }
+    let directory = keyed::directory(&source::data_of(&path), session_id.as_str());
+    let wrong = keyed::compare_files(&directory, &told).map_err(Failure::client)?;
+    let bad = |reason| Bad { file: keyed::FILE.to_owned(), line_number: 0, seq: None, reason };
+    Ok(wrong.into_iter().next().map(bad))
 }
 
 fn tell(verdict: &wire::Verdict) {

@@ -275,7 +275,16 @@ fn damage_is_found() {
     put(&daemon, "b", b"another");
     is_intact(&daemon);
     daemon.stop();
+    // `verify` of the directory said that it was intact.
+    let of_files = |daemon: &Daemon| {
+        let mut verify = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+        let verified = verify.arg("verify").arg(daemon.data().join("sessions/s")).output().unwrap();
+        (verified.status.code(), String::from_utf8(verified.stdout).unwrap())
+    };
+    assert_eq!(of_files(&daemon).0, Some(0), "{}", of_files(&daemon).1);
     damage(&daemon);
+    let (code, told) = of_files(&daemon);
+    assert!(code == Some(1) && told.contains("kv.sqlite: the value of 'a' is damaged"), "{told}");
     daemon.restart_with(Settings::default());
     assert_eq!(refused(&get(&daemon, "a")), (500, "value_damaged".to_owned()));
     assert_eq!(get(&daemon, "b").body, b"another");

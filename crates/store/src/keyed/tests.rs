@@ -2,7 +2,7 @@
 
 use super::*;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Claim, Claims, KvValue};
+use shellkeep_session::{Claim, Claims, KvRewound, KvTold, KvValue};
 use tempfile::TempDir;
 
 struct House {
@@ -51,6 +51,15 @@ impl House {
         restored
     }
 
+    /// What the records say, if all that is current is recorded.
+    fn told(&self) -> KvTold {
+        let change = |found: KeyedEntry| KvChange { key: found.key, version: found.version, value: Some(found.value) };
+        let mut told = KvTold::default();
+        let found = self.keyed.scan("", "", 1000).unwrap();
+        told.changed(self.recorded.version, found.into_iter().map(change).collect());
+        told
+    }
+
     fn content(&self) -> Vec<(String, u64, String)> {
         let read = |found: KeyedEntry| {
             let bytes = self.keyed.read(&found).unwrap();
@@ -75,6 +84,65 @@ fn what_was_not_recorded_is_taken_back() {
     house.put(&[("a", Some("5"))], true);
     house.reopen();
     assert_eq!(house.content(), content(&[("a", 2, "5"), ("b", 1, "2")]));
+}
+
+/// `verify` of a session's directory did not look at its store.
+#[test]
+fn a_store_is_compared_with_its_records_without_being_opened() {
+    let mut house = House::new();
+    house.put(&[("a", Some("1")), ("b", Some("2"))], true);
+    house.put(&[("a", Some("3"))], true);
+    let told = house.told();
+    let directory = house.directory.path().to_owned();
+    let wrong = |told: &KvTold| compare_files(&directory, told).unwrap();
+    assert_eq!(wrong(&told), [""; 0]);
+    // What a daemon that died did not record is no damage, and stays for the next one to take back.
+    house.put(&[("a", Some("4")), ("b", None), ("c", Some("5"))], false);
+    assert_eq!(wrong(&told), [""; 0]);
+    assert_eq!(house.content(), content(&[("a", 3, "4"), ("c", 3, "5")]));
+    house.reopen();
+    for (change, reason) in [
+        ("DELETE FROM entries WHERE key = 'b'", "'b' was recorded and is missing"),
+        ("UPDATE entries SET version = 1 WHERE key = 'a'", "the value of 'a' is not the one that was recorded"),
+        ("UPDATE entries SET version = 99 WHERE key = 'a'", "the value of 'a' is not the one that was recorded"),
+        (
+            "INSERT INTO entries SELECT 'x', 1, content, NULL FROM entries WHERE key = 'b'",
+            "the value of 'x' is not the one",
+        ),
+        ("UPDATE blobs SET content = x'39' WHERE id = 2", "the value of 'b' is damaged: it does not match its hash"),
+    ] {
+        let keep = "CREATE TABLE e AS SELECT * FROM entries; CREATE TABLE b AS SELECT * FROM blobs";
+        house.keyed.db.execute_batch(&format!("{keep}; {change}")).unwrap();
+        let found = wrong(&told);
+        assert!(found.len() == 1 && found[0].starts_with(reason), "{change}: {found:?}");
+        let restore = "DELETE FROM entries; INSERT INTO entries SELECT * FROM e; DELETE FROM blobs; \
+                       INSERT INTO blobs SELECT * FROM b; DROP TABLE e; DROP TABLE b";
+        house.keyed.db.execute_batch(restore).unwrap();
+    }
+    assert_eq!(wrong(&told), [""; 0]);
+    let nowhere = directory.join("nowhere");
+    assert_eq!(compare_files(&nowhere, &told).unwrap().len(), 2, "the whole store is missing");
+}
+
+/// The record of a rewind comes first, and only an opened store is taken back.
+#[test]
+fn a_rewind_that_was_not_done_yet_is_no_damage() {
+    let mut house = House::new();
+    house.put(&[("a", Some("1"))], true);
+    let mut told = house.told();
+    house.put(&[("a", Some("2")), ("b", Some("3"))], true);
+    let later = house.told();
+    assert_eq!(compare_files(house.directory.path(), &later).unwrap(), [""; 0]);
+    for (key, (version, sha256)) in later.entries() {
+        let value = KvValue { sha256, bytes: 1, content_type: "text/plain".to_owned() };
+        told.changed(2, vec![KvChange { key, version, value: Some(value) }]);
+    }
+    let restored = house.rewind(1);
+    told.restored(&KvRewound { restored, missing: Vec::new() });
+    assert_eq!(compare_files(house.directory.path(), &told).unwrap(), [""; 0], "not done yet");
+    house.reopen();
+    assert_eq!(house.content(), content(&[("a", 3, "1")]));
+    assert_eq!(compare_files(house.directory.path(), &told).unwrap(), [""; 0], "done");
 }
 
 #[test]

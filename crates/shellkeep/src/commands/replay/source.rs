@@ -210,7 +210,7 @@ pub fn outputs_beside(session: &Path) -> PathBuf {
 }
 
 /// The session whose recording is in `deleted/NAME/recording`.
-fn removed_as(recording: &Path) -> Option<SessionId> {
+pub fn removed_as(recording: &Path) -> Option<SessionId> {
     let note = std::fs::read(recording.with_file_name("deleted.json")).ok()?;
     let note: serde_json::Value = serde_json::from_slice(&note).ok()?;
     SessionId::parse(note["session_id"].as_str()?).ok()
