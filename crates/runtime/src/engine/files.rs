@@ -125,9 +125,14 @@ impl<'o> FileOps<'o> {
                 From::Before => named_commits(inner, &id).await?,
                 From::Files { .. } => Vec::new(),
             };
-            let mut maskers = Vec::new();
-            for of in query.from_session.iter().chain([id.as_ref()]).filter(|_| query.redact) {
-                maskers.push(inner.ctx.secrets.masker(of).await?);
+            let mut masks = Vec::new();
+            for of in query.from_session.iter().chain([id.as_ref()]) {
+                // What a session is given may be in its files too.
+                let mask = match query.redact {
+                    true => Some(inner.ctx.secrets.masker(of).await?.redactor().clone()),
+                    false => inner.ctx.secrets.mask_of(of).await?,
+                };
+                masks.extend(mask);
             }
             let faults = Arc::clone(inner.ctx.checkpoints.faults());
             let other = query.from_session.as_ref().map(|other| inner.ctx.checkpoints.repository(other));
@@ -136,8 +141,8 @@ impl<'o> FileOps<'o> {
                 // Without checkpoints, there are no files.
                 let repos = repo.or(other.as_ref()).map(|new| Repos { old: other.as_ref().unwrap_or(new), new });
                 let mut view = compare(repos, &named, from, (to_files, to_commit), &query)?;
-                for masker in maskers {
-                    view.patch = view.patch.map(|patch| masker.redactor().redact(&patch));
+                for mask in masks {
+                    view.patch = view.patch.map(|patch| mask.redact(&patch));
                 }
                 Ok(view)
             };

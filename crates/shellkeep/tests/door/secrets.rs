@@ -106,6 +106,26 @@ fn a_secret_reaches_commands_and_nothing_that_is_written_down() {
     assert!(!log.contains(VALUE), "{log}");
 }
 
+/// A command may write the value into a file, and a difference of files showed it.
+#[test]
+fn a_file_that_has_it_is_shown_without_it() {
+    let files = Files::new();
+    let daemon = Daemon::with(files.settings());
+    given(&daemon, "a");
+    daemon.sh("a", "echo before > file");
+    daemon.sh("a", "echo after $TOKEN > file; printf %s $TOKEN | base64 >> file");
+    daemon.sh("a", "echo and again $TOKEN >> file");
+    for query in ["checkpoints/latest/diff?patch=true", "diff?from=-1&patch=true", "export?format=html"] {
+        for redact in [false, true] {
+            let answer = daemon.get(&format!("/v1/sessions/a/{query}&redact={redact}"));
+            assert_eq!(answer.status, 200, "{query}: {}", answer.text());
+            let text = answer.text();
+            assert!(text.contains("after ***"), "{query}: {text}");
+            assert!(!text.contains(VALUE) && !text.contains(IN_BASE64), "{query}: {text}");
+        }
+    }
+}
+
 /// What a session keeps of a secret is its name, and the value is filled in wherever the session goes on.
 #[test]
 fn copies_in_variables_and_functions_come_back_with_the_next_shell() {

@@ -9,6 +9,7 @@ use crate::work::{Caller, Turn};
 use shellkeep_record::export::patch::{self, Patch, Patches};
 use shellkeep_record::export::{ExportError, Options, asciicast, html, jsonl};
 use shellkeep_record::{Budget, Line, Masker, PublicKey, Recording, SessionKey};
+use shellkeep_redact::Redactor;
 use shellkeep_session::SessionId;
 use shellkeep_workspace::diff::{self, PatchOptions};
 use shellkeep_workspace::fault::Faults;
@@ -58,6 +59,7 @@ impl ExportStream {
             key: Some(inner.recordings.key(id)),
             public_keys: vec![inner.ctx.store.public_key()],
             repository: Some(inner.files.checkpoints.repository(id)),
+            mask: inner.ctx.secrets.mask_of(id).await?,
             faults: Arc::clone(inner.files.checkpoints.faults()),
             copy: None,
         };
@@ -84,6 +86,7 @@ impl ExportStream {
             key: None,
             public_keys: if copy.events.keys.iter().all(|key| *key == own) { vec![own] } else { Vec::new() },
             repository: None,
+            mask: None,
             faults: Arc::clone(inner.files.checkpoints.faults()),
             copy: Some(copy),
         };
@@ -127,6 +130,8 @@ struct Export {
     public_keys: Vec<PublicKey>,
     /// The session's checkpoints, if this node has them.
     repository: Option<PathBuf>,
+    /// What masks the contents of its files, which may have what its records never had.
+    mask: Option<Redactor>,
     faults: Arc<Faults>,
     /// What is read, if it is a copy.
     copy: Option<Arc<PastCopy>>,
@@ -136,7 +141,7 @@ impl Export {
     fn write(self, mut pieces: Pieces) {
         // A page without differences is better than no page.
         let repo = self.repository.as_ref().and_then(|path| Repo::open(path, &self.faults).ok().flatten());
-        let patches = repo.map(|repo| KeptFiles { repo });
+        let patches = repo.map(|repo| KeptFiles { repo, mask: self.mask });
         let options = Options {
             key: self.key.as_ref(),
             public_keys: &self.public_keys,
@@ -167,6 +172,7 @@ impl Export {
 /// The checkpoints of a session, for what a page shows of them.
 struct KeptFiles {
     repo: Repo,
+    mask: Option<Redactor>,
 }
 
 impl Patches for KeptFiles {
@@ -190,7 +196,11 @@ impl KeptFiles {
         let changes = diff::pair_renames(diff::trees(repo, parent, commit)?);
         let options = PatchOptions { max_bytes: patch::MOST_BYTES, ..PatchOptions::default() };
         let patch = diff::patch(repo, &changes, options)?;
-        Ok(Some(Patch { text: String::from_utf8_lossy(&patch.text).into_owned(), is_cut: patch.left_out > 0 }))
+        let text = match &self.mask {
+            Some(mask) => mask.redact(&patch.text),
+            None => patch.text,
+        };
+        Ok(Some(Patch { text: String::from_utf8_lossy(&text).into_owned(), is_cut: patch.left_out > 0 }))
     }
 }
 
