@@ -60,10 +60,12 @@ struct Began {
 /// Creates another session from this one.
 pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Forked, OpError> {
     session.files.settle(&mut session.journal).await;
-    let past = match &order.at {
+    let mut past = match &order.at {
         Some(at) => Some(session.ctx.history.past(session.id(), at).await?),
         None => None,
     };
+    // Its workspace was elsewhere if the session has moved since.
+    past.iter_mut().for_each(|past| past.move_to(&session.journal.state().meta.workspace));
     let cwd = past.as_ref().map_or(&session.journal.state().shell.cwd, |past| &past.shell.cwd);
     if !order.share_files && is_outside(cwd, &session.journal.state().meta.workspace) {
         return Err(OpError::Checkpoint(CheckpointError::NotApart {
@@ -94,10 +96,9 @@ pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Fork
 async fn copy_to(
     session: &mut Session,
     order: &ForkOrder,
-    mut past: Option<Past>,
+    past: Option<Past>,
     uncertain: Uncertain,
 ) -> Result<Forked, OpError> {
-    past.iter_mut().for_each(|past| past.move_to(&session.journal.state().meta.workspace));
     let at = past.as_ref().map_or(session.journal.state().seq, |past| past.seq);
     let workspace = session.ctx.workspaces.of(&order.id);
     let is_own = session.ctx.workspaces.owns(&session.journal.state().meta.workspace);

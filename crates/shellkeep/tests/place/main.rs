@@ -19,6 +19,7 @@ mod gone;
 mod history;
 mod history_query;
 mod history_tls;
+mod left_behind;
 mod links;
 mod load;
 mod moved;

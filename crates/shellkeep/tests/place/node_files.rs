@@ -11,15 +11,15 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 /// Two nodes and the directory that both can read.
-struct Cluster {
+pub struct Cluster {
     redis: Redis,
     blobs: TempDir,
-    first: Daemon,
-    second: Daemon,
+    pub first: Daemon,
+    pub second: Daemon,
 }
 
 impl Cluster {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let (redis, blobs) = (Redis::start(), TempDir::new().expect("a temporary directory"));
         let url = format!("file://{}", blobs.path().display());
         let node = |name: &str| Daemon::with(redis.settings(name).env("SHELLKEEP_BLOBS", &url));
@@ -33,7 +33,7 @@ impl Cluster {
     }
 
     /// Waits until the last checkpoint of a session is where both nodes can read it. Gives its name.
-    fn shared(&self, daemon: &Daemon, session: &str) -> String {
+    pub fn shared(&self, daemon: &Daemon, session: &str) -> String {
         let last = checkpoints(daemon, session).last().expect("there is a checkpoint")["checkpoint_id"].clone();
         until("the checkpoint is copied", || (self.noted(session)["name"] == last).then_some(()));
         last.as_str().expect("a name").to_owned()
