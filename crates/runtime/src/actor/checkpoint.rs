@@ -3,11 +3,11 @@
 use super::files::{files_failed, label, parent};
 use super::journal::Journal;
 use super::session::Session;
-use crate::checkpoints::Wanted;
+use crate::checkpoints::{Wanted, commit_of};
 use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::pending::Pending;
-use shellkeep_session::Cause;
+use shellkeep_session::{Cause, FilesAt};
 use shellkeep_workspace::repo::{ObjectId, Repo};
 use shellkeep_workspace::restore::{self, Applied, Plan, RestoreError};
 use std::error::Error;
@@ -57,6 +57,25 @@ pub(super) async fn commit_now(session: &mut Session) -> Result<Option<ObjectId>
         })
         .await?;
     commit.map_err(|trouble| files_failed(&session.journal, "could not be scanned", &trouble))
+}
+
+/// Refuses to bring back the files of a moment if their checkpoint is not here: it was pruned, or stayed on the node that the
+/// session was on.
+pub(super) async fn check_kept(session: &mut Session, files: Option<&FilesAt>, moment: u64) -> Result<(), OpError> {
+    let Some((files, commit)) = files.and_then(|files| Some((files, commit_of(files)?))) else { return Ok(()) };
+    let is_kept = session.files.with_keeper(&mut session.journal, move |keeper| {
+        keeper.repo().is_some_and(|repo| repo.objects.contains(commit))
+    });
+    if is_kept.await? { Ok(()) } else { Err(not_kept(session, files, moment)) }
+}
+
+/// The checkpoint of a moment's files is not here.
+pub(super) fn not_kept(session: &Session, files: &FilesAt, moment: u64) -> OpError {
+    OpError::Checkpoint(CheckpointError::NotFound {
+        session_id: session.id().to_string(),
+        checkpoint: files.name.clone(),
+        gone: Some(Gone::of(session.journal.state(), moment)),
+    })
 }
 
 /// Changes the files as planned, with what is in the session's repository or in another. From the first change on, the

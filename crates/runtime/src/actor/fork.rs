@@ -1,7 +1,7 @@
 //! Creating another session from one: a copy of its files, its shell and its agent's state, and a note about where they
 //! came from.
 
-use super::checkpoint::save_now;
+use super::checkpoint::{check_kept, save_now};
 use super::files::{files_failed, parent};
 use super::kv;
 use super::message::ForkOrder;
@@ -73,6 +73,9 @@ pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Fork
             path: cwd.to_text().into_owned(),
             workspace: session.journal.state().meta.workspace.to_text().into_owned(),
         }));
+    }
+    if let Some(past) = &past {
+        check_kept(session, past.files.as_ref(), past.seq).await?;
     }
     save_now(session, Cause::Fork).await?;
     let uncertain = match &past {

@@ -1,6 +1,6 @@
 //! Rewinds a session to an earlier moment: files, shell and agent's state as they were. Nothing of the present is lost.
 
-use super::checkpoint::{change_files, changed_but, commit_now, save_now};
+use super::checkpoint::{change_files, changed_but, check_kept, commit_now, not_kept, save_now};
 use super::files::files_failed;
 use super::kv;
 use super::others;
@@ -73,6 +73,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     };
     let past = session.ctx.history.past(session.id(), &to).await?;
     let mut target = Target { step, undone, ..target(session, past).await? };
+    check_kept(session, target.past.files.as_ref(), target.past.seq).await?;
     let now = commit_now(session).await?;
     let (plan, kept) = plan(session, now, (target.past.files.clone(), target.past.seq)).await?;
     let uncertain = uncertain(session, &target.past, now).await;
@@ -173,13 +174,7 @@ async fn plan(
         })
         .await?;
     planned.map_err(|error: RestoreError| match (error, files) {
-        (RestoreError::Repo(RepoError::Missing { .. }), Some(files)) => {
-            OpError::Checkpoint(CheckpointError::NotFound {
-                session_id: session.id().to_string(),
-                checkpoint: files.name,
-                gone: Some(Gone::of(session.journal.state(), moment)),
-            })
-        }
+        (RestoreError::Repo(RepoError::Missing { .. }), Some(files)) => not_kept(session, &files, moment),
         (error, _) => files_failed(&session.journal, "could not be compared", &error),
     })
 }

@@ -198,10 +198,7 @@ impl<'o> FileOps<'o> {
             };
             let missing =
                 OpError::Checkpoint(CheckpointError::FileNotFound { checkpoint: files.name.clone(), path: text });
-            let found = inner
-                .files
-                .with_repo(&id, move |repo| repo.map_or(Ok(None), |repo| read_file(repo, files, &path)))
-                .await?;
+            let found = inner.files.with_repo(&id, move |repo| read_file(repo, files, &path)).await?;
             found.ok_or(missing)
         })
     }
@@ -290,7 +287,10 @@ fn compare(
         (From::Before, ..) => (None, None),
     };
     let mut view = DiffView { from: from_files, to: to_files, files: Vec::new(), patch: None, truncated: false };
-    let Some(repos) = repos else { return Ok(view) };
+    let Some(repos) = repos else {
+        // It stayed on the node that the session was on.
+        return to.or(from).map_or(Ok(view), |id| Err(RepoError::Missing { id }));
+    };
     let changes = match (from, to) {
         (_, Some(to)) => diff::trees(repos, from, to)?,
         (Some(from), None) => diff::trees(repos, Some(from), shellkeep_workspace::repo::EMPTY_TREE)?,
@@ -312,8 +312,9 @@ fn compare(
     Ok(view)
 }
 
-fn read_file(repo: &Repo, files: FilesAt, path: &[u8]) -> Result<Option<PastFile>, RepoError> {
+fn read_file(repo: Option<&Repo>, files: FilesAt, path: &[u8]) -> Result<Option<PastFile>, RepoError> {
     let Some(commit) = commit_of(&files) else { return Ok(None) };
+    let Some(repo) = repo else { return Err(RepoError::Missing { id: commit }) };
     let commit = repo.objects.read_commit(commit)?;
     let Some((entry, mode)) = views::find(repo, &commit, path)? else { return Ok(None) };
     let bytes = match entry.kind {

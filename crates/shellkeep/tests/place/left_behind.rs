@@ -2,6 +2,7 @@
 
 use crate::node_files::Cluster;
 use crate::nodes::run_when_taken_over;
+use crate::redis::Redis;
 use serde_json::json;
 
 /// The bug: the directory of an earlier moment was compared with the workspace of the node that the session is on now, so a fork at
@@ -22,4 +23,29 @@ fn a_moment_before_the_move_can_be_forked() {
     let answer = cluster.second.sh("early", "pwd; cat f; echo $v");
     assert_eq!(answer.out(), format!("{}\none\n1\n", here.display()));
     assert_eq!(cluster.second.sh("s", "cat f; echo $v").out(), "two\n2\n");
+}
+
+/// The bug: on a node without any checkpoint of the session, a rewind to one that had stayed behind changed no file and said that it
+/// was done, and a comparison with it said that nothing differs.
+#[test]
+fn a_checkpoint_that_stayed_behind_is_refused_by_name_of_its_node() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    let early = first.sh("s", "echo one > f; v=1").run_id().to_owned();
+    let listed = first.get("/v1/sessions/s/checkpoints").json();
+    let name = listed["checkpoints"][0]["checkpoint_id"].as_str().expect("there is a checkpoint").to_owned();
+    first.kill();
+    run_when_taken_over(&second, "s", &json!({"command": "v=2"}));
+    let moment = json!({ "to": early });
+    for (what, answer) in [
+        ("rewind", second.post("/v1/sessions/s/rewind", &moment)),
+        ("fork", second.post("/v1/sessions/s/fork", &json!({"session_id": "f", "at": early}))),
+        ("diff", second.get(&format!("/v1/sessions/s/checkpoints/{name}/diff"))),
+    ] {
+        assert_eq!((answer.status, answer.json()["code"].as_str()), (404, Some("checkpoint_not_found")), "{what}");
+        assert!(answer.text().contains("node n1") && answer.text().contains(&name), "{what}: {}", answer.text());
+    }
+    assert_eq!(second.get("/v1/sessions/f").status, 404, "a fork that was refused is there");
+    assert_eq!(second.sh("s", "echo $v").out(), "2\n");
 }
