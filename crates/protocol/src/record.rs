@@ -345,6 +345,10 @@ pub struct ScrubReport {
     /// Names of the nodes that had the session earlier, whose data directories may contain it.
     #[serde(default)]
     pub earlier_nodes: Vec<String>,
+    /// Its forks and their forks, which are sessions of their own and may contain it: scrub each of them. With several nodes,
+    /// those that are kept on this one.
+    #[serde(default)]
+    pub forks: Vec<String>,
 }
 
 /// A copy that a scrub cannot mask.
@@ -359,6 +363,8 @@ pub enum NotReached {
     ConsumerDatabase,
     /// Data directories of nodes that had the session earlier.
     EarlierNodes,
+    /// Its forks.
+    Forks,
 }
 
 /// Body of `POST …/messages`.

@@ -1,11 +1,12 @@
 //! A piece of a text, with its secrets masked as they are in the whole text: what a mask covers is never shown in part,
 //! wherever the piece begins and ends.
 
-use shellkeep_redact::{MASK, Redactor};
+use shellkeep_redact::{MASK, Redactor, Stream};
 use std::ops::Range;
 
-/// How much of the text before and behind a piece is looked at: more than a rule looks at, and more than a private key has.
-pub const AROUND: usize = 64 << 10;
+/// How much of the text before and behind a piece is looked at: more than a rule looks at, and than a private key has.
+pub const AROUND: usize = 32 << 10;
+const _: () = assert!(AROUND > Stream::MAX_HELD, "a line that is too long to wait for is not known as such");
 
 /// What masks a text that is read piece by piece.
 pub struct PieceMask {

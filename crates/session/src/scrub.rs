@@ -11,4 +11,6 @@ pub enum OutOfReach {
     ConsumerDatabase,
     /// Data directories of nodes that had the session earlier.
     EarlierNodes,
+    /// Forks, which are sessions of their own.
+    Forks,
 }

@@ -82,7 +82,7 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
         out_of_reach.push(OutOfReach::EarlierNodes);
     }
     let (seq, seqs, at) = (state.seq, scrubbed.seqs, Timestamp::now());
-    Ok(Scrubbed { seq, seqs, files, checkpoints, out_of_reach, earlier_nodes, at })
+    Ok(Scrubbed { seq, seqs, files, checkpoints, out_of_reach, earlier_nodes, forks: Vec::new(), at })
 }
 
 /// The files that records name, each with its hash now.

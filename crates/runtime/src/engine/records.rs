@@ -3,6 +3,7 @@
 
 mod export;
 mod follow;
+mod forks;
 pub(super) mod full;
 pub(super) mod summaries;
 
@@ -20,7 +21,7 @@ use crate::ops::*;
 use crate::recordings::unreadable;
 use crate::validate::records as validate;
 use shellkeep_record::{Budget, CONFIG_SNAPSHOT, Checks, Filter, Line, Recording, SignatureChecks, beside, past};
-use shellkeep_session::{AgentState, KvTold, SessionId};
+use shellkeep_session::{AgentState, KvTold, OutOfReach, SessionId};
 
 /// Operations on what is recorded of a session, and on its agent's conversation and state.
 pub struct RecordOps<'a> {
@@ -180,7 +181,13 @@ impl RecordOps<'_> {
             validate::secret(&secret)?;
             let Permitted { inner, id } = self.access.over(id)?;
             self.access.audit("scrub", id.as_str());
-            inner.ctx.registry.ask(&id, |answer| Message::Scrub { secret, answer }).await
+            let forks = forks::of(inner, &id).await?;
+            let mut scrubbed = inner.ctx.registry.ask(&id, |answer| Message::Scrub { secret, answer }).await?;
+            if !forks.is_empty() {
+                scrubbed.out_of_reach.push(OutOfReach::Forks);
+                scrubbed.forks = forks;
+            }
+            Ok(scrubbed)
         })
     }
 

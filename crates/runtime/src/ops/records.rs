@@ -4,7 +4,7 @@ pub use shellkeep_record::Line;
 pub use shellkeep_record::player::Summary;
 pub use shellkeep_record::verify::Verdict;
 
-use shellkeep_session::{Message, Notice, OutOfReach, Timestamp};
+use shellkeep_session::{Message, Notice, OutOfReach, SessionId, Timestamp};
 use std::fmt;
 
 /// Longest `data` of one event, as JSON. Larger data belongs in a file, with its path in the event.
@@ -225,5 +225,7 @@ pub struct Scrubbed {
     pub out_of_reach: Vec<OutOfReach>,
     /// Names of the nodes that had the session earlier, if these are among them.
     pub earlier_nodes: Vec<String>,
+    /// Its forks and theirs, if these are among them.
+    pub forks: Vec<SessionId>,
     pub at: Timestamp,
 }

@@ -124,9 +124,10 @@ pub fn export_format(format: wire::ExportFormat) -> ExportFormat {
 
 /// Where a secret was masked, for the host.
 pub fn scrubbed(scrubbed: Scrubbed) -> wire::ScrubReport {
-    let Scrubbed { seq, seqs, files, checkpoints, out_of_reach, earlier_nodes, .. } = scrubbed;
+    let Scrubbed { seq, seqs, files, checkpoints, out_of_reach, earlier_nodes, forks, .. } = scrubbed;
     let not_reached = out_of_reach.into_iter().map(not_reached).collect();
-    wire::ScrubReport { seq, seqs, files, checkpoints, not_reached, earlier_nodes }
+    let forks = forks.iter().map(ToString::to_string).collect();
+    wire::ScrubReport { seq, seqs, files, checkpoints, not_reached, earlier_nodes, forks }
 }
 
 fn not_reached(copy: OutOfReach) -> wire::NotReached {
@@ -135,6 +136,7 @@ fn not_reached(copy: OutOfReach) -> wire::NotReached {
         OutOfReach::BrokerMessages => wire::NotReached::BrokerMessages,
         OutOfReach::ConsumerDatabase => wire::NotReached::ConsumerDatabase,
         OutOfReach::EarlierNodes => wire::NotReached::EarlierNodes,
+        OutOfReach::Forks => wire::NotReached::Forks,
     }
 }
 

@@ -18,8 +18,9 @@ use std::process::ExitCode;
 #[command(
     after_help = "The secret is replaced by *** in all recorded events, in output files, and in the session's state; its shell is
 dropped. Checkpoints that contain it are deleted. The rest still verifies: `shellkeep verify` knows what was masked.
-Not changed: forks, which are separate sessions, earlier exports, the files in the session's workspace, backups and logs
-of a history database, and history that went to a broker: its messages, and the database they are written to.
+Not changed: forks, which are separate sessions and are named, earlier exports, the files in the session's workspace,
+backups and logs of a history database, and history that went to a broker: its messages, and the database they are
+written to.
 
 Examples:
   printf %s \"$TOKEN\" | shellkeep scrub demo --secret-stdin
@@ -55,22 +56,23 @@ pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
     if args.json {
         terminal::json(&report)?;
     } else {
-        let ScrubReport { seq, seqs, files, checkpoints, not_reached, earlier_nodes } = &report;
+        let ScrubReport { seq, seqs, files, checkpoints, not_reached, earlier_nodes, forks } = &report;
         let [events, files] = [(seqs.len(), "event"), (files.len(), "file")].map(|(n, what)| words::counted(n, what));
         terminal::line(format!("masked in {events} and {files}; recorded as event {seq}"));
         if !checkpoints.is_empty() {
             terminal::line(format!("{} with it deleted", words::counted(checkpoints.len(), "checkpoint")));
             terminal::notice("a file in the workspace that still contains it will be in the next checkpoint again");
         }
-        let earlier = earlier_nodes.join(", ");
+        let (earlier, forks) = (earlier_nodes.join(", "), forks.join(", "));
         for copy in not_reached {
-            let (copy, nodes) = match copy {
+            let (copy, names) = match copy {
                 NotReached::HistoryLogs => ("backups and logs of the history database", ""),
                 NotReached::BrokerMessages => ("messages in the queue of the history broker", ""),
                 NotReached::ConsumerDatabase => ("the database that `shellkeep history consume` writes to", ""),
                 NotReached::EarlierNodes => ("data directories of nodes that had the session earlier: ", &*earlier),
+                NotReached::Forks => ("its forks, which are sessions of their own; scrub them too: ", &*forks),
             };
-            terminal::notice(&format!("not masked: {copy}{nodes}"));
+            terminal::notice(&format!("not masked: {copy}{names}"));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -30,6 +30,23 @@ fn spread(daemon: &Daemon) {
     assert_eq!(daemon.post(&stopping, &json!({"grace": 0})).status, 200);
 }
 
+/// A scrub said nothing of the copies in forks.
+#[test]
+fn a_scrub_names_the_forks_that_may_still_have_it() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", &format!("echo {SECRET}"));
+    for (origin, fork) in [("s", "fork"), ("fork", "fork-of-fork"), ("s", "removed")] {
+        let forked = daemon.post(&format!("/v1/sessions/{origin}/fork"), &json!({"session_id": fork}));
+        assert_eq!(forked.status, 201, "{}", forked.text());
+    }
+    assert_eq!(daemon.send(&Request::new("DELETE", "/v1/sessions/removed")).status, 204);
+    let report = scrub(&daemon, "s");
+    assert_eq!((&report["not_reached"], &report["forks"]), (&json!(["forks"]), &json!(["fork", "fork-of-fork"])));
+    let report = scrub(&daemon, "fork-of-fork");
+    assert_eq!((&report["not_reached"], &report["forks"]), (&json!([]), &json!([])), "{report}");
+}
+
 #[test]
 fn a_secret_is_nowhere_afterwards() {
     for store in [None, Some("file://{data}/files")] {

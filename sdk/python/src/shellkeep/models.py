@@ -2685,8 +2685,10 @@ class ScrubReport:
     checkpoints: list[str] = field(default_factory=list)
     #: Names of the nodes that had the session earlier, whose data directories may contain it.
     earlier_nodes: list[str] = field(default_factory=list)
+    #: Its forks and their forks, which are sessions of their own and may contain it.
+    forks: list[str] = field(default_factory=list)
     #: Copies that may contain it and could not be masked.
-    not_reached: list[Literal["history_logs", "broker_messages", "consumer_database", "earlier_nodes"]] = field(default_factory=list)
+    not_reached: list[Literal["history_logs", "broker_messages", "consumer_database", "earlier_nodes", "forks"]] = field(default_factory=list)
 
     @classmethod
     def from_json(cls: type[_ScrubReport], data: Mapping[str, Any]) -> _ScrubReport:
@@ -2697,6 +2699,7 @@ class ScrubReport:
             seqs=data["seqs"],
             checkpoints=data.get("checkpoints") or [],
             earlier_nodes=data.get("earlier_nodes") or [],
+            forks=data.get("forks") or [],
             not_reached=data.get("not_reached") or [],
         )
 
