@@ -1,7 +1,9 @@
 //! The sentences that a caller reads when something was lost or limited. All in one place, so that they read alike.
 
+mod agent_state;
 mod limits;
 
+pub use agent_state::{agent_state_gone, agent_state_not_copied};
 pub use limits::{out_of_memory, over_disk, too_many_open_files, too_many_processes};
 
 use shellkeep_process::proc;
@@ -414,17 +416,6 @@ pub fn files_uncertain(first: &[LeftOut], total: u64) -> Option<Notice> {
 pub fn changed_later(path: Vec<u8>) -> LeftOut {
     let reason = "it changed after the command ended and before its checkpoint was taken, while no daemon ran";
     LeftOut { path: ByteString(path), reason: reason.to_owned() }
-}
-
-/// The agent's state of that moment is gone.
-pub fn agent_state_gone(version: u64) -> Notice {
-    notice(
-        NoticeCode::Rewound,
-        format!(
-            "Version {version} of the agent's state is missing: its file was removed to free space, or is damaged. The \
-             current state stays; save another one if it does not fit."
-        ),
-    )
 }
 
 /// The session is a fork, of how the other was then if a moment was named.

@@ -53,8 +53,8 @@ struct Began {
     uncertain: Uncertain,
     /// The records of its keyed store.
     values: Vec<Event>,
-    /// What its keyed store lacks.
-    values_lost: Option<Notice>,
+    /// What its keyed store and its agent's state lack.
+    lost: Vec<Notice>,
 }
 
 /// Creates another session from this one.
@@ -128,9 +128,12 @@ async fn copy_to(
         Some(past) => past.agent_state,
         None => session.journal.state().agent_state.as_deref().cloned(),
     };
+    let version = agent_state.as_ref().map(|state| state.version);
     let agent_state = copy_agent_state(session, &order.id, agent_state).await;
+    let state_lost = version.filter(|_| agent_state.is_none()).map(notices::agent_state_not_copied);
+    let lost = values_lost.into_iter().chain(state_lost).collect();
     let (left_out, left_out_total) = (copied.left_out, copied.left_out_total);
-    let began = Began { at, workspace, left_out, left_out_total, uncertain, values, values_lost };
+    let began = Began { at, workspace, left_out, left_out_total, uncertain, values, lost };
     begin_fork(session, order, began, shell, agent_state, files).await
 }
 
@@ -207,7 +210,7 @@ async fn begin_fork(
     agent_state: Option<AgentState>,
     files: Option<FilesAt>,
 ) -> Result<Forked, OpError> {
-    let Began { at, workspace, left_out, left_out_total, uncertain, values, values_lost } = began;
+    let Began { at, workspace, left_out, left_out_total, uncertain, values, lost } = began;
     let origin = Origin { session_id: session.id().clone(), seq: at };
     let live: Vec<String> = session
         .journal
@@ -228,7 +231,7 @@ async fn begin_fork(
         told.push(notices::not_copied(&left_out, left_out_total));
     }
     told.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
-    told.extend(values_lost);
+    told.extend(lost);
     let meta = SessionMeta {
         session_id: order.id.clone(),
         agent: session.journal.state().meta.agent.clone(),

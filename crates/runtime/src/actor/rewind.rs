@@ -39,6 +39,8 @@ struct Target {
     /// The part of its shell that can be restored.
     shell: ShellState,
     agent_state: Option<AgentState>,
+    /// Whether that is the version that it is now, which is not saved again: its file is not here.
+    keeps_agent_state: bool,
     /// What happens to the keyed store, if anything.
     kv: Option<KvRewound>,
     /// Variables whose values the recording masks.
@@ -126,10 +128,11 @@ async fn target(session: &mut Session, mut past: Past) -> Result<Target, OpError
         None => 0,
     };
     let mut notices = Vec::new();
-    let mut agent_state = past.agent_state.clone();
-    if let Some(version) = missing_agent_state(session, &past).await {
+    let (mut agent_state, mut keeps_agent_state) = (past.agent_state.clone(), false);
+    if let Some(version) = missing_agent_state(session, agent_state.as_ref()).await {
         notices.push(notices::agent_state_gone(version));
         agent_state = session.journal.state().agent_state.as_deref().cloned();
+        keeps_agent_state = missing_agent_state(session, agent_state.as_ref()).await.is_some();
     }
     if !knows(session, &past.files) && session.journal.state().files.is_some() {
         notices.push(Notice { code: NoticeCode::FilesUncertain, message: FILES_UNKNOWN.to_owned() });
@@ -138,12 +141,13 @@ async fn target(session: &mut Session, mut past: Past) -> Result<Target, OpError
     let gone = kv.as_ref().map(|rewound| &rewound.missing).filter(|missing| !missing.is_empty());
     notices.extend(gone.map(|missing| kv::values_gone(missing)));
     let after_run = session.ctx.history.run_before(session.id(), past.seq).await?;
-    Ok(Target { past, after_run, undone: None, step: None, shell, agent_state, kv, secrets, notices })
+    let (undone, step) = (None, None);
+    Ok(Target { past, after_run, undone, step, shell, agent_state, keeps_agent_state, kv, secrets, notices })
 }
 
-/// The version of the agent's state at that moment, if its file is gone or is not what was saved.
-async fn missing_agent_state(session: &Session, past: &Past) -> Option<u64> {
-    let state = past.agent_state.as_ref()?;
+/// The version of a state of the agent, if its file is gone or is not what was saved.
+async fn missing_agent_state(session: &Session, state: Option<&AgentState>) -> Option<u64> {
+    let state = state?;
     let Content::File { .. } = &state.content else { return None };
     session.ctx.kept_files.agent_state(session.id(), state.clone()).await.err().map(|_| state.version)
 }
@@ -214,7 +218,7 @@ async fn apply(
     uncertain: Uncertain,
     by: Option<String>,
 ) -> Result<Vec<LeftOut>, OpError> {
-    let agent_state = saved_again(session, target.agent_state.clone()).map_err(|error| {
+    let agent_state = saved_again(session, target).map_err(|error| {
         files_failed(&session.journal, "were not changed, because the agent's state could not be written", &error)
     })?;
     let is_known = knows(session, &target.past.files);
@@ -297,8 +301,11 @@ async fn complete_interrupted(session: &mut Session) -> Result<(), OpError> {
 }
 
 /// An old state of the agent as its newest version: a caller that saves must have seen it.
-fn saved_again(session: &Session, state: Option<AgentState>) -> io::Result<Option<AgentState>> {
-    let Some(AgentState { media_type, content, .. }) = state else { return Ok(None) };
+fn saved_again(session: &Session, target: &Target) -> io::Result<Option<AgentState>> {
+    if target.keeps_agent_state {
+        return Ok(target.agent_state.clone());
+    }
+    let Some(AgentState { media_type, content, .. }) = target.agent_state.clone() else { return Ok(None) };
     let mut version = session.journal.state().last_agent_version() + 1;
     let content = match content {
         Content::File { name, .. } => {

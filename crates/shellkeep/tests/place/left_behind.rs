@@ -3,6 +3,7 @@
 use crate::node_files::Cluster;
 use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
+use crate::support::Request;
 use serde_json::json;
 
 /// The bug: the directory of an earlier moment was compared with the workspace of the node that the session is on now, so a fork at
@@ -48,4 +49,33 @@ fn a_checkpoint_that_stayed_behind_is_refused_by_name_of_its_node() {
     }
     assert_eq!(second.get("/v1/sessions/f").status, 404, "a fork that was refused is there");
     assert_eq!(second.sh("s", "echo $v").out(), "2\n");
+}
+
+/// The bug: with a large state of the agent that had stayed behind, each rewind was answered with 500, because the present state was
+/// to be saved once more; and a fork lost it without a word.
+#[test]
+fn a_state_of_the_agent_that_stayed_behind_stops_no_rewind() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    let mut put = Request::new("PUT", "/v1/sessions/s/agent_state").header("content-type", "application/octet-stream");
+    put.body = vec![b'y'; 200_000];
+    assert_eq!(first.send(&put).status, 201);
+    first.kill();
+    let (moved, _) = run_when_taken_over(&second, "s", &json!({"command": "v=1"}));
+    second.sh("s", "v=2");
+    let rewound = second.post("/v1/sessions/s/rewind", &json!({"to": moved["run_id"]}));
+    assert_eq!(rewound.status, 200, "{}", rewound.text());
+    assert!(rewound.text().contains("Version 1 of the agent's state is missing"), "{}", rewound.text());
+    assert_eq!(rewound.json()["agent_state_version"], 1, "it is still the one that stayed behind");
+    assert_eq!(second.sh("s", "echo $v").out(), "1\n");
+    let fork = second.post("/v1/sessions/s/fork", &json!({"session_id": "f"}));
+    assert_eq!(fork.status, 201, "{}", fork.text());
+    assert!(fork.text().contains("Version 1 of the agent's state was not copied"), "{}", fork.text());
+    // The node that has it is back, and so is the session.
+    first.restart();
+    let drained = second.post("/v1/nodes/n2/drain?wait=30", &json!({}));
+    assert_eq!(drained.status, 200, "{}", drained.text());
+    run_when_taken_over(&first, "s", &json!({"command": "true"}));
+    assert_eq!(first.get("/v1/sessions/s/agent_state").body.len(), 200_000);
 }
