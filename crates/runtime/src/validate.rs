@@ -80,6 +80,9 @@ pub fn service(request: &StartService) -> Result<(), OpError> {
             "name must be 1 to {MAX_SERVICE_NAME} characters, none of them a control character"
         )));
     }
+    if request.name.as_ref().is_some_and(|name| name.contains('/')) {
+        return Err(invalid("name must not contain '/': it is part of the path at which the service is found"));
+    }
     if let Some(name) = &request.name
         && ServiceId::parse(name).is_ok_and(|id| id.is_assigned())
     {

@@ -164,6 +164,7 @@ fn what_cannot_be_is_refused() {
     refused(json!({"command": "x", "ready": {"http": "http://example.com/"}}), "ready");
     refused(json!({"command": "x", "wait": 301}), "wait: 301");
     refused(json!({"command": "x", "name": "two\nlines"}), "name");
+    refused(json!({"command": "x", "name": "web/1"}), "must not contain '/'");
     refused(json!({"command": "x", "restart": "maybe"}), "on_failure");
     let nowhere = daemon.post("/v1/sessions/s/services", &json!({"command": "x", "cwd": "/no/such"}));
     assert_eq!(code(&nowhere), (400, "bad_cwd".to_owned()));
