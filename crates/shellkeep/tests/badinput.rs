@@ -290,6 +290,10 @@ fn queries_that_make_no_sense() {
     for query in ["stream=both", "offset=-1", "offset=x", "limit=x", "tail=-5", "grep=%5b", "grep=(", "colour=red"] {
         refused(&daemon.get(&format!("/v1/sessions/good/runs/{run_id}/output?{query}")), 400, "invalid_request", query);
     }
+    for query in ["type=tool_cal", "type=tool_call,run_finished", "type=typo&after=3"] {
+        let problem = refused(&daemon.get(&format!("/v1/sessions/good/events?{query}")), 400, "invalid_request", query);
+        assert!(problem["detail"].as_str().unwrap().contains("checkpoint_created, "), "{problem}");
+    }
     for signal in ["", "NOSUCH", "9; rm", "-1", "TERM KILL", "SIG"] {
         let started = daemon.run("good", json!({"command": "read x", "blocking": false, "timeout": 30}));
         refused(&daemon.signal_run("good", started.run_id(), signal), 400, "invalid_request", signal);

@@ -8,6 +8,7 @@ use crate::cell;
 use crate::ops::*;
 use crate::past_sessions::{PastCopy, PastEvents, PastPart, PastSession, ReadBack};
 use crate::recordings::unreadable;
+use crate::validate::records::selected_types;
 use crate::work::SEARCH_TIME;
 use shellkeep_record::mask::secret_values;
 use shellkeep_record::{Bad, Budget, Checks, Filter, Masker, ReadError, Recording, Search, SignatureChecks};
@@ -70,6 +71,7 @@ impl<'a> Past<'a> {
     }
 
     async fn filter(&self, query: &EventQuery) -> Result<Filter, OpError> {
+        selected_types(&query.types)?;
         let search = query.search.as_deref().map(Search::new).transpose();
         let wrong = |error| OpError::Invalid { detail: format!("search is {error}") };
         let masker = if query.redact { Some(self.masker().await?) } else { None };

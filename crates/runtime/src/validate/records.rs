@@ -2,7 +2,13 @@
 
 use crate::ops::*;
 use serde_json::Value;
+use shellkeep_record::beside::RECLAIMED;
+use shellkeep_record::line::HOLE;
+use shellkeep_session::EventName;
+use shellkeep_session::agent::RESUME_ENDED;
+use shellkeep_session::hold::{SESSION_HELD, SESSION_RELEASED};
 use shellkeep_store::depth;
+use std::collections::BTreeSet;
 use std::io;
 
 /// The types of the contract, with the fields that each must have. Other fields are allowed.
@@ -13,6 +19,9 @@ pub const TYPES: [(&str, &[&str]); 5] = [
     ("tool_call", &["tool_name"]),
     ("final_output", &["output"]),
 ];
+
+/// The types of what the runtime tells besides the facts of a session.
+const TOLD: [&str; 5] = [HOLE, RECLAIMED, RESUME_ENDED, SESSION_HELD, SESSION_RELEASED];
 
 /// The prefix of custom types.
 pub const OWN: &str = "x_";
@@ -70,6 +79,25 @@ fn event_type(event: &NewEvent, place: &str) -> Result<(), OpError> {
         shown.escape_debug(),
         known.join(", ")
     ))
+}
+
+/// Checks the types that events are selected by: one that is in no recording would select nothing, and look like a
+/// session in which nothing happened.
+pub fn selected_types(types: &[String]) -> Result<(), OpError> {
+    let facts = EventName::ALL.into_iter().filter(|name| *name != EventName::Noted).map(EventName::shown);
+    let known: BTreeSet<&str> = facts.chain(TYPES.map(|(known, _)| known)).chain(TOLD).collect();
+    match types.iter().find(|name| !name.starts_with(OWN) && !known.contains(name.as_str())) {
+        None => Ok(()),
+        Some(unknown) => {
+            let known: Vec<&str> = known.into_iter().collect();
+            let shown: String = unknown.chars().take(MAX_EVENT_TYPE).collect();
+            Err(invalid(format!(
+                "type: there are no events of type '{}'; there are {}, and one's own, which begin with {OWN}",
+                shown.escape_debug(),
+                known.join(", ")
+            )))
+        }
+    }
 }
 
 /// Rejects JSON that could not be parsed again from the store.
@@ -196,6 +224,20 @@ mod tests {
             let (code, detail) = refused(vec![event(name, json!({}))]);
             assert_eq!(code, "invalid_event_type", "{name}");
             assert!(detail.contains("user_input, state_transition, llm_call, tool_call, final_output"), "{detail}");
+        }
+    }
+
+    #[test]
+    fn only_types_that_exist_are_selected() {
+        let select = |types: &[&str]| selected_types(&types.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        select(&[]).unwrap();
+        select(&["tool_call", "session_rewound", "user_input", "x_mine"]).unwrap();
+        select(&["hole", "files_reclaimed", "resume_ended", "session_held", "session_released"]).unwrap();
+        for wrong in ["tool_cal", "run_finished", "noted", "Tool_call"] {
+            let refused = select(&["tool_call", wrong]).unwrap_err();
+            assert_eq!(refused.code(), "invalid_request");
+            let told = refused.to_string();
+            assert!(told.contains(&format!("'{wrong}'")) && told.contains("run_started, "), "{told}");
         }
     }
 

@@ -5,6 +5,7 @@ use crate::engine::inner::Inner;
 use crate::names::not_found;
 use crate::ops::{BoxFuture, EventQuery, MAX_EVENT_PAGE, OpError};
 use crate::secrets::Secrets;
+use crate::validate::records::selected_types;
 use shellkeep_record::{Filter, Line, Recording, Search};
 use shellkeep_session::SessionId;
 use std::sync::{Arc, Weak};
@@ -86,6 +87,7 @@ impl EventStream {
 
 /// Which events a query wants.
 pub(super) async fn filter(secrets: &Secrets, id: &SessionId, query: &EventQuery) -> Result<Filter, OpError> {
+    selected_types(&query.types)?;
     let search = query.search.as_deref().map(Search::new).transpose();
     let wrong = |error| OpError::Invalid { detail: format!("search is {error}") };
     let masker = if query.redact { Some(secrets.masker(id).await?) } else { None };
