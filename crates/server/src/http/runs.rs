@@ -138,12 +138,20 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     wants(headers, "text/event-stream")
 }
 
-/// Whether the caller accepts this media type.
+/// Whether the caller accepts this media type: it is named, and not with `q=0`.
 pub(super) fn wants(headers: &HeaderMap, wanted: &str) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    accepted
-        .flat_map(|value| value.split(','))
-        .any(|kind| kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(wanted)))
+    accepted.flat_map(|value| value.split(',')).any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case(wanted)) && !parts.any(is_refusal)
+    })
+}
+
+/// Whether a parameter of a media type is a quality of nothing.
+fn is_refusal(parameter: &str) -> bool {
+    parameter.split_once('=').is_some_and(|(name, value)| {
+        name.trim().eq_ignore_ascii_case("q") && value.trim().parse::<f32>().is_ok_and(|quality| quality <= 0.0)
+    })
 }
 
 #[cfg(test)]
@@ -156,6 +164,9 @@ mod tests {
         assert!(wants_events(&with("text/event-stream")));
         assert!(wants_events(&with("application/json, text/event-stream; q=0.9")));
         assert!(!wants_events(&with("*/*")));
+        for refused in ["text/event-stream;q=0", "text/event-stream; charset=utf-8; Q = 0.000, application/json"] {
+            assert!(!wants_events(&with(refused)), "{refused}");
+        }
         assert!(!wants_events(&HeaderMap::new()));
     }
 }
