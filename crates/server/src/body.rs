@@ -24,6 +24,11 @@ pub const MESSAGE_LIMIT: usize = 4 << 20;
 /// their head.
 pub(crate) const UNCOUNTED: usize = 64 << 10;
 
+/// A whole number with fewer digits fits into an integer of 64 bits.
+const SAFE_DIGITS: usize = 19;
+/// Bytes of a rejected number that its error shows.
+const NUMBER_SHOWN: usize = 40;
+
 /// A JSON body of at most `LIMIT` bytes.
 pub struct Json<T, const LIMIT: usize>(pub T);
 
@@ -140,7 +145,55 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
         // serde would accept a list as the fields in order.
         return Err(Refusal::invalid("the body must be a JSON object"));
     }
+    if let Some(number) = too_large_number(bytes) {
+        let shown = String::from_utf8_lossy(&number[..number.len().min(NUMBER_SHOWN)]);
+        return Err(Refusal::invalid(format!(
+            "the whole number {shown}{} is not between {} and {}, so it would be rounded; send it as a string",
+            if number.len() > NUMBER_SHOWN { "…" } else { "" },
+            i64::MIN,
+            u64::MAX,
+        )));
+    }
     serde_json::from_slice(bytes).map_err(|error| Refusal::invalid(explain::<T>(bytes, &error)))
+}
+
+/// The first whole number in JSON that no integer can hold. Serde would make a floating-point number of it.
+fn too_large_number(json: &[u8]) -> Option<&[u8]> {
+    let mut at = 0;
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'"' => at = end_of_string(json, at + 1),
+            b'-' | b'0'..=b'9' => {
+                let is_part = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
+                let number = &json[at..at + json[at..].iter().take_while(is_part).count()];
+                let digits = number.strip_prefix(b"-").unwrap_or(number);
+                let is_whole = digits.len() >= SAFE_DIGITS && digits.iter().all(u8::is_ascii_digit);
+                if is_whole && !fits(number) {
+                    return Some(number);
+                }
+                at += number.len();
+            }
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// Where a string ends that begins here.
+fn end_of_string(json: &[u8], mut at: usize) -> usize {
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    json.len()
+}
+
+fn fits(number: &[u8]) -> bool {
+    let text = std::str::from_utf8(number).unwrap_or_default();
+    text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok()
 }
 
 /// The error with the name of the field it is in. Costs a second parse, only for rejected requests.
@@ -177,6 +230,18 @@ mod tests {
             Ok(_) => panic!("{body} was taken"),
             Err(refusal) => refusal.problem().detail.clone(),
         }
+    }
+
+    /// They were rounded without a word: 18446744073709551616 came back as 1.8446744073709552e19.
+    #[test]
+    fn a_whole_number_that_would_be_rounded_is_refused() {
+        for wrong in ["18446744073709551616", "-9223372036854775809", &"9".repeat(400)] {
+            let told = refused::<CreateSessionRequest>(&format!(r#"{{"config": {{"a": [1, {wrong}]}}}}"#));
+            assert!(told.contains(&wrong[..19]) && told.contains("as a string") && told.len() < 200, "{told}");
+        }
+        let taken = r#"{"config": {"a": [18446744073709551615, -9223372036854775808, 1e30, 12345678901234567890.5],
+            "18446744073709551616": "\" 18446744073709551616 \\"}}"#;
+        assert!(parse::<CreateSessionRequest>(taken.as_bytes()).is_ok());
     }
 
     #[test]
