@@ -7,12 +7,19 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 use std::cell::RefCell;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Size we ask for each output pipe: large output then needs fewer switches between us and the command.
-const PIPE_BYTES: usize = 256 << 10;
+/// Size of an output pipe whose command writes much: it then needs fewer switches between us and the command. The
+/// kernel counts the sizes of all pipes of a user, by default up to 64 MiB, and a user over that gets tiny ones. So
+/// only a pipe that is found full grows, and only until its command ends: an idle shell keeps its pipes.
+const LARGE_PIPE: usize = 256 << 10;
+/// The size that the kernel gives a pipe.
+const USUAL_PIPE: usize = 64 << 10;
+/// What is in a pipe of that size that its command has to wait for. A full one may hold less than its size.
+const MUCH: usize = USUAL_PIPE / 2;
 /// How much is read at once.
 const READ_BYTES: usize = 256 << 10;
 /// Reads of a stream between two looks at whether the command has ended, so that a flood cannot hide the end.
@@ -36,6 +43,8 @@ pub fn watch<T: Into<OwnedFd> + AsRawFd>(source: T, interest: Interest) -> io::R
 #[derive(Debug)]
 pub struct Reader {
     fd: AsyncFd<OwnedFd>,
+    /// Whether it was asked to be large.
+    is_large: AtomicBool,
 }
 
 /// Hands on what some streams have now; whether it was anything. What never stops is left for the next time, so that others
@@ -73,7 +82,21 @@ pub enum Read {
 impl Reader {
     fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Self { fd: watch(fd, Interest::READABLE)? })
+        Ok(Self { fd: watch(fd, Interest::READABLE)?, is_large: AtomicBool::new(false) })
+    }
+
+    /// Makes its pipe large. A small one is only slower; users over their pipe quota keep it.
+    fn grow(&self) {
+        if !self.is_large.swap(true, Ordering::Relaxed) {
+            let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, LARGE_PIPE);
+        }
+    }
+
+    /// Gives its pipe the usual size again: the command has ended.
+    pub(crate) fn shrink(&self) {
+        if self.is_large.swap(false, Ordering::Relaxed) {
+            let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, USUAL_PIPE);
+        }
     }
 
     /// Reads what is there now, without waiting, and hands it on.
@@ -81,6 +104,9 @@ impl Reader {
         BUFFER.with_borrow_mut(|buffer| match rustix::io::read(self.fd.get_ref(), &mut buffer[..]) {
             Ok(0) => Read::End,
             Ok(length) => {
+                if length >= MUCH {
+                    self.grow();
+                }
                 sink(&buffer[..length]);
                 Read::Bytes
             }
@@ -111,8 +137,6 @@ impl Reader {
 /// A pipe for output: our end, and the command's.
 pub fn output_pipe() -> io::Result<(Reader, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    // A small pipe is only slower; users over their pipe quota get one.
-    let _ = rustix::pipe::fcntl_setpipe_size(&writer, PIPE_BYTES);
     Ok((Reader::new(reader)?, writer))
 }
 
@@ -224,4 +248,29 @@ pub fn own_terminal() -> io::Result<Reader> {
 
 fn window(rows: u16, cols: u16) -> rustix::termios::Winsize {
     rustix::termios::Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pipe::fcntl_getpipe_size;
+
+    /// All pipes had 256 KiB for as long as their shell lived: 128 idle sessions used up what the kernel gives one
+    /// user, and every other pipe of that user was tiny.
+    #[tokio::test]
+    async fn a_pipe_is_large_only_while_much_is_written() {
+        let (reader, writer) = output_pipe().unwrap();
+        let size = || fcntl_getpipe_size(&writer).unwrap();
+        let usual = size();
+        assert!(usual <= USUAL_PIPE, "{usual}");
+        let mut total = 0;
+        for piece in [1, MUCH - 1, MUCH] {
+            assert_eq!(size(), usual);
+            assert_eq!(rustix::io::write(&writer, &vec![b'x'; piece]).unwrap(), piece);
+            assert_eq!(reader.read_now(&mut |bytes| total += bytes.len()), Read::Bytes);
+        }
+        assert_eq!((total, size()), (2 * MUCH, LARGE_PIPE));
+        reader.shrink();
+        assert_eq!(size(), usual);
+    }
 }

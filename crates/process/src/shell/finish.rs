@@ -115,6 +115,8 @@ impl LiveShell {
                 *slot = None;
             } else if held {
                 late.extend(slot.take());
+            } else {
+                reader.shrink();
             }
         }
         late
