@@ -2,6 +2,7 @@
 //! than its quota.
 
 use crate::ops::{Stream, StreamView};
+use crate::tasks;
 use shellkeep_record::beside::Summer;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{ByteString, Output, RunId};
@@ -16,6 +17,8 @@ use std::sync::Arc;
 
 /// Up to this size a stream stays in memory and travels with the run's record.
 pub const INLINE_BYTES: usize = 64 << 10;
+/// From this size on, a write into a file may wait for the disk.
+const LARGE_WRITE: usize = 16 << 10;
 /// Last bytes kept of a stream that exceeded its quota.
 const TAIL_BYTES: usize = 64 << 10;
 /// The newest text of a terminal: all that may wait, and enough before it to recognise a secret such as a private key.
@@ -171,13 +174,22 @@ impl OutputLog {
         }
         if self.file.is_none() && self.memory.len() + bytes.len() <= INLINE_BYTES {
             self.memory.extend_from_slice(bytes);
-        } else if let Err(error) = self.spill(bytes) {
+        } else if let Err(error) = self.spill_apart(bytes) {
             tracing::warn!(path = %self.place.path().display(), %error, "cannot store output");
             metrics::counter!("shellkeep_output_failures_total").increment(1);
             return 0;
         }
         self.kept += bytes.len() as u64;
         bytes.len()
+    }
+
+    /// The disk may make it wait: when the file is created, or when much is written. Few bytes only go into the
+    /// kernel's memory, and a change of threads for each line of a chatty command would cost more than that.
+    fn spill_apart(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.file.is_some() && bytes.len() < LARGE_WRITE {
+            return self.spill(bytes);
+        }
+        tasks::in_place(|| self.spill(bytes))
     }
 
     fn spill(&mut self, bytes: &[u8]) -> io::Result<()> {
