@@ -67,8 +67,8 @@ impl Ended {
         }
     }
 
-    /// Whether the command ended by itself, although it may have been asked to stop: its shell was not interrupted, so what
-    /// it reports is its own exit code.
+    /// Whether the command ended by itself, although it may have been asked to stop: its shell was not interrupted, so
+    /// what it reports is its own exit code.
     fn is_own(&self) -> bool {
         match self {
             Self::Reported(report) => !report.interrupted,

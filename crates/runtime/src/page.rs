@@ -14,8 +14,8 @@ use std::path::Path;
 
 /// Bytes searched at a time; a line longer than this is searched in pieces.
 const BLOCK: usize = 1 << 20;
-/// Bytes at the end of such a piece that are searched again with the next one: the longest match that is found wherever in
-/// a line it is.
+/// Bytes at the end of such a piece that are searched again with the next one: the longest match that is found wherever
+/// in a line it is.
 const CARRIED: usize = 64 << 10;
 
 /// Why a page of output could not be returned.

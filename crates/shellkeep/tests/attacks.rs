@@ -174,6 +174,8 @@ fn a_trap_sees_the_signal() {
         daemon.signal_run("s", &run_id, signal);
         let done = daemon.wait_run("s", &run_id, 10);
         assert!(done.out().ends_with("caught\n"), "{signal}: {:?}", done.json);
+        // It ended by itself: the signal was told instead of its own exit code.
+        assert_eq!((done.status(), done.exit_code(), done.signal()), ("exited", Some(5), None), "{:?}", done.json);
     }
 }
 

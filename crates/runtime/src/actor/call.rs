@@ -39,7 +39,8 @@ pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>, by_name: b
     }))
 }
 
-/// Whether these variables can be set for a call or a service: bash would leave a readonly one as it is, and say nothing.
+/// Whether these variables can be set for a call or a service: bash would leave a readonly one as it is, and say
+/// nothing.
 pub(super) fn check_env(env: &BTreeMap<String, String>, shell: &ShellState) -> Result<(), OpError> {
     let is_readonly = |name: &&String| {
         let variable = shell.variables.get(&ByteString::from(name.as_str()));
@@ -49,7 +50,8 @@ pub(super) fn check_env(env: &BTreeMap<String, String>, shell: &ShellState) -> R
         None => Ok(()),
         Some(name) => Err(OpError::Invalid {
             detail: format!(
-                "env: '{name}' is readonly in this session, so it cannot be set for one call; leave it out. Nothing was run"
+                "env: '{name}' is readonly in this session, so it cannot be set for one call; leave it out. Nothing was \
+                 run"
             ),
         }),
     }

@@ -146,8 +146,8 @@ fn found(access: &Access, state: SessionState) -> Result<Created, OpError> {
     }
 }
 
-/// What was found, unless it was named for another user: the names of a user and of a session are joined to one, in which
-/// one cannot see where the first ends. Sessions of before that was kept have any user.
+/// What was found, unless it was named for another user: the names of a user and of a session are joined to one, in
+/// which one cannot see where the first ends. Sessions of before that was kept have any user.
 fn of_user(created: Created, user_id: Option<&str>) -> Result<Created, OpError> {
     let (Created::New(SessionView { meta, .. }) | Created::Existing(SessionView { meta, .. })) = &created;
     match (&meta.user_id, user_id) {
