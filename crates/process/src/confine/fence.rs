@@ -13,7 +13,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr as _, Scope, make_bitflags,
 };
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -74,8 +74,9 @@ type Refused = Box<dyn std::error::Error + Send + Sync>;
 enum Grant {
     /// Opened once.
     Directory { path: PathBuf, opened: OwnedFd },
-    /// Opened each time: programs replace a file by renaming another over it.
-    File { path: PathBuf },
+    /// Opened each time: programs replace a file by renaming another over it, and the parts of a directory are too many to be
+    /// held open.
+    Unopened { path: PathBuf, is_file: bool },
 }
 
 /// What all sessions of a node have in common.
@@ -202,12 +203,15 @@ impl Fence {
         let filter = filter::compile().ok_or(NoFence::Processor)?;
         let mut hidden: Vec<PathBuf> = spec.hidden.iter().chain([&spec.data]).map(|path| real(path)).collect();
         let data = real(&spec.data);
-        let shown = readable(&hidden, &spec.read, &data)?;
-        let for_us_alone = closed(&real(Path::new(SETTINGS)));
-        let listed = if for_us_alone.is_empty() { None } else { open_path(Path::new(SETTINGS)).ok() };
+        let shown = readable(&hidden, &spec.read, &data, Grant::unopened)?;
+        let settings = real(Path::new(SETTINGS));
+        let for_us_alone = closed(&settings);
+        let listed = if for_us_alone.is_empty() { None } else { open_path(&settings).ok() };
         hidden.extend(for_us_alone);
-        let read = readable(&hidden, &spec.read, &data)?;
-        let write = named(&spec.write, &data)?;
+        let is_part = |path: &Path| path.starts_with(&settings) && path != settings;
+        let grant = |path: PathBuf| if is_part(&path) { Grant::unopened(path) } else { Grant::open(path) };
+        let read = readable(&hidden, &spec.read, &data, grant)?;
+        let write = named(&spec.write, &data, Grant::open)?;
         let devices = DEVICES.iter().filter_map(|path| open_path(Path::new(path)).ok()).collect();
         let shared_memory = open_path(Path::new(SHARED_MEMORY)).ok();
         let (filter, links) = (filter.into(), RootLinks::read());
@@ -300,7 +304,7 @@ impl Fence {
     fn paths_of<'a>(&'a self, grants: &'a [Grant], is_late: bool) -> impl Iterator<Item = &'a Path> {
         let all_late = self.read.iter().chain(&self.write).any(|grant| plan::has_temporary(grant.path()));
         let late = move |grant: &Grant| {
-            all_late || matches!(grant, Grant::File { .. }) || plan::is_below_temporary(grant.path())
+            all_late || matches!(grant, Grant::Unopened { is_file: true, .. }) || plan::is_below_temporary(grant.path())
         };
         grants.iter().filter(move |grant| late(grant) == is_late).map(Grant::path)
     }
@@ -322,7 +326,7 @@ impl Fence {
             rules = rules.scope(Scope::from_all(self.abi))?;
         }
         let mut rules = rules.create()?;
-        for (grant, access) in self.granted(false) {
+        for (grant, access) in self.granted(true) {
             rules = self.grant(rules, grant, access)?;
         }
         if let Some(opened) = &self.listed {
@@ -342,7 +346,7 @@ impl Fence {
     fn ruleset(&self, own: Own<'_>) -> Result<RulesetCreated, Refused> {
         let begun = lock(&self.begun).pop();
         let mut rules = begun.map_or_else(|| self.begin(), Ok)?;
-        for (grant, access) in self.granted(true) {
+        for (grant, access) in self.granted(false) {
             rules = self.grant(rules, grant, access)?;
         }
         for path in [own.workspace, own.home, own.tmp].into_iter().flat_map(|path| self.own(path)) {
@@ -352,11 +356,11 @@ impl Fence {
         Ok(rules.add_rule(PathBeneath::new(open_path(own.rescue)?, rescue))?)
     }
 
-    /// What all sessions may use, files or directories, and how.
-    fn granted(&self, files: bool) -> impl Iterator<Item = (&Grant, BitFlags<AccessFs>)> {
+    /// What all sessions may use, and how: what is held open, or what is not.
+    fn granted(&self, is_held: bool) -> impl Iterator<Item = (&Grant, BitFlags<AccessFs>)> {
         let read = self.read.iter().map(|grant| (grant, AccessFs::from_read(self.abi)));
         let all = read.chain(self.write.iter().map(|grant| (grant, self.full())));
-        all.filter(move |(grant, _)| matches!(grant, Grant::File { .. }) == files)
+        all.filter(move |(grant, _)| matches!(grant, Grant::Directory { .. }) == is_held)
     }
 
     fn grant(
@@ -367,8 +371,13 @@ impl Fence {
     ) -> Result<RulesetCreated, Refused> {
         Ok(match grant {
             Grant::Directory { opened, .. } => rules.add_rule(PathBeneath::new(opened, access))?,
-            Grant::File { path } => match open_path(path) {
-                Ok(opened) => rules.add_rule(PathBeneath::new(opened, access & AccessFs::from_file(self.abi)))?,
+            Grant::Unopened { path, .. } => match open_path(path) {
+                Ok(opened) => {
+                    // One may have taken the place of the other.
+                    let is_directory = FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Directory;
+                    let access = if is_directory { access } else { access & AccessFs::from_file(self.abi) };
+                    rules.add_rule(PathBeneath::new(opened, access))?
+                }
                 // It is gone for now.
                 Err(_) => rules,
             },
@@ -398,12 +407,17 @@ impl Grant {
     fn open(path: PathBuf) -> io::Result<Self> {
         let opened = open_path(&path)?;
         let is_directory = std::fs::metadata(&path)?.is_dir();
-        Ok(if is_directory { Self::Directory { path, opened } } else { Self::File { path } })
+        Ok(if is_directory { Self::Directory { path, opened } } else { Self::Unopened { path, is_file: true } })
+    }
+
+    fn unopened(path: PathBuf) -> io::Result<Self> {
+        let is_file = !std::fs::metadata(&path)?.is_dir();
+        Ok(Self::Unopened { path, is_file })
     }
 
     fn path(&self) -> &Path {
         match self {
-            Self::Directory { path, .. } | Self::File { path } => path,
+            Self::Directory { path, .. } | Self::Unopened { path, .. } => path,
         }
     }
 }
@@ -420,20 +434,25 @@ fn supported() -> Result<ABI, NoFence> {
 }
 
 /// The system without what is hidden, and what the host named.
-fn readable(hidden: &[PathBuf], more: &[PathBuf], data: &Path) -> Result<Vec<Grant>, NoFence> {
+fn readable(
+    hidden: &[PathBuf],
+    more: &[PathBuf],
+    data: &Path,
+    grant: impl Fn(PathBuf) -> io::Result<Grant>,
+) -> Result<Vec<Grant>, NoFence> {
     // What cannot be opened is not there, or is not for us.
-    let system = system(hidden).into_iter().filter_map(|path| Grant::open(path).ok());
-    Ok(system.chain(named(more, data)?).collect())
+    let system = system(hidden).into_iter().filter_map(|path| grant(path).ok());
+    Ok(system.chain(named(more, data, &grant)?).collect())
 }
 
 /// Paths that the host named. Each must exist: one that is missing would be missed only by a command.
-fn named(paths: &[PathBuf], data: &Path) -> Result<Vec<Grant>, NoFence> {
+fn named(paths: &[PathBuf], data: &Path, grant: impl Fn(PathBuf) -> io::Result<Grant>) -> Result<Vec<Grant>, NoFence> {
     let mut grants = Vec::new();
     for path in paths {
         let refused = |error: io::Error| NoFence::Path { path: path.display().to_string(), reason: error.to_string() };
         let real = path.canonicalize().map_err(refused)?;
         for part in without(&real, &[data.to_owned()]) {
-            grants.push(Grant::open(part).map_err(refused)?);
+            grants.push(grant(part).map_err(refused)?);
         }
     }
     Ok(grants)
