@@ -31,11 +31,13 @@ pub(super) fn sign(pid: u32, lineage: &[Stat]) -> Option<&'static str> {
     }
     // A daemon may itself have been started in a session of another one, and then those beside it are its host.
     let is_beside_us = !places.is_empty() && places == own_places;
-    let Some(own_lineage) = proc::lineage(std::process::id(), 0) else {
-        return Some("our own ancestors cannot be read");
-    };
-    if !is_beside_us && descends_from(is_daemon, lineage, &own_lineage) {
-        return Some("it descends from another daemon");
+    if !is_beside_us && lineage.iter().skip(1).any(|ancestor| is_daemon(ancestor.pid)) {
+        let Some(own_lineage) = proc::lineage(std::process::id(), 0) else {
+            return Some("our own ancestors cannot be read");
+        };
+        if descends_from(is_daemon, lineage, &own_lineage) {
+            return Some("it descends from another daemon");
+        }
     }
     let mark = proc::mark_after(pid, format!("{MARK}=").as_bytes());
     if mark.is_some() && mark != std::env::var(MARK).ok() {
