@@ -83,6 +83,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Scoped {
     }
 }
 
+/// The same for what only the host may do. Others are refused before the rest of their request is looked at, so they learn
+/// nothing of what would be wrong with it.
+pub struct OfHost(pub Engine);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfHost {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let Scoped(engine) = Scoped::from_request_parts(parts, state).await?;
+        engine.node().check_host()?;
+        Ok(Self(engine))
+    }
+}
+
 /// The way in for a caller who has not proven yet who it is.
 #[derive(Clone)]
 pub struct Lobby {

@@ -356,7 +356,16 @@ fn routes_about_no_session_tell_an_agent_nothing_of_others() {
         if *status == 403 {
             assert_eq!(code(&answer).1, "not_allowed", "{method} {path}");
         }
+        // What is wrong with a request is for those who may make it. A console that ends has nothing to refuse.
+        if *status == 403 && *method != "get" && *path != "/v1/console/logout" {
+            for wrong in ["{", "[]", "{\"unknown\": 1}"] {
+                let answer = bob.send(Request::new(&method.to_uppercase(), &target).json(wrong));
+                assert_eq!(code(&answer), is(403, "not_allowed"), "{method} {path} {wrong}: {}", answer.text());
+            }
+        }
     }
+    let scrub = bob.send(Request::new("POST", "/v1/sessions/thread_ann_x/scrub").json("{"));
+    assert_eq!(code(&scrub), is(403, "not_allowed"), "{}", scrub.text());
     let before = (sessions(&bob, ""), bob.get("/readyz").json());
     let theirs = ann.create("secret");
     ann.sh(&theirs, "true");

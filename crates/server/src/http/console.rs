@@ -2,7 +2,7 @@
 
 use super::door::{Door, json};
 use super::responses::{Common, ConsoleLogin};
-use crate::auth::{Lobby, Scoped};
+use crate::auth::{Lobby, OfHost, Scoped};
 use crate::body::{Json, Nothing, SMALL_LIMIT};
 use crate::refusal::Refusal;
 use crate::translate;
@@ -23,7 +23,7 @@ use shellkeep_runtime::CODE_LIFETIME;
 )]
 pub(crate) async fn code(
     State(door): State<Door>,
-    Scoped(engine): Scoped,
+    OfHost(engine): OfHost,
     Json(request): Json<ConsoleCodeRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let code = engine.identities().console_code(translate::console_right(request.right.unwrap_or_default()))?;

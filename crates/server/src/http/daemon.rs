@@ -2,7 +2,7 @@
 
 use super::door::{Door, json};
 use super::responses::{Common, Configured, StopRefused};
-use crate::auth::Scoped;
+use crate::auth::{OfHost, Scoped};
 use crate::body::{Json, Nothing, SMALL_LIMIT};
 use crate::control::{Control, Reloading, StopOrder};
 use crate::refusal::Refusal;
@@ -62,7 +62,7 @@ pub(crate) async fn settings(State(door): State<Door>, Scoped(engine): Scoped) -
     post, path = "/v1/daemon/reload", tag = "daemon", operation_id = "reload_daemon",
     responses((status = 200, description = "What changed", body = Reloaded), Common, Configured)
 )]
-pub(crate) async fn reload(State(door): State<Door>, Scoped(engine): Scoped, _: Nothing) -> Result<Response, Refusal> {
+pub(crate) async fn reload(State(door): State<Door>, OfHost(engine): OfHost, _: Nothing) -> Result<Response, Refusal> {
     engine.node().command("reload_daemon")?;
     let Reloading { report, quotas } = read(&door, "nothing was changed", |control| control.reload()).await?;
     engine.node().configure_quotas(quotas).await?;
@@ -106,7 +106,7 @@ async fn check_written(engine: &Engine) -> Result<(), Refusal> {
 )]
 pub(crate) async fn stop(
     State(door): State<Door>,
-    Scoped(engine): Scoped,
+    OfHost(engine): OfHost,
     Json(request): Json<StopRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     engine.node().command(if request.restart { "restart_daemon" } else { "stop_daemon" })?;

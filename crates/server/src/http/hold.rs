@@ -2,7 +2,7 @@
 
 use super::responses::Common;
 use super::sse;
-use crate::auth::Scoped;
+use crate::auth::OfHost;
 use crate::body::Nothing;
 use crate::refusal::Refusal;
 use axum::response::Response;
@@ -16,7 +16,7 @@ use axum::response::Response;
     post, path = "/v1/hold", tag = "daemon", operation_id = "hold",
     responses((status = 200, description = "Events: `held`, `released`", content_type = "text/event-stream"), Common)
 )]
-pub async fn hold(Scoped(engine): Scoped, _: Nothing) -> Result<Response, Refusal> {
+pub async fn hold(OfHost(engine): OfHost, _: Nothing) -> Result<Response, Refusal> {
     let permit = sse::permit(&engine)?;
     let hold = engine.node().hold().await?;
     Ok(sse::hold(permit, hold))

@@ -2,7 +2,7 @@
 
 use super::door::json;
 use super::responses::Common;
-use crate::auth::Scoped;
+use crate::auth::{OfHost, Scoped};
 use crate::body::Nothing;
 use crate::detached::detached;
 use crate::params::{AgentPath, NodePath, Params};
@@ -59,13 +59,12 @@ pub async fn one(Scoped(engine): Scoped, NodePath(name): NodePath) -> Result<Res
     responses((status = 200, description = "The node, with the number of sessions that are left", body = ClusterNode), Common)
 )]
 pub async fn drain(
-    Scoped(engine): Scoped,
+    OfHost(engine): OfHost,
     NodePath(name): NodePath,
     Params(query): Params<DrainQuery>,
     _: Nothing,
 ) -> Result<Response, Refusal> {
     let wait = translate::wait(query.wait)?;
-    engine.node().check_host()?;
     let node = engine.node();
     // A request about another node was sent there.
     let cluster = node.cluster().filter(|cluster| cluster.own().name == name).ok_or_else(|| no_such(&name))?;
@@ -83,7 +82,7 @@ fn no_such(name: &str) -> Refusal {
     params(("agent" = String, Path, description = "The agent")),
     responses((status = 200, description = "What was ended", body = AgentEnded), Common)
 )]
-pub async fn end_agent(Scoped(engine): Scoped, AgentPath(agent): AgentPath, _: Nothing) -> Result<Response, Refusal> {
+pub async fn end_agent(OfHost(engine): OfHost, AgentPath(agent): AgentPath, _: Nothing) -> Result<Response, Refusal> {
     let ended = detached(async move { engine.node().end_agent(&agent).await }).await??;
     Ok(json(StatusCode::OK, &translate::ended_agent(ended)))
 }

@@ -2,7 +2,7 @@
 
 use super::door::json;
 use super::responses::Common;
-use crate::auth::Scoped;
+use crate::auth::{OfHost, Scoped};
 use crate::body::{Json, SMALL_LIMIT};
 use crate::refusal::Refusal;
 use crate::translate;
@@ -25,7 +25,7 @@ pub async fn get(Scoped(engine): Scoped) -> Result<Response, Refusal> {
     request_body = QuotasRequest,
     responses((status = 200, description = "The quotas, as they are now", body = QuotasResponse), Common)
 )]
-pub async fn set(Scoped(engine): Scoped, Json(request): Json<QuotasRequest, SMALL_LIMIT>) -> Result<Response, Refusal> {
+pub async fn set(OfHost(engine): OfHost, Json(request): Json<QuotasRequest, SMALL_LIMIT>) -> Result<Response, Refusal> {
     let view = engine.node().set_quotas(translate::quota_changes(request)?).await?;
     Ok(json(StatusCode::OK, &translate::quotas(view)))
 }

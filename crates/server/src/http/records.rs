@@ -2,7 +2,7 @@
 
 use super::door::{json, sourced};
 use super::responses::Common;
-use crate::auth::Scoped;
+use crate::auth::{OfHost, Scoped};
 use crate::body::{Json, Nothing, SMALL_LIMIT};
 use crate::detached::detached;
 use crate::params::{Params, SessionPath};
@@ -71,7 +71,7 @@ pub async fn verify(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
     responses((status = 200, description = "Where it stood", body = ScrubReport), Common)
 )]
 pub async fn scrub(
-    Scoped(engine): Scoped,
+    OfHost(engine): OfHost,
     SessionPath(id): SessionPath,
     Json(request): Json<ScrubRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {

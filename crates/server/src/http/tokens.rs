@@ -2,7 +2,7 @@
 
 use super::door::json;
 use super::responses::Common;
-use crate::auth::Scoped;
+use crate::auth::{OfHost, Scoped};
 use crate::body::{Json, Nothing, SMALL_LIMIT};
 use crate::params::TokenPath;
 use crate::refusal::Refusal;
@@ -18,7 +18,7 @@ use shellkeep_protocol::{CreateTokenRequest, IssuedToken, TokenList};
     responses((status = 201, description = "The token, with its secret", body = IssuedToken), Common)
 )]
 pub async fn create(
-    Scoped(engine): Scoped,
+    OfHost(engine): OfHost,
     Json(request): Json<CreateTokenRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let issued = engine.identities().create_token(translate::new_token(request)?).await?;
@@ -41,7 +41,7 @@ pub async fn list(Scoped(engine): Scoped) -> Result<Response, Refusal> {
     params(("token_id" = String, Path, description = "The token's id, not its secret")),
     responses((status = 204, description = "Revoked"), Common)
 )]
-pub async fn revoke(Scoped(engine): Scoped, TokenPath(id): TokenPath, _: Nothing) -> Result<Response, Refusal> {
+pub async fn revoke(OfHost(engine): OfHost, TokenPath(id): TokenPath, _: Nothing) -> Result<Response, Refusal> {
     engine.identities().revoke_token(&id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
