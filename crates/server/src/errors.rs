@@ -257,6 +257,7 @@ fn file_status(error: &FileError) -> StatusCode {
         | FileError::NotAFile { .. }
         | FileError::NotADirectory { .. }
         | FileError::LinkLoop { .. }
+        | FileError::Unsteady { .. }
         | FileError::NotEmpty { .. } => StatusCode::CONFLICT,
         FileError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         FileError::Unexpected { .. } => StatusCode::PRECONDITION_FAILED,

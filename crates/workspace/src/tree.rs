@@ -21,7 +21,8 @@ use std::path::Path;
 
 /// To name things in a directory.
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// The kernel asks for another try if a directory was moved while it resolved a path; more often than this is an attack.
+/// The kernel asks for another try if a directory was moved while it resolved a path, and so does a link that is one no more
+/// when it is read; more often than this is an attack.
 const TRIES: usize = 64;
 /// Permissions, setuid, setgid and sticky.
 const MODE_BITS: u32 = 0o7777;
@@ -58,6 +59,9 @@ pub enum TreeError {
     /// The path, or a name in it, is longer than the file system takes.
     #[error("the path or a name in it is too long")]
     NameTooLong,
+    /// Something on the path, or at its end, was replaced each time that it was looked at.
+    #[error("it is being replaced all the time")]
+    Unsteady,
     /// More would have to be returned than is allowed.
     #[error("the file has {size} bytes")]
     TooLarge {
@@ -87,6 +91,8 @@ impl From<Errno> for TreeError {
             Errno::NOTEMPTY => Self::NotEmpty,
             // A socket, or a pipe without a writer, cannot be opened.
             Errno::NXIO => Self::NotAFile,
+            // What `resolve` and `NameAt::entry` give up with.
+            Errno::AGAIN => Self::Unsteady,
             error => Self::Io(error.into()),
         }
     }
@@ -291,12 +297,18 @@ impl NameAt<'_> {
     }
 
     fn entry(&self, path: Vec<u8>) -> Result<Entry, TreeError> {
-        let stat = self.stat()?;
-        let target = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Symlink => Some(readlinkat(&self.directory, self.name, Vec::new())?.into_bytes()),
-            _ => None,
-        };
-        Ok(entry(path, &stat, target))
+        for _ in 0..TRIES {
+            let stat = self.stat()?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+                return Ok(entry(path, &stat, None));
+            }
+            match readlinkat(&self.directory, self.name, Vec::new()) {
+                // Something else is in the place of the link by now.
+                Err(Errno::INVAL) => {}
+                target => return Ok(entry(path, &stat, Some(target?.into_bytes()))),
+            }
+        }
+        Err(Errno::AGAIN.into())
     }
 }
 

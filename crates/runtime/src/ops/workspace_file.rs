@@ -97,6 +97,11 @@ pub enum FileError {
     /// The path leads through too many symbolic links.
     #[error("'{path}' leads through too many symbolic links; some of them may point to each other")]
     LinkLoop { path: String },
+    /// It was replaced each time that it was looked at.
+    #[error(
+        "'{path}', or something on the way to it, is being replaced all the time; try again when the session is quiet"
+    )]
+    Unsteady { path: String },
     /// The directory is not empty.
     #[error("directory '{path}' is not empty")]
     NotEmpty { path: String },
@@ -129,6 +134,7 @@ impl FileError {
             Self::NotAFile { .. } => "not_a_file",
             Self::NotADirectory { .. } => "not_a_directory",
             Self::LinkLoop { .. } => "link_loop",
+            Self::Unsteady { .. } => "file_unsteady",
             Self::NotEmpty { .. } => "directory_not_empty",
             Self::TooLarge { .. } => "too_large",
             Self::Unexpected { .. } => "precondition_failed",
@@ -154,6 +160,7 @@ impl FileError {
             | Self::NotAFile { path }
             | Self::NotADirectory { path, .. }
             | Self::LinkLoop { path }
+            | Self::Unsteady { path }
             | Self::NotEmpty { path }
             | Self::TooLarge { path, .. }
             | Self::Unexpected { path, .. } => path,

@@ -71,6 +71,34 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
     assert_eq!(fs::read_dir(home.path().join("prey")).unwrap().count(), 0, "{written} were written");
 }
 
+/// A link that was a file by the time it was read was an error of the server's.
+#[test]
+fn a_link_that_becomes_a_file_is_looked_at_again() {
+    let (home, tree) = tree();
+    let workspace = home.path().join("w");
+    fs::write(workspace.join("file"), "x").unwrap();
+    symlink("file", workspace.join("link")).unwrap();
+    let swapping = workspace.clone();
+    let attacker = std::thread::spawn(move || {
+        let at = rustix::fs::open(&swapping, OFlags::PATH, Mode::empty()).unwrap();
+        for _ in 0..20_000 {
+            rustix::fs::renameat_with(&at, "file", &at, "link", rustix::fs::RenameFlags::EXCHANGE).unwrap();
+        }
+    });
+    while !attacker.is_finished() {
+        let is_whole = |entry: &Entry| (entry.kind == EntryKind::Symlink) == entry.target.is_some();
+        match tree.entry(b"link") {
+            Ok(entry) => assert!(is_whole(&entry), "{entry:?}"),
+            Err(error) => assert!(matches!(error, TreeError::Unsteady), "{error:?}"),
+        }
+        match tree.list(b"", b"", 10) {
+            Ok((entries, _)) => assert!(entries.iter().all(is_whole), "{entries:?}"),
+            Err(error) => assert!(matches!(error, TreeError::Unsteady), "{error:?}"),
+        }
+    }
+    attacker.join().unwrap();
+}
+
 #[test]
 fn a_file_is_written_as_a_whole_and_keeps_its_permissions() {
     let (home, tree) = tree();

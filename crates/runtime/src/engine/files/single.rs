@@ -199,6 +199,7 @@ fn refused(error: TreeError, place: &InWorkspace, what: &'static str) -> OpError
         TreeError::NotAFile => FileError::NotAFile { path },
         TreeError::NotADirectory { above } => FileError::NotADirectory { path, above: text(&ByteString(above)) },
         TreeError::LinkLoop => FileError::LinkLoop { path },
+        TreeError::Unsteady => FileError::Unsteady { path },
         TreeError::NameTooLong => {
             let detail = "path: it is too long; usually a name has at most 255 bytes and a path 4095".to_owned();
             return OpError::Invalid { detail };
