@@ -17,6 +17,10 @@ const SOCKETS_AT_ONCE: usize = 8;
 /// Connections that are continued at a time. More wait outside until one ends.
 const MOST_CONNECTIONS: usize = 64;
 
+/// The first port that is for everybody. Those below are the machine's: only root can listen there, and who connects there
+/// takes whoever answers for a service of the machine.
+const FIRST_COMMON_PORT: u16 = 1024;
+
 /// A port that is being forwarded, for as long as this lives.
 #[derive(Debug)]
 pub(super) struct Forward(JoinHandle<()>);
@@ -37,12 +41,22 @@ struct Door {
 }
 
 impl Forward {
-    /// Starts to listen.
-    pub(super) async fn start(namespaces: &Arc<Namespaces>, port: u16) -> io::Result<Self> {
+    /// Starts to listen, for the service of a session that may be an agent's.
+    pub(super) async fn start(namespaces: &Arc<Namespaces>, port: u16, is_agents: bool) -> io::Result<Self> {
+        check(port, is_agents)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let door = Door { namespaces: Arc::clone(namespaces), port, sockets: Mutex::default() };
         Ok(Self(tasks::spawn(serve(listener, Arc::new(door)))))
     }
+}
+
+/// An agent gets no port outside that a user of the machine would not get.
+fn check(port: u16, is_agents: bool) -> io::Result<()> {
+    if is_agents && port < FIRST_COMMON_PORT {
+        let reason = format!("ports below {FIRST_COMMON_PORT} are the machine's, and no agent's");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    }
+    Ok(())
 }
 
 async fn serve(listener: TcpListener, door: Arc<Door>) {
@@ -79,5 +93,20 @@ impl Door {
             sockets.extend(made.into_iter().flatten());
         }
         sockets.pop().ok_or_else(|| io::Error::other("no socket was made in the room"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A daemon that runs as root listened on any port that an agent's service declared, such as 53 or 443.
+    #[test]
+    fn an_agent_gets_none_of_the_machines_ports() {
+        for (port, is_agents, is_allowed) in
+            [(80, true, false), (1023, true, false), (1024, true, true), (8080, true, true), (80, false, true)]
+        {
+            assert_eq!(check(port, is_agents).is_ok(), is_allowed, "{port} {is_agents}");
+        }
     }
 }

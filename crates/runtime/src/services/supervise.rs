@@ -90,7 +90,7 @@ enum LifeEnd {
 }
 
 /// Makes the port that a service in a room declared reachable for the host.
-async fn forward(service: &Service, process: &ServiceProcess) -> Result<Option<Forward>, String> {
+async fn forward(service: &Service, process: &ServiceProcess, is_agents: bool) -> Result<Option<Forward>, String> {
     let port = match &service.spec.ready {
         Some(Ready::Port(port)) => *port,
         Some(Ready::Http(url)) => Url::parse(url)?.port(),
@@ -99,7 +99,7 @@ async fn forward(service: &Service, process: &ServiceProcess) -> Result<Option<F
     let Some(namespaces) = process.namespaces().filter(|namespaces| namespaces.has_network()) else { return Ok(None) };
     let refused =
         |error| format!("port {port} of this machine cannot be forwarded to its room: {error}; use another port");
-    Forward::start(namespaces, port).await.map(Some).map_err(refused)
+    Forward::start(namespaces, port, is_agents).await.map(Some).map_err(refused)
 }
 
 /// How the wait before a restart ended.
@@ -200,7 +200,7 @@ impl Supervisor {
     async fn live(&mut self, mut process: ServiceProcess) -> LifeEnd {
         let up_since = Instant::now();
         let service = self.seen.facts();
-        let _forward = match forward(&service, &process).await {
+        let _forward = match forward(&service, &process, self.seen.agent().is_some()).await {
             Ok(forward) => forward,
             Err(reason) => {
                 process.kill();
