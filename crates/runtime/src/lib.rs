@@ -86,6 +86,8 @@ mod remover;
 mod resume;
 pub mod rooms;
 mod running;
+mod sandbox_advice;
+mod sandbox_trial;
 mod sandboxes;
 pub mod screen;
 mod secret_sources;

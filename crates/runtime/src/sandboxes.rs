@@ -8,6 +8,7 @@ use crate::network::Gate;
 use crate::ops::{OpError, SandboxPlaces, SandboxSource, SandboxSupport, SandboxView, SessionError};
 use crate::own_tmp::{self, InTheWay};
 use crate::rooms::{Ahead, Rooms};
+use crate::sandbox_advice::{FOR_AGENTS, Supported};
 use crate::token_holders::TokenHolders;
 use crate::users::{self, Users};
 use shellkeep_process::{
@@ -23,9 +24,6 @@ use std::sync::Arc;
 
 /// How far sessions of agents with tokens are confined at least, unless the host says otherwise.
 pub const AGENTS_DEFAULT: Sandbox = Sandbox::Fence;
-/// What is said of a sandbox that agents with tokens cannot do without.
-const AGENTS_NEED_IT: &str =
-    ". Agents with tokens need it, unless the host starts the daemon with `--sandbox-agents none`";
 /// Why there are no rooms where agents have users of their own. Root in a room may change what it is handed a descriptor of,
 /// and a process of a user, which is in no room, can hand it one of anything that it sees.
 const NO_ROOMS: &str = "a room has the daemon's user, and cannot be on a node whose agents have users of their own \
@@ -72,6 +70,8 @@ pub(crate) struct Sandboxes {
     users: Users,
     fence: Result<Held, NoFence>,
     rooms: Rooms,
+    /// What there is instead of what there is not.
+    pub(crate) supported: Supported,
 }
 
 /// A fence that was tried.
@@ -112,12 +112,13 @@ pub(crate) struct Confined {
 }
 
 impl Sandboxes {
-    /// Tries out what this machine supports. Blocks for a few milliseconds.
+    /// Tries out what this machine supports. Blocks for a few milliseconds. `is_alone` says that no nodes share its store.
     pub(crate) fn new(
         config: &SandboxConfig,
         data: &Path,
         environment: &[(Vec<u8>, Vec<u8>)],
         holders: Arc<TokenHolders>,
+        is_alone: bool,
     ) -> Self {
         let value = |name: &[u8]| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         let mut given = Given { home: value(b"HOME"), tmp: value(b"TMPDIR"), path: value(b"PATH"), ..Given::default() };
@@ -135,8 +136,15 @@ impl Sandboxes {
         }
         let rooms = Rooms::new(config.network, &config.hosts, fence.as_ref().map(|held| &held.fence), data);
         let agents = config.least.max(config.agents.unwrap_or(AGENTS_DEFAULT));
-        let users = Users::new(config.users, data, config.agents == Some(Sandbox::User), &config.hidden);
-        Self { least: config.least, agents, holders, root: data.join("homes"), given, users, fence, rooms }
+        let users_if = |is_on: bool| Users::new(config.users, data, is_on, &config.hidden);
+        let users = users_if(config.agents == Some(Sandbox::User));
+        let supported = Supported {
+            fence: fence.is_ok(),
+            has_users: users.is_on(),
+            // Tried only where somebody will ask for it.
+            could_have_users: fence.is_err() && is_alone && !users.is_on() && users_if(true).unavailable().is_none(),
+        };
+        Self { least: config.least, agents, holders, root: data.join("homes"), given, users, fence, rooms, supported }
     }
 
     /// How far every session of an agent, or of none, is confined at least. One that has a user stays confined, whatever is
@@ -377,8 +385,11 @@ impl Sandboxes {
     /// This machine does not support a sandbox.
     fn unavailable(&self, sandbox: Sandbox, reason: &dyn std::fmt::Display) -> OpError {
         let is_of_agents = sandbox > self.least && sandbox == self.agents;
-        let agents = if is_of_agents { AGENTS_NEED_IT } else { "" };
-        OpError::Session(SessionError::SandboxUnavailable { sandbox, reason: format!("{reason}{agents}") })
+        let reason = match is_of_agents {
+            true => format!("{reason}. Agents with tokens need it; {}", self.supported.instead(FOR_AGENTS)),
+            false => reason.to_string(),
+        };
+        OpError::Session(SessionError::SandboxUnavailable { sandbox, reason })
     }
 
     fn home(&self, id: &SessionId) -> Home {

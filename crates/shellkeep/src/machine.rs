@@ -3,7 +3,7 @@
 
 use crate::config::Settings;
 use rustix::fs::{Access, access, statvfs};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, geteuid, getrlimit};
 use serde::Serialize;
 use shellkeep_process::machine::probe;
 use shellkeep_process::{AgentUser, Fence, FenceSpec, Gap, NoFence, NoRoom, NoUser, RoomNetwork, UserTrial};
@@ -194,8 +194,20 @@ fn fence(settings: &Settings) -> Check {
             Status::Warning,
             format!("no fence: {reason}"),
             "the host's sessions run with all permissions of the daemon's user; sessions of agents with tokens, and `--sandbox fence`, are rejected",
-            "use Linux 6.2 or newer with `landlock` in the lsm= list of its command line, and a container that allows it; or run agents with tokens unconfined, with `--sandbox-agents none`",
+            instead_of_fence(settings),
         ),
+    }
+}
+
+fn instead_of_fence(settings: &Settings) -> &'static str {
+    let has_users = geteuid().is_root() && user(settings).status == Status::Ok;
+    match has_users && !shellkeep_shared::is_shared(&settings.store.value) {
+        true => {
+            "use Linux 6.2 or newer with `landlock` in the lsm= list of its command line, and a container that allows it; or run              each agent as a user of its own, with `--sandbox-agents user`"
+        }
+        false => {
+            "use Linux 6.2 or newer with `landlock` in the lsm= list of its command line, and a container that allows it; or run              agents with tokens unconfined, with `--sandbox-agents none`"
+        }
     }
 }
 

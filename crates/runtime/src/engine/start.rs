@@ -28,7 +28,7 @@ use crate::masking::Masking;
 use crate::names::Names;
 use crate::network::Refused;
 use crate::node_limits::{self, NodeLimits, adaptive_limits, process_limits};
-use crate::ops::{BoxFuture, OpError, SandboxSupport};
+use crate::ops::{BoxFuture, OpError};
 use crate::past_sessions::ReadBack;
 use crate::pending::{Settler, Unfinished};
 use crate::pool::Pool;
@@ -37,6 +37,7 @@ use crate::recordings::Recordings;
 use crate::recover;
 use crate::registry::{Registry, Spawn};
 use crate::remover::Remover;
+use crate::sandbox_trial;
 use crate::sandboxes::Sandboxes;
 use crate::secret_sources::SecretSources;
 use crate::secrets::Secrets;
@@ -47,7 +48,6 @@ use crate::shells::Shells;
 use crate::stored::Stored;
 use crate::tasks;
 use crate::thinning::Thinning;
-use crate::token_holders::TokenHolders;
 use crate::work::Work;
 use shellkeep_process::service::{ServiceProcess, ServiceStamps};
 use shellkeep_process::{CageFactory, ProcessStamp, Zygote};
@@ -83,8 +83,8 @@ pub enum StartError {
     #[error("{0}")]
     Cluster(String),
     /// This machine cannot confine sessions as the settings say.
-    #[error("{reason}; start with `{flag} none` to run sessions without a sandbox")]
-    Sandbox { reason: String, flag: &'static str },
+    #[error("{0}")]
+    Sandbox(String),
     /// Bash does not work.
     #[error("{0}")]
     Bash(#[from] shellkeep_process::StartError),
@@ -105,7 +105,9 @@ impl Engine {
             recover::clear_scratch(&config.data_dir.join("scratch"));
             let environment = recover::inherited_environment(&config.env_pass);
             let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
-            let sandboxes = sandboxes(&config, &environment, identities.holders()).await?;
+            let (data, is_alone) = (&config.data_dir, config.cluster.is_none());
+            let trial = sandbox_trial::try_out(&config.sandbox, data, &environment, identities.holders(), is_alone);
+            let sandboxes = trial.await.map_err(StartError::Sandbox)?;
             let quotas = NodeQuotas::load(config.quotas, &config.data_dir)
                 .map_err(|error| StartError::Quotas(error.to_string()))?;
             let factory =
@@ -122,7 +124,7 @@ impl Engine {
             let unfinished = settler.settle().await;
             let left = after_crash(&config, &store, &checkpoints, (&factory, &sandboxes), &boot_id).await;
             let left = left.map_err(StartError::Store)?;
-            sandboxes.begin().map_err(|reason| StartError::Sandbox { reason, flag: "--sandbox-agents" })?;
+            sandbox_trial::begin(&sandboxes).map_err(StartError::Sandbox)?;
             settler.finish_deletions(&unfinished).await;
             let known = recover::patiently(|| recover::known_sessions(&store)).await.map_err(StartError::Store)?;
             let masking = Masking::new(&config.record)?;
@@ -348,38 +350,6 @@ impl Parts {
             boot_id: Arc::clone(&self.boot_id),
         }
     }
-}
-
-/// How sessions are confined. What this machine supports is tried out, and a setting that it cannot keep is an error.
-async fn sandboxes(
-    config: &EngineConfig,
-    environment: &[(Vec<u8>, Vec<u8>)],
-    holders: Arc<TokenHolders>,
-) -> Result<Arc<Sandboxes>, StartError> {
-    let (asked, data, environment) = (config.sandbox.clone(), config.data_dir.clone(), environment.to_vec());
-    let trying = tasks::blocking(move || Sandboxes::new(&asked, &data, &environment, holders));
-    let refused = |flag| move |reason: String| StartError::Sandbox { reason, flag };
-    let sandboxes = trying.await.map_err(|error| refused("--sandbox")(error.to_string()))?;
-    sandboxes.check(config.sandbox.least).map_err(|error| refused("--sandbox")(error.to_string()))?;
-    let SandboxSupport { sandbox, unavailable, .. } = sandboxes.support_of_agents();
-    match (unavailable, config.sandbox.agents) {
-        (None, _) => {}
-        (Some(reason), Some(_)) => {
-            let reason = format!("the sandbox '{sandbox}' of agents with tokens is not available here: {reason}");
-            return Err(refused("--sandbox-agents")(reason));
-        }
-        (Some(reason), None) => tracing::warn!(
-            %sandbox,
-            reason,
-            "agents with tokens cannot run commands; `--sandbox-agents none` runs them without a sandbox"
-        ),
-    }
-    for support in sandboxes.support() {
-        if let Some(reason) = support.unavailable {
-            tracing::info!(sandbox = %support.sandbox, reason, "not available on this machine");
-        }
-    }
-    Ok(Arc::new(sandboxes))
 }
 
 /// Starts the task of a session for as long as the engine lives.

@@ -3,6 +3,7 @@
 
 use crate::private::plain_user;
 use crate::support::{Agent, Daemon, Request, Settings, http::Response};
+use crate::users::{for_agents, is_possible, reachable};
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
@@ -139,7 +140,7 @@ fn tokens_are_confined_for(user: &[String], directory: impl Fn() -> tempfile::Te
         } else {
             assert!(!daemon.restart_to_die(&rooms), "it started without its sandbox");
             let log = daemon.log();
-            assert!(log.contains("user namespaces are not allowed") && log.contains("--sandbox-agents none"), "{log}");
+            assert!(log.contains("user namespaces are not allowed") && log.contains("--sandbox-agents fence"), "{log}");
         }
     }
     let lacks = Some(lacking::NO_LANDLOCK);
@@ -155,6 +156,23 @@ fn tokens_are_confined_for(user: &[String], directory: impl Fn() -> tempfile::Te
     daemon.restart_with(with("none"));
     let session = Agent::named(&daemon, "bob").create("s");
     assert_eq!((in_force(&daemon, &session), is_confined(&daemon, &session)), (json!("none"), false));
+}
+
+/// Root without Landlock was told to run agents without a sandbox, though each of them can have a user.
+#[test]
+fn root_is_told_of_users_where_there_is_no_fence() {
+    if !is_possible() {
+        return;
+    }
+    let mut daemon = Daemon::on(reachable(), machine(&[], Some(lacking::NO_LANDLOCK), Settings::default()));
+    let words = ["no Landlock", "`--sandbox-agents user` runs each agent as a user of its own"];
+    assert!(words.iter().all(|words| daemon.log().contains(words)), "{}", daemon.log());
+    refused(&Agent::named(&daemon, "ann").post("/v1/sessions", &json!({"session_id": "s"})), &words);
+    let fence = machine(&[], Some(lacking::NO_LANDLOCK), Settings::default().set("--sandbox", "fence"));
+    assert!(!daemon.restart_to_die(&fence), "it started without its sandbox");
+    assert!(daemon.log().contains("`--sandbox user --sandbox-agents user` runs"), "{}", daemon.log());
+    daemon.restart_with(machine(&[], Some(lacking::NO_LANDLOCK), for_agents()));
+    assert_eq!(in_force(&daemon, &Agent::named(&daemon, "bob").create("s")), json!("user"));
 }
 
 fn any_directory() -> tempfile::TempDir {
