@@ -28,12 +28,19 @@ pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Connecti
     let data = &paths.data;
     // One client at a time starts a daemon, and none while one restarts.
     let _turn = Turn::take(data).await.map_err(|error| {
-        Failure::client(format!("cannot use the data directory: {error}; choose another with --data"))
+        let reason =
+            if data.exists() && !data.is_dir() { "it is not a directory".to_owned() } else { error.to_string() };
+        Failure::client(format!(
+            "cannot use the data directory {}: {reason}; choose another with --data",
+            data.display()
+        ))
     })?;
     // The process that had the turn before us may have started it.
     if let Ok(connection) = endpoint.connect().await {
         return Ok(connection);
     }
+    // The daemon says it too, in its log.
+    unknown_variables().iter().for_each(|problem| terminal::notice(problem));
     let log = data.join("daemon.log");
     let began = std::fs::metadata(&log).map_or(0, |found| found.len());
     if launch(paths, &log).await? {

@@ -17,9 +17,10 @@ use serde_json::json;
 use shellkeep_protocol::Readiness;
 use shellkeep_session::ByteString;
 use shellkeep_terminal::words;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -30,10 +31,13 @@ const MARGIN: Duration = Duration::from_secs(5);
 /// How often the last pass is tried; each has less to copy than the one before.
 const ATTEMPTS: usize = 4;
 
+/// The mark of a backup that is not complete. The one that writes it has its lock.
+const UNFINISHED: &str = "shellkeep-backup.unfinished";
+
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "DEST must not exist yet, or be empty; missing parent directories are created. It becomes a directory with everything in the data directory: sessions,
+    after_help = "DEST must not exist yet, or be empty, or have what a backup left that was killed: until a backup is complete, a file `shellkeep-backup.unfinished` is in it. Missing parent directories are created. It becomes a directory with everything in the data directory: sessions,
 recordings, outputs, checkpoints, workspaces, service logs, tokens and keys. It is as sensitive as the data directory;
 only its owner can read it. It does not contain directories outside the data directory that sessions use.
 
@@ -101,12 +105,15 @@ async fn back_up(args: &BackupArgs) -> Result<Report, Failure> {
     let data = settings.data.value.canonicalize().map_err(|error| {
         Failure::client(format!("there is no data directory {}: {error}", settings.data.value.display()))
     })?;
+    if !data.is_dir() {
+        return Err(Failure::client(format!("{} is not a data directory, not even a directory", data.display())));
+    }
     check_store(&settings, &data)?;
     let dest = Dest::make(&args.dest, &data)?;
     let mut progress = Progress::new("copying");
     let files = dest.path.join(DATA);
     let mut copier = Copier::new(&data, &files, &mut progress);
-    let failed = |error: std::io::Error| Failure::client(format!("the backup failed: {error}"));
+    let failed = |error: io::Error| Failure::client(format!("the backup failed: {error}"));
     let (live, held) = match lock(&data)? {
         Some(_lock) => {
             copier.pass().map_err(failed)?;
@@ -122,7 +129,7 @@ async fn back_up(args: &BackupArgs) -> Result<Report, Failure> {
     syncfs(File::open(&files).map_err(failed)?).map_err(|error| failed(error.into()))?;
     tree::check(&files, &entries, &mut progress).map_err(Failure::client)?;
     manifest::write(&dest.path, ByteString(data.as_os_str().as_bytes().to_vec()), &entries).map_err(failed)?;
-    let path = dest.keep();
+    let path = dest.keep().map_err(failed)?;
     let mut report = Report {
         path: path.display().to_string(),
         data: data.display().to_string(),
@@ -162,9 +169,9 @@ fn check_store(settings: &Settings, data: &Path) -> Result<(), Failure> {
 
 /// The lock of the data directory, if no daemon holds it.
 fn lock(data: &Path) -> Result<Option<File>, Failure> {
-    let failed = |error: std::io::Error| Failure::client(format!("{}: {error}", data.join("lock").display()));
+    let failed = |error: io::Error| Failure::client(format!("{}: {error}", data.join("lock").display()));
     let file = match File::open(data.join("lock")) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(Failure::client(format!("{} is not a data directory: it has no lock", data.display())));
         }
         other => other.map_err(failed)?,
@@ -206,10 +213,12 @@ async fn last_pass(args: &DaemonArgs, data: &Path, copier: &mut Copier<'_>) -> R
     Err(Failure::client("the daemon writes more than can be copied during a pause; stop it for the backup"))
 }
 
-/// The directory of a backup; removed unless the backup completes.
+/// The directory of a backup; removed unless the backup completes. One that was killed leaves its mark, so that it is not taken
+/// for whole and the next one can use the directory.
 struct Dest {
     path: PathBuf,
     is_kept: bool,
+    _lock: File,
 }
 
 impl Dest {
@@ -217,7 +226,11 @@ impl Dest {
         let refused =
             |reason: &str| Failure::client(format!("cannot write the backup to {}: {reason}", dest.display()));
         let path = std::path::absolute(dest).map_err(|error| refused(&error.to_string()))?;
-        if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
+        if path.exists() && !path.is_dir() {
+            return Err(refused("it is not a directory"));
+        }
+        let is_left = path.join(UNFINISHED).is_file();
+        if !is_left && fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(refused("it is not empty; choose a new directory"));
         }
         let above = path.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
@@ -227,23 +240,38 @@ impl Dest {
         let mut private = DirBuilder::new();
         private.mode(0o700).recursive(true);
         private.create(&path).map_err(|error| refused(&error.to_string()))?;
-        let made = Self { path, is_kept: false };
         let own = fs::Permissions::from_mode(0o700);
-        fs::set_permissions(&made.path, own).map_err(|error| refused(&error.to_string()))?;
+        fs::set_permissions(&path, own).map_err(|error| refused(&error.to_string()))?;
+        let mark = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(UNFINISHED));
+        let lock = mark.map_err(|error| refused(&error.to_string()))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(refused("another backup is being written there"));
+        }
+        let made = Self { path, is_kept: false, _lock: lock };
+        made.clear().map_err(|error| refused(&error.to_string()))?;
         private.create(made.path.join(DATA)).map_err(|error| refused(&error.to_string()))?;
         Ok(made)
     }
 
-    fn keep(mut self) -> PathBuf {
+    /// Removes what a backup writes, except for the mark that it is unfinished.
+    fn clear(&self) -> io::Result<()> {
+        let data = fs::remove_dir_all(self.path.join(DATA));
+        let manifests = manifest::FILES.map(|name| fs::remove_file(self.path.join(name)));
+        let is_real = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
+        std::iter::once(data).chain(manifests).find(|removed| removed.as_ref().is_err_and(is_real)).unwrap_or(Ok(()))
+    }
+
+    fn keep(mut self) -> io::Result<PathBuf> {
+        fs::remove_file(self.path.join(UNFINISHED))?;
         self.is_kept = true;
-        self.path.clone()
+        Ok(self.path.clone())
     }
 }
 
 impl Drop for Dest {
     fn drop(&mut self) {
-        if !self.is_kept {
-            let _ = fs::remove_dir_all(&self.path);
+        if !self.is_kept && self.clear().is_ok() {
+            let _ = fs::remove_file(self.path.join(UNFINISHED)).and_then(|()| fs::remove_dir(&self.path));
         }
     }
 }
@@ -254,4 +282,35 @@ pub fn restore_into(backup: &Path, to: &Path) -> Result<(manifest::Head, manifes
     let mut progress = Progress::new("restoring");
     tree::restore(&backup.join(DATA), &entries, to, &mut progress).map_err(Failure::client)?;
     Ok((head, entries))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A backup that was killed left a directory that looked like one and in which no other could be made.
+    #[test]
+    fn what_a_killed_backup_left_is_marked_and_used_again() {
+        let home = tempfile::tempdir().unwrap();
+        let (data, path) = (home.path().join("data"), home.path().join("backup"));
+        let dest = Dest::make(&path, &data).unwrap();
+        fs::write(path.join(DATA).join("token"), "half").unwrap();
+        assert!(path.join(UNFINISHED).exists());
+        let second = Dest::make(&path, &data).map(|_| ()).unwrap_err().to_string();
+        assert!(second.contains("another backup is being written there"), "{second}");
+        // As if it had been killed.
+        let copy = home.path().join("left");
+        fs::create_dir_all(copy.join(DATA)).unwrap();
+        for name in [UNFINISHED, "data/token"] {
+            fs::copy(path.join(name), copy.join(name)).unwrap();
+        }
+        drop(dest);
+        assert!(!path.exists());
+        let again = Dest::make(&copy, &data).unwrap();
+        assert_eq!(fs::read_dir(copy.join(DATA)).unwrap().count(), 0);
+        assert_eq!(again.keep().unwrap(), copy);
+        assert!(!copy.join(UNFINISHED).exists());
+        let whole = Dest::make(&copy, &data).map(|_| ()).unwrap_err().to_string();
+        assert!(whole.contains("it is not empty"), "{whole}");
+    }
 }

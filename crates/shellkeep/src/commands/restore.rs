@@ -6,7 +6,8 @@ use crate::client;
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, ValueHint};
-use rustix::fs::syncfs;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, syncfs};
+use rustix::io::Errno;
 use serde_json::json;
 use shellkeep_terminal::words;
 use std::ffi::OsString;
@@ -47,6 +48,9 @@ pub fn execute(args: RestoreArgs) -> Result<ExitCode, Failure> {
     }
     let settings = client::settings(&args.daemon)?;
     let data = &settings.data.value;
+    if data.exists() && !data.is_dir() {
+        return Err(Failure::client(format!("{} is not a directory; choose another with --data", data.display())));
+    }
     if fs::read_dir(data).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::client(format!(
             "{} is not empty; choose another directory with --data, or move it away",
@@ -74,9 +78,11 @@ pub fn execute(args: RestoreArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A data directory under a temporary name until it is complete; removed if it never is.
+/// A data directory under a temporary name until it is complete; removed if it never is. One that was left by a restore that
+/// was killed is used again.
 struct Unfinished {
     path: PathBuf,
+    _lock: File,
 }
 
 impl Unfinished {
@@ -90,8 +96,40 @@ impl Unfinished {
         marked.push(name);
         marked.push(".restoring");
         let path = data.with_file_name(marked);
-        DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
-        Ok(Self { path })
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(failed)?,
+        }
+        let lock = Self::lock(&path)?;
+        let unfinished = Self { path, _lock: lock };
+        unfinished.clear().map_err(failed)?;
+        Ok(unfinished)
+    }
+
+    /// The right to write there.
+    fn lock(path: &Path) -> Result<File, Failure> {
+        let (flags, place) = (OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, path.display());
+        let directory = open(path, flags, Mode::empty());
+        let file = directory.map_err(|error| Failure::client(format!("cannot use {place}: {error}; remove it")))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                Err(Failure::client(format!("another restore is writing to {place}; wait for it")))
+            }
+            // Some file systems have no locks for directories.
+            _ => Ok(file.into()),
+        }
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     fn put_in_place(self, data: &Path) -> io::Result<()> {
@@ -105,5 +143,26 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         // Does not exist if it was renamed into place.
         let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A restore that was killed left a directory that made every later one fail with "File exists".
+    #[test]
+    fn what_a_killed_restore_left_is_used_again() {
+        let home = tempfile::tempdir().unwrap();
+        let (data, left) = (home.path().join("data"), home.path().join(".data.restoring"));
+        fs::create_dir_all(left.join("sessions/s")).unwrap();
+        fs::write(left.join("token"), "half").unwrap();
+        let unfinished = Unfinished::make(&data).unwrap();
+        assert_eq!(fs::read_dir(&left).unwrap().count(), 0);
+        let second = Unfinished::make(&data).map(|_| ()).unwrap_err().to_string();
+        assert!(second.contains("another restore is writing"), "{second}");
+        assert!(left.exists(), "the second leaves the first alone");
+        unfinished.put_in_place(&data).unwrap();
+        assert!(data.is_dir() && !left.exists());
     }
 }

@@ -22,6 +22,9 @@ const SIGNS: [&str; 6] = ["token", "shellkeep.db", "journal", "workspaces", "sta
 pub fn make(path: &Path) -> Result<(), Failure> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
         let place = path.display();
+        if path.exists() && !path.is_dir() {
+            return Failure::start(format!("{place} is not a directory; choose another with --data or --socket"));
+        }
         Failure::start(format!("cannot create the directory {place}: {error}; choose another with --data or --socket"))
     })
 }
@@ -187,6 +190,13 @@ mod tests {
         all.iter().for_each(|path| fs::set_permissions(path, Permissions::from_mode(0o711)).unwrap());
         assert!(close_data(&data, "", None).is_err());
         assert_eq!(all.clone().map(|path| mode(&path)), [0o711; 4]);
+    }
+
+    #[test]
+    fn a_file_is_not_taken_for_a_data_directory() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let told = make_data(file.path()).unwrap_err().to_string();
+        assert!(told.contains("is not a directory; choose another with --data"), "{told}");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::path::Path;
 
 /// The file in a backup.
 const NAME: &str = "manifest.jsonl";
+/// The files that a backup has for it, at one time or another.
+pub const FILES: [&str; 2] = [NAME, "manifest.jsonl.tmp"];
 /// Where the files are, beside it.
 pub const DATA: &str = "data";
 /// Version of the backup. A newer one is rejected.
@@ -73,7 +75,7 @@ pub type Entries = BTreeMap<ByteString, Entry>;
 
 /// Writes it, which completes the backup.
 pub fn write(backup: &Path, data: ByteString, entries: &Entries) -> io::Result<()> {
-    let unfinished = backup.join(format!("{NAME}.tmp"));
+    let unfinished = backup.join(FILES[1]);
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
     let (mut out, mut hasher) = (BufWriter::new(file), blake3::Hasher::new());
     let mut put = |line: Vec<u8>| {
