@@ -41,9 +41,14 @@ pub fn execute(args: ConsoleArgs) -> Result<ExitCode, Failure> {
     client::block_on(async {
         let flags = args.daemon.as_flags();
         let Some(mut client) = Client::running(&args.daemon).await? else {
-            return Err(Failure::client(format!(
-                "no daemon is running; start one with `shellkeep serve{flags}`, then try again"
-            )));
+            return Err(Failure::client(match client::find(&args.daemon)?.1 {
+                Endpoint::Unix { .. } => {
+                    format!("no daemon is running; start one with `shellkeep serve{flags}`, then try again")
+                }
+                Endpoint::Tcp { authority, .. } => {
+                    format!("nothing listens on http://{authority}; start the daemon there, or check the address")
+                }
+            }));
         };
         let right = Some(if args.watch { ConsoleRight::Watch } else { ConsoleRight::Act });
         let code: ConsoleCode = client.post("/v1/console/code", &ConsoleCodeRequest { right }).await?;

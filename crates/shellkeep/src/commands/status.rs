@@ -1,7 +1,7 @@
 //! `shellkeep status`: whether a daemon is running, and its health. Never starts one.
 
 use crate::cli::DaemonArgs;
-use crate::client::{self, Client};
+use crate::client::{self, Client, Endpoint};
 use crate::failure::Failure;
 use crate::terminal::{self, Fields};
 use clap::Args;
@@ -52,14 +52,21 @@ pub fn execute(args: StatusArgs) -> Result<ExitCode, Failure> {
 }
 
 fn not_running(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    let flags = args.daemon.as_flags();
     if args.json {
         terminal::json(&json!({"status": "not_running"}))?;
-    } else {
-        terminal::line(format!(
-            "not running; start the daemon with `shellkeep serve{flags}`, or let `shellkeep run{flags}` start it"
-        ));
+        return Ok(ExitCode::from(NOT_RUNNING));
     }
+    let flags = args.daemon.as_flags();
+    terminal::line(match client::find(&args.daemon)?.1 {
+        Endpoint::Unix { .. } => {
+            format!(
+                "not running; start the daemon with `shellkeep serve{flags}`, or let `shellkeep run{flags}` start it"
+            )
+        }
+        Endpoint::Tcp { authority, .. } => {
+            format!("not running: nothing listens on http://{authority}; start the daemon there, or check the address")
+        }
+    });
     Ok(ExitCode::from(NOT_RUNNING))
 }
 
