@@ -9,6 +9,7 @@ mod paths;
 mod record;
 mod setting;
 mod values;
+mod variables;
 
 pub use checkpoints::CheckpointSettings;
 pub use cluster::{BlobsUrl, secret as cluster_secret};
@@ -18,6 +19,7 @@ pub use paths::{DaemonPaths, keeps_projects};
 pub use record::RecordSettings;
 pub use setting::{Environment, SECRET_VARIABLES, Setting, Shown, environment};
 pub use values::{ByAgent, Cages, Durability, LogFormat, OnStop, Span, WhenAlone};
+pub use variables::unknown_variables;
 
 use crate::failure::Failure;
 use layers::{Layers, setting_of};

@@ -2,7 +2,7 @@
 //! failed.
 
 use super::endpoint::{Connection, Endpoint, agent_token, unreachable};
-use crate::config::DaemonPaths;
+use crate::config::{DaemonPaths, unknown_variables};
 use crate::failure::Failure;
 use crate::terminal;
 use crate::turn::Turn;
@@ -39,6 +39,8 @@ pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Connecti
     if let Ok(connection) = endpoint.connect().await {
         return Ok(connection);
     }
+    // The daemon says it too, in its log.
+    unknown_variables().iter().for_each(|problem| terminal::notice(problem));
     // The daemon says it too, in its log.
     unknown_variables().iter().for_each(|problem| terminal::notice(problem));
     let log = data.join("daemon.log");

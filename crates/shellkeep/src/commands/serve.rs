@@ -1,10 +1,11 @@
 //! `shellkeep serve`: runs the daemon until a signal ends it.
 
 use crate::cli::DaemonArgs;
-use crate::config::{Layer, NO_LISTEN, Sources};
+use crate::config::{Layer, NO_LISTEN, Sources, unknown_variables};
 use crate::daemon::{self, Start};
 use crate::failure::Failure;
 use crate::ready::Ready;
+use crate::terminal;
 use clap::{Args, ValueHint};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -63,6 +64,7 @@ pub fn execute(args: ServeArgs) -> Result<ExitCode, Failure> {
     let hint = (args.hint || std::io::stdout().is_terminal()).then(|| first_command(&flags));
     let sources = Sources::new(flags, args.config);
     let settings = sources.load()?;
+    unknown_variables().iter().for_each(|problem| terminal::notice(problem));
     let ready = args.ready_fd.map(|fd| Ready::open(fd).map_err(|error| not_ready(fd, &error))).transpose()?;
     let (accept_loss, take_workspaces) = (args.accept_loss, args.take_workspaces);
     daemon::run(Start { settings, sources, ready, hint, accept_loss, take_workspaces })

@@ -34,6 +34,16 @@ fn a_session_begins_with_a_short_list_of_variables() {
     assert_eq!(String::from_utf8_lossy(&kept.stdout), "", "it is in a file");
 }
 
+/// A typo in a variable's name was ignored without a word.
+#[test]
+fn a_variable_that_is_no_setting_is_told_once() {
+    let daemon = Daemon::with(settings().env("SHELLKEEP_MAX_SHELS", "3"));
+    let log = daemon.log();
+    assert_eq!(log.matches("SHELLKEEP_MAX_SHELS").count(), 1, "{log}");
+    assert!(log.contains("did you mean SHELLKEEP_MAX_SHELLS?"), "{log}");
+    assert!(!log.contains("SHELLKEEP_STOP_GRACE"), "{log}");
+}
+
 #[test]
 fn the_host_names_more_in_its_settings() {
     let daemon = Daemon::with(settings().set("--env-pass", "API_KEY,CLOUD_*"));
