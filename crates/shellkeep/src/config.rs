@@ -19,7 +19,7 @@ pub use paths::{DaemonPaths, keeps_projects};
 pub use record::RecordSettings;
 pub use setting::{Environment, SECRET_VARIABLES, Setting, Shown, environment};
 pub use values::{ByAgent, Cages, Durability, LogFormat, OnStop, Span, WhenAlone};
-pub use variables::unknown_variables;
+pub use variables::{WARNING, unknown_variables};
 
 use crate::failure::Failure;
 use layers::{Layers, setting_of};

@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// Below this width the terminal wraps a table better than we do.
 const NARROWEST: u16 = 40;
+/// How messages of shellkeep itself begin.
+pub const MARK: &str = "shellkeep: ";
 /// After this long, progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often the spinner moves.
@@ -70,7 +72,7 @@ pub fn sentence(label: &str, indent: usize, text: &str) {
 /// Prints a message of shellkeep itself on stderr, marked so that it differs from what commands print there.
 pub fn notice(message: &str) {
     let mut stderr = io::stderr().lock();
-    let text = format!("shellkeep: {message}");
+    let text = format!("{MARK}{message}");
     let text = columns(&stderr).map_or_else(|| text.clone(), |width| words::wrapped(&text, width));
     let _ = if has_error_colours() { writeln!(stderr, "\x1b[2;33m{text}\x1b[0m") } else { writeln!(stderr, "{text}") };
 }

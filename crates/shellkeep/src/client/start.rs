@@ -2,7 +2,7 @@
 //! failed.
 
 use super::endpoint::{Connection, Endpoint, agent_token, unreachable};
-use crate::config::{DaemonPaths, unknown_variables};
+use crate::config::{DaemonPaths, WARNING, unknown_variables};
 use crate::failure::Failure;
 use crate::terminal;
 use crate::turn::Turn;
@@ -39,8 +39,6 @@ pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Connecti
     if let Ok(connection) = endpoint.connect().await {
         return Ok(connection);
     }
-    // The daemon says it too, in its log.
-    unknown_variables().iter().for_each(|problem| terminal::notice(problem));
     // The daemon says it too, in its log.
     unknown_variables().iter().for_each(|problem| terminal::notice(problem));
     let log = data.join("daemon.log");
@@ -99,14 +97,39 @@ async fn launch(paths: &DaemonPaths, log: &Path) -> Result<bool, Failure> {
     Ok(read.map_err(cannot)? > 0)
 }
 
-/// The last line the daemon wrote since we started it.
+/// What the daemon said last before it exited, since we started it.
 fn reason(log: &Path, began: u64) -> Option<String> {
     let mut file = File::open(log).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(began.max(length.saturating_sub(LOG_TAIL)))).ok()?;
     let mut text = Vec::new();
     file.read_to_end(&mut text).ok()?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    Some(line.strip_prefix("shellkeep: ").unwrap_or(line).to_owned())
+    error_in(&String::from_utf8_lossy(&text))
+}
+
+/// The error in a log: other threads may log after it, and what they say is not why the daemon did not start.
+fn error_in(log: &str) -> Option<String> {
+    let errors = log.lines().rev().filter_map(|line| line.strip_prefix(terminal::MARK));
+    let panics = log.lines().rev().filter(|line| line.contains("panicked at"));
+    errors.filter(|error| !error.starts_with(WARNING)).chain(panics).next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever was logged last was told as the reason.
+    #[test]
+    fn the_reason_is_the_error_and_not_the_last_line() {
+        for (log, reason) in [
+            ("shellkeep: the port is taken\n2026-11-19T00:00:00Z  INFO shellkeep: waits\n", Some("the port is taken")),
+            ("shellkeep: an old one\nshellkeep: this one\n\n", Some("this one")),
+            ("2026-11-19T00:00:00Z  WARN shellkeep_store: slow\n", None),
+            ("thread 'main' panicked at src/a.rs:1:2:\noops\n", Some("thread 'main' panicked at src/a.rs:1:2:")),
+            ("shellkeep: warning: there is no setting\n", None),
+            ("", None),
+        ] {
+            assert_eq!(error_in(log).as_deref(), reason, "{log}");
+        }
+    }
 }
