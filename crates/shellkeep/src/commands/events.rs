@@ -11,12 +11,20 @@ use serde_json::Value;
 use shellkeep_protocol::{EventRequest, PostedEvents};
 use shellkeep_record::Line;
 use shellkeep_record::player::{EventSource as _, Summary, Wanted};
-use shellkeep_session::SessionId;
+use shellkeep_session::{EventName, SessionId};
+use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
 /// Events asked for at a time.
 const PAGE: usize = 200;
+
+/// The types that a framework posts.
+const POSTED: [&str; 5] = ["user_input", "state_transition", "llm_call", "tool_call", "final_output"];
+/// How types of one's own begin.
+const OWN_TYPE: &str = "x_";
+/// The most letters in which a wrong type differs from the one that was meant.
+const MOST_WRONG: usize = 3;
 
 /// Arguments of `events`.
 #[derive(Debug, Args)]
@@ -43,7 +51,7 @@ pub struct EventsArgs {
     /// Wait for more, until interrupted
     #[arg(short, long)]
     follow: bool,
-    /// Only these types, separated by commas
+    /// Only these types, separated by commas, as in tool_call or x_review
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     types: Vec<String>,
     /// Only events that match this regular expression
@@ -98,6 +106,7 @@ async fn act(args: EventsArgs) -> Result<ExitCode, Failure> {
     if let Some(Action::Post { session, event_type, fields }) = &args.action {
         return post(&args, session, event_type, fields.as_deref()).await;
     }
+    check_types(&args.types)?;
     let target = Target::parse(args.target.as_deref().unwrap_or_default())?;
     let shown = match (&target, args.follow) {
         (Target::Session(session), true) => follow(session, &args).await,
@@ -105,6 +114,23 @@ async fn act(args: EventsArgs) -> Result<ExitCode, Failure> {
         (_, false) => list(&target, &args).await,
     };
     shown.map(|()| ExitCode::SUCCESS)
+}
+
+/// A type that nothing has would be waited for without end.
+fn check_types(given: &[String]) -> Result<(), Failure> {
+    let recorded = EventName::ALL.into_iter().filter(|name| *name != EventName::Noted).map(EventName::shown);
+    let known: BTreeSet<&str> = POSTED.into_iter().chain(recorded).collect();
+    let is_wrong = |name: &&String| !name.starts_with(OWN_TYPE) && !known.contains(name.as_str());
+    let Some(wrong) = given.iter().find(is_wrong) else { return Ok(()) };
+    let rated = known.iter().map(|name| (strsim::osa_distance(wrong, name), *name));
+    let meant = rated.filter(|(letters, _)| *letters <= MOST_WRONG).min();
+    Err(Failure::start(match meant {
+        Some((_, meant)) => format!("--type {wrong}: no event has this type; did you mean {meant}?"),
+        None => {
+            let all = known.into_iter().collect::<Vec<_>>().join(", ");
+            format!("--type {wrong}: no event has this type; it is one of {all}, or begins with {OWN_TYPE}")
+        }
+    }))
 }
 
 async fn list(target: &Target, args: &EventsArgs) -> Result<(), Failure> {
@@ -190,4 +216,24 @@ async fn post(args: &EventsArgs, session: &str, event_type: &str, fields: Option
         posted.notices.iter().for_each(|notice| terminal::notice(&notice.message));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `events --follow --type tol_call` waited for what never comes.
+    #[test]
+    fn a_type_that_no_event_has_is_refused() {
+        let told =
+            |name: &str| check_types(&["run_started".to_owned(), name.to_owned()]).map_err(|error| error.to_string());
+        for right in ["tool_call", "llm_call", "checkpoint_created", "session_created", "x_mine"] {
+            assert_eq!(told(right), Ok(()), "{right}");
+        }
+        let wrong = told("tol_call").unwrap_err();
+        assert_eq!(wrong, "--type tol_call: no event has this type; did you mean tool_call?");
+        let wrong = told("something").unwrap_err();
+        assert!(wrong.contains("it is one of agent_state_saved, ") && wrong.contains("or begins with x_"), "{wrong}");
+        assert!(told("noted").is_err(), "it is only stored under this name");
+    }
 }
