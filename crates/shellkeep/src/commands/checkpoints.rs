@@ -61,10 +61,16 @@ pub struct CheckpointsArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the checkpoints of a session
-    #[command(after_help = "Example:\n  shellkeep checkpoints ls demo")]
+    #[command(after_help = "Examples:\n  shellkeep checkpoints ls demo\n  shellkeep checkpoints ls demo --limit 20")]
     Ls {
         /// The session
         session: String,
+        /// Only those after this number
+        #[arg(long, value_name = "SEQ")]
+        after: Option<u64>,
+        /// Maximum number to print
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
     },
     /// Show a checkpoint and which files it changed
     #[command(after_help = "Example:\n  shellkeep checkpoints show demo tool_bash_20261115T183000.123456Z")]
@@ -127,11 +133,13 @@ pub fn execute(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
 
 async fn act(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
     let CheckpointsArgs { action, session, after, limit, json, daemon } = args;
-    let action = action.unwrap_or(Action::Ls { session: session.unwrap_or_default() });
+    let action = action.unwrap_or(Action::Ls { session: session.unwrap_or_default(), after: None, limit: None });
     let mut client = Client::open(&daemon).await?;
     let client = &mut client;
     match action {
-        Action::Ls { session } => list(client, &session, after, limit.unwrap_or(usize::MAX), json).await?,
+        Action::Ls { session, after: from, limit: most } => {
+            list(client, &session, from.unwrap_or(after), most.or(limit).unwrap_or(usize::MAX), json).await?;
+        }
         Action::Show { session, checkpoint } => {
             let path = of_session(&session, &format!("checkpoints/{}", escaped(&checkpoint)))?;
             let detail: CheckpointDetail = terminal::patiently("comparing", client.get(&path)).await?;

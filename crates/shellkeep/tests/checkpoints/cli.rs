@@ -19,6 +19,9 @@ fn checkpoints_are_listed_shown_made_and_counted() {
     assert_eq!((rows.len(), rows[0][2], rows[0][4]), (2, name, "+1 ~0 -0"), "{list}");
     assert_eq!(told(&program(&daemon, &["checkpoints", "demo", "--json"]))["checkpoints"], json!(kept));
     assert_eq!(text(&program(&daemon, &["checkpoints", "ls", "demo"])), list);
+    for limited in [&["checkpoints", "demo", "--limit", "1"][..], &["checkpoints", "ls", "demo", "--limit", "1"]] {
+        assert_eq!(text(&program(&daemon, limited)).lines().count(), 1, "{limited:?}");
+    }
     let shown = text(&program(&daemon, &["checkpoints", "show", "demo", "latest"]));
     assert!(shown.contains("~ a  +1  -1\n") && shown.contains("+ b c  +1\n"), "{shown}");
     assert_eq!(text(&program(&daemon, &["checkpoints", "cat", "demo", name, "a"])), "one\n");
