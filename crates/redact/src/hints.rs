@@ -186,6 +186,8 @@ fn all() -> impl Iterator<Item = (&'static str, Reader)> {
         .chain(assignment::FOREIGN.iter().copied().map(check(assignment::foreign)))
         .chain(assignment::KEYWORDS.iter().copied().map(check(assignment::keyword)))
         .chain(command::names().map(check(command::program)))
+        .chain(command::SHARES.iter().copied().map(check(command::share)))
+        .chain(url::PORTS.iter().copied().map(check(url::password_file)))
         .chain(single.iter().map(|(text, found)| (*text, Reader::Check(*found))))
 }
 

@@ -112,7 +112,7 @@ const ABOUT: &str = "\
 const COMMON: &str = "\
     true false null none nil undefined yes no on off required optional string str int integer bytes bool boolean \
     number object any array list dict text varchar char float unknown missing invalid valid empty unset set \
-    redacted masked hidden removed default example placeholder changeme self this value env file prompt stdin \
+    username redacted masked hidden removed default example placeholder changeme self this value env file prompt stdin \
     ask void arg args argument disabled enabled basic expired incorrect wrong ok failed success denied xxx xxxx xxxxx xxxxxx \
     xxxxxxx xxxxxxxx readonly private public static const final let var new await return if else and or not is \
     not_set notset n_a u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64 int8 int16 int32 int64 uint8 \

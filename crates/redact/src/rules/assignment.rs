@@ -5,7 +5,7 @@ use crate::found::Found;
 use crate::names::{self, Kind};
 use crate::rules::value::{self, Manner, Opening};
 use crate::rules::{Rule, header};
-use crate::view::View;
+use crate::view::{LOOK_BACK, View};
 
 /// What every secret name has in it.
 pub(crate) const KEYWORDS: &[&str] = &[
@@ -52,8 +52,13 @@ pub(crate) fn keyword(view: &View, start: usize, end: usize) -> Option<Found> {
     }
     let manner = separator.manner(view, begin, name);
     let bare: &'static Class = if manner == Manner::Environment { &ENV_BARE } else { &BARE };
-    let opening = Opening::at(view, separator.value, bare);
+    let typed = if matches!(kind, Kind::Weak | Kind::Strong) { separator.behind_type(view) } else { None };
+    let opening = Opening::at(view, typed.unwrap_or(separator.value), bare);
     let found = match kind {
+        Kind::Weak | Kind::Strong if separator.sign == Sign::Equals && opening.is_bare() && is_bound(view, begin) => {
+            false
+        }
+        Kind::Authorization | Kind::Cookie if separator.sign == Sign::Call => false,
         Kind::Weak | Kind::Strong if separator.sign == Sign::Is => value::told(view, &opening),
         Kind::Plain => false,
         Kind::Weak => value::weak(view, &opening),
@@ -72,6 +77,22 @@ fn is_itself(view: &View, name: &[u8], value: usize) -> bool {
     let stop = view.run(value, &NAME, LENGTH + 32);
     let path = view.slice(value, stop);
     path.strip_suffix(last).is_some_and(|before| before.is_empty() || before.ends_with(b"."))
+}
+
+/// Whether the name is bound to a value, as in `let name = …`: what has no quotes there is an expression.
+fn is_bound(view: &View, begin: usize) -> bool {
+    let words: &[&[u8]] = &[b"let ", b"let mut ", b"const ", b"var ", b"val "];
+    words.iter().any(|word| view.ends(begin, word) && view.boundary(begin - word.len()))
+}
+
+/// Whether a name is that of a method that sets something: `setPassword`, `user.set_password`, `withApiKey`.
+fn is_setter(name: &[u8]) -> bool {
+    let method = memchr::memrchr(b'.', name).map_or(name, |dot| &name[dot + 1..]);
+    let sets = |verb: &[u8]| {
+        let rest = method.get(..verb.len()).filter(|begins| begins.eq_ignore_ascii_case(verb));
+        rest.is_some() && method.get(verb.len()).is_some_and(|next| next.is_ascii_uppercase() || *next == b'_')
+    };
+    sets(b"set") || sets(b"with")
 }
 
 /// What a name says about its value. A key has the decisive word before it: `API key`.
@@ -109,6 +130,8 @@ pub(crate) enum Sign {
     Is,
     /// The `>` of `<name>`.
     Element,
+    /// The parenthesis of a call, and a quote.
+    Call,
 }
 
 impl Separator {
@@ -126,6 +149,7 @@ impl Separator {
             b':' => (Sign::Colon, at + 1),
             b'%' if view.is_any_case(at, b"%3d") || view.is_any_case(at, b"%3a") => (Sign::Equals, at + 3),
             b'>' if at == end => (Sign::Element, at + 1),
+            b'(' if at == end && matches!(second, Some(b'"' | b'\'')) => (Sign::Call, at + 1),
             0xef if view.is(at, "：".as_bytes()) => (Sign::Colon, at + "：".len()),
             _ => match behind_is(view, at) {
                 Some(next) => (Sign::Is, next),
@@ -142,6 +166,7 @@ impl Separator {
         match self.sign {
             Sign::Equals | Sign::Colon | Sign::Is => true,
             Sign::Element => view.before(begin) == Some(b'<'),
+            Sign::Call => is_setter(name),
             Sign::Space => {
                 let quoted = || Opening::at(view, self.value, &BARE).is_single_quoted();
                 let flag = is_flag(view, begin, name) && view.at(self.value) != Some(b'-');
@@ -149,6 +174,26 @@ impl Separator {
                 flag || (password && (quoted() || login(view, begin).is_some())) || self.is_setting(view, begin, name)
             }
         }
+    }
+
+    /// Where the value begins if the type of the name stands before it: `name: string = "…"`.
+    fn behind_type(&self, view: &View) -> Option<usize> {
+        const ALTERNATIVES: usize = 4;
+        let mut at = Some(self.value).filter(|_| self.sign == Sign::Colon)?;
+        for _ in 0..ALTERNATIVES {
+            let word = if view.is(at, STATIC) { at + STATIC.len() } else { at };
+            let stop = view.run(word, &TYPE, 48);
+            let sign = view.run(stop, &SPACE, 2);
+            match view.at(sign).filter(|_| stop > word)? {
+                b'|' => at = view.run(sign + 1, &SPACE, 2),
+                b'=' => {
+                    let value = view.run(sign + 1, &SPACE, 2);
+                    return (!Opening::at(view, value, &BARE).is_bare()).then_some(value);
+                }
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Whether a line of its own says `password VALUE`, as in the settings of many programs.
@@ -215,6 +260,10 @@ fn login(view: &View, begin: usize) -> Option<Manner> {
         () => None,
     }
 }
+
+/// What the name of a type is made of, and what stands before it in Rust.
+static TYPE: Class = Class::of(b"a-zA-Z0-9_.&?<>[]");
+const STATIC: &[u8] = b"&'static ";
 
 static BREAKS: Class = Class::of(b" \t\r\n");
 static BARE_NO_STAR: Class = Class::visible_but(b" \"'`\\,;&|<>()[]{}*");
@@ -288,6 +337,23 @@ static ASCII: Class = Class::of(b"a-zA-Z0-9_!#$%&*+./:=?@^~-");
 /// A password in SQL, behind `IDENTIFIED BY` that ends at `end`.
 pub(crate) fn identified_by(view: &View, start: usize, end: usize) -> Option<Found> {
     let opening = Opening::at(view, view.run(end, &SPACE, 4), &BARE);
-    let found = view.boundary(start) && opening.is_single_quoted() && value::credentials(view, &opening);
+    let quoted = view.boundary(start) && opening.is_single_quoted() && is_sql(view, start, end);
+    let found = quoted && value::credentials(view, &opening);
     (found && view.rules().has(Rule::Assignment)).then(|| Found::open(Rule::Assignment, opening.value, opening.tail()))
+}
+
+/// What SQL has before `IDENTIFIED BY`.
+const STATEMENTS: &[&[u8]] = &[b"create user", b"alter user", b"create role", b"alter role", b"grant "];
+
+/// Whether `IDENTIFIED BY` between `start` and `end` is SQL and not a sentence: in capitals, or in a statement.
+fn is_sql(view: &View, start: usize, end: usize) -> bool {
+    if !view.slice(start, end).iter().any(u8::is_ascii_lowercase) {
+        return true;
+    }
+    view.count(LOOK_BACK);
+    let before = view.slice(start.saturating_sub(LOOK_BACK), start);
+    // What is before a mask was nearer or further away than it is now.
+    let known = memchr::memmem::rfind(before, crate::MASK).map_or(before, |mask| &before[mask..]);
+    let has = |statement: &&[u8]| known.windows(statement.len()).any(|part| part.eq_ignore_ascii_case(statement));
+    STATEMENTS.iter().any(has)
 }

@@ -111,6 +111,28 @@ fn flag_value(view: &View, program: &Program, line: &[u8], from: usize) -> Optio
     (!dash && value::credentials(view, &opening)).then(|| Found::open(Rule::CommandFlag, opening.value, opening.tail()))
 }
 
+/// Programs for shares of files, which take `-U user%password`.
+pub(crate) const SHARES: &[&str] = &["smbclient", "rpcclient", "smbget", "smbcacls"];
+static SHARE_USER: Class = Class::visible_but(b" \"'`%;|&<>()[]{}*$,");
+
+/// The password behind the user on the command line of the program whose name, one of [`SHARES`], is between `start` and
+/// `end`.
+pub(crate) fn share(view: &View, start: usize, end: usize) -> Option<Found> {
+    if !view.rules().has(Rule::CommandFlag) || view.at(end) != Some(b' ') || !view.boundary(start) {
+        return None;
+    }
+    let line = view.slice(end, view.run(end, &COMMAND, FLAG));
+    let flags: &[&[u8]] = &[b" -U", b" --user=", b" --user"];
+    let behind = |flag: &&[u8]| Some(end + memchr::memmem::find(line, flag)? + flag.len());
+    let flag_end = flags.iter().find_map(behind)?;
+    let opening = Opening::at(view, view.run(flag_end, &SPACE, 4), &BARE);
+    let percent = view.run(opening.value, &SHARE_USER, USER);
+    let password = opening.from(percent + 1);
+    let named = percent > opening.value && view.at(percent) == Some(b'%');
+    (named && value::credentials(view, &password))
+        .then(|| Found::open(Rule::CommandFlag, password.value, password.tail()))
+}
+
 /// What in a command line says that it reads a password from a pipe.
 const READERS: &[&[u8]] = &[b"sudo -S", b"chpasswd", b"passwd --stdin", b"--password-stdin"];
 /// Longest password that is written to a pipe.

@@ -122,7 +122,11 @@ const COOKIE_LOOK: usize = 64;
 /// The cookies of a header, whose value begins at `opening`.
 pub(crate) fn cookie(view: &View, opening: &Opening) -> Option<Found> {
     let stop = view.run(opening.value, &COOKIE, COOKIE_LOOK);
-    let pair = memchr::memchr(b'=', view.slice(opening.value, stop)).is_some();
+    let text = view.slice(opening.value, stop);
+    // No name of a cookie has a space in it: `cookie: str | None = None` has a type.
+    let is_name = |before: &[u8]| !before.trim_ascii_start().iter().any(u8::is_ascii_whitespace);
+    let name = memchr::memchr(b'=', text).and_then(|equals| text[..equals].rsplit(|byte| *byte == b';').next());
+    let pair = name.is_some_and(is_name);
     (view.rules().has(Rule::Cookie) && pair && !value::is_template(view, opening.value))
         .then(|| Found::open(Rule::Cookie, opening.value, opening.tail_of(&REST)))
 }

@@ -26,7 +26,7 @@ pub(crate) fn find(view: &View, start: usize, end: usize) -> Option<Found> {
     match separator.sign {
         Sign::Equals | Sign::Colon => {}
         Sign::Element => return element(view, start, end),
-        Sign::Space | Sign::Is => return None,
+        Sign::Space | Sign::Is | Sign::Call => return None,
     }
     let name = name_before(view, view.back(start, &IDENTIFIER, KEY))?;
     judged(view, name, separator.value, Manner::Loose)

@@ -3,7 +3,7 @@
 use crate::class::{Class, WORD};
 use crate::found::{Found, Tail};
 use crate::rules::Rule;
-use crate::rules::value;
+use crate::rules::value::{self, Opening};
 use crate::view::View;
 
 /// Longest user and password together.
@@ -59,4 +59,36 @@ pub(crate) fn query(view: &View, start: usize, end: usize) -> Option<Found> {
     let enough = parameter && view.run(end, &QUERY_BYTES, QUERY) - end == QUERY;
     let random = enough && value::is_random(view.slice(end, end + QUERY));
     (random && view.rules().has(Rule::Azure)).then(|| Found::open(Rule::Azure, end, Tail::Class(&QUERY_BYTES)))
+}
+
+/// The ports by which lines of `.pgpass` are noticed: PostgreSQL's own, the next ones, and PgBouncer's.
+pub(crate) const PORTS: &[&str] = &[":5432:", ":5433:", ":5434:", ":6432:"];
+/// Longest host, name of a database, and user.
+const FIELD: usize = 64;
+
+/// A host or a pattern for any.
+static HOST: Class = Class::of(b"a-zA-Z0-9_.*/-");
+static FIELD_BYTES: Class = Class::visible_but(b" :\"'`\\");
+static FIELD_REST: Class = Class::visible_but(b" \"'`");
+
+/// The password at the end of a line of `.pgpass`, whose port is between `start` and `end`:
+/// `host:5432:database:user:password`.
+pub(crate) fn password_file(view: &View, start: usize, end: usize) -> Option<Found> {
+    let host = view.back(start, &HOST, FIELD);
+    let begins = matches!(view.before(host), None | Some(b'\n' | b' ' | b'"' | b'\''));
+    if host == start || !begins || !view.rules().has(Rule::UrlPassword) {
+        return None;
+    }
+    let database = view.run(end, &FIELD_BYTES, FIELD);
+    let user = view.run(database + 1, &FIELD_BYTES, FIELD);
+    let colon = |at: usize| view.at(at) == Some(b':');
+    if !colon(database) || !colon(user) || database == end || user == database + 1 {
+        return None;
+    }
+    let masked = memchr::memmem::find(view.slice(host, user), crate::MASK).is_some();
+    let opening = Opening::at(view, user + 1, &FIELD_REST);
+    let stop = view.run(user + 1, &FIELD_REST, FIELD);
+    let whole = stop - user > FIELD || matches!(view.at(stop), None | Some(b'\r' | b'"' | b'\''));
+    (!masked && opening.is_bare() && whole && value::credentials(view, &opening))
+        .then(|| Found::open(Rule::UrlPassword, opening.value, opening.tail()))
 }

@@ -55,13 +55,13 @@ impl Opening {
         let prefix = matches!(view.at(at), Some(b'b' | b'r' | b'u' | b'f' | b'L' | b'@'));
         let quote = |at: usize| view.at(at).filter(|byte| matches!(byte, b'"' | b'\'' | b'`'));
         if let Some(quote) = quote(at) {
-            return Self { value: at + 1, kind: Kind::Quoted(quote) };
+            return Self { value: behind_quote(view, at, quote), kind: Kind::Quoted(quote) };
         }
         if view.at(at) == Some(b'\\') && quote(at + 1).is_some() {
             return Self { value: at + 2, kind: Kind::Escaped };
         }
         match quote(at + 1).filter(|_| prefix) {
-            Some(quote) => Self { value: at + 2, kind: Kind::Quoted(quote) },
+            Some(quote) => Self { value: behind_quote(view, at + 1, quote), kind: Kind::Quoted(quote) },
             None => Self { value: at, kind: Kind::Bare(bare) },
         }
     }
@@ -90,7 +90,8 @@ impl Opening {
         matches!(self.kind, Kind::Quoted(b'\''))
     }
 
-    fn is_bare(&self) -> bool {
+    /// Whether the value has no quotes.
+    pub(crate) fn is_bare(&self) -> bool {
         matches!(self.kind, Kind::Bare(_))
     }
 
@@ -136,6 +137,13 @@ impl Opening {
         let judged = (self.value..self.value + LOOK).take_while(|at| !self.ends(view, *at));
         judged.into_iter().any(|at| view.at(at) == Some(crate::MASK[0]) && view.is(at, crate::MASK))
     }
+}
+
+/// Behind the quote at `at`, or the three of it that a text of several lines may have.
+fn behind_quote(view: &View, at: usize, quote: u8) -> usize {
+    let three = view.at(at + 1) == Some(quote) && view.at(at + 2) == Some(quote);
+    let begins = || view.at(at + 3).is_some_and(|byte| byte != quote && byte != b' ');
+    if three && begins() { at + 3 } else { at + 1 }
 }
 
 /// How a name and its value stand together.
