@@ -54,7 +54,7 @@ pub use confine::{
 };
 pub use exit::ExitStatus;
 pub use facts::Fact;
-pub use own::is_short_of_descriptors;
+pub use own::{is_short_of_descriptors, most_descriptors};
 pub use peer::Peer;
 pub use ports::{SocketTables, Sockets};
 pub use pressure::{Pressure, PressureSource};

@@ -73,6 +73,11 @@ pub fn forget_variables(names: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
+/// How many descriptors this process may have; `None` if nothing limits them.
+pub fn most_descriptors() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
 /// Descriptors that something small needs at the same time, such as a look at another process.
 const A_FEW: usize = 8;
 

@@ -6,11 +6,13 @@
 //! room's network and passed to us, so no process is added.
 
 mod address;
+mod descriptors;
 mod dns;
 
 use crate::tasks;
+use descriptors::{Allowance, Descriptors, Owner, Taken};
 use dns::{Question, Reply};
-use shellkeep_process::{Namespaces, Socket};
+use shellkeep_process::{Namespaces, Socket, most_descriptors};
 use shellkeep_session::{AllowedHost, Notice, NoticeCode, SessionId};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -18,7 +20,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener as StdListener, U
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
 /// Where programs look for a resolver.
@@ -31,8 +33,14 @@ const MOST_NAMES: usize = 1000;
 const MOST_REFUSED: usize = 100;
 /// Connections of a session at a time. More wait.
 const MOST_CONNECTIONS: usize = 256;
+/// How long a connection waits for others to end.
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 /// How long a host may take to accept a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// The pause after a connection could not be accepted, which is for want of a descriptor.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Where nothing limits the descriptors of the daemon, they are shared out as if it had this many.
+const DESCRIPTORS: usize = 1 << 20;
 /// How long a program waits for its refusal to be recorded.
 const RECORD_LIMIT: Duration = Duration::from_secs(1);
 /// Names that were refused and not recorded yet; more are dropped.
@@ -60,6 +68,7 @@ pub(crate) fn notice(host: &str) -> Notice {
 pub(crate) struct Gate {
     hosts: Arc<[AllowedHost]>,
     refused: mpsc::Sender<Refused>,
+    descriptors: Descriptors,
 }
 
 /// The task of one session's room; it ends when this is dropped.
@@ -75,15 +84,18 @@ impl Gate {
     /// A gate, and where it reports what it refuses.
     pub(crate) fn new(hosts: Vec<AllowedHost>) -> (Self, mpsc::Receiver<Refused>) {
         let (refused, reports) = mpsc::channel(MOST_WAITING);
-        (Self { hosts: hosts.into(), refused }, reports)
+        let most = most_descriptors().and_then(|most| usize::try_from(most).ok()).unwrap_or(DESCRIPTORS);
+        let descriptors = Descriptors::new(most.min(DESCRIPTORS));
+        (Self { hosts: hosts.into(), refused, descriptors }, reports)
     }
 
     pub(crate) fn hosts(&self) -> &[AllowedHost] {
         &self.hosts
     }
 
-    /// Opens it for a session, for as long as its namespaces are used. Starts a small program and waits for it.
-    pub(crate) fn open(&self, id: &SessionId, namespaces: &Arc<Namespaces>) -> io::Result<()> {
+    /// Opens it for a session of this agent, or of none, for as long as its namespaces are used. Starts a small program and
+    /// waits for it.
+    pub(crate) fn open(&self, id: &SessionId, agent: Option<&str>, namespaces: &Arc<Namespaces>) -> io::Result<()> {
         let made = namespaces.listen(&[Socket::Udp(RESOLVER)])?.into_iter().next();
         let resolver = StdUdp::from(made.ok_or_else(|| io::Error::other("no resolver was made in the room"))?);
         let room = Room {
@@ -94,7 +106,9 @@ impl Gate {
             refused: HashSet::new(),
             reports: self.refused.clone(),
             places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+            allowance: self.descriptors.of(Owner::of(id, agent)),
             listeners: JoinSet::new(),
+            listening: Vec::new(),
         };
         let task = tasks::spawn(async move { room.serve(UdpSocket::from_std(resolver)?).await });
         namespaces.attach(Box::new(Open(task.abort_handle())));
@@ -112,7 +126,10 @@ struct Room {
     refused: HashSet<String>,
     reports: mpsc::Sender<Refused>,
     places: Arc<Semaphore>,
+    allowance: Arc<Allowance>,
     listeners: JoinSet<()>,
+    /// What its listeners have taken.
+    listening: Vec<Taken>,
 }
 
 impl Room {
@@ -169,6 +186,9 @@ impl Room {
         if self.names.len() >= MOST_NAMES {
             return Err(io::Error::other("it has asked for too many names"));
         }
+        let taken = self.allowance.listen(allowed.len());
+        let taken =
+            taken.ok_or_else(|| io::Error::other("its agent's sessions, or those of the node, use too many names"))?;
         let [high, low] = number.to_be_bytes();
         let address = Ipv4Addr::new(127, 1, high, low);
         let namespaces = self.namespaces.upgrade().ok_or_else(|| io::Error::other("its room is gone"))?;
@@ -177,9 +197,11 @@ impl Room {
         let made = tasks::blocking(move || namespaces.listen(&sockets)).await.map_err(io::Error::other)??;
         for (host, listener) in allowed.into_iter().zip(made) {
             let listener = TcpListener::from_std(StdListener::from(listener))?;
-            let way = Way { name: name.to_owned(), host, places: Arc::clone(&self.places) };
+            let (places, allowance) = (Arc::clone(&self.places), Arc::clone(&self.allowance));
+            let way = Way { id: self.id.clone(), name: name.to_owned(), host, places, allowance };
             self.listeners.spawn(way.serve(listener));
         }
+        self.listening.push(taken);
         Ok(address)
     }
 }
@@ -187,27 +209,56 @@ impl Room {
 /// The way to one host.
 #[derive(Debug, Clone)]
 struct Way {
+    id: SessionId,
     name: String,
     host: AllowedHost,
     places: Arc<Semaphore>,
+    allowance: Arc<Allowance>,
 }
+
+/// What a connection has until it ends: one of its session's, and descriptors.
+type Turn = (OwnedSemaphorePermit, Taken);
 
 impl Way {
     async fn serve(self, listener: TcpListener) {
         let mut connections = JoinSet::new();
         loop {
-            let Ok((inside, _)) = listener.accept().await else { continue };
-            let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
+            let Ok((inside, _)) = listener.accept().await else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
             while connections.try_join_next().is_some() {}
+            // Others wait to be accepted meanwhile.
+            let turn = match self.turn().await {
+                Ok(turn) => turn,
+                Err(error) => {
+                    tracing::warn!(session = %self.id, host = %self.host, %error, "a connection of a room was refused");
+                    continue;
+                }
+            };
             let way = self.clone();
             connections.spawn(async move {
                 // If the host cannot be reached, the program finds its connection closed.
                 if let Err(error) = way.carry(inside).await {
                     tracing::debug!(host = %way.host, %error, "a connection of a room ended");
                 }
-                drop(place);
+                drop(turn);
             });
         }
+    }
+
+    /// Waits until there may be one more connection.
+    async fn turn(&self) -> io::Result<Turn> {
+        let turn = async {
+            let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+            Some((place, self.allowance.connect().await?))
+        };
+        let turn = tokio::time::timeout(WAIT_LIMIT, turn).await.ok().flatten();
+        turn.ok_or_else(|| {
+            let who = if self.places.available_permits() == 0 { "this session" } else { self.allowance.full() };
+            let waited = WAIT_LIMIT.as_secs();
+            io::Error::other(format!("{who} had as many connections open as there may be for {waited} seconds"))
+        })
     }
 
     async fn carry(&self, mut inside: TcpStream) -> io::Result<()> {

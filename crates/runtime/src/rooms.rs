@@ -88,13 +88,18 @@ impl Rooms {
         lock(&self.shared).get(id).and_then(Weak::upgrade)
     }
 
-    /// What the processes of a session share. If none of them lives, what is offered, or new ones.
-    pub(crate) fn namespaces(&self, id: &SessionId, offered: Option<Arc<Namespaces>>) -> io::Result<Arc<Namespaces>> {
+    /// What the processes of a session of this agent, or of none, share. If none of them lives, what is offered, or new ones.
+    pub(crate) fn namespaces(
+        &self,
+        id: &SessionId,
+        agent: Option<&str>,
+        offered: Option<Arc<Namespaces>>,
+    ) -> io::Result<Arc<Namespaces>> {
         match self.shared(id) {
             Some(namespaces) => Ok(namespaces),
             None => {
                 let namespaces = offered.map_or_else(|| self.spares.take().map(Arc::new), Ok)?;
-                self.gate.as_ref().map_or(Ok(()), |gate| gate.open(id, &namespaces))?;
+                self.gate.as_ref().map_or(Ok(()), |gate| gate.open(id, agent, &namespaces))?;
                 Ok(self.keep(id, namespaces))
             }
         }

@@ -5,14 +5,14 @@
 //! tightened, forked, rewound or moved to another node without changing its variables.
 
 use crate::network::Gate;
-use crate::ops::{OpError, SandboxPlaces, SandboxSource, SandboxSupport, SandboxView, SessionError};
+use crate::ops::{OpError, RunError, SandboxPlaces, SandboxSource, SandboxSupport, SandboxView, SessionError};
 use crate::own_tmp::{self, InTheWay};
 use crate::rooms::{Ahead, Rooms};
 use crate::sandbox_advice::{FOR_AGENTS, Supported};
 use crate::token_holders::TokenHolders;
 use crate::users::{self, Users};
 use shellkeep_process::{
-    AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoRoom, Own, Proof, RoomSpec,
+    AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoRoom, Own, Proof, RoomSpec, StartError,
 };
 use shellkeep_session::shell::{ShellState, Value, Variable};
 use shellkeep_session::{AllowedHost, ByteString, Network, Sandbox, SessionId, SessionMeta, SessionState, UserRange};
@@ -216,12 +216,11 @@ impl Sandboxes {
         offered: Option<Arc<Namespaces>>,
     ) -> Result<Option<Confined>, OpError> {
         self.check(sandbox)?;
-        let refused = |error: &dyn std::fmt::Display| self.unavailable(sandbox, error);
+        let refused = |error| shortage(error).unwrap_or_else(|error| self.unavailable(sandbox, &error));
         let user = self.has_user(sandbox).then(|| self.users.assign(session)).transpose();
-        let user = user.map_err(|error| refused(&error))?;
+        let user = user.map_err(refused)?;
         let own = self.home(&session.session_id);
-        let confinement = self.prepare(session, (sandbox, user), is_own, &own, offered);
-        let confinement = confinement.map_err(|error| refused(&error))?;
+        let confinement = self.prepare(session, (sandbox, user), is_own, &own, offered).map_err(refused)?;
         Ok(confinement.map(|confinement| Confined { confinement, sandbox, rescue: own.rescue }))
     }
 
@@ -248,7 +247,9 @@ impl Sandboxes {
             (Sandbox::User, Some(user)) => Confinement::of_user(user),
             (Sandbox::Room, _) => {
                 let with = RoomSpec { root: &self.rooms.root, resolver: self.rooms.resolver() };
-                self.held()?.fence.room(paths, with, self.rooms.namespaces(&session.session_id, offered)?)?
+                let agent = session.agent.as_deref();
+                let namespaces = self.rooms.namespaces(&session.session_id, agent, offered)?;
+                self.held()?.fence.room(paths, with, namespaces)?
             }
             _ => self.held()?.fence.around(paths)?.of(user),
         };
@@ -301,9 +302,9 @@ impl Sandboxes {
     }
 
     /// A service of this session was taken over, and is in a room that shares these.
-    pub(crate) fn take_over(&self, id: &SessionId, namespaces: &Arc<Namespaces>) {
+    pub(crate) fn take_over(&self, id: &SessionId, agent: Option<&str>, namespaces: &Arc<Namespaces>) {
         let namespaces = self.rooms.keep(id, Arc::clone(namespaces));
-        if let Some(Err(error)) = self.rooms.gate.as_ref().map(|gate| gate.open(id, &namespaces)) {
+        if let Some(Err(error)) = self.rooms.gate.as_ref().map(|gate| gate.open(id, agent, &namespaces)) {
             tracing::warn!(session = %id, %error, "a service that was taken over reaches no hosts");
         }
     }
@@ -431,4 +432,31 @@ fn readable(path: &[u8], fence: &Fence) -> Vec<u8> {
     let place = |place: &&[u8]| PathBuf::from(std::ffi::OsString::from_vec(place.to_vec()));
     let kept: Vec<&[u8]> = path.split(|byte| *byte == b':').filter(|entry| fence.reads(&place(entry))).collect();
     kept.join(&b':')
+}
+
+/// What cannot be made because descriptors, processes or memory are short, which is not for long and not because of the
+/// sandbox. Gives back any other error.
+fn shortage(error: io::Error) -> Result<OpError, io::Error> {
+    match StartError::from(error) {
+        short if short.is_shortage() => {
+            let reason = format!("{short}; {}", short.advice());
+            Ok(OpError::Run(RunError::ShellUnavailable { reason }))
+        }
+        StartError::System(error) => Err(error),
+        other => Err(io::Error::other(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    /// Without a descriptor for its room, a session was told for good that the machine has no rooms.
+    #[test]
+    fn a_shortage_is_no_missing_sandbox() {
+        let code = |errno: Errno| shortage(errno.into()).map(|error| error.code()).ok();
+        assert_eq!([Errno::MFILE, Errno::NFILE].map(code), [Some("shell_unavailable"); 2]);
+        assert_eq!(code(Errno::PERM), None);
+    }
 }

@@ -441,7 +441,7 @@ fn take_over(inner: &Inner, left: Left) {
             match ServiceProcess::adopt(directory.clone(), cage, stamps) {
                 Ok(Some(process)) => {
                     if let Some(namespaces) = process.namespaces() {
-                        inner.ctx.sandboxes.take_over(&left.session_id, namespaces);
+                        inner.ctx.sandboxes.take_over(&left.session_id, left.agent.as_deref(), namespaces);
                     }
                     Begin::Adopted(Box::new(process))
                 }
