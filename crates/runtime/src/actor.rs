@@ -247,7 +247,7 @@ impl Actor {
                 self.session.phase = Phase::Gone;
             }
             Message::Forked { forks, answer } => notes::record_forks(session, forks, answer).await,
-            Message::NetworkRefused { host, answer } => notes::network_refused(&mut session.journal, host, answer),
+            Message::Unreached { unreached, answer } => notes::unreached(&mut session.journal, unreached, answer),
             Message::AgentState(answer) => drop(answer.send(Ok(session.journal.state().agent_state.clone()))),
             Message::StartService { request, by, answer } => {
                 services::start_service(session, *request, by, answer).await;

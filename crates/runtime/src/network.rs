@@ -8,19 +8,23 @@
 mod address;
 mod descriptors;
 mod dns;
+mod reports;
+
+pub(crate) use reports::{Report, Unreached};
 
 use crate::tasks;
-use descriptors::{Allowance, Descriptors, Owner, Taken};
+use descriptors::{Allowance, Descriptors, Taken, Tenant};
 use dns::{Question, Reply};
+use reports::Reports;
 use shellkeep_process::{Namespaces, Socket, most_descriptors};
-use shellkeep_session::{AllowedHost, Notice, NoticeCode, SessionId};
-use std::collections::{HashMap, HashSet};
+use shellkeep_session::{AllowedHost, SessionId};
+use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener as StdListener, UdpSocket as StdUdp};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
 /// Where programs look for a resolver.
@@ -29,8 +33,6 @@ const RESOLVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 53);
 const MOST_QUESTION: usize = 512;
 /// Names that a session may use: more than a build needs, and each takes sockets.
 const MOST_NAMES: usize = 1000;
-/// Refused names that are remembered and reported.
-const MOST_REFUSED: usize = 100;
 /// Connections of a session at a time. More wait.
 const MOST_CONNECTIONS: usize = 256;
 /// How long a connection waits for others to end.
@@ -41,33 +43,14 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Where nothing limits the descriptors of the daemon, they are shared out as if it had this many.
 const DESCRIPTORS: usize = 1 << 20;
-/// How long a program waits for its refusal to be recorded.
-const RECORD_LIMIT: Duration = Duration::from_secs(1);
-/// Names that were refused and not recorded yet; more are dropped.
+/// Reports that are not recorded yet; more are dropped.
 const MOST_WAITING: usize = 100;
-
-/// A name that a session asked for and may not reach.
-#[derive(Debug)]
-pub(crate) struct Refused {
-    pub(crate) session_id: SessionId,
-    pub(crate) host: String,
-    /// Answered when it is on record.
-    pub(crate) recorded: oneshot::Sender<()>,
-}
-
-/// What the result of a command says about a refused host.
-pub(crate) fn notice(host: &str) -> Notice {
-    let message = format!(
-        "{host} was not reached: it is not among the hosts that this session may connect to. The operator of the daemon can add it to sandbox_hosts."
-    );
-    Notice { code: NoticeCode::NetworkRefused, message }
-}
 
 /// The hosts that the rooms of a node may reach.
 #[derive(Debug)]
 pub(crate) struct Gate {
     hosts: Arc<[AllowedHost]>,
-    refused: mpsc::Sender<Refused>,
+    reports: mpsc::Sender<Report>,
     descriptors: Descriptors,
 }
 
@@ -81,12 +64,12 @@ impl Drop for Open {
 }
 
 impl Gate {
-    /// A gate, and where it reports what it refuses.
-    pub(crate) fn new(hosts: Vec<AllowedHost>) -> (Self, mpsc::Receiver<Refused>) {
-        let (refused, reports) = mpsc::channel(MOST_WAITING);
+    /// A gate, and where it reports what was not reached.
+    pub(crate) fn new(hosts: Vec<AllowedHost>) -> (Self, mpsc::Receiver<Report>) {
+        let (reports, received) = mpsc::channel(MOST_WAITING);
         let most = most_descriptors().and_then(|most| usize::try_from(most).ok()).unwrap_or(DESCRIPTORS);
         let descriptors = Descriptors::new(most.min(DESCRIPTORS));
-        (Self { hosts: hosts.into(), refused, descriptors }, reports)
+        (Self { hosts: hosts.into(), reports, descriptors }, received)
     }
 
     pub(crate) fn hosts(&self) -> &[AllowedHost] {
@@ -103,10 +86,9 @@ impl Gate {
             hosts: Arc::clone(&self.hosts),
             namespaces: Arc::downgrade(namespaces),
             names: HashMap::new(),
-            refused: HashSet::new(),
-            reports: self.refused.clone(),
+            reports: Arc::new(Reports::new(id.clone(), self.reports.clone())),
             places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
-            allowance: self.descriptors.of(Owner::of(id, agent)),
+            allowance: self.descriptors.of(Tenant::of(id, agent)),
             listeners: JoinSet::new(),
             listening: Vec::new(),
         };
@@ -123,8 +105,7 @@ struct Room {
     namespaces: Weak<Namespaces>,
     /// Addresses inside, by name.
     names: HashMap<String, Ipv4Addr>,
-    refused: HashSet<String>,
-    reports: mpsc::Sender<Refused>,
+    reports: Arc<Reports>,
     places: Arc<Semaphore>,
     allowance: Arc<Allowance>,
     listeners: JoinSet<()>,
@@ -146,9 +127,13 @@ impl Room {
 
     async fn reply(&mut self, question: &Question<'_>) -> Reply {
         let name = question.name.to_ascii_lowercase();
+        if name.is_empty() {
+            // The root of all names, which is no host.
+            return Reply::Nothing;
+        }
         let allowed: Vec<AllowedHost> = self.hosts.iter().filter(|host| host.matches(&name)).cloned().collect();
         if allowed.is_empty() {
-            self.refuse(name).await;
+            self.reports.tell(Unreached::NotAllowed { host: name }).await;
             return Reply::NoName;
         }
         if !question.is_address {
@@ -163,20 +148,10 @@ impl Room {
                 Reply::Address(address)
             }
             Err(error) => {
-                tracing::warn!(session = %self.id, name, %error, "a room cannot reach a host that is allowed");
+                tracing::debug!(session = %self.id, name, %error, "a room cannot reach a host that is allowed");
+                self.reports.tell(Unreached::Failed { host: name, reason: error.to_string() }).await;
                 Reply::NoName
             }
-        }
-    }
-
-    /// Reports a name once, before the program hears of it: so the result of its command says why it failed.
-    async fn refuse(&mut self, host: String) {
-        if self.refused.len() >= MOST_REFUSED || !self.refused.insert(host.clone()) {
-            return;
-        }
-        let (recorded, on_record) = oneshot::channel();
-        if self.reports.try_send(Refused { session_id: self.id.clone(), host, recorded }).is_ok() {
-            let _ = tokio::time::timeout(RECORD_LIMIT, on_record).await;
         }
     }
 
@@ -198,7 +173,7 @@ impl Room {
         for (host, listener) in allowed.into_iter().zip(made) {
             let listener = TcpListener::from_std(StdListener::from(listener))?;
             let (places, allowance) = (Arc::clone(&self.places), Arc::clone(&self.allowance));
-            let way = Way { id: self.id.clone(), name: name.to_owned(), host, places, allowance };
+            let way = Way { name: name.to_owned(), host, places, allowance, reports: Arc::clone(&self.reports) };
             self.listeners.spawn(way.serve(listener));
         }
         self.listening.push(taken);
@@ -209,11 +184,11 @@ impl Room {
 /// The way to one host.
 #[derive(Debug, Clone)]
 struct Way {
-    id: SessionId,
     name: String,
     host: AllowedHost,
     places: Arc<Semaphore>,
     allowance: Arc<Allowance>,
+    reports: Arc<Reports>,
 }
 
 /// What a connection has until it ends: one of its session's, and descriptors.
@@ -232,19 +207,26 @@ impl Way {
             let turn = match self.turn().await {
                 Ok(turn) => turn,
                 Err(error) => {
-                    tracing::warn!(session = %self.id, host = %self.host, %error, "a connection of a room was refused");
+                    self.failed(&error).await;
                     continue;
                 }
             };
             let way = self.clone();
             connections.spawn(async move {
-                // If the host cannot be reached, the program finds its connection closed.
-                if let Err(error) = way.carry(inside).await {
-                    tracing::debug!(host = %way.host, %error, "a connection of a room ended");
+                // If the host cannot be reached, the program finds its connection closed, after its session was told why.
+                match way.reach().await {
+                    Ok(outside) => carry(inside, outside).await,
+                    Err(error) => way.failed(&error).await,
                 }
                 drop(turn);
             });
         }
+    }
+
+    async fn failed(&self, error: &io::Error) {
+        tracing::debug!(name = self.name, host = %self.host, %error, "a room did not reach a host that is allowed");
+        let host = format!("{}:{}", self.name, self.host.port());
+        self.reports.tell(Unreached::Failed { host, reason: error.to_string() }).await;
     }
 
     /// Waits until there may be one more connection.
@@ -261,10 +243,10 @@ impl Way {
         })
     }
 
-    async fn carry(&self, mut inside: TcpStream) -> io::Result<()> {
+    async fn reach(&self) -> io::Result<TcpStream> {
         let connecting = tokio::time::timeout(CONNECT_LIMIT, self.connect()).await;
-        let mut outside = connecting.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        tokio::io::copy_bidirectional(&mut inside, &mut outside).await.map(|_| ())
+        let no_answer = || format!("it did not answer within {} seconds", CONNECT_LIMIT.as_secs());
+        connecting.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, no_answer()))?
     }
 
     /// Connects to the host. A name may lead only to a public address, or a session could reach this machine and its
@@ -276,6 +258,51 @@ impl Way {
         }
         let found = tokio::net::lookup_host((self.name.as_str(), port)).await?;
         let public: Vec<SocketAddr> = found.filter(|found| address::is_public(found.ip())).collect();
+        if public.is_empty() {
+            return Err(io::Error::other(
+                "its name leads to no public address, and the operator has given none for it",
+            ));
+        }
         TcpStream::connect(public.as_slice()).await
+    }
+}
+
+/// Passes on what both say until one of them ends.
+async fn carry(mut inside: TcpStream, mut outside: TcpStream) {
+    if let Err(error) = tokio::io::copy_bidirectional(&mut inside, &mut outside).await {
+        tracing::debug!(%error, "a connection of a room ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt as _;
+
+    /// The connection was closed, and nothing said why.
+    #[tokio::test]
+    async fn a_host_that_does_not_answer_is_told_before_the_connection_ends() {
+        let closed = StdListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let hosts: Vec<AllowedHost> = vec![format!("down.test:{closed}=127.0.0.1").parse().unwrap()];
+        let (gate, mut reports) = Gate::new(hosts.clone());
+        let id = SessionId::parse("s").unwrap();
+        let way = Way {
+            name: "down.test".to_owned(),
+            host: hosts[0].clone(),
+            places: Arc::new(Semaphore::new(1)),
+            allowance: gate.descriptors.of(Tenant::of(&id, None)),
+            reports: Arc::new(Reports::new(id, gate.reports.clone())),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(way.serve(listener));
+        let mut program = TcpStream::connect(address).await.unwrap();
+        let Report { unreached, recorded, .. } = reports.recv().await.unwrap();
+        let message = unreached.notice().message;
+        assert!(message.starts_with(&format!("down.test:{closed} was not reached, although")), "{message}");
+        assert!(message.contains("refused"), "{message}");
+        recorded.send(()).unwrap();
+        assert_eq!(program.read(&mut [0; 1]).await.unwrap_or(0), 0);
+        serving.abort();
     }
 }

@@ -1,6 +1,6 @@
 //! The rooms of a node: their network, and what the processes of each session share.
 
-use crate::network::{Gate, Refused};
+use crate::network::{Gate, Report};
 use crate::spare_namespaces::SpareNamespaces;
 use crate::sync::lock;
 use shellkeep_process::{Fence, Namespaces, NoFence, NoRoom, Preparation, RoomNetwork};
@@ -30,8 +30,8 @@ pub(crate) struct Rooms {
     pub(crate) unavailable: Option<NoRoom>,
     /// The hosts that they may connect to, if there are any.
     pub(crate) gate: Option<Gate>,
-    /// What the gate refuses, until somebody takes it.
-    refused: Mutex<Option<mpsc::Receiver<Refused>>>,
+    /// What the gate reports, until somebody takes it.
+    reports: Mutex<Option<mpsc::Receiver<Report>>>,
     /// What programs inside read to find the gate's resolver.
     resolver: PathBuf,
     /// On which each of them mounts its root.
@@ -55,10 +55,10 @@ impl Rooms {
         let written = written.map_err(|error| NoRoom::NotMade(format!("{}: {error}", resolver.display())));
         let made = std::fs::create_dir_all(&root);
         let made = made.map_err(|error| NoRoom::NotMade(format!("{}: {error}", root.display())));
-        let (gate, refused) = gate.unzip();
-        let (refused, shared) = (Mutex::new(refused), Mutex::default());
+        let (gate, reports) = gate.unzip();
+        let (reports, shared) = (Mutex::new(reports), Mutex::default());
         let spares = Arc::new(SpareNamespaces::new(room_network(network)));
-        Self { network, unavailable: proof.and(written).and(made).err(), gate, refused, resolver, root, spares, shared }
+        Self { network, unavailable: proof.and(written).and(made).err(), gate, reports, resolver, root, spares, shared }
     }
 
     /// What their processes read to find a resolver, if not what those outside read.
@@ -66,9 +66,9 @@ impl Rooms {
         self.gate.as_ref().map(|_| self.resolver.as_path())
     }
 
-    /// What they are refused. Once.
-    pub(crate) fn take_refused(&self) -> Option<mpsc::Receiver<Refused>> {
-        lock(&self.refused).take()
+    /// What they do not reach. Once.
+    pub(crate) fn take_reports(&self) -> Option<mpsc::Receiver<Report>> {
+        lock(&self.reports).take()
     }
 
     /// Whether a process of a session joins what is offered to it without starting a program.

@@ -122,6 +122,8 @@ pub enum NoticeCode {
     Refused,
     /// The command asked for a host that rooms may not connect to.
     NetworkRefused,
+    /// The command asked for a host that rooms may connect to, and no connection could be made.
+    NetworkFailed,
     /// The command was killed at its timeout.
     TimedOut,
     /// The command moved to the background.

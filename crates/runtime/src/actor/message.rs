@@ -4,6 +4,7 @@ use crate::cell::RunCell;
 use crate::conclude::Ended;
 use crate::given_secrets::GivenSecrets;
 use crate::hang_up::HangUp;
+use crate::network::Unreached;
 use crate::ops::*;
 use crate::pending::Removal;
 use crate::running::{Running, Typed};
@@ -78,8 +79,8 @@ pub enum Message {
         /// Answered with the same, when that is recorded.
         answer: Answer<Vec<ForkNote>>,
     },
-    /// A process of the session asked for a host that it may not connect to.
-    NetworkRefused { host: String, answer: Answer<()> },
+    /// A process of the session did not reach a host.
+    Unreached { unreached: Unreached, answer: Answer<()> },
     /// Its services, also those that ended recently.
     Services(Answer<BTreeMap<ServiceId, Service>>),
     /// What a service's shell is started with.

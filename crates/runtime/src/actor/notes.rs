@@ -5,7 +5,7 @@ use super::message::Answer;
 use super::session::Session;
 use crate::cluster::told;
 use crate::masking::{SessionMask, check_kept};
-use crate::network;
+use crate::network::Unreached;
 use crate::ops::{
     AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError, SaveAgentState,
 };
@@ -72,10 +72,12 @@ pub(super) async fn add_message(
     Ok(MessageAdded { seq_id, seq, notices: notice.into_iter().chain(on_disk).collect() })
 }
 
-/// Records a host that a process of the session asked for and may not connect to. The next result says so.
-pub(super) fn network_refused(journal: &mut Journal, host: String, answer: Answer<()>) {
-    journal.tell([network::notice(&host)]);
-    journal.record(Event::NetworkRefused { host });
+/// A process of the session did not reach a host. The next result says why; that it may not connect to it is recorded.
+pub(super) fn unreached(journal: &mut Journal, unreached: Unreached, answer: Answer<()>) {
+    journal.tell([unreached.notice()]);
+    if let Unreached::NotAllowed { host } = unreached {
+        journal.record(Event::NetworkRefused { host });
+    }
     let _ = answer.send(Ok(()));
 }
 

@@ -26,7 +26,7 @@ use crate::lifetime::Lifetime;
 use crate::live_runs::LiveRuns;
 use crate::masking::Masking;
 use crate::names::Names;
-use crate::network::Refused;
+use crate::network::Report;
 use crate::node_limits::{self, NodeLimits, adaptive_limits, process_limits};
 use crate::ops::{BoxFuture, OpError};
 use crate::past_sessions::ReadBack;
@@ -376,8 +376,8 @@ async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
     let files = Arc::clone(&inner.files);
     tasks::spawn(async move { files.keep_owed().await });
     inner.housekeeping.spawn(&inner.factory);
-    if let Some(refused) = inner.ctx.sandboxes.rooms().take_refused() {
-        tasks::spawn(record_refused(Arc::downgrade(&inner.ctx), refused));
+    if let Some(reports) = inner.ctx.sandboxes.rooms().take_reports() {
+        tasks::spawn(record_unreached(Arc::downgrade(&inner.ctx), reports));
     }
     Ok(())
 }
@@ -390,13 +390,13 @@ async fn is_anothers(inner: &Inner, id: &SessionId) -> bool {
     }
 }
 
-/// Records what rooms are refused, for as long as the engine lives.
-async fn record_refused(ctx: Weak<SessionContext>, mut refused: mpsc::Receiver<Refused>) {
-    while let Some(Refused { session_id, host, recorded }) = refused.recv().await {
+/// Records what rooms do not reach, for as long as the engine lives.
+async fn record_unreached(ctx: Weak<SessionContext>, mut reports: mpsc::Receiver<Report>) {
+    while let Some(Report { session_id, unreached, recorded }) = reports.recv().await {
         let Some(ctx) = ctx.upgrade() else { return };
-        let asked = ctx.registry.ask(&session_id, |answer| Message::NetworkRefused { host, answer }).await;
+        let asked = ctx.registry.ask(&session_id, |answer| Message::Unreached { unreached, answer }).await;
         if let Err(error) = asked {
-            tracing::debug!(session = %session_id, %error, "a refused host is not on record");
+            tracing::debug!(session = %session_id, %error, "a host that was not reached is not on record");
         }
         let _ = recorded.send(());
     }

@@ -21,14 +21,14 @@ const PER_LISTENER: usize = 2;
 
 /// Whose rooms share a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Owner {
+pub(super) enum Tenant {
     /// All sessions of an agent.
     Agent(String),
     /// A session without one.
     Session(SessionId),
 }
 
-impl Owner {
+impl Tenant {
     pub(super) fn of(id: &SessionId, agent: Option<&str>) -> Self {
         agent.map_or_else(|| Self::Session(id.clone()), |agent| Self::Agent(agent.to_owned()))
     }
@@ -54,10 +54,10 @@ impl Half {
 pub(super) struct Descriptors {
     of_agent: usize,
     all: Arc<Half>,
-    owners: Mutex<HashMap<Owner, Weak<Allowance>>>,
+    tenants: Mutex<HashMap<Tenant, Weak<Allowance>>>,
 }
 
-/// The descriptors that the rooms of one owner may take.
+/// The descriptors that the rooms of one tenant may take.
 #[derive(Debug)]
 pub(super) struct Allowance {
     own: Half,
@@ -76,17 +76,17 @@ impl Descriptors {
     pub(super) fn new(most: usize) -> Self {
         let all = most / PART_OF_ALL;
         let of_agent = (all / PART_OF_AGENT).min(MOST_OF_AGENT);
-        Self { of_agent, all: Arc::new(Half::of(all)), owners: Mutex::default() }
+        Self { of_agent, all: Arc::new(Half::of(all)), tenants: Mutex::default() }
     }
 
-    pub(super) fn of(&self, owner: Owner) -> Arc<Allowance> {
-        let mut owners = lock(&self.owners);
-        if let Some(known) = owners.get(&owner).and_then(Weak::upgrade) {
+    pub(super) fn of(&self, tenant: Tenant) -> Arc<Allowance> {
+        let mut tenants = lock(&self.tenants);
+        if let Some(known) = tenants.get(&tenant).and_then(Weak::upgrade) {
             return known;
         }
-        owners.retain(|_, allowance| allowance.strong_count() > 0);
+        tenants.retain(|_, allowance| allowance.strong_count() > 0);
         let allowance = Arc::new(Allowance { own: Half::of(self.of_agent), all: Arc::clone(&self.all) });
-        owners.insert(owner, Arc::downgrade(&allowance));
+        tenants.insert(tenant, Arc::downgrade(&allowance));
         allowance
     }
 }
@@ -126,8 +126,8 @@ mod tests {
         }
     }
 
-    fn agent(name: &str) -> Owner {
-        Owner::of(&SessionId::parse("s").unwrap(), Some(name))
+    fn agent(name: &str) -> Tenant {
+        Tenant::of(&SessionId::parse("s").unwrap(), Some(name))
     }
 
     /// The limits were those of a session, and an agent had as many sessions as it liked: its connections and the names that
@@ -164,7 +164,7 @@ mod tests {
         let descriptors = Descriptors::new(1024);
         drop(descriptors.of(agent("a")));
         let kept = descriptors.of(agent("b"));
-        assert_eq!(lock(&descriptors.owners).len(), 1);
+        assert_eq!(lock(&descriptors.tenants).len(), 1);
         assert!(Arc::ptr_eq(&kept, &descriptors.of(agent("b"))));
     }
 }

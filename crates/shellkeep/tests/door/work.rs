@@ -160,7 +160,7 @@ fn a_room_reaches_the_hosts_that_are_allowed() {
             std::io::Write::write_all(&mut stream.unwrap(), b"from outside\n").unwrap();
         }
     });
-    let hosts = format!("allowed.test:{port}=127.0.0.1,*.private.test:{port}");
+    let hosts = format!("allowed.test:{port}=127.0.0.1,*.private.test:{port},down.test:1=127.0.0.1");
     let daemon = Daemon::with(Settings::default().set("--sandbox", "room").set("--sandbox-hosts", &hosts));
     daemon.create("w");
     let open = |name: &str, port: u16| daemon.sh("w", &format!("exec 9<>/dev/tcp/{name}/{port} && cat <&9"));
@@ -175,12 +175,16 @@ fn a_room_reaches_the_hosts_that_are_allowed() {
     assert_eq!(open("evil.test", port).json["notices"], json!([]));
     let events = daemon.get("/v1/sessions/w/events?type=network_refused").json();
     assert_eq!(events["events"][0]["data"]["host"], "evil.test", "{events}");
+    // Whether a host is not allowed or does not answer are two things.
+    let down = open("down.test", 1).json["notices"].to_string();
+    assert!(down.contains("network_failed") && down.contains("down.test:1 was not reached, although"), "{down}");
     // Neither another port of an allowed host, nor an address.
     assert!(open("allowed.test", 1).err().contains("refused"));
     assert!(open("1.1.1.1", 443).err().contains("unreachable"));
     assert!(open("127.0.0.1", port).err().contains("refused"));
     let view = daemon.get("/v1/sessions/w/sandbox").json();
-    assert_eq!(view["hosts"], json!([format!("allowed.test:{port}=127.0.0.1"), format!("*.private.test:{port}")]));
+    let allowed = [format!("allowed.test:{port}=127.0.0.1"), format!("*.private.test:{port}")];
+    assert_eq!(view["hosts"], json!([&allowed[0], &allowed[1], "down.test:1=127.0.0.1"]));
 }
 
 /// What the host shares is reachable, and the data directory stays out of reach even if it is inside.
