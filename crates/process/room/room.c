@@ -44,7 +44,6 @@ enum { DETACH = 2 };
 
 /* Enough for the directories of a root and no more: what is written there is kept in memory. */
 static const char root_options[] = "mode=0755,size=1m,nr_inodes=4096";
-static const char memory_options[] = "mode=1777";
 static const char terminal_options[] = "newinstance,ptmxmode=0666,mode=0620";
 /* The second process of a namespace; init makes none before it. */
 enum { MAIN_INSIDE = 2 };
@@ -216,7 +215,7 @@ static int do_entry(char kind, const char *first, const char *second) {
     case 'l':
         return link_at(inside(first), second);
     case 't':
-        return mount_new("tmpfs", inside(first), MS_NOSUID | MS_NODEV, memory_options);
+        return mount_new("tmpfs", inside(first), MS_NOSUID | MS_NODEV, second);
     case 'p':
         return mount_new("devpts", inside(first), MS_NOSUID | MS_NOEXEC, terminal_options);
     default:
@@ -239,7 +238,7 @@ static uint32_t make_root(const char *plan, size_t length, ENTERED *result) {
         result->at = (uint32_t)at;
         char kind = plan[at++];
         const char *first = next_string(plan, length, &at);
-        const char *second = kind == 'o' || kind == 'w' || kind == 'l' ? next_string(plan, length, &at) : "";
+        const char *second = kind && strchr("owlt", kind) ? next_string(plan, length, &at) : "";
         errno = EINVAL;
         if (!first || !second)
             return ROOM_PLAN;

@@ -33,7 +33,7 @@ enum {
  *   w source path   from outside, writable
  *   v path          a device from outside at the same path, of which only the contents can be changed
  *   l path target   a symbolic link
- *   t path          an empty directory in memory, writable
+ *   t path options  an empty directory in memory, writable
  *   p path          terminals of its own */
 typedef struct {
     const char *plan;

@@ -3,23 +3,22 @@
 
 use crate::ops::SandboxSupport;
 use crate::sandbox_advice::{FOR_AGENTS, FOR_ALL};
-use crate::sandboxes::{SandboxConfig, Sandboxes};
+use crate::sandboxes::{NodeFacts, SandboxConfig, Sandboxes};
 use crate::tasks;
 use crate::token_holders::TokenHolders;
 use std::path::Path;
 use std::sync::Arc;
 
 /// How sessions are confined. What this machine supports is tried out, and a setting that it cannot keep is an error.
-/// `is_alone` says that no nodes share the store.
 pub(crate) async fn try_out(
     config: &SandboxConfig,
     data: &Path,
     environment: &[(Vec<u8>, Vec<u8>)],
     holders: Arc<TokenHolders>,
-    is_alone: bool,
+    node: NodeFacts,
 ) -> Result<Arc<Sandboxes>, String> {
     let (asked, data, environment) = (config.clone(), data.to_owned(), environment.to_vec());
-    let trying = tasks::blocking(move || Sandboxes::new(&asked, &data, &environment, holders, is_alone));
+    let trying = tasks::blocking(move || Sandboxes::new(&asked, &data, &environment, holders, node));
     let sandboxes = trying.await.map_err(|error| error.to_string())?;
     sandboxes.check(config.least).map_err(|error| instead(&sandboxes, &error.to_string(), FOR_ALL))?;
     let SandboxSupport { sandbox, unavailable, .. } = sandboxes.support_of_agents();

@@ -111,14 +111,22 @@ pub(crate) struct Confined {
     pub(crate) rescue: PathBuf,
 }
 
+/// What sandboxes depend on besides their settings.
+pub(crate) struct NodeFacts {
+    /// Whether no other nodes share its store.
+    pub is_alone: bool,
+    /// Bytes of memory that an agent may use.
+    pub memory: u64,
+}
+
 impl Sandboxes {
-    /// Tries out what this machine supports. Blocks for a few milliseconds. `is_alone` says that no nodes share its store.
+    /// Tries out what this machine supports. Blocks for a few milliseconds.
     pub(crate) fn new(
         config: &SandboxConfig,
         data: &Path,
         environment: &[(Vec<u8>, Vec<u8>)],
         holders: Arc<TokenHolders>,
-        is_alone: bool,
+        node: NodeFacts,
     ) -> Self {
         let value = |name: &[u8]| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         let mut given = Given { home: value(b"HOME"), tmp: value(b"TMPDIR"), path: value(b"PATH"), ..Given::default() };
@@ -126,7 +134,8 @@ impl Sandboxes {
         let own_home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         let hidden =
             HOMES.into_iter().map(PathBuf::from).chain(own_home).chain(config.hidden.iter().cloned()).collect();
-        let spec = FenceSpec { data: data.to_owned(), hidden, read: config.read.clone(), write: config.write.clone() };
+        let (read, write) = (config.read.clone(), config.write.clone());
+        let spec = FenceSpec { data: data.to_owned(), hidden, read, write, memory: Some(node.memory) };
         let fence = Fence::new(&spec).and_then(|fence| {
             let proof: Proof = fence.prove(&data.join("scratch"))?;
             Ok(Held { fence, missing: proof.gaps().into_iter().map(Gap::as_str).collect() })
@@ -142,7 +151,10 @@ impl Sandboxes {
             fence: fence.is_ok(),
             has_users: users.is_on(),
             // Tried only where somebody will ask for it.
-            could_have_users: fence.is_err() && is_alone && !users.is_on() && users_if(true).unavailable().is_none(),
+            could_have_users: fence.is_err()
+                && node.is_alone
+                && !users.is_on()
+                && users_if(true).unavailable().is_none(),
         };
         Self { least: config.least, agents, holders, root: data.join("homes"), given, users, fence, rooms, supported }
     }

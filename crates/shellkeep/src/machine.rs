@@ -170,6 +170,7 @@ fn fence_of(settings: &Settings) -> Result<Fence, NoFence> {
         hidden: settings.secret_files(),
         read: settings.sandbox_read.value.clone(),
         write: settings.sandbox_write.value.clone(),
+        memory: None,
     })
 }
 

@@ -28,6 +28,11 @@ const VERSION: libc::c_uint = 1;
 /// How many rulesets are begun ahead. Each is a descriptor.
 const BEGUN: usize = 4;
 
+/// The least shared memory of a room: as much as containers usually have.
+const LEAST_SHARED: u64 = 64 << 20;
+/// The part of an agent's memory that the shared memory of each of its rooms may have: one in this many.
+const PART_SHARED: u64 = 16;
+
 /// Where programs read which resolver to ask.
 const RESOLVER_FILE: &str = "/etc/resolv.conf";
 
@@ -42,6 +47,8 @@ pub struct FenceSpec {
     pub read: Vec<PathBuf>,
     /// What sessions may read and write in addition to their own directories.
     pub write: Vec<PathBuf>,
+    /// How much memory the processes of an agent may use, if that is known.
+    pub memory: Option<u64>,
 }
 
 /// Why there is no fence.
@@ -93,6 +100,8 @@ pub struct Fence {
     listed: Option<OwnedFd>,
     devices: Vec<OwnedFd>,
     shared_memory: Option<OwnedFd>,
+    /// How much of it a room has of its own.
+    shared_bytes: u64,
     filter: Arc<[libc::sock_filter]>,
     links: RootLinks,
     /// Rulesets that were begun ahead.
@@ -215,8 +224,8 @@ impl Fence {
         let devices = DEVICES.iter().filter_map(|path| open_path(Path::new(path)).ok()).collect();
         let shared_memory = open_path(Path::new(SHARED_MEMORY)).ok();
         let (filter, links) = (filter.into(), RootLinks::read());
-        let begun = Mutex::default();
-        Ok(Self { abi, data, shown, read, write, listed, devices, shared_memory, filter, links, begun })
+        let (shared_bytes, begun) = (shared_bytes(spec.memory), Mutex::default());
+        Ok(Self { abi, data, shown, read, write, listed, devices, shared_memory, shared_bytes, filter, links, begun })
     }
 
     /// Whether sessions may read what is at a path, because the system or the host's list includes it.
@@ -285,7 +294,8 @@ impl Fence {
     /// would have the old one.
     fn shared_plan(&self, root: &Path) -> Vec<u8> {
         let early = |grants| self.paths_of(grants, false);
-        Plan::new(root).readable(early(&self.shown)).system(&self.links).writable(early(&self.write)).finish()
+        let plan = Plan::new(root).readable(early(&self.shown)).system(&self.links, self.shared_bytes);
+        plan.writable(early(&self.write)).finish()
     }
 
     /// What comes on top for one session.
@@ -464,4 +474,9 @@ fn real(path: &Path) -> PathBuf {
 
 fn open_path(path: &Path) -> io::Result<OwnedFd> {
     Ok(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// How much shared memory a room has, if the processes of its agent may use so much memory.
+fn shared_bytes(memory: Option<u64>) -> u64 {
+    memory.map_or(LEAST_SHARED, |memory| (memory / PART_SHARED).max(LEAST_SHARED))
 }

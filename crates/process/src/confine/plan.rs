@@ -1,5 +1,6 @@
 //! What a room's root directory is made of, in the form that `room/room.c` reads.
 
+use super::grants::SHARED_MEMORY;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,8 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
     ("/dev/stderr", "/proc/self/fd/2"),
     ("/dev/ptmx", "pts/ptmx"),
 ];
+/// Files in a room's shared memory: more than programs make, and an empty one takes memory too.
+const SHARED_FILES: u32 = 1 << 14;
 /// Where programs write temporary files.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 /// The part of `/sys` that programs read to learn how many processors there are.
@@ -61,8 +64,8 @@ impl Plan {
         self
     }
 
-    /// What every room has: the number of processors, the root's links, and devices.
-    pub(super) fn system(mut self, links: &RootLinks) -> Self {
+    /// What every room has: the number of processors, the root's links, devices, and this many bytes of shared memory.
+    pub(super) fn system(mut self, links: &RootLinks, shared_memory: u64) -> Self {
         self.entry(b'r', &[Path::new(PROCESSORS)]);
         for (path, target) in &links.0 {
             self.entry(b'l', &[path, target]);
@@ -70,7 +73,8 @@ impl Plan {
         for device in DEVICES {
             self.entry(b'v', &[Path::new(device)]);
         }
-        self.entry(b't', &[Path::new("/dev/shm")]);
+        let options = format!("mode=1777,size={shared_memory},nr_inodes={SHARED_FILES}");
+        self.entry(b't', &[Path::new(SHARED_MEMORY), Path::new(&options)]);
         self.entry(b'p', &[Path::new("/dev/pts")]);
         for (path, target) in DEVICE_LINKS {
             self.entry(b'l', &[Path::new(path), Path::new(target)]);
@@ -128,7 +132,7 @@ pub(super) fn has(plan: &[u8], directory: &Path) -> bool {
     while let Some((kind, paths)) = rest.split_first() {
         rest = paths;
         let path = next_path(&mut rest);
-        let second = matches!(kind, b'w' | b'l' | b'o').then(|| next_path(&mut rest));
+        let second = matches!(kind, b'w' | b'l' | b'o' | b't').then(|| next_path(&mut rest));
         let is_there = match (kind, second) {
             (b'r' | b't' | b'p', _) => directory.starts_with(path) || path.starts_with(directory),
             (b'v', _) => path.starts_with(directory),
@@ -167,10 +171,11 @@ mod tests {
     fn a_plan_begins_with_its_root_and_has_no_host_proc() {
         let read = [Path::new("/usr"), Path::new("/proc"), Path::new("/sys"), Path::new("/dev/x")];
         let links = RootLinks(vec![(PathBuf::from("/bin"), PathBuf::from("usr/bin"))]);
-        let plan = Plan::new(Path::new("/base")).readable(read.into_iter()).system(&links).finish();
+        let plan = Plan::new(Path::new("/base")).readable(read.into_iter()).system(&links, 1 << 20).finish();
         let text = String::from_utf8(plan.clone()).unwrap();
         assert!(text.starts_with("R/base\0r/usr\0r/sys/devices/system\0"), "{text:?}");
         assert!(text.ends_with("l/dev/ptmx\0pts/ptmx\0"), "{text:?}");
+        assert!(text.contains("t/dev/shm\0mode=1777,size=1048576,nr_inodes=16384\0"), "{text:?}");
         assert!(!text.contains("r/proc\0") && !text.contains("r/sys\0"), "{text:?}");
         assert_eq!(entry_at(&plan, 7), "/usr");
     }
@@ -203,7 +208,7 @@ mod tests {
         }
         let links = RootLinks(vec![(PathBuf::from("/bin"), PathBuf::from("usr/bin"))]);
         let (tmp, work) = (at("tmp"), at("work"));
-        let shared = Plan::new(&at("root")).readable([Path::new("/usr")].into_iter()).system(&links).finish();
+        let shared = Plan::new(&at("root")).readable([Path::new("/usr")].into_iter()).system(&links, 1 << 20).finish();
         let own_part = Plan::own(&tmp).instead(&at("file"), Path::new("/etc/resolv.conf"));
         let plan = [shared, own_part.writable([&*work].into_iter()).finish()].concat();
         let has = |path: &Path| has(&plan, path);

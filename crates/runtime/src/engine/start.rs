@@ -27,7 +27,7 @@ use crate::live_runs::LiveRuns;
 use crate::masking::Masking;
 use crate::names::Names;
 use crate::network::Report;
-use crate::node_limits::{self, NodeLimits, adaptive_limits, process_limits};
+use crate::node_limits::{self, NodeLimits, adaptive_limits, memory_limit, process_limits};
 use crate::ops::{BoxFuture, OpError};
 use crate::past_sessions::ReadBack;
 use crate::pending::{Settler, Unfinished};
@@ -38,7 +38,7 @@ use crate::recover;
 use crate::registry::{Registry, Spawn};
 use crate::remover::Remover;
 use crate::sandbox_trial;
-use crate::sandboxes::Sandboxes;
+use crate::sandboxes::{NodeFacts, Sandboxes};
 use crate::secret_sources::SecretSources;
 use crate::secrets::Secrets;
 use crate::services::{Begin, Entry, Services, Supervision, cage_name};
@@ -105,11 +105,12 @@ impl Engine {
             recover::clear_scratch(&config.data_dir.join("scratch"));
             let environment = recover::inherited_environment(&config.env_pass);
             let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
-            let (data, is_alone) = (&config.data_dir, config.cluster.is_none());
-            let trial = sandbox_trial::try_out(&config.sandbox, data, &environment, identities.holders(), is_alone);
-            let sandboxes = trial.await.map_err(StartError::Sandbox)?;
             let quotas = NodeQuotas::load(config.quotas, &config.data_dir)
                 .map_err(|error| StartError::Quotas(error.to_string()))?;
+            let node = NodeFacts { is_alone: config.cluster.is_none(), memory: memory_limit(&quotas) };
+            let trial =
+                sandbox_trial::try_out(&config.sandbox, &config.data_dir, &environment, identities.holders(), node);
+            let sandboxes = trial.await.map_err(StartError::Sandbox)?;
             let factory =
                 CageFactory::detect(&recover::instance(&config.data_dir), config.cages, process_limits(&quotas));
             let factory = Arc::new(factory);
