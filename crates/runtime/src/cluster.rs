@@ -4,6 +4,7 @@
 pub(crate) mod agents;
 mod arrive;
 mod config;
+mod copies;
 mod create;
 mod diverged;
 mod elsewhere;

@@ -5,6 +5,7 @@ mod access;
 mod audit;
 mod cluster;
 mod config;
+mod copies;
 mod create;
 mod delete;
 mod drain;

@@ -3,6 +3,7 @@
 //! is kept as a session of its own: the same records with the same numbers, and the files that they were made with.
 
 use super::arrive::{self, kept};
+use super::copies::Copies;
 use super::files::SharedFiles;
 use super::look::{away, unreachable};
 use super::own::{Asker, Own};
@@ -24,7 +25,7 @@ use shellkeep_shared::{Create, ForkNote, LEASE, Left, Ship, Start};
 use shellkeep_store::{ReadError, Store, keyed};
 use shellkeep_workspace::Workspaces;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Longest parts of a session's and a node's name in the name of a fork, so that all of it fits into an id.
@@ -74,14 +75,17 @@ pub(crate) struct Diverged {
     names: Arc<Names>,
     workspaces: Workspaces,
     checkpoints: Arc<Checkpoints>,
+    copies: Copies,
     data_dir: DataDir,
 }
 
 impl Diverged {
     pub(super) fn new(ship: Arc<Ship>, asker: Asker, files: Option<Arc<SharedFiles>>, own: &Own) -> Self {
+        let copies = Copies::new(own, Path::new(&asker.data_dir));
         let Own { store, names, workspaces, checkpoints } = own;
         Self {
             ship,
+            copies,
             data_dir: DataDir::new(PathBuf::from(&asker.data_dir), store.clone()),
             asker,
             files,
@@ -104,6 +108,11 @@ impl Diverged {
                 Whose::Anothers(Box::new(head))
             }
         })
+    }
+
+    /// What this node has of sessions that are gone.
+    pub(crate) fn copies(&self) -> &Copies {
+        &self.copies
     }
 
     /// Whether this node was the last owner of a session, as far as it knows.

@@ -46,6 +46,12 @@ impl Elsewhere {
         self.noted(id).filter(|owner| owner.node != self.node)
     }
 
+    /// The sessions that this node lost to others.
+    pub(crate) fn lost(&self) -> Vec<SessionId> {
+        let owners = lock(&self.owners);
+        owners.iter().filter(|(_, owner)| owner.node != self.node).map(|(id, _)| id.clone()).collect()
+    }
+
     /// Whether this node owns a session and lost what it had of it.
     pub(super) fn is_lost(&self, id: &SessionId) -> bool {
         self.noted(id).is_some_and(|owner| owner.node == self.node)

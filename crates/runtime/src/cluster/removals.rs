@@ -30,7 +30,7 @@ impl Removals {
     }
 
     /// Whether a session was deleted here, and the shared store still has it.
-    pub(super) fn is_waiting(&self, id: &SessionId) -> bool {
+    pub(crate) fn is_waiting(&self, id: &SessionId) -> bool {
         lock(&self.waiting).contains(id)
     }
 

@@ -1,6 +1,7 @@
 //! This node among others: where a session is, and which nodes there are.
 
 use super::access::{Access, Permitted};
+use super::copies;
 use super::drain;
 use super::inner::Inner;
 use super::node::NodeOps;
@@ -208,6 +209,7 @@ pub(super) fn begin(inner: &Arc<Inner>, cluster: &Cluster, moved: mpsc::Unbounde
     tasks::spawn(follow(Arc::downgrade(inner), moved));
     tasks::spawn(guard(cluster.members().alone()));
     tasks::spawn(look_around(Arc::downgrade(inner), cluster.members().alone()));
+    tasks::spawn(copies::look(Arc::downgrade(inner)));
     if let Some(files) = cluster.files() {
         tasks::spawn(copy_noted(Arc::downgrade(&inner.ctx), Arc::clone(files.uncopied())));
     }
@@ -356,6 +358,7 @@ async fn give_again(inner: Arc<Inner>, id: &SessionId) -> bool {
         Err(_) => return true,
     };
     if !cluster.diverged().was_own(&state) {
+        copies::remove_if_removed(&inner, cluster, id).await;
         return true;
     }
     if cluster.members().works_with(id) {
@@ -363,8 +366,10 @@ async fn give_again(inner: Arc<Inner>, id: &SessionId) -> bool {
     } else {
         match inner.ctx.registry.ask(id, Message::View).await {
             Ok(_) => {}
-            // One that was removed elsewhere is forgotten by this.
-            Err(OpError::Session(SessionError::NotFound { .. })) => return true,
+            Err(OpError::Session(SessionError::NotFound { .. })) => {
+                copies::remove_if_removed(&inner, cluster, id).await;
+                return true;
+            }
             Err(error) => {
                 tracing::debug!(session = %id, %error, "not given to the shared store yet");
                 return false;

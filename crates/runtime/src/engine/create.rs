@@ -1,6 +1,7 @@
 //! Creates sessions or finds existing ones by name, and decides which agent owns them.
 
 use super::access::{Access, only_its_own};
+use super::copies;
 use super::handle::Engine;
 use super::inner::Inner;
 use crate::cluster::Creation;
@@ -56,6 +57,7 @@ impl Engine {
                 None => None,
                 Some(cluster) => match cluster.create(&id, meta.agent.as_deref(), most).await? {
                     Creation::Mine { claim, is_counted } => {
+                        copies::clear(inner, &id, is_counted).await.inspect_err(|_| inner.stored.left(&id))?;
                         // This node may have copies of sessions that others removed.
                         most = if is_counted { u64::MAX } else { most };
                         Some(claim)

@@ -33,6 +33,7 @@ mod rabbit;
 mod read_back;
 mod redis;
 mod retention;
+mod reused_names;
 mod same_name;
 mod several_nodes;
 mod shared_stores;

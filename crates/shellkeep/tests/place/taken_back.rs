@@ -14,7 +14,7 @@ fn count() -> Value {
 }
 
 /// The second node takes sessions of the first one, which was stopped, and the first one learns of it.
-fn lose(first: &Daemon, second: &Daemon, sessions: &[&str]) {
+pub fn lose(first: &Daemon, second: &Daemon, sessions: &[&str]) {
     signal(first.pid(), "STOP");
     for session in sessions {
         let (answer, _) = run_when_taken_over(second, session, &count());

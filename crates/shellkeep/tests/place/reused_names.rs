@@ -1,0 +1,51 @@
+//! A name that is used again after its session was removed, while other nodes have a copy of the old one.
+
+use crate::redis::Redis;
+use crate::support::{Daemon, Request};
+use crate::taken_back::lose;
+use serde_json::json;
+use shellkeep_poll::until;
+
+/// A session of ann's on the first node, which loses it to the second.
+fn lost_by_first(first: &Daemon, second: &Daemon) {
+    first.create_with(json!({"session_id": "s", "agent": "ann"}));
+    first.sh("s", "n=1; echo secret > f");
+    let put = Request::new("PUT", "/v1/sessions/s/kv/colour").json(json!("blue").to_string());
+    assert!(first.send(&put).status < 300);
+    lose(first, second, &["s"]);
+    assert!(first.data().join("workspaces/s/f").exists(), "it has a copy");
+}
+
+/// The bug: a node that had had a session kept its files and its keyed store, and the next session of the name, another agent's,
+/// found them there. Before that, the node answered with the removed session.
+#[test]
+fn a_new_session_has_nothing_of_a_removed_one() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    lost_by_first(&first, &second);
+    second.destroy("s");
+    let made = first.post("/v1/sessions", &json!({"session_id": "s", "agent": "bob"}));
+    assert_eq!((made.status, made.json()["agent"].as_str()), (201, Some("bob")), "{}", made.text());
+    assert_eq!(first.sh("s", "ls -A; echo \"<$n>\"").out(), "<>\n");
+    assert_eq!(first.get("/v1/sessions/s/kv/colour").status, 404);
+    let events = first.get("/v1/sessions/s/events").json();
+    assert!(!events.to_string().contains("secret"), "{events}");
+    assert_eq!(first.get("/v1/sessions/s/runs").json()["runs"].as_array().map(Vec::len), Some(1));
+    // It is a session like any other.
+    second.sh("s", "echo $((40 + 2))");
+    first.destroy("s");
+    assert_eq!(second.get("/v1/sessions/s").status, 404);
+}
+
+/// What a node had of a session that was removed while it was down is deleted when it starts.
+#[test]
+fn a_node_that_was_down_deletes_its_copy_of_a_removed_session() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    lost_by_first(&first, &second);
+    first.kill();
+    second.destroy("s");
+    first.restart();
+    until("the copy is deleted", || (!first.data().join("workspaces/s").exists()).then_some(()));
+    assert_eq!(first.get("/v1/sessions/s").status, 404);
+}
