@@ -2,7 +2,7 @@
 //! same name, are deleted here too.
 
 use super::inner::Inner;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Whose};
 use crate::ops::OpError;
 use crate::stored::read_error;
 use shellkeep_session::SessionId;
@@ -12,6 +12,19 @@ use std::time::Duration;
 
 /// How often to look whether sessions that this node lost were removed. Whoever creates one of the name looks at once.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
+
+/// Whether the session of a name that this node knows is another node's, or was removed by one. Then this node's copy says
+/// nothing; one that was removed is deleted.
+pub(super) async fn is_stale(inner: &Inner, id: &SessionId) -> bool {
+    let Some(cluster) = inner.ctx.cluster.as_deref().filter(|cluster| !cluster.members().works_with(id)) else {
+        return false;
+    };
+    match cluster.diverged().whose(id).await {
+        Ok(Whose::Anothers(_)) => true,
+        Ok(Whose::Nobodys) => remove_if_removed(inner, cluster, id).await,
+        Ok(Whose::Own) | Err(_) => false,
+    }
+}
 
 /// Deletes this node's copy of a session if another node removed the session. Returns whether one did.
 pub(super) async fn remove_if_removed(inner: &Inner, cluster: &Cluster, id: &SessionId) -> bool {

@@ -36,7 +36,7 @@ impl Engine {
                 }
             }
             let id = name_for(&self.access, request.session_id.as_ref())?;
-            if inner.ctx.names.contains(&id) {
+            if inner.ctx.names.contains(&id) && !copies::is_stale(inner, &id).await {
                 match self.existing(&id).await {
                     // It was being deleted; now the name is free.
                     Err(_) if !inner.ctx.names.contains(&id) => {}

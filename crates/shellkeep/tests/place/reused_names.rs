@@ -49,3 +49,20 @@ fn a_node_that_was_down_deletes_its_copy_of_a_removed_session() {
     until("the copy is deleted", || (!first.data().join("workspaces/s").exists()).then_some(()));
     assert_eq!(first.get("/v1/sessions/s").status, 404);
 }
+
+/// The bug: a node with a copy of the removed session answered a creation with that one, or with 403 if it had been another agent's.
+#[test]
+fn a_former_node_answers_with_the_session_that_there_is() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    lost_by_first(&first, &second);
+    // Its own copy is older than what the other node has.
+    let request = json!({"session_id": "s"});
+    let found = first.post("/v1/sessions", &request);
+    let there = second.get("/v1/sessions/s").json();
+    assert_eq!((found.status, &found.json()["seq"]), (200, &there["seq"]), "{}", found.text());
+    second.destroy("s");
+    second.create_with(json!({"session_id": "s", "agent": "bob"}));
+    let found = first.post("/v1/sessions", &request);
+    assert_eq!((found.status, found.json()["agent"].as_str()), (200, Some("bob")), "{}", found.text());
+}
