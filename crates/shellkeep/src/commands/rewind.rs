@@ -30,8 +30,8 @@ would change and asks for confirmation, unless you pass --yes. Elsewhere it does
 
 Examples:
   shellkeep rewind demo r12 --dry-run
-  shellkeep rewind demo -1
-  shellkeep rewind demo tool_bash_20261115T183000.123456Z
+  shellkeep rewind demo -1 --yes
+  shellkeep rewind demo tool_bash_20261115T183000.123456Z --yes
   shellkeep rewind demo r12 --yes --services stop --json | jq .undo
 
 Exit codes: 0 done (or shown, with --dry-run), 1 not done (no such session or moment, you said no, disk full), 2 wrong usage."
