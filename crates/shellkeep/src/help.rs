@@ -6,6 +6,8 @@ use shellkeep_terminal::words;
 
 /// A line that is longer than this was wrapped where it was written, and goes on in the next one.
 const FULL: usize = 100;
+/// The width of help that is read by a pager or a program.
+const USUAL: usize = 80;
 /// A text that begins farther to the right, as a share of the width, goes on below its line's beginning.
 const FARTHEST: usize = 2;
 
@@ -20,23 +22,28 @@ pub fn exit(error: &clap::Error) -> ! {
         true => (terminal::error_width(), terminal::has_error_colours()),
         false => (terminal::width(), terminal::has_colours()),
     };
-    if let Some(width) = width {
-        let text = rendered(error, width, has_colours);
-        if error.use_stderr() {
-            terminal::error_text(&text)
-        } else {
-            terminal::text(&text)
-        }
-        std::process::exit(error.exit_code());
+    if error.use_stderr() {
+        // A program looks for words of an error, and finds them on one line.
+        terminal::error_text(&rendered(error, width.unwrap_or(usize::MAX), has_colours));
+    } else {
+        terminal::text(&rendered(error, width.unwrap_or(USUAL), has_colours));
     }
-    error.exit()
+    std::process::exit(error.exit_code())
 }
 
 /// The help or the error, for a terminal of this width.
 pub fn rendered(error: &clap::Error, width: usize, has_colours: bool) -> String {
     let help = error.render();
-    let text = if has_colours { help.ansi().to_string() } else { help.to_string() };
+    let text = in_words(&if has_colours { help.ansi().to_string() } else { help.to_string() });
     format!("{}\n", wrapped(&text, width).trim_end())
+}
+
+/// What the standard library says of a number that it cannot read, for a person.
+fn in_words(text: &str) -> String {
+    let whole = "it must be a whole number that is not negative";
+    text.replace("invalid digit found in string", whole)
+        .replace("cannot parse integer from empty string", whole)
+        .replace("number too large to fit in target type", "it is too large")
 }
 
 /// Gives each subcommand whose help lacks exit codes or an example those of its group.
@@ -178,6 +185,19 @@ mod tests {
         assert_eq!(wrapped(text, 44), told);
         let coloured = "  \x1b[1m-s\x1b[0m  one two three four";
         assert_eq!(wrapped(coloured, 16), "  \x1b[1m-s\x1b[0m  one two\n      three four\n");
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_told_in_words() {
+        let argument = clap::Arg::new("limit").long("limit").value_parser(clap::value_parser!(u64));
+        let command = Command::new("shellkeep").arg(argument);
+        for (value, told) in [
+            ("x", "invalid value 'x' for '--limit <limit>': it must be a whole number that is not negative"),
+            ("99999999999999999999", "it is too large"),
+        ] {
+            let error = command.clone().try_get_matches_from(["shellkeep", "--limit", value]).unwrap_err();
+            assert!(rendered(&error, usize::MAX, false).contains(told), "{error}");
+        }
     }
 
     #[test]
