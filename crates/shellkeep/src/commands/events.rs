@@ -77,19 +77,18 @@ pub struct EventsArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Add an event to a session and print its number
-    #[command(
-        after_help = "TYPE is user_input, state_transition, llm_call, tool_call or final_output, or your own name that begins with x_. With --data - the fields are read from standard input.
+    #[command(after_help = "TYPE is user_input, state_transition, llm_call, tool_call or final_output, or a name of
+your own that begins with x_.
 
 Example:
-  shellkeep events post demo x_review --data '{\"verdict\": \"good\"}'"
-    )]
+  shellkeep events post demo x_review '{\"verdict\": \"good\"}'")]
     Post {
         /// The session
         session: String,
         /// The type
         #[arg(value_name = "TYPE")]
         event_type: String,
-        /// Its fields, a JSON object; - for standard input [default: {}]
+        /// Its fields, a JSON object; `-` reads them from standard input [default: {}]
         #[arg(value_name = "DATA")]
         fields: Option<String>,
     },
@@ -168,7 +167,9 @@ async fn follow(session: &SessionId, args: &EventsArgs) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    Err(Failure::client("the daemon ended the stream; continue with --after and the last number you saw"))
+    Err(Failure::client(
+        "the daemon ended the stream; to continue, pass the number of the last event that you saw to --after",
+    ))
 }
 
 /// Prints events. False if the reader has closed the pipe.
@@ -205,7 +206,7 @@ async fn post(args: &EventsArgs, session: &str, event_type: &str, fields: Option
         io::stdin().read_to_string(&mut text).map_err(Failure::client)?;
     }
     let data: Value =
-        serde_json::from_str(&text).map_err(|error| Failure::client(format!("DATA is not JSON: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| Failure::client(format!("DATA is not valid JSON: {error}")))?;
     let request = EventRequest { event_type: Some(event_type.to_owned()), data: Some(data), events: None };
     let mut client = Client::open(&daemon).await?;
     let posted: PostedEvents = client.post(&format!("/v1/sessions/{session}/events"), &request).await?;

@@ -155,7 +155,7 @@ fn events_are_posted_by_hand() {
     assert_eq!(wrong.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("x_"), "it says what is allowed");
     let wrong = program(&daemon, &["events", "post", "demo", "x_mine", "{"]);
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("DATA is not JSON"));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("DATA is not valid JSON"));
 }
 
 #[test]
