@@ -239,6 +239,7 @@ fn raw(value: &impl serde::Serialize) -> Result<(), Failure> {
 
 fn bare(value: &Value) -> String {
     match value {
+        Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
