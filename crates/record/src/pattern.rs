@@ -58,7 +58,7 @@ impl Pattern {
             match RegexBuilder::new(pattern).unicode(unicode).size_limit(*size).build() {
                 Ok(regex) => return Ok(Self { regex, piece: *piece }),
                 Err(regex::Error::CompiledTooBig(_)) => {}
-                Err(error) => return Err(PatternError::Syntax(error.to_string())),
+                Err(error) => return Err(PatternError::Syntax(reason(&error))),
             }
         }
         Err(PatternError::TooLarge)
@@ -82,6 +82,13 @@ impl Pattern {
     }
 }
 
+/// What is wrong with a pattern, on one line: the parser draws it below the pattern.
+fn reason(error: &regex::Error) -> String {
+    let told = error.to_string();
+    let last = told.lines().last().unwrap_or_default();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +102,8 @@ mod tests {
         assert_eq!(small.piece, SIZES[0].1);
         assert!(large.piece < small.piece && letters.piece < small.piece);
         assert_eq!(Pattern::new("[ab]{60000}").unwrap_err(), PatternError::TooLarge);
-        assert!(matches!(Pattern::new("("), Err(PatternError::Syntax(_))));
+        assert_eq!(Pattern::new("(").unwrap_err().to_string(), "not a regular expression: unclosed group");
+        assert_eq!(Pattern::new("a\n(").unwrap_err().to_string(), "not a regular expression: unclosed group");
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub enum FilesError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// What was searched for is not a regular expression.
-    #[error("this is not a regular expression: {0}")]
+    #[error("the search is {0}")]
     Search(String),
     /// The rules that find secrets cannot be used.
     #[error(transparent)]
