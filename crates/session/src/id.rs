@@ -11,14 +11,14 @@ pub const MAX_ID_LENGTH: usize = 128;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// Empty or longer than [`MAX_ID_LENGTH`].
-    #[error("an id has 1 to {MAX_ID_LENGTH} characters; this one has {length}")]
+    #[error("an id must have 1 to {MAX_ID_LENGTH} characters; this one has {length}")]
     Length {
         /// Characters given.
         length: usize,
     },
     /// A character outside the alphabet, or a leading dot.
     #[error(
-        "an id is made of A-Z a-z 0-9 . _ : - and does not start with a dot; '{found}' at position {position} is not allowed"
+        "an id may have only A-Z a-z 0-9 . _ : - and must not start with a dot; '{found}' at position {position} is wrong"
     )]
     Character {
         /// The offending character, escaped.
@@ -111,8 +111,9 @@ impl ServiceId {
 
 /// Checks any id from a caller (sessions, users, agents, requests).
 pub fn check(text: &str) -> Result<(), IdError> {
-    if text.is_empty() || text.len() > MAX_ID_LENGTH {
-        return Err(IdError::Length { length: text.chars().count() });
+    let length = text.chars().count();
+    if !(1..=MAX_ID_LENGTH).contains(&length) {
+        return Err(IdError::Length { length });
     }
     let bad = |(position, c): (usize, char)| {
         let allowed = c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '-') || (c == '.' && position > 0);
@@ -164,6 +165,13 @@ mod tests {
         for good in ["a", "A.b_c:d-9", "x..y", "-", &"x".repeat(128)] {
             assert!(SessionId::parse(good).is_ok(), "{good:?}");
         }
+    }
+
+    #[test]
+    fn an_error_says_what_is_wrong() {
+        assert_eq!(SessionId::parse(&"é".repeat(100)).unwrap_err().to_string().matches("\\u{e9}").count(), 1);
+        let long = SessionId::parse(&"x".repeat(129)).unwrap_err();
+        assert_eq!(long.to_string(), "an id must have 1 to 128 characters; this one has 129");
     }
 
     #[test]
