@@ -472,8 +472,9 @@ impl Drop for LiveShell {
 pub(crate) fn unsupported(bash: &Path, ended: Option<ExitStatus>) -> StartError {
     let detail = match ended {
         Some(ExitStatus::Exited(UNSUPPORTED)) => "unsupported bash build (symbols not found)".to_owned(),
-        Some(ended) => format!("it ended at once: {ended:?}"),
-        None => "it answered something else".to_owned(),
+        Some(ExitStatus::Exited(code)) => format!("it exited at once with code {code}"),
+        Some(ExitStatus::Signalled(signal)) => format!("it was killed at once by signal {signal}"),
+        None => "it did not answer as the driver does".to_owned(),
     };
     StartError::Unsupported { path: bash.display().to_string(), detail }
 }

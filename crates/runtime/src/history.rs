@@ -158,13 +158,13 @@ impl History {
             RewindStep::Undo => (
                 self.recordings.read(id, steps::last_change).await?,
                 format!(
-                    "there is nothing to undo in session '{id}': no change of its saved files, its shell or its keyed \
-                     store that was not undone already"
+                    "there is nothing to undo in session '{id}': its files, shell and keyed store have not changed, or all \
+                     changes have been undone"
                 ),
             ),
             RewindStep::Redo => (
                 self.recordings.read(id, steps::last_undo).await?,
-                format!("there is nothing to redo: session '{id}' has changed since its last undo, or there was none"),
+                format!("there is nothing to redo in session '{id}': nothing was undone, or it has changed since"),
             ),
         };
         found.ok_or(OpError::Checkpoint(CheckpointError::NothingToUndo { detail }))

@@ -35,7 +35,7 @@ pub(crate) async fn try_out(
     }
     for support in sandboxes.support() {
         if let Some(reason) = support.unavailable {
-            tracing::info!(sandbox = %support.sandbox, reason, "not available on this machine");
+            tracing::debug!(sandbox = %support.sandbox, reason, "sandbox not available on this machine");
         }
     }
     Ok(Arc::new(sandboxes))

@@ -254,7 +254,10 @@ pub fn new_token(request: wire::CreateTokenRequest) -> Result<NewToken, Refusal>
     let wire::CreateTokenRequest { role, agent, name, may_restart } = request;
     let bearer = match role.unwrap_or(TokenRole::Agent) {
         TokenRole::Agent => {
-            let unnamed = || Refusal::invalid("an agent's token belongs to an agent").with_hint(Some(Hint::NameAgent));
+            let unnamed = || {
+                Refusal::invalid("a token with the role 'agent' needs the name of its agent")
+                    .with_hint(Some(Hint::NameAgent))
+            };
             let agent = agent.ok_or_else(unnamed)?;
             return Ok(NewToken { bearer: NewBearer::Agent { agent, may_restart }, name });
         }
@@ -264,7 +267,7 @@ pub fn new_token(request: wire::CreateTokenRequest) -> Result<NewToken, Refusal>
         TokenRole::Act => NewBearer::Console(ConsoleRight::Act),
     };
     if agent.is_some() || may_restart.is_some() {
-        let refusal = Refusal::invalid("a token with this role belongs to no agent");
+        let refusal = Refusal::invalid("a token with this role cannot belong to an agent");
         return Err(refusal.with_hint(Some(Hint::NameNoAgent)));
     }
     Ok(NewToken { bearer, name })

@@ -143,7 +143,9 @@ fn user(settings: &Settings) -> Check {
     let (scratch, secrets) = (&std::env::temp_dir(), &settings.secret_files());
     let proof = free.map(|user| UserTrial { user, data, scratch, secrets }.prove());
     match (proof, taken) {
-        (Some(Err(reason @ NoUser::NotRoot)), _) => Check::ok("user", format!("no users of agents: {reason}")),
+        (Some(Err(reason @ NoUser::NotRoot)), _) => {
+            Check::ok("user", format!("agents cannot run as users of their own: {reason}"))
+        }
         (_, Err(reason)) => user_missing(&reason),
         (Some(Ok(proof)), _) => {
             Check::ok("user", format!("holds against {} attempts to break out", proof.attempts.len()))
@@ -157,8 +159,8 @@ fn user_missing(reason: &str) -> Check {
     Check::bad(
         "user",
         Status::Warning,
-        format!("no users of agents: {reason}"),
-        "agents cannot run as users of their own; `--sandbox-agents user` is rejected",
+        format!("agents cannot run as users of their own: {reason}"),
+        "`--sandbox-agents user` is rejected",
         "use a data directory that all users can reach, users that this machine has and nobody else, files with secrets that only \
          root can read, and fs.protected_hardlinks=1; or `--sandbox fence`",
     )
@@ -242,7 +244,7 @@ fn open_files() -> Check {
         "open files",
         Status::Warning,
         found,
-        "fewer sessions can be live at a time",
+        "fewer sessions can have a shell at a time",
         "raise the hard limit: ulimit -Hn 65536, or LimitNOFILE=65536 in a unit",
     )
 }
@@ -256,7 +258,7 @@ fn process_numbers() -> Check {
         "process numbers",
         Status::Warning,
         format!("up to {most}"),
-        "few processes fit, and pids are reused soon",
+        "only few processes can run at a time, and their numbers are soon used again",
         "sysctl kernel.pid_max=4194304",
     )
 }
@@ -268,7 +270,7 @@ fn disk(data: &Path) -> Check {
             "data directory",
             Status::Missing,
             format!("{} is not writable: {error}", place.display()),
-            "no daemon can start",
+            "the daemon cannot start",
             "choose another with --data DIR or SHELLKEEP_DATA",
         );
     }

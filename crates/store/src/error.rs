@@ -19,7 +19,8 @@ pub enum Durability {
 pub enum OpenError {
     /// Not a URL of a store.
     #[error(
-        "'{url}' is not a store; use memory://, file://DIRECTORY, sqlite://FILE, or redis://HOST:PORT/DB to share it with other nodes"
+        "'{url}' is not a store; use memory://, file://DIRECTORY or sqlite://FILE; to share it with other nodes, use \
+            redis://HOST:PORT/DB or postgres://USER@HOST:PORT/DATABASE"
     )]
     Unsupported {
         /// What was given.

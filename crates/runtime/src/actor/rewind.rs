@@ -114,7 +114,10 @@ fn without_files(session: &Session, error: OpError) -> OpError {
     if let OpError::Checkpoint(CheckpointError::NothingToUndo { detail }) = &mut error
         && !cwd.starts_with(workspace)
     {
-        detail.push_str(&format!(". It works in {}, where its files are not saved", cwd.display()));
+        detail.push_str(&format!(
+            ". Its working directory {} is outside its workspace, so files there are not saved",
+            cwd.display()
+        ));
     }
     error
 }

@@ -386,7 +386,7 @@ pub(crate) fn end_of(exit: ServiceExit) -> ServiceEnd {
             exit_code: None,
             signal: None,
             at: Timestamp::now(),
-            reason: "its exit code is unknown: the process that kept its log was killed".to_owned(),
+            reason: "its exit code is unknown: its keeper, the process that records it, was killed".to_owned(),
         },
         ServiceExit::Ended { status, at_ms } => {
             let at = i64::try_from(at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());

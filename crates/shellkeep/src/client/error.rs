@@ -29,5 +29,7 @@ impl From<ClientError> for Failure {
 }
 
 pub(super) fn broken(error: impl fmt::Display) -> ClientError {
-    ClientError::Broken(format!("lost the connection to the daemon: {error}"))
+    ClientError::Broken(format!(
+        "lost the connection to the daemon: {error}; `shellkeep status` says whether it is running"
+    ))
 }

@@ -8,6 +8,7 @@ mod prompt;
 mod watch;
 
 use super::run::turn::{Answered, Turn};
+use super::runs::show::how_it_ended;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
@@ -137,13 +138,13 @@ impl Attached {
         let agent = match &self.lease {
             Some(lease) => match lease.running() {
                 Some(running) => format!(
-                    "the agent's {} is running, and your commands wait for its end: {}",
+                    "{} is still running, and your commands wait until it ends: {}",
                     running.run_id,
                     terminal::harmless(&running.command)
                 ),
                 None => "the agent's commands wait until you leave".to_owned(),
             },
-            None => "the agent's commands go on".to_owned(),
+            None => "the agent's commands continue to run".to_owned(),
         };
         terminal::notice(&format!("attached to '{}'; {agent}. Ctrl-D leaves", self.args.session));
     }
@@ -305,11 +306,14 @@ impl Attached {
         let path = format!("/v1/sessions/{}/runs/{run_id}", self.args.session);
         let run = self.client.get::<RunDetail>(&path).await.map(|detail| detail.run);
         let words = match run {
-            Ok(run) if run.status == RunStatus::Lost => "it was cut off, and its outcome is unknown".to_owned(),
-            Ok(run) => format!("{run_id} is {:?}", run.status).to_lowercase(),
+            Ok(run) => {
+                let ended = how_it_ended(run.status, run.exit_code, run.signal.as_deref());
+                let kept = if run.status == RunStatus::Lost { ". The session is as it was before it" } else { "" };
+                format!("{run_id} {ended}{kept}")
+            }
             Err(error) => error.to_string(),
         };
-        terminal::notice(&format!("the daemon is back; {words}. The session is as it was before that command"));
+        terminal::notice(&format!("the daemon is back; {words}"));
         Ok(())
     }
 

@@ -67,10 +67,11 @@ pub fn execute(args: ExportArgs) -> Result<ExitCode, Failure> {
     // Written to a temporary file and renamed at the end: half an export must not look like a whole one.
     let partial = partial(path);
     let written = File::create(&partial)
-        .map_err(|error| Failure::client(format!("{}: {error}", partial.display())))
+        .map_err(|error| Failure::client(format!("cannot write {}: {error}", path.display())))
         .and_then(|file| write(&target, &args, BufWriter::new(file)));
     let done = written.and_then(|()| {
-        std::fs::rename(&partial, path).map_err(|error| Failure::client(format!("{}: {error}", path.display())))
+        std::fs::rename(&partial, path)
+            .map_err(|error| Failure::client(format!("cannot write {}: {error}", path.display())))
     });
     if done.is_err() {
         let _ = std::fs::remove_file(&partial);

@@ -162,7 +162,9 @@ async fn on_terminal(args: &RunArgs, mut client: Client, turn: &Turn, request: &
     match shown.drive(&keys, events).await? {
         End::Result { result, .. } => finished(args, &result),
         End::Signalled(number) => Ok(128 + number),
-        End::Broken { .. } => Err(Failure::client("the daemon is gone; the command's outcome is unknown")),
+        End::Broken { .. } => Err(Failure::client(
+            "the daemon stopped, so the command's outcome is unknown; check what it did before you repeat it",
+        )),
         End::Left { run_id } => {
             let (session, flags) = (&args.session, args.daemon.as_flags());
             terminal::notice(&format!(
@@ -239,7 +241,12 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
             Ok(TIMED_OUT)
         }
         (RunStatus::TimedOut, None) => Ok(TIMED_OUT),
-        (status, None) => Err(Failure::client(format!("the command's outcome is unknown ({status:?})"))),
+        (RunStatus::Interrupted, None) => Err(Failure::client("the command was interrupted; it has no exit code")),
+        (RunStatus::Lost | RunStatus::Exited, None) => Err(Failure::client(format!(
+            "the command's outcome is unknown, because the daemon stopped while it ran; check what it did before you repeat \
+             it ({})",
+            result.run_id
+        ))),
     }
 }
 

@@ -379,8 +379,17 @@ fn usual_file(env: Environment) -> Option<PathBuf> {
 fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', " ");
     let Some(span) = error.span() else { return message };
-    let message = unknown_setting(text, &text[span.clone()]).unwrap_or(message);
+    let message = unknown_setting(text, &text[span.clone()]).unwrap_or_else(|| in_words(&message));
     format!("line {}: {message}", text[..span.start].matches('\n').count() + 1)
+}
+
+/// What the parser says, without the names of Rust's types.
+fn in_words(message: &str) -> String {
+    let numbers = ["u16", "u32", "u64", "usize"];
+    let message = numbers.iter().fold(message.to_owned(), |message, name| {
+        message.replace(&format!("expected {name}"), "expected a whole number that is not negative")
+    });
+    message.replace("invalid type: ", "wrong type: ").replace("expected f64", "expected a number")
 }
 
 /// The most letters in which a wrong name differs from the one that was meant.
@@ -417,6 +426,16 @@ fn flags() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_told_in_words() {
+        for (text, told) in [
+            ("max_shells = \"x\"", "line 1: wrong type: string \"x\", expected a whole number that is not negative"),
+            ("\nmax_shells = -1", "line 2: invalid value: integer `-1`, expected a whole number that is not negative"),
+        ] {
+            assert_eq!(one_line(&toml::from_str::<Layer>(text).unwrap_err(), text), told);
+        }
+    }
 
     #[test]
     fn a_mistyped_setting_gets_a_suggestion() {

@@ -85,7 +85,7 @@ pub fn sentence(run: &RunResponse) -> String {
 }
 
 /// How a run ended.
-fn how_it_ended(status: RunStatus, exit_code: Option<i32>, signal: Option<&str>) -> String {
+pub fn how_it_ended(status: RunStatus, exit_code: Option<i32>, signal: Option<&str>) -> String {
     let code = exit_code.map_or_else(|| "no exit code".to_owned(), |code| format!("exit code {code}"));
     match (status, signal) {
         (RunStatus::Running, _) => "is running".to_owned(),
@@ -93,7 +93,7 @@ fn how_it_ended(status: RunStatus, exit_code: Option<i32>, signal: Option<&str>)
         (RunStatus::TimedOut, _) => format!("was killed at its timeout ({code})"),
         (RunStatus::Interrupted, Some(signal)) => format!("was interrupted by {signal} ({code})"),
         (RunStatus::Interrupted, None) => format!("was interrupted ({code})"),
-        (RunStatus::Lost, _) => "was lost: the daemon died while it ran, so its outcome is unknown".to_owned(),
+        (RunStatus::Lost, _) => "was lost: the daemon stopped while it ran, so its outcome is unknown".to_owned(),
     }
 }
 
