@@ -66,14 +66,14 @@ struct Awake {
 struct Waking<'a> {
     registry: &'a Registry,
     id: &'a SessionId,
-    line: Arc<tokio::sync::Mutex<()>>,
+    lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Drop for Waking<'_> {
     fn drop(&mut self) {
         let mut sessions = self.registry.sessions();
         // One reference is ours, one the map's; no other can appear without the lock.
-        if Arc::strong_count(&self.line) == 2 {
+        if Arc::strong_count(&self.lock) == 2 {
             sessions.waking.remove(self.id);
         }
     }
@@ -207,12 +207,12 @@ impl Registry {
     }
 
     async fn wake(&self, id: &SessionId) -> Result<Awake, OpError> {
-        let line = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
-        let waking = Waking { registry: self, id, line };
+        let lock = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
+        let waking = Waking { registry: self, id, lock };
         let too_long = |_| OpError::StoreUnavailable {
             reason: format!("it did not load session '{id}' in {} s", STORE_WAIT.as_secs()),
         };
-        let _mine = timeout(STORE_WAIT, waking.line.lock()).await.map_err(too_long)?;
+        let _guard = timeout(STORE_WAIT, waking.lock.lock()).await.map_err(too_long)?;
         if let Some(awake) = self.sessions().awake.get(id) {
             return Ok(awake.clone());
         }
@@ -235,9 +235,9 @@ impl Registry {
         if let Some(mailbox) = self.mailbox(id) {
             let _ = timeout(LEAVING, mailbox.closed()).await;
         }
-        let line = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
-        let waking = Waking { registry: self, id, line };
-        let _mine = waking.line.lock().await;
+        let lock = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
+        let waking = Waking { registry: self, id, lock };
+        let _guard = waking.lock.lock().await;
         if self.is_awake(id) { None } else { Some(work.await) }
     }
 

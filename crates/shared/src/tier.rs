@@ -51,7 +51,6 @@ pub enum OpenError {
 pub struct ClaimRequest {
     /// The session.
     pub session_id: SessionId,
-    /// Who asks.
     pub ask: Ask,
     /// The asker's data directory, so that the next owner can tell which paths were in it.
     pub data_dir: String,

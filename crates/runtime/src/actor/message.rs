@@ -100,22 +100,16 @@ pub enum Message {
     /// A person hands back.
     Release { request: ReleaseHold, answer: Answer<ReleasedHold> },
     /// The session's agent no longer needs it.
-    End {
-        reason: String,
-        /// Who asks.
-        answer: Answer<SessionView>,
-    },
+    End { reason: String, answer: Answer<SessionView> },
     /// Delete the session if it was ended at this time and not used since.
     Reclaim {
         /// When it was ended.
         ended_at: Timestamp,
-        /// Who asks.
         answer: Answer<()>,
     },
     /// Record events of the agent.
     Note {
         events: Vec<NewEvent>,
-        /// Who says so.
         author: Author,
         /// Answered when they are kept.
         answer: Answer<Posted>,
@@ -123,14 +117,12 @@ pub enum Message {
     /// Add a message to the conversation.
     AddMessage {
         message: NewMessage,
-        /// Who says so.
         author: Author,
         /// Answered when it is kept.
         answer: Answer<MessageAdded>,
     },
     SaveAgentState {
         save: SaveAgentState,
-        /// Who saves it.
         author: Author,
         /// Answered when it is kept.
         answer: Answer<AgentStateSaved>,
@@ -138,11 +130,7 @@ pub enum Message {
     /// The agent's state that was saved last.
     AgentState(Answer<Option<Box<AgentState>>>),
     /// Mask a secret in everything that is stored. Waits until nothing runs.
-    Scrub {
-        secret: Secret,
-        /// Who asks.
-        answer: Answer<Scrubbed>,
-    },
+    Scrub { secret: Secret, answer: Answer<Scrubbed> },
     /// Work with the session's files. Waits until nothing runs.
     Files(Box<FilesTask>),
     /// Answer when the files of the last command are saved.
@@ -193,21 +181,12 @@ impl Message {
 /// Work with a session's keyed store, done even while a command runs.
 pub enum KvTask {
     /// Read a value.
-    Get {
-        key: String,
-        /// Who waits.
-        answer: Answer<(KvEntry, Vec<u8>)>,
-    },
+    Get { key: String, answer: Answer<(KvEntry, Vec<u8>)> },
     /// List keys.
-    Scan {
-        query: KvQuery,
-        /// Who waits.
-        answer: Answer<KvPage>,
-    },
+    Scan { query: KvQuery, answer: Answer<KvPage> },
     /// Change keys.
     Change {
         ops: Vec<KvOp>,
-        /// Who asks.
         author: Author,
         /// Answered when it is kept.
         answer: Answer<KvChangedKeys>,
@@ -314,14 +293,12 @@ pub enum FilesTask {
         request: Rewind,
         /// The agent's token that asks.
         by: Option<String>,
-        /// Who waits.
         answer: Answer<Rewound>,
     },
     /// Fork the session.
     Fork {
         /// What was asked for.
         order: Box<ForkOrder>,
-        /// Who waits.
         answer: Answer<Forked>,
     },
     /// Merge what a fork changed.
@@ -333,7 +310,6 @@ pub enum FilesTask {
         base: Option<ObjectId>,
         /// What it has now.
         theirs: Option<ObjectId>,
-        /// Who waits.
         answer: Answer<Merged>,
     },
     /// Confine the session more tightly.
@@ -341,7 +317,6 @@ pub enum FilesTask {
         sandbox: Sandbox,
         /// The agent's token that asks.
         by: Option<String>,
-        /// Who waits.
         answer: Answer<SandboxView>,
     },
     /// Prune old checkpoints; returns the bytes freed.

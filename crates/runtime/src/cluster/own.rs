@@ -19,7 +19,7 @@ pub(crate) struct Own {
     pub(crate) checkpoints: Arc<Checkpoints>,
 }
 
-/// Who asks.
+/// The node that asks.
 #[derive(Debug, Clone)]
 pub(super) struct Asker {
     /// This node's name.
