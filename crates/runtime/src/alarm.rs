@@ -1,5 +1,5 @@
 //! A deadline that is moved with every command and rarely reached. Setting a timer wakes the runtime's timer thread, so
-//! one timer is kept and left alone as long as it does not fire too late; if it fires too early, it is set again.
+//! one timer is kept and not touched while it would fire in time; if it fires too early, it is set again.
 
 use std::future::Future as _;
 use std::pin::Pin;

@@ -103,7 +103,7 @@ pub struct RunEnd {
     /// Number of the record of its result.
     pub seq: u64,
     pub result: Box<RunResult>,
-    /// What was typed at its terminal and that it did not read. Not kept: it is for the next command of whoever typed it.
+    /// What was typed at its terminal and it did not read: input for the next command of the person who typed it. Not stored.
     pub unread_input: Vec<u8>,
 }
 

@@ -49,8 +49,8 @@ pub(crate) use tokens::Tokens;
 use tokio::sync::mpsc;
 pub(crate) use uncopied::Uncopied;
 
-/// How long a record may take to settle in a shared store that answers. Longer than its own patience, so that this ends
-/// only what nobody else would end.
+/// How long a record may take to be written by a shared store that answers. Longer than the store's own timeouts, so that
+/// this one only ends what they do not.
 const SETTLE_WAIT: Duration = Duration::from_secs(3);
 /// After how many records the shared store is given the whole state, so that it can drop older ones.
 const REST_EVERY: u64 = 256;
@@ -224,7 +224,7 @@ impl Cluster {
         let is_known = self.names.contains(id) || self.asker.elsewhere.owner(id).is_some() || deleted::is_name(id);
         let look = match self.look(id).await {
             Ok(look) => look,
-            // Alone, this node answers for what it has and nobody took.
+            // While the shared store is away, this node answers for its own sessions that no other node has taken.
             Err(_) if is_known => return self.asker.elsewhere.place(id, self.members.neighbours()),
             Err(down) => return Ok(Sought::unsure(away(down))),
         };

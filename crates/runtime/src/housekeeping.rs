@@ -254,8 +254,9 @@ fn measure(ctx: &SessionContext, id: &SessionId) -> Measured {
     Measured { disk_use, agent }
 }
 
-/// Marks the sessions of agents of which one is over a quota, which may be that of all its sessions. Whether a session is
-/// told is decided when it runs a command. Once for a round of measuring: it looks at every session that is awake.
+/// Marks the sessions of these agents, each of which is over a quota for one session or for all of them. Whether a session's
+/// result has a notice is decided when it runs a command. Called once per measurement, because it visits every session that
+/// is awake.
 fn mark_sessions_of(ctx: &SessionContext, agents: &HashSet<Arc<str>>) {
     if agents.is_empty() {
         return;

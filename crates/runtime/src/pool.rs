@@ -103,7 +103,7 @@ impl Pool {
 
     /// A shell for a session of this agent, if one is spare or the quota allows another; `None` if every place is taken. It may
     /// be prepared for `sandbox`; without one it is not prepared. Shortly after a start failed no other is tried; the answer is the
-    /// reason of the one that failed. Shells of an agent are born among its processes, so spares are for sessions without one.
+    /// reason of the one that failed. An agent's shells start among its processes; spares are for sessions without one.
     pub async fn try_take(
         &self,
         agent: Option<&str>,

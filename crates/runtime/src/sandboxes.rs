@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 /// How far sessions of agents with tokens are confined at least, unless the host says otherwise.
 pub const AGENTS_DEFAULT: Sandbox = Sandbox::Fence;
-/// Why there are no rooms where agents have users of their own. Root in a room may change what it is handed a descriptor of,
-/// and a process of a user, which is in no room, can hand it one of anything that it sees.
+/// Why there are no rooms where agents have users of their own. Root in a room can change any file of which it is passed a
+/// descriptor, and a process of an agent's user outside the room could pass it one.
 const NO_ROOMS: &str = "a room has the daemon's user, and cannot be on a node whose agents have users of their own \
      (`--sandbox-agents user`); make a new session with the sandbox 'fence' and copy what it needs there, or use a node \
      without such users";

@@ -138,7 +138,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Opens a file without waiting: a FIFO has nobody who writes to it, and a terminal must not become ours.
+/// Opens a file without waiting: a FIFO may have no writer, and a terminal must not become the daemon's controlling terminal.
 fn open(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// They have no end, or nobody who writes to them: a daemon that reads them stops, or fills its memory.
+    /// They have no end or no writer: a daemon that reads them hangs, or fills its memory.
     #[tokio::test]
     async fn what_is_not_a_file_is_refused_without_waiting() {
         let home = tempfile::tempdir().unwrap();

@@ -171,7 +171,7 @@ impl Users {
             return Ok(());
         }
         let now = match owner::user_of(directory) {
-            // Whoever enters it says so.
+            // The call that enters it reports that.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             now => now?,
         };
@@ -188,8 +188,8 @@ impl Users {
         }
     }
 
-    /// The next that nobody had. Where it begins depends on the data directory, so that two daemons of a machine, or one and
-    /// a copy, are not likely to give the same user to two agents.
+    /// The next number that was never used. Where the search begins depends on the data directory, so that two daemons of a
+    /// machine, or one and a copy, are not likely to give the same user to two agents.
     fn choose(&self, taken: &HashSet<u32>) -> io::Result<u32> {
         let (first, count) = (self.range.first(), u64::from(self.range.last() - self.range.first()) + 1);
         let about = std::fs::metadata(&self.data)?;

@@ -28,7 +28,7 @@ pub async fn guard_memory(factory: &CageFactory) {
 /// Ends the largest process of each party that uses more than it may.
 fn hold(factory: &CageFactory) {
     let most = factory.limits().memory_per_party;
-    // Who uses more than is used on the whole machine need not be looked for.
+    // If the whole machine uses less than one party may, none is over its limit.
     if crate::machine::memory_in_use().is_some_and(|used| used <= most) {
         return;
     }

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a rewind, a diff or a fork waits for a running command: long enough for one that is about to end. Who asks for
-/// it wants to know at once that the session is busy, and must not find it done much later.
+/// How long a rewind, a diff or a fork waits for a running command: long enough for one that is about to end. The
+/// caller wants to know soon that the session is busy, and would be surprised by a rewind that happens much later.
 const FILES_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A command that was submitted and has not started.
@@ -246,7 +246,7 @@ mod tests {
         assert!(queue.next_expiry(1).is_some());
     }
 
-    /// A command that nobody waits for may take a day; who submitted it to a busy session waited a day for its id.
+    /// A command in the background may run for a day; its caller, whose session was busy, waited a day for its id.
     #[tokio::test(start_paused = true)]
     async fn a_command_may_wait_shorter_for_its_turn_than_it_may_take() {
         let (day, short) = (Duration::from_secs(86_400), Duration::from_secs(30));

@@ -89,8 +89,8 @@ pub(super) async fn facts(session: &mut Session) -> Result<ServiceFacts, OpError
     Ok(ServiceFacts { facts, confined, given })
 }
 
-/// Goes on with services that ended with the node that the session came from, and are to start again: the state has them as
-/// starting, and nobody supervises them here.
+/// Restarts services that ended with the node that the session came from: the state says that they are starting, and
+/// nothing supervises them on this node yet.
 pub(super) fn restart_moved(session: &Session) {
     let (ctx, state) = (&session.ctx, session.journal.state());
     // On a node that is drained, they are for the next one.
@@ -114,7 +114,7 @@ pub(super) fn restart_moved(session: &Session) {
     }
 }
 
-/// Who asks for a service by its name means one. A name that was made from a command may be there twice.
+/// The error if a name that a caller chose is taken: callers find the service by it. Names made from commands may repeat.
 fn name_taken(session: &Session, name: Option<&str>) -> Option<OpError> {
     let name = name?;
     let services = &session.journal.state().services;

@@ -144,9 +144,9 @@ impl Diverged {
         let _ = self.ship.ask(move |tier| tier.forks_recorded(&id, &claim, &forks)).await;
     }
 
-    /// Sets this node's copy of a session aside, which sleeps here and has records after `after` that the shared one does not
-    /// have. If callers were told of them, they become a session; the shared store has a note of it for the owner. Can be
-    /// repeated after a failure.
+    /// Sets this node's copy of a session aside. It sleeps here, and has records after `after` that the shared one does not
+    /// have. If callers may have seen them, they become a fork, which the shared store notes for the owner. Can be repeated
+    /// after a failure.
     pub(super) async fn keep(&self, state: &SessionState, after: u64) -> Result<Option<ForkNote>, OpError> {
         let id = &state.meta.session_id;
         let asked = id.clone();
@@ -304,8 +304,8 @@ struct Parting {
 }
 
 impl Parting {
-    /// The records of the fork: those after the parting with their numbers, or, if some are not at hand, one that has the
-    /// state; and one that says what it is.
+    /// The records of the fork: those after the last common one, with their numbers, or one record with the state if some of
+    /// them cannot be read; then one that says what it was forked from.
     fn records(self, state: &SessionState, meta: &SessionMeta, notice: Notice, claim: Claim) -> Vec<Record> {
         let Self { after, common, left } = self;
         let tail: Vec<Record> = left.records.into_iter().filter(|record| record.seq > after).collect();

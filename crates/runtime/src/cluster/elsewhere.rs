@@ -99,8 +99,8 @@ impl Elsewhere {
         }
     }
 
-    /// Writes or removes the note of a session. The file system may be slow, so a thread for that does it; what it finds is the
-    /// latest, whoever asked first.
+    /// Writes or removes the note of a session. A separate thread does it, because the file system may be slow; it writes what is
+    /// newest by then, whichever change asked for it.
     async fn save(self: &Arc<Self>, id: &SessionId) {
         let (all, of) = (Arc::clone(self), id.clone());
         let saving = tasks::blocking(move || {

@@ -52,7 +52,7 @@ impl Look {
             let lacking = if found.is_some() || is_removed { None } else { alone.lacking(tier)? };
             return Ok(Self { found, elsewhere: None, is_removed, is_early: false, lacking });
         };
-        // What a node let go of because it is drained is anybody's.
+        // Any node may take a session that a drained node has released.
         let (held, node) = (others.lease.is_some(), tier.node(holder(others))?);
         let is_free = others.is_free || node.as_ref().is_some_and(|node| node.draining);
         let elsewhere = node.filter(|node| held || !node.draining);

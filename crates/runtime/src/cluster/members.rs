@@ -8,7 +8,7 @@ use shellkeep_shared::{Alone, Drain, LEASE, NodeEntry, Ship, Tier, Unserved};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a start waits for the shared store: a namesake that is gone is known as such by then.
+/// How long a start waits for the shared store: the lease of a dead node of the same name is over by then.
 const ADMISSION: Duration = LEASE.saturating_add(Duration::from_secs(2));
 
 /// The nodes, as this one knows them.
@@ -55,7 +55,7 @@ impl Members {
     /// The nodes that are alive.
     pub(crate) async fn nodes(&self) -> Result<Vec<ClusterNode>, OpError> {
         let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
-        // This node knows more of itself than it has told.
+        // This node's own figures are newer than those that it has published.
         let shown = |node: NodeEntry| if node.name == self.entry.name { self.own() } else { shown(node) };
         Ok(nodes.into_iter().map(shown).collect())
     }

@@ -85,8 +85,8 @@ impl Removals {
     }
 }
 
-/// Removes a session that this node owns. One that another node went on with stays: nobody was told that it is deleted. So does
-/// another session of the same name.
+/// Removes a session that this node owns. One that another node has taken over stays: nobody was told that it is
+/// deleted. So does another session of the same name.
 fn remove(tier: &mut dyn Tier, node: &str, deletion: &Deletion) -> Result<(), Down> {
     let id = &deletion.id;
     let Some(found) = tier.find(id)?.filter(|found| found.head.owner.node == node) else { return Ok(()) };

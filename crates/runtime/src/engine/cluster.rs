@@ -240,7 +240,7 @@ async fn guard(alone: Alone) {
             // There is no other node.
             None => alone.until_reached().await,
             Some(_) if alone.stop_if_over() => alone.until_reached().await,
-            // Others may promise more time meanwhile.
+            // Others may extend the deadline meanwhile.
             Some(at) => tokio::time::sleep_until(at.into()).await,
         }
     }
@@ -447,8 +447,8 @@ mod tests {
         matches!(answer, Err(OpError::Cluster(ClusterError::Moved { .. })))
     }
 
-    /// The bug: what came while the session's task ended what it ran was told that there is no such session. A client of MCP
-    /// then had it created.
+    /// The bug: a request that came while the session's task ended its command was refused with `session_not_found`. An MCP
+    /// client then created the session anew.
     #[tokio::test]
     async fn who_asks_a_session_that_moves_meanwhile_is_told_that_it_moved() {
         let directory = tempfile::tempdir().unwrap();

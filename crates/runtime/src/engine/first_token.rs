@@ -1,6 +1,6 @@
-//! An agent's first token, where agents have users of their own. What its sessions ran before is root's, and whoever gets the
-//! token could use that: type into it, or change a file that it runs. So nothing of it may go on. From before this is looked
-//! at, the agent's sessions are confined, so that nothing is started as root meanwhile.
+//! An agent's first token, where agents have users of their own. What the agent's sessions ran before runs as root, and the
+//! token's holder could use that: type into it, or change a file that it runs. So nothing of it may continue. The agent's
+//! sessions are confined before that is checked, so that nothing is started as root meanwhile.
 
 use super::inner::Inner;
 use crate::actor::Message;

@@ -307,7 +307,7 @@ impl NodeOps<'_> {
 /// Whether a session is another node's to end. This one may have a copy from before it moved.
 async fn is_elsewhere(inner: &Inner, id: &SessionId) -> bool {
     let Some(cluster) = &inner.ctx.cluster else { return false };
-    // Not where a request would go: nobody else ends what a node that is drained still owns.
+    // Its owner, and not the node that a request would be sent to: only its owner can end what a drained node still has.
     match cluster.diverged().whose(id).await {
         Ok(whose) => matches!(whose, Whose::Anothers(_)),
         Err(_) => cluster.elsewhere().owner(id).is_some(),

@@ -88,7 +88,7 @@ impl WatchedScreen {
         shown.screen.picture(shown.redactor.as_ref())
     }
 
-    /// Waits as the reader wishes.
+    /// Waits for what the reader asked for.
     pub async fn wait(&self, wait: &ScreenWait) -> Result<(), OpError> {
         match wait {
             ScreenWait::Nothing => {}

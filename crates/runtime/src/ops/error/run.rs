@@ -176,7 +176,7 @@ impl RunError {
     }
 }
 
-/// A wait in seconds, rounded up: to come a little late is better than to come in vain.
+/// A wait in seconds, rounded up: a client that retries too early has to wait once more.
 pub fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs_f64().ceil().max(1.0) as u64
 }
