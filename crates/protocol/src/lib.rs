@@ -105,3 +105,6 @@ pub use workspace_file::{
 
 /// What `shellkeep mcp` asks a connection to be upgraded to: MCP, one JSON message per line.
 pub const STDIO_PROTOCOL: &str = "shellkeep-mcp";
+
+/// Where the answer to MCP's `initialize` names the client's session, in `_meta`.
+pub const SESSION_META: &str = "shellkeep/session";

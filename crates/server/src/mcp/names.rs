@@ -20,6 +20,12 @@ pub struct TakenName {
 }
 
 impl Names {
+    /// Takes `name` and no other; `None` if somebody uses it.
+    pub fn take_only(&self, name: &str) -> Option<TakenName> {
+        let is_free = lock(&self.0).insert(name.to_owned());
+        is_free.then(|| TakenName { name: name.to_owned(), taken: Arc::clone(&self.0) })
+    }
+
     /// Takes `name`, or `name-2`, `name-3`, … if others use it. Always terminates: there is always a free number.
     pub fn take(&self, name: &str) -> TakenName {
         let mut taken = lock(&self.0);
@@ -143,5 +149,9 @@ mod tests {
         assert_eq!(names.take("p").name(), "p-3");
         drop(first);
         assert_eq!(names.take("p").name(), "p");
+        let back = names.take_only("p-2").map(|taken| taken.name().to_owned());
+        assert_eq!(back, None, "the second window is open");
+        drop(second);
+        assert!(names.take_only("p-2").is_some());
     }
 }

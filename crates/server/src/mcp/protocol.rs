@@ -8,11 +8,13 @@ use axum::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelledNotificationParam, CustomRequest, CustomResult, ErrorCode,
     ErrorData, Implementation, InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, Tool,
+    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
+use serde_json::json;
+use shellkeep_protocol::SESSION_META;
 use std::sync::Arc;
 
 const INSTRUCTIONS: &str = "A durable bash session. State (working directory, variables, functions, options) carries \
@@ -53,6 +55,7 @@ impl ServerHandler for Handler {
             && let Ok(seat) = pipe.seat(&self.hub, &request.client_info.name)
         {
             let session = &seat.session;
+            info.meta = Some(MetaObject([(SESSION_META.to_owned(), json!(session.as_str()))].into_iter().collect()));
             instructions += &format!(
                 " Your session is '{session}'; a person sees what you did in it with `shellkeep log {session}`."
             );

@@ -40,6 +40,8 @@ pub struct Seat {
 pub struct Pipe {
     engine: Engine,
     session: Option<SessionId>,
+    /// The session that it had, if it comes back.
+    again: Option<SessionId>,
     directory: Option<String>,
     workspace: Option<String>,
     name: Mutex<NameState>,
@@ -49,8 +51,9 @@ pub struct Pipe {
 enum NameState {
     NotTaken,
     Taken(TakenName),
-    /// The client is gone. Its running commands keep the name, but other clients may now use it too.
-    Released(String),
+    /// Used, and free for other clients: the client is gone and only its running commands use it, or the client came
+    /// back when another one had its name.
+    Shared(String),
 }
 
 impl Seat {
@@ -151,11 +154,12 @@ impl Pipe {
     pub fn new(
         engine: Engine,
         session: Option<SessionId>,
+        again: Option<SessionId>,
         directory: Option<String>,
         workspace: Option<String>,
     ) -> Arc<Self> {
         let name = Mutex::new(NameState::NotTaken);
-        Arc::new(Self { engine, session, directory, workspace, name, is_gone: AtomicBool::new(false) })
+        Arc::new(Self { engine, session, again, directory, workspace, name, is_gone: AtomicBool::new(false) })
     }
 
     /// The engine with its rights.
@@ -178,7 +182,7 @@ impl Pipe {
         self.is_gone.store(true, Ordering::Relaxed);
         let mut state = self.state();
         if let NameState::Taken(taken) = &*state {
-            *state = NameState::Released(taken.name().to_owned());
+            *state = NameState::Shared(taken.name().to_owned());
         }
     }
 
@@ -191,15 +195,24 @@ impl Pipe {
         let mut state = self.state();
         match &*state {
             NameState::Taken(taken) => taken.name().to_owned(),
-            NameState::Released(name) => name.clone(),
+            NameState::Shared(name) => name.clone(),
             NameState::NotTaken => {
-                let own = names::of_project(client, self.directory.as_deref().unwrap_or_default());
-                let taken = hub.names.take(&names::bound(self.engine.scope().agent(), &own));
-                let name = taken.name().to_owned();
-                *state = NameState::Taken(taken);
+                let own = names::bound(self.engine.scope().agent(), "");
+                let taken = match self.again.as_ref().filter(|again| again.as_str().starts_with(&own)) {
+                    // It goes on in its session, even if another one works there by now.
+                    Some(again) => hub.names.take_only(again.as_str()).ok_or_else(|| again.to_string()),
+                    None => Ok(hub.names.take(&self.own_name(client))),
+                };
+                let name = taken.as_ref().map_or_else(String::clone, |taken| taken.name().to_owned());
+                *state = taken.map_or_else(NameState::Shared, NameState::Taken);
                 name
             }
         }
+    }
+
+    fn own_name(&self, client: &str) -> String {
+        let own = names::of_project(client, self.directory.as_deref().unwrap_or_default());
+        names::bound(self.engine.scope().agent(), &own)
     }
 
     fn state(&self) -> MutexGuard<'_, NameState> {

@@ -1,5 +1,5 @@
 //! `GET /v1/mcp/stdio`: the daemon's end of `shellkeep mcp`. The connection is upgraded and carries one JSON message
-//! per line from then on; the program at the other end only copies bytes.
+//! per line from then on; the program at the other end carries messages, and comes back when the connection is lost.
 
 use super::handler::{Handler, Toolset};
 use super::hub::{Hub, engine_of};
@@ -28,6 +28,8 @@ pub struct StdioParams {
     cwd: Option<String>,
     /// The workspace of a new session.
     workspace: Option<String>,
+    /// The session that the client had, if it comes back.
+    again: Option<String>,
 }
 
 /// Upgrades the connection.
@@ -43,8 +45,11 @@ pub async fn upgrade(
         );
         return Err(Refusal::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", detail));
     }
-    let session = params.session.as_deref().map(SessionId::parse).transpose();
-    let session = session.map_err(|error| Refusal::bad_id("session", &error))?;
+    let named = |name: &'static str, given: Option<&str>| {
+        given.map(SessionId::parse).transpose().map_err(|error| Refusal::bad_id(name, &error))
+    };
+    let session = named("session", params.session.as_deref())?;
+    let again = named("again", params.again.as_deref())?;
     let toolset = params.toolset.as_deref().map(str::parse::<Toolset>).transpose();
     let toolset = toolset.map_err(|error| Refusal::invalid(format!("toolset: {error}")))?.unwrap_or_default();
     let upgrading = hyper::upgrade::on(&mut request);
@@ -54,7 +59,7 @@ pub async fn upgrade(
     let place = engine.lend(Lent::McpClients, 1)?;
     // Every request is authenticated, but this connection is one request for hours.
     let revoked = parts.extensions.get::<Revocation>().cloned();
-    let pipe = Pipe::new(engine, session, directory, params.workspace);
+    let pipe = Pipe::new(engine, session, again, directory, params.workspace);
     let handler = Handler::on_stdio(hub, pipe.clone(), toolset, place);
     tokio::spawn(async move {
         match upgrading.await {

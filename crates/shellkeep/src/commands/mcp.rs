@@ -1,22 +1,33 @@
-//! `shellkeep mcp`: MCP on stdio. Copies bytes between the client and the daemon, which does everything else, so that
-//! stdio and HTTP share one implementation.
+//! `shellkeep mcp`: MCP on stdio. Carries messages between the client and the daemon, which does everything else, so
+//! that stdio and HTTP share one implementation.
+
+mod envelope;
+mod relay;
+mod words;
 
 use crate::cli::{self, DaemonArgs};
-use crate::client::pipe::{self, Pipe};
+use crate::client::pipe::Pipe;
 use crate::client::session::{Keeps, similar_exists, tell_elsewhere};
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, ValueEnum};
+use relay::Disconnected;
 use shellkeep_protocol::{CreateSessionRequest, STDIO_PROTOCOL, Session};
 use shellkeep_session::SessionId;
-use std::io::{self, IsTerminal as _, Read, Write};
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
 
-/// Bytes moved at once: a page of output with room for JSON.
-const CHUNK: usize = 64 << 10;
+/// How long to wait for a daemon that was lost to be back before one is started: a supervisor starts it again, with the
+/// flags that it should have. The unit in `deploy/systemd` waits for two seconds.
+const RETURN: Duration = Duration::from_secs(3);
+/// How long to try to reach a daemon again before the client's message is answered with an error. Clients wait for an
+/// answer for about a minute.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause between two attempts. There is no event when a daemon is ready.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Arguments of `mcp`.
 #[derive(Debug, Args)]
@@ -26,9 +37,10 @@ const CHUNK: usize = 64 << 10;
 Without -s, the session's name is derived from the client's name and the current directory, so that the same project
 gets the same shell again, and the session saves the files of that project, as with `shellkeep run`. A second window
 of the same project gets its own session. The name is in the instructions that the client receives, and in `shellkeep
-sessions ls`. A command keeps running when the client disconnects.
+sessions ls`. A command keeps running when the client disconnects. When the daemon restarts or crashes, the client's
+next message connects again, to the same session.
 
-Exit codes: 0 the client closed the connection, 1 the daemon closed it or could not be reached, 2 wrong usage.")]
+Exit codes: 0 the client closed the connection, 1 the daemon could not be reached at first, 2 wrong usage.")]
 pub struct McpArgs {
     /// The session [default: one for the client and this directory]
     #[arg(short, long, value_name = "NAME")]
@@ -63,7 +75,7 @@ pub fn execute(args: McpArgs) -> Result<ExitCode, Failure> {
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
         introduce(&args);
     }
-    pump(pipe)
+    relay::run(pipe, move |lost| client::block_on(open_again(&args, &lost)))
 }
 
 /// Tells a person who started this by hand what it is for.
@@ -83,6 +95,47 @@ fn introduce(args: &McpArgs) {
 }
 
 async fn open(args: &McpArgs) -> Result<Pipe, Failure> {
+    let query = query(args)?;
+    let mut client = Client::open(&args.daemon).await?;
+    if let Some(session) = &args.session {
+        warn_of_similar(&mut client, session).await?;
+    }
+    let project = project(args, &client);
+    if !args.env.is_empty() {
+        make_session(&mut client, args, project.clone()).await?;
+    }
+    Ok(pipe(&client, query, project).await?)
+}
+
+/// Opens a connection in place of a lost one, as soon as there is a daemon.
+async fn open_again(args: &McpArgs, lost: &Disconnected) -> Result<Pipe, Failure> {
+    let mut query = query(args)?;
+    if let Some(session) = &lost.session {
+        query.push(format!("again={}", encode(session)));
+    }
+    let began = Instant::now();
+    loop {
+        let found = match Client::running(&args.daemon).await {
+            Ok(None) if lost.at.elapsed() >= RETURN => Client::open(&args.daemon).await.map(Some),
+            found => found,
+        };
+        let failure = match found {
+            Ok(Some(client)) => match pipe(&client, query.clone(), project(args, &client)).await {
+                Err(ClientError::Broken(broken)) => Failure::client(broken),
+                done => return Ok(done?),
+            },
+            Ok(None) => Failure::client("no daemon is running"),
+            Err(failure) => failure,
+        };
+        if began.elapsed() >= PATIENCE {
+            return Err(failure);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// What the daemon must know of the client, as parameters.
+fn query(args: &McpArgs) -> Result<Vec<String>, Failure> {
     let mut query = vec![match args.toolset {
         ToolsetName::Default => "toolset=default".to_owned(),
         ToolsetName::Terminal => "toolset=terminal".to_owned(),
@@ -95,18 +148,16 @@ async fn open(args: &McpArgs) -> Result<Pipe, Failure> {
     if let Some(here) = std::env::current_dir().ok().and_then(|here| here.into_os_string().into_string().ok()) {
         query.push(format!("cwd={}", encode(&here)));
     }
-    let mut client = Client::open(&args.daemon).await?;
-    if let Some(session) = &args.session {
-        warn_of_similar(&mut client, session).await?;
-    }
-    let project = if args.no_workspace { None } else { client.project() };
-    if let Some(project) = &project {
-        query.push(format!("workspace={}", encode(project)));
-    }
-    if !args.env.is_empty() {
-        make_session(&mut client, args, project).await?;
-    }
-    Ok(client.pipe(&format!("/v1/mcp/stdio?{}", query.join("&")), STDIO_PROTOCOL).await?)
+    Ok(query)
+}
+
+fn project(args: &McpArgs, client: &Client) -> Option<String> {
+    if args.no_workspace { None } else { client.project() }
+}
+
+async fn pipe(client: &Client, mut query: Vec<String>, project: Option<String>) -> Result<Pipe, ClientError> {
+    query.extend(project.map(|project| format!("workspace={}", encode(&project))));
+    client.pipe(&format!("/v1/mcp/stdio?{}", query.join("&")), STDIO_PROTOCOL).await
 }
 
 /// Says on stderr, which an MCP client logs, that the session will be new and that another has nearly its name.
@@ -140,44 +191,6 @@ async fn make_session(client: &mut Client, args: &McpArgs, project: Option<Strin
         tell_elsewhere(args.session.as_deref().unwrap_or_default(), &request, &directory);
     }
     Ok(())
-}
-
-/// Copies both ways until the daemon closes. The client closes first; then the daemon sends what is left and closes.
-fn pump(pipe: Pipe) -> Result<ExitCode, Failure> {
-    let Pipe { early, mut from, mut to } = pipe;
-    let client_left = Arc::new(AtomicBool::new(false));
-    let left = Arc::clone(&client_left);
-    // Not joined: it may wait forever for the client to write.
-    std::thread::spawn(move || {
-        let _ = copy(&mut io::stdin().lock(), &mut to);
-        left.store(true, Ordering::SeqCst);
-        // Fails only if the daemon is gone, which the other direction detects too.
-        let _ = pipe::finish(&to);
-    });
-    let mut stdout = io::stdout().lock();
-    let copied = stdout.write_all(&early).and_then(|()| copy(&mut from, &mut stdout));
-    let is_over = client_left.load(Ordering::SeqCst)
-        || copied.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
-    match copied {
-        _ if is_over => Ok(ExitCode::SUCCESS),
-        Ok(()) => Err(Failure::client("the daemon closed the connection; restart this to return to your session")),
-        Err(error) => Err(Failure::client(format!("lost the connection to the daemon: {error}"))),
-    }
-}
-
-fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
-    let mut buffer = vec![0; CHUNK];
-    loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(count) => {
-                to.write_all(&buffer[..count])?;
-                to.flush()?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// A value in a query: percent-encodes everything but unreserved characters.

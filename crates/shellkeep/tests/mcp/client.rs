@@ -131,11 +131,6 @@ impl Client {
         self.child.wait().expect("it ends").code()
     }
 
-    /// Waits for the program to end by itself.
-    pub fn wait(&mut self) -> Option<i32> {
-        self.child.wait().expect("it ends").code()
-    }
-
     /// Ends as a crashed client would.
     pub fn crash(&mut self) {
         let _ = self.child.kill();

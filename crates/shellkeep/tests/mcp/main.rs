@@ -7,6 +7,7 @@ mod crowd;
 mod http;
 mod others;
 mod proxy;
+mod reconnect;
 mod services;
 mod stdio;
 #[path = "../support/mod.rs"]

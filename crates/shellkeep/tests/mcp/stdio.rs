@@ -398,7 +398,11 @@ fn an_agent_works_under_its_name_until_its_token_is_revoked() {
     assert_eq!(daemon.get(&format!("/v1/sessions/{}", client.session())).json()["agent"], "ann");
     let revoked = Request::new("DELETE", &format!("/v1/tokens/{}", made["id"].as_str().unwrap()));
     assert_eq!(daemon.send(&revoked).status, 204);
-    assert_eq!(client.wait(), Some(1));
+    until("it is refused", || {
+        let refused = client.request("tools/list", json!({}));
+        refused["error"]["message"].as_str()?.contains("was revoked").then_some(())
+    });
+    assert_eq!(client.leave(), Some(0));
 }
 
 #[test]
@@ -412,9 +416,14 @@ fn a_daemon_is_started_when_none_runs() {
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
     assert_eq!(client.request("initialize", params)["result"]["protocolVersion"], "2025-11-25");
     assert_eq!(client.run("echo hello").text(), "hello\n");
-    let pid: u32 = fs::read_to_string(data.join("lock")).unwrap().trim().parse().unwrap();
-    daemon::signal(pid, "TERM");
-    // A daemon that ends ends its clients, who are told.
-    assert_eq!(client.wait(), Some(1));
-    until("the daemon ends", || (!procs::alive(pid)).then_some(()));
+    let stop = || {
+        let pid: u32 = fs::read_to_string(data.join("lock")).unwrap().trim().parse().unwrap();
+        daemon::signal(pid, "TERM");
+        until("the daemon ends", || (!procs::alive(pid)).then_some(()));
+    };
+    stop();
+    // A daemon that was stopped is started when it is needed, and not before.
+    assert!(client.run("echo again").text().ends_with("again\n"));
+    stop();
+    assert_eq!(client.leave(), Some(0));
 }
