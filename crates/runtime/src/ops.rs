@@ -270,6 +270,8 @@ pub struct StreamView {
     pub total: u64,
     /// Whether `bytes` is truncated.
     pub truncated: bool,
+    /// Bytes of the head: where the missing ones begin.
+    pub head: usize,
 }
 
 /// Which stream.

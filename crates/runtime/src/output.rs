@@ -5,7 +5,7 @@ use crate::ops::{Stream, StreamView};
 use crate::tasks;
 use shellkeep_record::beside::Summer;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{ByteString, Output, RunId};
+use shellkeep_session::{ByteString, Output, RunId, carried_over, unfinished};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
@@ -292,10 +292,10 @@ pub fn view(output: &Output, most: usize, read: impl Fn(u64, usize) -> io::Resul
     if all_kept && output.total <= most as u64 {
         let bytes = read(0, most).unwrap_or_default();
         let truncated = (bytes.len() as u64) < output.total;
-        return StreamView { bytes, total: output.total, truncated };
+        return StreamView { head: bytes.len(), bytes, total: output.total, truncated };
     }
     let mut head = read(0, most / 2).unwrap_or_default();
-    head.truncate(head.len() - broken_end(&head));
+    head.truncate(head.len() - unfinished(&head));
     let wanted = (most - most / 2) as u64;
     let tail = match &output.tail {
         Some(tail) => {
@@ -304,30 +304,17 @@ pub fn view(output: &Output, most: usize, read: impl Fn(u64, usize) -> io::Resul
         }
         None => read(output.kept.saturating_sub(wanted).max(head.len() as u64), wanted as usize).unwrap_or_default(),
     };
-    let tail = &tail[broken_start(&tail)..];
+    let tail = &tail[carried_over(&tail)..];
     let missing = output.total - head.len() as u64 - tail.len() as u64;
+    let next = head.len();
     let mut bytes = head;
     if missing > 0 {
-        let next = bytes.len();
         let how = if all_kept { "read the output" } else { "not all of them were kept; read the output" };
         let line = format!("\n[shellkeep: {missing} bytes left out here; {how} from offset {next} on]\n");
         bytes.extend_from_slice(line.as_bytes());
     }
     bytes.extend_from_slice(tail);
-    StreamView { bytes, total: output.total, truncated: missing > 0 }
-}
-
-/// Bytes of an incomplete character at the end: truncation should not make text invalid.
-fn broken_end(bytes: &[u8]) -> usize {
-    match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() => bytes.len() - error.valid_up_to(),
-        _ => 0,
-    }
-}
-
-/// Bytes at the start that complete an earlier character.
-fn broken_start(bytes: &[u8]) -> usize {
-    bytes.iter().take(3).take_while(|&&byte| byte & 0xc0 == 0x80).count()
+    StreamView { bytes, total: output.total, truncated: missing > 0, head: next }
 }
 
 #[cfg(test)]
@@ -415,6 +402,18 @@ mod tests {
         assert_eq!((sum.bytes, Some(sum.hash)), (record.kept, record.hash));
         let view = view(&log.record(), 1000, |offset, limit| log.read(offset, limit));
         assert!(view.truncated && view.bytes.ends_with(b"xend") && view.total == 300_003);
+    }
+
+    /// An invalid byte anywhere in the head cut the character at its end in two.
+    #[test]
+    fn no_character_is_cut_whatever_else_is_in_the_output() {
+        let (_directory, mut log) = log(1 << 20);
+        log.append(b"\xff");
+        log.append("\u{20ac}".repeat(1000).as_bytes());
+        let view = view(&log.record(), 100, |offset, limit| log.read(offset, limit));
+        assert_eq!(view.head, 49, "one byte and 16 characters; half of 100 would be a third of the next one");
+        let text = String::from_utf8_lossy(&view.bytes);
+        assert!(view.truncated && text.matches('\u{fffd}').count() == 1, "{text}");
     }
 
     #[test]

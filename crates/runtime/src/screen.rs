@@ -10,6 +10,7 @@ use crate::ops::{Key, ScreenCursor, ScreenRow, TerminalSize};
 use avt::{ScreenKind, Terminal};
 use sequences::{Scanner, Sequence};
 use shellkeep_redact::Redactor;
+use shellkeep_session::unfinished;
 
 /// What we are: a VT220 with colours.
 const ATTRIBUTES: &str = "\x1b[?62;22c";
@@ -159,17 +160,6 @@ impl Screen {
 impl std::fmt::Debug for Screen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Screen").field("size", &self.size()).field("version", &self.version).finish_non_exhaustive()
-    }
-}
-
-/// Bytes at the end that begin a character which is not complete.
-fn unfinished(bytes: &[u8]) -> usize {
-    let from = bytes.len().saturating_sub(3);
-    let Some(lead) = bytes[from..].iter().rposition(|byte| *byte >= 0xc0) else { return 0 };
-    let tail = &bytes[from + lead..];
-    match std::str::from_utf8(tail) {
-        Err(error) if error.error_len().is_none() => tail.len(),
-        _ => 0,
     }
 }
 

@@ -189,11 +189,46 @@ pub mod map {
     }
 }
 
+/// Bytes at the end that begin a character which is not complete. Bytes before it that are no characters do not matter.
+pub fn unfinished(bytes: &[u8]) -> usize {
+    let from = bytes.len().saturating_sub(3);
+    let Some(lead) = bytes[from..].iter().rposition(|byte| *byte >= 0xc0) else { return 0 };
+    let tail = &bytes[from + lead..];
+    match std::str::from_utf8(tail) {
+        Err(error) if error.error_len().is_none() => tail.len(),
+        _ => 0,
+    }
+}
+
+/// Bytes at the start that complete a character which began before them.
+pub fn carried_over(bytes: &[u8]) -> usize {
+    bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn a_cut_character_is_found_whatever_is_before_it() {
+        for (bytes, expected) in [
+            (&b""[..], 0),
+            (b"ab", 0),
+            (b"a\xc3", 1),
+            (b"\xc3", 1),
+            (b"\xff\xfe a\xe2\x82", 2),
+            (b"a\xf0\x9f\x98", 3),
+            (b"a\xf0\x9f\x98\x80", 0),
+            (b"a\xffb", 0),
+            (b"a\xff", 0),
+            (b"\x80\x80\x80", 0),
+        ] {
+            assert_eq!(unfinished(bytes), expected, "{bytes:?}");
+        }
+        assert_eq!((carried_over(b"\x82\xacx"), carried_over(b"x\x82"), carried_over(b"")), (2, 0, 0));
+    }
 
     #[derive(Serialize, Deserialize, PartialEq, Debug)]
     struct Holder {

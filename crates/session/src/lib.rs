@@ -64,7 +64,7 @@ pub mod user_range;
 pub use adapt::{Controller, Limit, LimitChange, LimitName, PressureReading};
 pub use agent::{AgentState, Content, Message};
 pub use author::{Author, Source};
-pub use bytes::ByteString;
+pub use bytes::{ByteString, carried_over, unfinished};
 pub use checkpoint::{Cause, Checkpoint, FilesAt, LeftOut, Origin};
 pub use event_name::EventName;
 pub use hold::SessionHold;

@@ -4,6 +4,7 @@
 use crate::ops::{ResumeSession, ResumeView};
 use crate::sync::lock;
 use shellkeep_redact::Redactor;
+use shellkeep_session::unfinished;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
@@ -154,11 +155,7 @@ impl Masked {
     /// Takes a piece and returns what is final.
     pub(super) fn push(&mut self, piece: &str) -> String {
         self.stream.push(piece.as_bytes(), &mut self.held);
-        let whole = match std::str::from_utf8(&self.held) {
-            Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            _ => self.held.len(),
-        };
-        let rest = self.held.split_off(whole);
+        let rest = self.held.split_off(self.held.len() - unfinished(&self.held));
         String::from_utf8_lossy(&std::mem::replace(&mut self.held, rest)).into_owned()
     }
 

@@ -16,7 +16,7 @@ use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
 use shellkeep_protocol::{LogParams, LogResponse, OutputParams, OutputResponse, ServiceStatus, StreamName};
 use shellkeep_runtime::{MAX_WAIT, OpError, RunView, ServiceError, ServiceView, SessionError, Stream, Tail};
-use shellkeep_session::{RunId, RunStatus, ServiceId};
+use shellkeep_session::{RunId, RunStatus, ServiceId, carried_over, unfinished};
 use std::time::Duration;
 use utoipa::ToSchema;
 
@@ -146,8 +146,9 @@ async fn page_of(
     if given.is_cut_tail(page.next_offset, page.total) {
         let last = translate::output(params(Some(MODEL_OUTPUT as u64), None))?;
         page = seat.engine.output(&seat.session, run_id, last).await?;
+        page.offset += skip_cut_character(&mut page.bytes, page.offset);
     }
-    if !searched && page.next_offset < page.total {
+    if !searched && (page.next_offset < page.total || !page.complete) {
         page.next_offset -= leave_cut_character(&mut page.bytes);
     }
     Ok(translate::output_page(stream, page))
@@ -180,12 +181,16 @@ async fn read_log(
     let (asked, searched) = (given.offset.unwrap_or(0), given.grep.is_some());
     let query = translate::log_query(params(is_from_end.then_some(MODEL_OUTPUT as u64), given.tail))?;
     let mut page = seat.engine.services().log(&seat.session, service_id, query).await.map_err(no_session)?;
-    if given.is_cut_tail(page.next_offset, page.total) {
+    let is_cut_tail = given.is_cut_tail(page.next_offset, page.total);
+    if is_cut_tail {
         let last = translate::log_query(params(Some(MODEL_OUTPUT as u64), None))?;
         page = seat.engine.services().log(&seat.session, service_id, last).await?;
     }
+    if is_from_end || is_cut_tail {
+        page.offset += skip_cut_character(&mut page.bytes, page.offset);
+    }
     let service = seat.engine.services().get(&seat.session, service_id, Duration::ZERO).await?;
-    if !searched && page.next_offset < page.total {
+    if !searched && (page.next_offset < page.total || !page.complete) {
         page.next_offset -= leave_cut_character(&mut page.bytes);
     }
     let page = translate::log_page(page);
@@ -202,16 +207,22 @@ async fn more_log(seat: &Seat, service_id: &ServiceId, offset: Option<u64>, wait
     }
 }
 
-/// Leaves an incomplete character at the end to the next page. Returns its number of bytes.
+/// Leaves an incomplete character at the end to the next page, unless there is nothing else. Returns its number of
+/// bytes.
 fn leave_cut_character(bytes: &mut Vec<u8>) -> u64 {
-    match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
-            let cut = bytes.len() - error.valid_up_to();
-            bytes.truncate(error.valid_up_to());
-            cut as u64
-        }
-        _ => 0,
+    let cut = unfinished(bytes);
+    if cut == bytes.len() {
+        return 0;
     }
+    bytes.truncate(bytes.len() - cut);
+    cut as u64
+}
+
+/// Leaves out the end of a character that began before `offset`. Returns its number of bytes.
+fn skip_cut_character(bytes: &mut Vec<u8>, offset: u64) -> u64 {
+    let cut = if offset == 0 { 0 } else { carried_over(bytes) };
+    bytes.drain(..cut);
+    cut as u64
 }
 
 /// Where a page is in the whole output.
@@ -409,10 +420,12 @@ mod tests {
 
     #[test]
     fn a_cut_character_is_left_to_the_next_page() {
-        for (bytes, left) in [(&b"ab"[..], 0), (b"a\xc3", 1), (b"\xc3", 0), (b"a\xffb", 0), (b"a\xf0\x9f\x98", 3)] {
+        for (bytes, left) in [(&b"ab"[..], 0), (b"a\xc3", 1), (b"\xc3", 0), (b"a\xffb", 0), (b"\xffa\xf0\x9f\x98", 3)] {
             let mut kept = bytes.to_vec();
             assert_eq!(leave_cut_character(&mut kept), left, "{bytes:?}");
             assert_eq!(kept.len() as u64 + left, bytes.len() as u64);
         }
+        let mut last = "\u{20ac}uro".as_bytes()[1..].to_vec();
+        assert_eq!((skip_cut_character(&mut last, 1), last.as_slice()), (2, &b"uro"[..]));
     }
 }

@@ -131,7 +131,7 @@ pub fn paragraph(text: &mut String, more: &str) {
 fn truncation(name: &str, stream: &StreamView, id: &str) -> String {
     let mut text = format!("[{name} has {} bytes; above are its head and tail. ", stream.total);
     let selector = if name == "stdout" { String::new() } else { format!(", stream=\"{name}\"") };
-    let head = MODEL_OUTPUT / 2;
+    let head = stream.head;
     let _ = write!(
         text,
         "Read the rest with read_output(id=\"{id}\"{selector}, offset={head}), or search it with grep=\"…\"]"
@@ -150,7 +150,7 @@ mod tests {
     use std::time::Duration;
 
     fn view(stdout: &str, stderr: &str, status: RunStatus, exit_code: Option<i32>) -> RunView {
-        let stream = |text: &str| StreamView { bytes: text.into(), total: text.len() as u64, truncated: false };
+        let stream = |text: &str| StreamView { bytes: text.into(), total: text.len() as u64, ..StreamView::default() };
         RunView {
             run_id: RunId::from_seq(7),
             seq: 7,
@@ -203,7 +203,9 @@ mod tests {
         let mut long = view("head…tail", "", RunStatus::Exited, Some(0));
         long.stdout.truncated = true;
         long.stdout.total = 10 << 20;
+        // Where the head was cut is not always the middle: no character is cut.
+        long.stdout.head = 14_998;
         let text = run(&long, &[], Style::Full);
-        assert!(text.contains("10485760 bytes") && text.contains("read_output(id=\"r7\", offset=15000)"), "{text}");
+        assert!(text.contains("10485760 bytes") && text.contains("read_output(id=\"r7\", offset=14998)"), "{text}");
     }
 }

@@ -184,6 +184,28 @@ fn ten_mebibytes_are_shown_in_part_and_read_in_full() {
     assert_eq!(whole["result"]["contents"][0]["text"].as_str().unwrap().len(), 10_485_767);
 }
 
+/// Pages met in the middle of a character, and one invalid byte before it was enough to cut it.
+#[test]
+fn no_character_is_lost_between_two_pages() {
+    let daemon = Daemon::start();
+    let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    let answer = client.run("printf 'x\\xff'; for i in {1..20000}; do printf '€'; done; printf z");
+    let id = answer.run_id();
+    let told = answer.text();
+    let offset: u64 = told.split("offset=").nth(1).unwrap().split(')').next().unwrap().parse().unwrap();
+    assert!((offset - 2) % 3 == 0, "{offset} is the first byte of a character");
+    let (mut offset, mut read) = (0, String::new());
+    while offset < 60_003 {
+        let page = client.call("read_output", json!({"id": id, "offset": offset}));
+        read += page.data()["text"].as_str().unwrap();
+        offset = page.data()["next_offset"].as_u64().unwrap();
+    }
+    assert_eq!(read, format!("x\u{fffd}{}z", "€".repeat(20_000)));
+    let last = client.call("read_output", json!({"id": id, "tail": 1}));
+    let text = last.data()["text"].as_str().unwrap();
+    assert!(text.starts_with('€') && text.ends_with("€z"), "{:?}", text.chars().next());
+}
+
 #[test]
 fn a_client_that_goes_away_finds_its_result_afterwards() {
     let daemon = Daemon::start();

@@ -1,6 +1,7 @@
 //! Where events come from, and how they are written.
 
 use serde::Serialize;
+use shellkeep_session::unfinished;
 use std::future::Future;
 
 /// Where events come from. `next` is cancel-safe.
@@ -17,11 +18,7 @@ pub fn whole(held: &mut Vec<u8>, bytes: Vec<u8>) -> Vec<u8> {
     } else {
         all.extend_from_slice(&bytes);
     }
-    let unfinished = match std::str::from_utf8(&all) {
-        Err(error) if error.error_len().is_none() => all.len() - error.valid_up_to(),
-        _ => 0,
-    };
-    *held = all.split_off(all.len() - unfinished);
+    *held = all.split_off(all.len() - unfinished(&all));
     all
 }
 
