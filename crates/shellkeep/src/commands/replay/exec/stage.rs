@@ -15,7 +15,7 @@ use shellkeep_record::player::{EventSource as _, Wanted};
 use shellkeep_session::{ByteString, SessionId, ShellState};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
@@ -28,6 +28,11 @@ pub struct Snapshot {
     workspace: ByteString,
     shell: ShellState,
 }
+
+/// The bits of a mode that `chmod` sets.
+const MODE_BITS: u32 = 0o7777;
+/// The mode of a session's own workspace.
+const OWN_MODE: u32 = 0o700;
 
 /// Fields of the configuration that are not copied, because they would give the new session an agent or another
 /// workspace.
@@ -199,10 +204,16 @@ impl Stage {
             }
             copy(from, root).map_err(|error| Failure::client(format!("--from: {error}")))?;
         }
+        // `ls -la` shows the mode of the directory itself.
+        let mut words: Vec<String> =
+            mode_of(&self.old_root).map(|mode| format!("chmod {mode:o} .")).into_iter().collect();
         let start = snapshot.start();
         if start != Path::new("") {
             let quoted = start.display().to_string().replace('\'', r"'\''");
-            let request = serde_json::json!({"command": format!("mkdir -p -- '{quoted}' && cd -- '{quoted}'")});
+            words.push(format!("mkdir -p -- '{quoted}' && cd -- '{quoted}'"));
+        }
+        if !words.is_empty() {
+            let request = serde_json::json!({"command": words.join("; ")});
             client.post::<_, Value>(&format!("/v1/sessions/{}/run", self.session), &request).await?;
         }
         Ok(())
@@ -221,6 +232,12 @@ impl Stage {
         }
         command.replace(&self.old_root, &self.new_root)
     }
+}
+
+/// The mode of the directory in which the recorded session worked, as it is now, if a new workspace has another one.
+fn mode_of(root: &str) -> Option<u32> {
+    let mode = fs::metadata(root).ok().filter(fs::Metadata::is_dir)?.permissions().mode() & MODE_BITS;
+    (mode != OWN_MODE).then_some(mode)
 }
 
 /// A fork of the session at a checkpoint; `None` if it cannot be forked there, for example because it worked outside its
@@ -287,7 +304,6 @@ pub fn recorded_name(target: &Target, snapshot: &Snapshot, events: &Events) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
 
     fn snapshot(workspace: &str, cwd: &str) -> Snapshot {
         let shell = ShellState { cwd: cwd.into(), ..ShellState::default() };
