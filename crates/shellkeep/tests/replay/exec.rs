@@ -5,6 +5,7 @@ use crate::support::{Daemon, Request, bash};
 use crate::{post, program};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -121,6 +122,21 @@ fn a_session_in_a_project_starts_again_with_its_files() {
     fs::write(root.join("src/copy.c"), "changed\n").unwrap();
     let (code, told) = exec(&daemon, &["in-a-project"]);
     assert_eq!((code, &told["first_difference"]["path"]), (Some(1), &json!("src/copy.c")), "{told:#}");
+}
+
+/// The fork of an empty project was private where the project was not, `..` was that of another directory, and where
+/// the owner of `..` had a longer name all columns were wider.
+#[test]
+fn a_listing_of_an_empty_project_comes_out_the_same() {
+    let daemon = Daemon::start();
+    let root = daemon.directory().join("empty-project");
+    fs::create_dir(&root).unwrap();
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
+    daemon.create_with(json!({"session_id": "in-an-empty-project", "config": {"workspace": root}}));
+    daemon.sh("in-an-empty-project", "ls -la; touch a; ls -la; stat -c %a .");
+    let (code, told) = exec(&daemon, &["in-an-empty-project"]);
+    assert_eq!((code, &told["identical"]), (Some(0), &json!(true)), "{told:#}");
+    assert_eq!((&told["compared"], &told["not_compared"]), (&json!(1), &json!([])), "{told:#}");
 }
 
 #[test]

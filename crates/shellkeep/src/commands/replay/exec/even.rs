@@ -6,6 +6,8 @@
 //! | the name of the session | `$SESSION` |
 //! | `2026-01-02T03:04:05Z`, `Fri Jan  2 03:04:05 UTC 2026`, `03:04:05` | `$TIME` |
 //! | `Jan  2 03:04`, `Jan  2  2026`, as in `ls -l` | `$DATE` |
+//! | the spaces that align the columns of `ls -l`, before the date | one space |
+//! | the line of `..` in `ls -la`, which may be outside of the workspace | `$ABOVE` |
 //! | `0.01s`, `12 ms`, `0m0.003s`, `1.5 seconds` | `$DURATION` |
 //! | `/tmp/tmp.AbCdEf1234`, `/tmp/tmpab12cd_e`, `/tmp/ccAbCdEf` | `$TMP` |
 //! | `0x7f3a12345678` | `$ADDRESS` |
@@ -15,10 +17,15 @@ use std::borrow::Cow;
 
 const MONTH: &str = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
 
+/// What `ls -la` says about the directory above.
+const ABOVE: &[u8] = b"$ABOVE";
+
 /// What makes two outputs comparable. The same is done to both, so that a name that happens to be a word stays equal.
 pub struct Even {
     names: Vec<(Vec<u8>, &'static str)>,
     patterns: Vec<(Regex, &'static str)>,
+    /// The beginning of a line of `ls -l`, up to its date; none to compare byte for byte.
+    listed: Option<Regex>,
 }
 
 impl Even {
@@ -40,22 +47,21 @@ impl Even {
             (r"/tmp/(?:tmp\.?[A-Za-z0-9_]{6,12}|cc[A-Za-z0-9]{6})\b".to_owned(), "$TMP"),
             (r"\b0x[0-9a-f]{8,16}\b".to_owned(), "$ADDRESS"),
         ];
-        let compiled = |(pattern, name): (String, &'static str)| -> Result<_, regex::Error> {
-            // The patterns are ASCII, and outputs are bytes.
-            Ok((regex::bytes::RegexBuilder::new(&pattern).unicode(false).build()?, name))
-        };
+        let compiled = |(pattern, name): (String, &'static str)| bytes_regex(&pattern).map(|regex| (regex, name));
+        // Of `long-iso` and the like too. Behind the date is a name, whose spaces count.
+        let listed = Some(bytes_regex(r"^[bcdlps-][rwxsStT-]{9}[.+@]? +\d+ [^$]*\$(?:DATE|TIME) ")?);
         let names =
             workspaces.iter().map(|path| (*path, "$WORKSPACE")).chain(sessions.iter().map(|id| (*id, "$SESSION")));
         let mut names: Vec<_> =
             names.filter(|(text, _)| text.len() > 1).map(|(text, name)| (text.as_bytes().to_vec(), name)).collect();
         // A session's name is a part of its workspace's path.
         names.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
-        Ok(Self { names, patterns: patterns.into_iter().map(compiled).collect::<Result<_, _>>()? })
+        Ok(Self { names, patterns: patterns.into_iter().map(compiled).collect::<Result<_, _>>()?, listed })
     }
 
     /// One that compares byte for byte.
     pub fn exact() -> Self {
-        Self { names: Vec::new(), patterns: Vec::new() }
+        Self { names: Vec::new(), patterns: Vec::new(), listed: None }
     }
 
     /// Whether it changes nothing.
@@ -71,7 +77,27 @@ impl Even {
                 text = Cow::Owned(changed);
             }
         }
-        text
+        match self.listing(&text) {
+            Some(listing) => Cow::Owned(listing),
+            None => text,
+        }
+    }
+
+    /// A line of `ls -l`: how wide its columns are depends on the other lines, as on the owner of `..`.
+    fn listing(&self, line: &[u8]) -> Option<Vec<u8>> {
+        let columns = self.listed.as_ref()?.find(line)?;
+        let name = &line[columns.end()..];
+        if name.trim_ascii_end() == b".." {
+            return Some([ABOVE, &name[2..]].concat());
+        }
+        let mut even = Vec::with_capacity(line.len());
+        for byte in columns.as_bytes() {
+            if *byte != b' ' || even.last() != Some(&b' ') {
+                even.push(*byte);
+            }
+        }
+        even.extend_from_slice(name);
+        Some(even)
     }
 
     /// Bytes without the names of workspace and session: for files, whose times may be intended.
@@ -84,6 +110,11 @@ impl Even {
         }
         text
     }
+}
+
+/// A pattern for outputs, which are bytes. The patterns are ASCII.
+fn bytes_regex(pattern: &str) -> Result<Regex, regex::Error> {
+    regex::bytes::RegexBuilder::new(pattern).unicode(false).build()
 }
 
 /// The bytes with all occurrences replaced, if there are any.
@@ -125,6 +156,11 @@ mod tests {
             ("Fri, 02 Jan 2026 03:04:05 GMT", "$TIME"),
             ("-rw-r--r-- 1 root root 12 Jan  2 03:04 a.c", "-rw-r--r-- 1 root root 12 $DATE a.c"),
             ("-rw-r--r-- 1 root root 12 Nov 30  2025 a.c", "-rw-r--r-- 1 root root 12 $DATE a.c"),
+            ("drwxr-x---+  2 ann      staff  4096 Jan  2 03:04 a  b", "drwxr-x---+ 2 ann staff 4096 $DATE a  b"),
+            ("crw-rw-rw- 1 root root  1,   3 2026-01-02 03:04 null", "crw-rw-rw- 1 root root 1, 3 $TIME null"),
+            ("drwx------ 11 root root 4096 Nov 30  2025 ..\n", "$ABOVE\n"),
+            ("-rw-r--r-- 1 root root 12 Jan  2 03:04 ..a", "-rw-r--r-- 1 root root 12 $DATE ..a"),
+            ("a  table  of  words", "a  table  of  words"),
             ("at 03:04:05 sharp", "at $TIME sharp"),
             ("Ran 3 tests in 0.001s", "Ran 3 tests in $DURATION"),
             ("real\t0m0.003s", "real\t$DURATION"),
