@@ -139,6 +139,24 @@ fn a_listing_of_an_empty_project_comes_out_the_same() {
     assert_eq!((&told["compared"], &told["not_compared"]), (&json!(1), &json!([])), "{told:#}");
 }
 
+/// The replay of an export began without the files of the project and called that a difference.
+#[test]
+fn an_export_of_a_session_in_a_project_says_which_files_it_lacks() {
+    let daemon = Daemon::start();
+    let root = project(&daemon, "exported", ADD_C);
+    daemon.create_with(json!({"session_id": "exported-project", "config": {"workspace": root}}));
+    daemon.sh("exported-project", "cat src/add.c");
+    daemon.sh("exported-project", "echo same");
+    let file = daemon.directory().join("exported.jsonl").display().to_string();
+    assert!(program(&daemon, &["export", "exported-project", "-o", &file]).status.success());
+    let (code, told) = exec(&daemon, &[&file]);
+    assert_eq!((code, &told["first_difference"], &told["compared"]), (Some(0), &Value::Null, &json!(1)), "{told:#}");
+    let missing = "because the files that the session began with are not here; pass them with --from";
+    assert!(told["not_compared"].to_string().contains(&format!("step 1: exit_code, {missing}")), "{told:#}");
+    let (code, told) = exec(&daemon, &["--from", &root.display().to_string(), &file]);
+    assert_eq!((code, &told["compared"], &told["not_compared"]), (Some(0), &json!(2), &json!([])), "{told:#}");
+}
+
 #[test]
 fn a_python_project_that_is_written_in_the_session_comes_out_the_same() {
     let daemon = Daemon::start();

@@ -41,6 +41,8 @@ const LEAST_PATIENCE: f64 = 60.0;
 const MOST_PATIENCE: f64 = 86_400.0;
 /// Why a difference proves nothing.
 const FILES_MISSING: &str = "a file that was written through the API is missing here";
+/// Likewise, from the first step on.
+const BEGINNING_MISSING: &str = "the files that the session began with are not here; pass them with --from";
 /// Exit codes of a program that a signal ended, as shells report it.
 const SIGNALLED: u8 = 128;
 
@@ -79,6 +81,7 @@ async fn replay(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
     if stage.has_saved_files {
         plan.left_out.remove(FORKED_FILES);
     }
+    let begins_alike = stage.has_saved_files || wish.from.is_some() || !plan.began_with_files;
     let even = if wish.exact {
         Even::exact()
     } else {
@@ -96,7 +99,7 @@ async fn replay(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
             Target::Session(session) => Some(session),
             Target::Path(_) => None,
         },
-        lacks_files: false,
+        lacks_files: (!begins_alike).then_some(BEGINNING_MISSING),
     };
     let outcome = tokio::select! {
         outcome = work.all(&plan, &wish) => outcome,
@@ -160,8 +163,8 @@ struct Work<'a> {
     moments: Vec<(u64, u64)>,
     /// The session that was recorded, if the daemon has it.
     recorded: Option<&'a SessionId>,
-    /// Whether a file that was written through the API is missing here, so that a difference proves nothing.
-    lacks_files: bool,
+    /// Which files are missing here, if some are, so that a difference proves nothing.
+    lacks_files: Option<&'static str>,
 }
 
 impl Work<'_> {
@@ -175,21 +178,21 @@ impl Work<'_> {
         }
         for (place, step) in plan.steps.iter().enumerate() {
             let words = format!("command {} of {total}", place + 1);
-            match terminal::patiently(&words, self.step(place + 1, step)).await? {
-                Some(difference) if self.lacks_files => {
+            match (terminal::patiently(&words, self.step(place + 1, step)).await?, self.lacks_files) {
+                (Some(difference), Some(missing)) => {
                     let what = difference.what;
-                    self.not_compared.push(format!("step {}: {what}, because {FILES_MISSING}", place + 1));
+                    self.not_compared.push(format!("step {}: {what}, because {missing}", place + 1));
                     self.not_run += 1;
                 }
-                Some(difference) => return Ok(self.found(place, None, Some(First::Step(difference)))),
-                None => {}
+                (Some(difference), None) => return Ok(self.found(place, None, Some(First::Step(difference)))),
+                (None, _) => {}
             }
             if goes_back {
                 self.reached(last_record(step)).await?;
             }
         }
-        if self.lacks_files {
-            self.not_compared.push(format!("files: {FILES_MISSING}"));
+        if let Some(missing) = self.lacks_files {
+            self.not_compared.push(format!("files: {missing}"));
             return Ok(self.found(total, None, None));
         }
         let (old, new) = (Path::new(&self.stage.old_root), Path::new(&self.stage.new_root));
@@ -242,7 +245,7 @@ impl Work<'_> {
                 let (line, from) = (self.event(*seq)?, (self.recorded, *saved));
                 if !written::repeat(self.client, &self.stage.session, &line, from).await {
                     self.not_compared.push(format!("step {number}: a file written through the API cannot be had"));
-                    self.lacks_files = true;
+                    self.lacks_files.get_or_insert(FILES_MISSING);
                     self.not_run += 1;
                 }
                 Ok(None)

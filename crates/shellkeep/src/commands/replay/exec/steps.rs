@@ -56,6 +56,8 @@ pub struct Plan {
     pub steps: Vec<ReplayAction>,
     /// What is not repeated.
     pub left_out: LeftOut,
+    /// Whether the session began with files, which are not in the recording itself.
+    pub began_with_files: bool,
 }
 
 impl Plan {
@@ -85,6 +87,7 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
     let mut places: Vec<Option<ReplayAction>> = Vec::new();
     let mut begun: BTreeMap<String, Begun> = BTreeMap::new();
     let mut left_out = LeftOut::new();
+    let mut began_with_files = false;
     for line in lines {
         let line = line?;
         let run_id = line.data.get("run_id").and_then(|id| id.as_str()).unwrap_or_default();
@@ -124,13 +127,17 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
             }
             "session_created" if line.data.get("forked_from").is_some() => {
                 left_out.insert(FORKED_FILES, 1);
+                began_with_files = true;
             }
             "run_input" => match begun.get(run_id).map(|begun| &mut places[begun.place]) {
                 Some(Some(ReplayAction::Run { typed, .. })) => typed.push(line.seq),
                 _ => *left_out.entry("input typed into commands in the background").or_default() += 1,
             },
             "tool_call" if is_file_change(&line) => places.push(Some(ReplayAction::File { seq: line.seq, saved: 0 })),
-            "checkpoint_created" => note_saved(&mut places, &line),
+            "checkpoint_created" => {
+                began_with_files |= line.data["cause"] == "base" && line.data["added"].as_u64() > Some(0);
+                note_saved(&mut places, &line);
+            }
             other => {
                 if let Some(kind) = kind_left_out(other) {
                     *left_out.entry(kind).or_default() += 1;
@@ -144,7 +151,7 @@ fn make<E>(lines: impl Iterator<Item = Result<Line, E>>) -> Result<Plan, E> {
         left_out.insert("commands that have not ended", running);
     }
     let steps = places.into_iter().flatten().filter(|step| !unfinished(step)).collect();
-    Ok(Plan { steps, left_out })
+    Ok(Plan { steps, left_out, began_with_files })
 }
 
 /// Notes which checkpoint has the files that were written before it.
@@ -221,6 +228,21 @@ mod tests {
         assert_eq!(plan.first(), 2);
         assert_eq!(plan.steps, [file(2, 4), file(5, 0), file(6, 0)]);
         assert!(plan.left_out.is_empty(), "{:?}", plan.left_out);
+    }
+
+    #[test]
+    fn what_a_session_began_with_is_known() {
+        let base = |added: u64| ("checkpoint_created", json!({"covers": 1, "cause": "base", "added": added}));
+        let later = ("checkpoint_created", json!({"covers": 3, "cause": "run", "added": 2}));
+        let created = ("session_created", json!({}));
+        let fork = ("session_created", json!({"forked_from": {"session_id": "a", "seq": 3}}));
+        for (events, expected) in [
+            ([created.clone(), base(1), later.clone()], true),
+            ([created, base(0), later.clone()], false),
+            ([fork, base(0), later], true),
+        ] {
+            assert_eq!(planned(&events).began_with_files, expected, "{events:?}");
+        }
     }
 
     #[test]
