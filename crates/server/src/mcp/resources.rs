@@ -92,8 +92,18 @@ pub async fn read(engine: &Engine, uri: &str) -> Result<ReadResourceResult, Erro
         }
         Target::Output(session, run_id, stream) => output(engine, &session, &run_id, stream, uri).await,
     };
-    let contents = contents.map_err(|error| protocol_error(&Refusal::from(error)))?;
+    let contents = contents.map_err(|error| missing(&error.into()))?;
     Ok(ReadResourceResult::new(vec![contents]))
+}
+
+/// Why a resource cannot be read. Hints of tools do not help here.
+fn missing(refusal: &Refusal) -> ErrorData {
+    let problem = refusal.problem();
+    if problem.status != 404 {
+        return protocol_error(refusal);
+    }
+    let next = "resources/list lists your session and what its recent commands printed";
+    ErrorData::resource_not_found(format!("{}; {next} ({})", problem.detail, problem.code), None)
 }
 
 async fn summary(engine: &Engine, session: &SessionId) -> Result<String, OpError> {

@@ -404,6 +404,11 @@ fn sessions_and_outputs_are_resources() {
     );
     let missing = client.request("resources/read", json!({"uri": "shellkeep://sessions/nobody"}));
     assert_eq!(missing["error"]["code"], -32002, "{missing}");
+    let told = missing["error"]["message"].as_str().unwrap();
+    assert!(told.contains("resources/list") && !told.contains("omit session"), "{told}");
+    let missing = client.request("resources/read", json!({"uri": format!("{session}/runs/r999/stdout")}));
+    let told = missing["error"]["message"].as_str().unwrap();
+    assert!(told.contains("resources/list") && told.contains("(run_not_found)"), "{told}");
 }
 
 #[test]
