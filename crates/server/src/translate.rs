@@ -35,9 +35,9 @@ use shellkeep_protocol::{
 };
 use shellkeep_runtime::{
     ConsoleRight, CreateSession, DEFAULT_MAX_OUTPUT, DEFAULT_TIMEOUT, Hint, IfBusy, IssuedToken, Key, MAX_COMMAND,
-    MAX_MAX_OUTPUT, MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, NewBearer, NewToken, OnTimeout, OutputPage, OutputQuery,
-    ReaderRole, RunCommand, RunDetail, RunInput, RunView, SessionFilter, SessionOrder, SessionPage, SessionQuery,
-    Stream, TokenBearer, TokenView,
+    MAX_MAX_OUTPUT, MAX_OUTPUT_PAGE, MAX_STDIN, MAX_TIMEOUT, MAX_WAIT, NewBearer, NewToken, OnTimeout, OutputPage,
+    OutputQuery, ReaderRole, RunCommand, RunDetail, RunInput, RunView, SessionFilter, SessionOrder, SessionPage,
+    SessionQuery, Stream, TokenBearer, TokenView,
 };
 use shellkeep_session::{ByteString, SessionId, SessionPlace, id};
 use std::time::Duration;
@@ -179,11 +179,11 @@ fn place(after: &str) -> Result<SessionPlace, Refusal> {
     SessionPlace::parse(after).ok_or(()).or_else(|()| SessionId::parse(after).map(SessionPlace::from).map_err(refused))
 }
 
-/// How long to wait for a run's end; by default not at all.
+/// How long to wait for a run's end; by default not at all. More than [`MAX_WAIT`] is taken for that.
 pub fn wait(seconds: Option<f64>) -> Result<Duration, Refusal> {
     let seconds = seconds.unwrap_or(0.0);
     Duration::try_from_secs_f64(seconds).ok().filter(|wait| *wait <= MAX_TIMEOUT).ok_or_else(|| {
-        Refusal::invalid(format!("wait: {seconds} is not a number of seconds from 0 to {}", MAX_TIMEOUT.as_secs()))
+        Refusal::invalid(format!("wait: {seconds} is out of range; write 0 to {} seconds", MAX_WAIT.as_secs()))
     })
 }
 
