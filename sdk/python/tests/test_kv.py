@@ -25,6 +25,17 @@ def test_values_have_versions(session: shellkeep.Session) -> None:
     assert session.kv.put("a", b"again", if_version=0).version > second.version
 
 
+def test_text_is_stored_as_utf_8_and_data_is_refused(session: shellkeep.Session) -> None:
+    session.kv.put("a", "grün")
+    session.kv.batch([Put("b", "blau 🐚")])
+    assert (session.kv.get("a"), session.kv.get("b")) == ("grün".encode(), "blau 🐚".encode())
+    for wrong in ({"plan": 1}, 5):
+        with pytest.raises(TypeError, match="json.dumps"):
+            session.kv.put("a", wrong)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="json.dumps"):
+            session.kv.batch([Put("b", wrong)])  # type: ignore[arg-type]
+
+
 def test_keys_are_any_text(session: shellkeep.Session) -> None:
     keys = ["plain", "with/slash", "ü 🐚", "%2F", "a?b#c", ".", "q&r=s+t"]
     for key in keys:

@@ -73,12 +73,21 @@ class KvEntry:
         )
 
 
+def as_bytes(value: bytes | str) -> bytes:
+    """What a key is set to: bytes as they are, text as UTF-8."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"a value is bytes or text, not {type(value).__name__}; make text of data with json.dumps")
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Sets a key to bytes, or to the value of this hash that the session already has."""
+    """Sets a key to bytes, to text as UTF-8, or to the value of this hash that the session already has."""
 
     key: str
-    value: bytes | None = None
+    value: bytes | str | None = None
     sha256: str | None = None
     content_type: str | None = None
     #: The version that must be there; 0 for none.
@@ -87,7 +96,7 @@ class Put:
     def to_json(self) -> dict[str, Any]:
         op: dict[str, Any] = {"op": "put", "key": self.key}
         if self.value is not None:
-            op["value_base64"] = base64.b64encode(self.value).decode()
+            op["value_base64"] = base64.b64encode(as_bytes(self.value)).decode()
         if self.sha256 is not None:
             op["sha256"] = self.sha256
         if self.content_type is not None:

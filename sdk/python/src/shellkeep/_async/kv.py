@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from .._http import Request, segment, version_of
 from ..errors import NotFound
-from ..values import KvEntry, KvOp
+from ..values import KvEntry, KvOp, as_bytes
 from .notes import precondition
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class AsyncPlace(Protocol):
 
 
 class AsyncKv:
-    """Keys are text of up to 512 bytes, values are bytes."""
+    """Keys are text of up to 512 bytes, values are bytes. Text is stored as UTF-8 and comes back as bytes."""
 
     __slots__ = ("_session",)
 
@@ -55,16 +55,19 @@ class AsyncKv:
     async def put(
         self,
         key: str,
-        value: bytes,
+        value: bytes | str,
         *,
         content_type: str = "application/octet-stream",
         if_version: int | None = None,
     ) -> KvEntry:
-        """Sets a key. `if_version` is the version that must be there, 0 for none; else `VersionConflict` is raised."""
+        """Sets a key; text is stored as UTF-8.
+
+        `if_version` is the version that must be there, 0 for none; else `VersionConflict` is raised.
+        """
         request = Request(
             "PUT",
             f"{self._path}/{segment(key, slashes=True)}",
-            body=value,
+            body=as_bytes(value),
             content_type=content_type,
             headers=precondition(if_version),
             repeatable=if_version is None,
