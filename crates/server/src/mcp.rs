@@ -2,7 +2,8 @@
 //! and its result to text for a model and data for a program.
 //!
 //! - [`streamable`]: `/mcp`, streamable HTTP.
-//! - [`stdio`]: `/v1/mcp/stdio`, the daemon's end of `shellkeep mcp`; [`lines`] is its framing.
+//! - [`stdio`]: `/v1/mcp/stdio`, the daemon's end of `shellkeep mcp`; [`lines`] is its framing, [`order`] keeps its
+//!   commands in order.
 //! - [`handler`]: one client, and [`protocol`]: the requests it may send. [`calls`]: cancelling calls.
 //! - [`tools`]: the list of tools; one file for each of them: [`run_command`], [`start_service`], [`stop_service`],
 //!   [`list_services`], [`read_output`], [`send_input`], [`signal`], [`list_checkpoints`], [`diff`], [`rewind`], [`bash`]. [`execute`] is what those that run a command share,
@@ -25,6 +26,7 @@ mod lines;
 mod list_checkpoints;
 mod list_services;
 mod names;
+mod order;
 mod plain;
 mod progress;
 mod protocol;

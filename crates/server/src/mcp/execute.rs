@@ -3,6 +3,7 @@
 
 use super::calls::Call;
 use super::handler::Handler;
+use super::order::QueuePosition;
 use super::plain::plain;
 use super::progress::Progress;
 use super::seat::Seat;
@@ -10,12 +11,15 @@ use super::text::{self, Style};
 use super::tool::answer;
 use crate::refusal::Refusal;
 use crate::translate;
+use axum::http::StatusCode;
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, ContentBlock, ProtocolVersion};
 use rmcp::service::RequestContext;
 use shellkeep_protocol::RunResponse;
-use shellkeep_runtime::{OpError, RunCommand, RunError, RunStream, RunView};
+use shellkeep_runtime::{Attached, OpError, RunCommand, RunError, RunStream, RunView, attached};
 use shellkeep_session::RunId;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs a command in the caller's session.
 pub async fn execute(
@@ -27,7 +31,7 @@ pub async fn execute(
     let seat = handler.seat(context)?;
     let call = handler.calls.begin(context.id.clone());
     let blocking = command.blocking;
-    let (mut run, is_new) = seat.run(command).await?;
+    let (mut run, is_new) = start(&seat, command, &call, context).await?;
     let view = if blocking { watch(&seat, &mut run, &call, context).await? } else { run.now() };
     let view = view.ok_or_else(|| Refusal::internal("a run ended without a result"))?;
     if handler.is_heard(context) {
@@ -44,6 +48,63 @@ pub async fn execute(
         }
     }
     Ok(result)
+}
+
+/// Starts a command in its turn, after those that its client sent before. One whose call is cancelled before that is
+/// not started; a client that disconnects does not cancel it.
+async fn start(
+    seat: &Seat,
+    command: RunCommand,
+    call: &Call<'_>,
+    context: &RequestContext<RoleServer>,
+) -> Result<(RunStream, bool), Refusal> {
+    let (attached, hang_up) = attached();
+    let waiting = Waiting(Some(attached));
+    let position = context.extensions.get::<Arc<QueuePosition>>();
+    if let Some(waiting) = position.and_then(|position| position.too_many()) {
+        let session_id = seat.session.to_string();
+        return Err(OpError::from(RunError::QueueFull { session_id, waiting }).into());
+    }
+    let begin = async {
+        if let Some(position) = position {
+            wait(position, command.patience).await;
+        }
+        let begun = seat.run(RunCommand { hang_up: Some(hang_up), ..command }).await;
+        if let Some(position) = position {
+            position.leave();
+        }
+        begun
+    };
+    tokio::select! {
+        biased;
+        begun = begin => Ok(begun?),
+        () = cancelled(call, context) => {
+            waiting.cancel();
+            let detail = "the call was cancelled before its command had its turn; nothing was run";
+            Err(Refusal::new(StatusCode::CONFLICT, "cancelled", detail))
+        }
+    }
+}
+
+/// Waits for the commands before it; without patience for them, only so long, and then the session says what it is busy
+/// with.
+async fn wait(position: &QueuePosition, patience: Option<Duration>) {
+    let _ = tokio::time::timeout(patience.unwrap_or(Duration::MAX), position.reached()).await;
+}
+
+/// A call whose command waits for its turn.
+struct Waiting(Option<Attached>);
+
+impl Waiting {
+    fn cancel(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Attached::leave);
+    }
 }
 
 /// A result without escape codes: some clients show a model the data instead of the text.

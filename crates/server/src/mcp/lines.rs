@@ -1,6 +1,7 @@
 //! MCP on a byte stream: one JSON message per line. Ours instead of the SDK's, which silently drops what it cannot
 //! parse; here the client gets an error.
 
+use super::order::Order;
 use super::seat::Pipe;
 use crate::body::{RUN_LIMIT, UNCOUNTED};
 use rmcp::RoleServer;
@@ -38,6 +39,7 @@ pub struct Lines<S> {
     /// The share of its sender's memory that a large message uses while it arrives.
     share: Option<Share>,
     pipe: Arc<Pipe>,
+    order: Order,
 }
 
 /// What a line turned out to be.
@@ -58,6 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
             excess: 0,
             share: None,
             pipe,
+            order: Order::default(),
         }
     }
 
@@ -114,7 +117,10 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
                 }
                 Line::Whole if text.trim_ascii().is_empty() => {}
                 Line::Whole => match serde_json::from_slice(&text) {
-                    Ok(message) => return Ok(Some(message)),
+                    Ok(mut message) => {
+                        self.order.mark(&mut message);
+                        return Ok(Some(message));
+                    }
                     Err(error) => {
                         let (refusal, id) = explain(&text, &error);
                         write(&self.write, &JsonRpcMessage::error(refusal, id)).await?;

@@ -5,6 +5,7 @@
 mod client;
 mod crowd;
 mod http;
+mod order;
 mod others;
 mod proxy;
 mod reconnect;
