@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, ReadHalf, WriteHalf};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 /// Longest message. The same as for HTTP, so that both doors accept the same messages.
 const MAX_MESSAGE: usize = RUN_LIMIT;
@@ -40,6 +41,9 @@ pub struct Lines<S> {
     share: Option<Share>,
     pipe: Arc<Pipe>,
     order: Order,
+    /// The answer to a line that is no message, while it is written. In a task of its own, because `receive` may be
+    /// dropped at any time; the next line waits for it.
+    answering: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// What a line turned out to be.
@@ -61,6 +65,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
             share: None,
             pipe,
             order: Order::default(),
+            answering: None,
         }
     }
 
@@ -101,8 +106,22 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
         }
     }
 
+    fn answer(&mut self, refusal: ErrorData, id: Option<RequestId>) {
+        let stream = Arc::clone(&self.write);
+        self.answering = Some(tokio::spawn(async move { write(&stream, &JsonRpcMessage::error(refusal, id)).await }));
+    }
+
+    /// Waits until the answer to the line before is written. Cancel-safe.
+    async fn answered(&mut self) -> io::Result<()> {
+        let Some(answering) = &mut self.answering else { return Ok(()) };
+        let written = answering.await.map_err(io::Error::other);
+        self.answering = None;
+        written?
+    }
+
     async fn next(&mut self) -> io::Result<Option<ClientJsonRpcMessage>> {
         loop {
+            self.answered().await?;
             let line = self.next_line().await?;
             let text = std::mem::take(&mut self.line);
             match line {
@@ -113,7 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
                             large messages of yours are in flight. Put large data into a file"
                     );
                     let refusal = ErrorData::invalid_request(detail, None);
-                    write(&self.write, &JsonRpcMessage::error(refusal, id_near_the_beginning(&text))).await?;
+                    self.answer(refusal, id_near_the_beginning(&text));
                 }
                 Line::Whole if text.trim_ascii().is_empty() => {}
                 Line::Whole => match serde_json::from_slice(&text) {
@@ -123,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
                     }
                     Err(error) => {
                         let (refusal, id) = explain(&text, &error);
-                        write(&self.write, &JsonRpcMessage::error(refusal, id)).await?;
+                        self.answer(refusal, id);
                     }
                 },
             }

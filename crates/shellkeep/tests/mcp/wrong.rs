@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::support::{Daemon, procs};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 #[test]
 fn what_is_no_message_is_answered_and_the_next_one_served() {
@@ -32,6 +33,25 @@ fn what_is_no_message_is_answered_and_the_next_one_served() {
     }
     client.write(b"\n  \r\n");
     assert_eq!(client.run("echo fine").text(), "fine\n");
+}
+
+/// The answer to a wrong line was lost when another answer was ready at the same moment.
+#[test]
+fn every_line_is_answered_however_fast_they_come() {
+    const LINES: u64 = 200;
+    let daemon = Daemon::start();
+    let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    let line = |message: Value| format!("{message}\n");
+    let pair = |number: u64| {
+        let right = line(json!({"jsonrpc": "2.0", "id": 1000 + number, "method": "ping"}));
+        right + &line(json!({"jsonrpc": "2.0", "id": 5000 + number, "method": 5}))
+    };
+    client.write((0..LINES).map(pair).collect::<String>().as_bytes());
+    let mut open: BTreeSet<u64> = (0..LINES).flat_map(|number| [1000 + number, 5000 + number]).collect();
+    while !open.is_empty() {
+        let answer = client.next();
+        assert!(open.remove(&answer["id"].as_u64().unwrap()), "{answer}");
+    }
 }
 
 #[test]
