@@ -31,6 +31,7 @@ mod hash;
 pub mod heads;
 mod kv;
 pub mod line;
+pub mod line_types;
 pub mod marks;
 pub mod mask;
 pub mod moment;

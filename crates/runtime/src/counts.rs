@@ -1,8 +1,9 @@
 //! How many facts were recorded, by kind. The counters are found once, so that counting costs no lookup.
 
 use crate::agent_use::AgentUse;
-use crate::validate::records::{OWN, TYPES};
+use crate::validate::records::TYPES;
 use metrics::{Counter, counter, describe_counter};
+use shellkeep_record::line_types::OWN;
 use shellkeep_session::{Event, EventName};
 
 /// The counters.

@@ -2,13 +2,8 @@
 
 use crate::ops::*;
 use serde_json::Value;
-use shellkeep_record::beside::RECLAIMED;
-use shellkeep_record::line::HOLE;
-use shellkeep_session::EventName;
-use shellkeep_session::agent::RESUME_ENDED;
-use shellkeep_session::hold::{SESSION_HELD, SESSION_RELEASED};
+use shellkeep_record::line_types::{self, OWN};
 use shellkeep_store::depth;
-use std::collections::BTreeSet;
 use std::io;
 
 /// The types of the contract, with the fields that each must have. Other fields are allowed.
@@ -19,12 +14,6 @@ pub const TYPES: [(&str, &[&str]); 5] = [
     ("tool_call", &["tool_name"]),
     ("final_output", &["output"]),
 ];
-
-/// The types of what the runtime tells besides the facts of a session.
-const TOLD: [&str; 5] = [HOLE, RECLAIMED, RESUME_ENDED, SESSION_HELD, SESSION_RELEASED];
-
-/// The prefix of custom types.
-pub const OWN: &str = "x_";
 
 /// Checks events that belong together.
 pub fn events(events: &[NewEvent]) -> Result<(), OpError> {
@@ -84,8 +73,7 @@ fn event_type(event: &NewEvent, place: &str) -> Result<(), OpError> {
 /// Checks the types that events are selected by: one that is in no recording would select nothing, and look like a
 /// session in which nothing happened.
 pub fn selected_types(types: &[String]) -> Result<(), OpError> {
-    let facts = EventName::ALL.into_iter().filter(|name| *name != EventName::Noted).map(EventName::shown);
-    let known: BTreeSet<&str> = facts.chain(TYPES.map(|(known, _)| known)).chain(TOLD).collect();
+    let known = line_types::all();
     match types.iter().find(|name| !name.starts_with(OWN) && !known.contains(name.as_str())) {
         None => Ok(()),
         Some(unknown) => {
@@ -231,6 +219,7 @@ mod tests {
     fn only_types_that_exist_are_selected() {
         let select = |types: &[&str]| selected_types(&types.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         select(&[]).unwrap();
+        select(&TYPES.map(|(name, _)| name)).unwrap();
         select(&["tool_call", "session_rewound", "user_input", "x_mine"]).unwrap();
         select(&["hole", "files_reclaimed", "resume_ended", "session_held", "session_released"]).unwrap();
         for wrong in ["tool_cal", "run_finished", "noted", "Tool_call"] {

@@ -10,19 +10,15 @@ use clap::{Args, Subcommand, ValueHint};
 use serde_json::Value;
 use shellkeep_protocol::{EventRequest, PostedEvents};
 use shellkeep_record::Line;
+use shellkeep_record::line_types::{self, OWN};
 use shellkeep_record::player::{EventSource as _, Summary, Wanted};
-use shellkeep_session::{EventName, SessionId};
-use std::collections::BTreeSet;
+use shellkeep_session::SessionId;
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
 /// Events asked for at a time.
 const PAGE: usize = 200;
 
-/// The types that a framework posts.
-const POSTED: [&str; 5] = ["user_input", "state_transition", "llm_call", "tool_call", "final_output"];
-/// How types of one's own begin.
-const OWN_TYPE: &str = "x_";
 /// The most letters in which a wrong type differs from the one that was meant.
 const MOST_WRONG: usize = 3;
 
@@ -117,9 +113,8 @@ async fn act(args: EventsArgs) -> Result<ExitCode, Failure> {
 
 /// A type that nothing has would be waited for without end.
 fn check_types(given: &[String]) -> Result<(), Failure> {
-    let recorded = EventName::ALL.into_iter().filter(|name| *name != EventName::Noted).map(EventName::shown);
-    let known: BTreeSet<&str> = POSTED.into_iter().chain(recorded).collect();
-    let is_wrong = |name: &&String| !name.starts_with(OWN_TYPE) && !known.contains(name.as_str());
+    let known = line_types::all();
+    let is_wrong = |name: &&String| !name.starts_with(OWN) && !known.contains(name.as_str());
     let Some(wrong) = given.iter().find(is_wrong) else { return Ok(()) };
     let rated = known.iter().map(|name| (strsim::osa_distance(wrong, name), *name));
     let meant = rated.filter(|(letters, _)| *letters <= MOST_WRONG).min();
@@ -127,7 +122,7 @@ fn check_types(given: &[String]) -> Result<(), Failure> {
         Some((_, meant)) => format!("--type {wrong}: no event has this type; did you mean {meant}?"),
         None => {
             let all = known.into_iter().collect::<Vec<_>>().join(", ");
-            format!("--type {wrong}: no event has this type; it is one of {all}, or begins with {OWN_TYPE}")
+            format!("--type {wrong}: no event has this type; it is one of {all}, or begins with {OWN}")
         }
     }))
 }
@@ -228,7 +223,9 @@ mod tests {
     fn a_type_that_no_event_has_is_refused() {
         let told =
             |name: &str| check_types(&["run_started".to_owned(), name.to_owned()]).map_err(|error| error.to_string());
-        for right in ["tool_call", "llm_call", "checkpoint_created", "session_created", "x_mine"] {
+        for right in
+            ["tool_call", "llm_call", "checkpoint_created", "session_created", "session_released", "hole", "x_mine"]
+        {
             assert_eq!(told(right), Ok(()), "{right}");
         }
         let wrong = told("tol_call").unwrap_err();
