@@ -8,8 +8,12 @@
 use memchr::memmem;
 use shellkeep_process::Fact;
 use shellkeep_redact::Redactor;
+use shellkeep_session::ByteString;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 
 /// What stands around the name of a secret in a session's state.
 const MARK: (&str, &str) = ("⟨secret:", "⟩");
@@ -59,24 +63,51 @@ impl GivenSecrets {
     }
 
     /// Replaces the values in what a shell reports by marks, and masks other forms of them. What has one in its name is left
-    /// out: no shell could be given the masked name.
-    pub fn hide(&self, facts: &mut Vec<Fact>, redactor: &Redactor) {
+    /// out: no shell could be given the masked name. So is a move to a directory with another form of one in its path: no
+    /// shell could enter the masked path, and the session stays where it was. Returns whether there was such a move.
+    pub fn hide(&self, facts: &mut Vec<Fact>, redactor: &Redactor) -> bool {
         if self.is_empty() {
-            return;
+            return false;
         }
         facts.retain(|fact| name(fact).is_none_or(|name| redactor.redact(name) == name));
-        // A value may be part of another.
-        let mut values: Vec<_> = self.values.iter().collect();
-        values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-        for text in facts.iter_mut().flat_map(texts) {
-            for (value, name) in &values {
-                replace(text, value, mark(name).as_bytes());
+        let (values, mut stays) = (self.longest_first(), false);
+        facts.retain_mut(|fact| {
+            let mut is_first_masked = false;
+            for (number, text) in texts(fact).into_iter().enumerate() {
+                set_marks(text, &values);
+                let masked = redactor.redact(text);
+                if masked != *text {
+                    *text = masked;
+                    is_first_masked |= number == 0;
+                }
             }
-            let masked = redactor.redact(text);
-            if masked != *text {
-                *text = masked;
-            }
+            let is_move = is_first_masked && matches!(fact, Fact::Directories(_));
+            stays |= is_move;
+            !is_move
+        });
+        if stays {
+            facts.retain(|fact| !matches!(name(fact), Some(b"PWD" | b"OLDPWD")));
         }
+        stays
+    }
+
+    /// Replaces the values in a text by marks.
+    pub fn mark(&self, text: &mut Vec<u8>) {
+        set_marks(text, &self.longest_first());
+    }
+
+    /// A value may be part of another.
+    fn longest_first(&self) -> Vec<(&[u8], &str)> {
+        let mut values: Vec<_> = self.values.iter().map(|(value, name)| (value.as_slice(), name.as_str())).collect();
+        values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        values
+    }
+
+    /// The directory that a path in a session's state means.
+    pub fn directory(&self, kept: &ByteString) -> PathBuf {
+        let mut path = kept.0.clone();
+        self.fill(&mut path);
+        PathBuf::from(OsString::from_vec(path))
     }
 
     /// Replaces the marks in what a shell is restored with by the values.
@@ -97,6 +128,12 @@ impl GivenSecrets {
 
 fn mark(name: &str) -> String {
     format!("{}{name}{}", MARK.0, MARK.1)
+}
+
+fn set_marks(text: &mut Vec<u8>, values: &[(&[u8], &str)]) {
+    for (value, name) in values {
+        replace(text, value, mark(name).as_bytes());
+    }
 }
 
 /// Replaces one text by another wherever it is.
@@ -202,6 +239,24 @@ mod tests {
         assert_eq!(facts, [scalar("⟨secret:TOKEN⟩"), scalar("***"), scalar("other")]);
         given.fill_in(&mut facts);
         assert_eq!(facts[0], scalar(VALUE));
+    }
+
+    /// A directory with a masked path cannot be entered: every command of the session was refused from then on.
+    #[test]
+    fn a_directory_with_a_value_in_its_path_can_be_entered_again() {
+        let (given, redactor) = given();
+        let kept = |paths: &[&str]| {
+            let mut facts = vec![Fact::Directories(paths.iter().map(|path| path.as_bytes().to_vec()).collect())];
+            given.hide(&mut facts, &redactor);
+            facts
+        };
+        let inside = format!("/tmp/{VALUE}/x");
+        let marked = [Fact::Directories(vec!["/tmp/⟨secret:TOKEN⟩/x".into(), b"/".to_vec()])];
+        assert_eq!(kept(&[&inside, "/"]), marked);
+        assert_eq!(given.directory(&"/tmp/⟨secret:TOKEN⟩/x".into()), PathBuf::from(&inside));
+        assert!(kept(&["/tmp/aG9yc2UtYmF0dGVyeS1zdGFwbGU=", "/"]).is_empty(), "it stays where it was");
+        let stack = [Fact::Directories(vec![b"/".to_vec(), b"/tmp/***".to_vec()])];
+        assert_eq!(kept(&["/", "/tmp/aG9yc2UtYmF0dGVyeS1zdGFwbGU="]), stack);
     }
 
     #[test]

@@ -157,9 +157,10 @@ impl SessionMask {
         }
     }
 
-    /// Keeps the secrets that the session is given out of what its shell reports.
-    pub fn hide(&self, facts: &mut Vec<Fact>) {
-        self.given.hide(facts, &self.of_given);
+    /// Keeps the secrets that the session is given out of what its shell reports. Returns whether the session stays where it
+    /// was, because it could not be given the path of its new directory.
+    pub fn hide(&self, facts: &mut Vec<Fact>) -> bool {
+        self.given.hide(facts, &self.of_given)
     }
 
     /// Whether a text holds a secret that the session is given.

@@ -1,9 +1,11 @@
 //! The sentences that a caller reads when something was lost or limited. All in one place, so that they read alike.
 
 mod agent_state;
+mod directory;
 mod limits;
 
 pub use agent_state::{agent_state_gone, agent_state_not_copied};
+pub use directory::{cwd_missing, not_moved};
 pub use limits::{out_of_memory, over_disk, too_many_open_files, too_many_processes};
 
 use shellkeep_process::proc;
@@ -158,18 +160,6 @@ pub fn not_restored<'a>(problems: impl Iterator<Item = &'a (String, String)>) ->
         notice(NoticeCode::RestoreIncomplete, format!("`{what}` could not be restored in the new shell: {why}."))
     };
     problems.map(told).collect()
-}
-
-/// A command ran in the directory of its request, because the session's own is gone.
-pub fn cwd_missing(cwd: &str, why: &str) -> Notice {
-    notice(
-        NoticeCode::CwdMissing,
-        format!(
-            "The session's working directory {cwd} cannot be entered ({why}). This command ran in the directory given with \
-             it. Commands without one are refused until {cwd} exists again, or until a command with a directory moves \
-             the session with `cd`."
-        ),
-    )
 }
 
 /// A shell that exited on its own while nothing ran in it. `processes` of it are alive.

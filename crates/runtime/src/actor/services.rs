@@ -123,16 +123,20 @@ fn name_taken(session: &Session, name: Option<&str>) -> Option<OpError> {
     Some(ServiceError::NameTaken { session_id, name: name.to_owned(), service_id }.into())
 }
 
-/// Where a service starts: where its caller says, or in the session's directory.
-async fn service_cwd(session: &Session, asked: Option<&ByteString>) -> Result<ByteString, OpError> {
+/// Where a service starts: where its caller says, or in the session's directory. As it is stored, with a mark for the value
+/// of a secret.
+async fn service_cwd(session: &mut Session, asked: Option<&ByteString>) -> Result<ByteString, OpError> {
+    let given = session.journal.give().await?;
     let (ctx, state) = (&session.ctx, session.journal.state());
     ctx.data_dir.check_taken(state, asked.is_none().then_some(&state.shell.cwd))?;
     let Some(asked) = asked else {
-        check_cwd(ctx, state).await?;
+        check_cwd(ctx, state, &given).await?;
         return Ok(state.shell.cwd.clone());
     };
     make_workspace(ctx, state)?;
-    resolve_cwd(ctx, state, asked).await.map(ByteString)
+    let mut cwd = resolve_cwd(ctx, state, &given, asked).await?;
+    given.mark(&mut cwd);
+    Ok(ByteString(cwd))
 }
 
 /// Records a supervisor's news. Returns all that is known about the service then, if the session still knows it.

@@ -153,7 +153,7 @@ impl Session {
     async fn shell_for(&mut self, in_own_directory: bool, given: &GivenSecrets) -> Result<Option<Acquired>, OpError> {
         let own = in_own_directory.then_some(&self.journal.shell().cwd);
         self.ctx.data_dir.check_taken(self.journal.state(), own)?;
-        if in_own_directory && !is_in_place(&self.ctx, self.phase.shell(), self.journal.state()).await? {
+        if in_own_directory && !is_in_place(&self.ctx, self.phase.shell(), self.journal.state(), given).await? {
             self.rest("no_directory", "the last one was in a directory that was replaced");
         }
         if self.phase.shell().is_some_and(|shell| shell.sandbox < self.ctx.sandboxes.of(self.journal.state())) {
@@ -164,7 +164,7 @@ impl Session {
             None => {
                 // Before a shell is taken: a rejected command must not cost another session its shell.
                 if in_own_directory {
-                    check_cwd(&self.ctx, self.journal.state()).await?;
+                    check_cwd(&self.ctx, self.journal.state(), given).await?;
                 }
                 // Meanwhile, so that it is known at the end of a short command that it changed nothing.
                 self.files.watch(&self.journal);
@@ -178,7 +178,7 @@ impl Session {
         match &acquired.found.cwd_missing {
             Some(why) if in_own_directory => {
                 // The directory was just removed, or may not be entered.
-                let refusal = not_entered(&self.ctx, self.journal.state(), why).await;
+                let refusal = not_entered(&self.ctx, self.journal.state(), given, why).await;
                 self.phase.keep(acquired);
                 self.rest("no_directory", "the last one had no directory to work in");
                 Err(refusal)
@@ -190,12 +190,12 @@ impl Session {
     /// Starts a command; `None` if no shell is available now.
     pub(super) async fn begin(&mut self, command: &RunCommand, ticket: &mut Ticket) -> Result<Option<Run>, OpError> {
         check_env(&command.env, self.journal.shell())?;
-        let cwd = match &command.cwd {
-            Some(cwd) => Some(resolve_cwd(&self.ctx, self.journal.state(), cwd).await?),
-            None => None,
-        };
         check_owned(&self.journal)?;
         let given = self.journal.give().await?;
+        let cwd = match &command.cwd {
+            Some(cwd) => Some(resolve_cwd(&self.ctx, self.journal.state(), &given, cwd).await?),
+            None => None,
+        };
         let Some(mut acquired) = self.shell_for(cwd.is_none(), &given).await? else { return Ok(None) };
         // Before the start is recorded: a command whose pipes cannot be created has not run.
         let prepare = || acquired.pooled.shell.prepare(stdin_of(command), stderr_of(command));
@@ -339,9 +339,11 @@ impl Session {
     }
 
     /// What the end of a run means.
-    fn conclude(&self, running: &Running, mut ended: Ended, notices: Vec<Notice>) -> Conclusion {
-        if let (Ended::Reported(report), Some(mask)) = (&mut ended, self.journal.mask()) {
-            mask.hide(&mut report.facts);
+    fn conclude(&self, running: &Running, mut ended: Ended, mut notices: Vec<Notice>) -> Conclusion {
+        if let (Ended::Reported(report), Some(mask)) = (&mut ended, self.journal.mask())
+            && mask.hide(&mut report.facts)
+        {
+            notices.push(notices::not_moved(&self.journal.shell().cwd.to_text()));
         }
         let limits = || process_limits_of(&self.ctx.quotas, self.journal.state().meta.agent.is_some());
         let is_shell_gone = !ended.shell_is_alive() && !matches!(ended, Ended::KilledWithSession);

@@ -157,10 +157,12 @@ fn is_users(ctx: &SessionContext, state: &SessionState) -> bool {
 pub(super) async fn resolve_cwd(
     ctx: &Arc<SessionContext>,
     state: &SessionState,
+    given: &GivenSecrets,
     cwd: &ByteString,
 ) -> Result<Vec<u8>, OpError> {
-    let path = checkpoints::path(&state.shell.cwd).join(checkpoints::path(cwd));
-    let refused = |reason: String| OpError::Run(RunError::BadCwd { path: path.display().to_string(), reason });
+    let path = given.directory(&state.shell.cwd).join(checkpoints::path(cwd));
+    let shown = checkpoints::path(&state.shell.cwd).join(checkpoints::path(cwd)).display().to_string();
+    let refused = |reason: String| OpError::Run(RunError::BadCwd { path: shown.clone(), reason });
     if !is_users(ctx, state) {
         is_directory(path.clone()).await.map_err(refused)?;
     }
@@ -171,18 +173,22 @@ pub(super) async fn resolve_cwd(
 }
 
 /// Whether the session's directory can be entered. A command never runs in another directory instead.
-pub(super) async fn check_cwd(ctx: &Arc<SessionContext>, state: &SessionState) -> Result<(), OpError> {
+pub(super) async fn check_cwd(
+    ctx: &Arc<SessionContext>,
+    state: &SessionState,
+    given: &GivenSecrets,
+) -> Result<(), OpError> {
     make_workspace(ctx, state)?;
     if is_users(ctx, state) {
         return Ok(());
     }
-    let cwd = checkpoints::path(&state.shell.cwd);
+    let cwd = given.directory(&state.shell.cwd);
     // Most sessions are at the top of a workspace in the data directory, whose disk answers.
     let is_own = ctx.workspaces.owns(&state.meta.workspace) && cwd == state.meta.workspace.as_path();
-    if is_own && fs::symlink_metadata(cwd).is_ok_and(|found| found.is_dir()) {
+    if is_own && fs::symlink_metadata(&cwd).is_ok_and(|found| found.is_dir()) {
         return Ok(());
     }
-    let entered = is_directory(cwd.to_owned()).await;
+    let entered = is_directory(cwd).await;
     entered.map_err(|reason| cwd_gone(state, &reason))
 }
 
@@ -192,9 +198,10 @@ pub(super) async fn is_in_place(
     ctx: &SessionContext,
     shell: Option<&PooledShell>,
     state: &SessionState,
+    given: &GivenSecrets,
 ) -> Result<bool, OpError> {
     let Some(pooled) = shell else { return Ok(true) };
-    let path = checkpoints::path(&state.shell.cwd).to_owned();
+    let path = given.directory(&state.shell.cwd);
     let link = proc::directory(pooled.shell.pid());
     match fs::read_link(&link) {
         Ok(directory) if directory != path => {}
@@ -220,8 +227,13 @@ async fn room_lacks(ctx: &Arc<SessionContext>, state: &SessionState, directory: 
 }
 
 /// A shell that was just started is not in the session's directory, for this reason.
-pub(super) async fn not_entered(ctx: &Arc<SessionContext>, state: &SessionState, reason: &str) -> OpError {
-    let is_outside = room_lacks(ctx, state, checkpoints::path(&state.shell.cwd)).await;
+pub(super) async fn not_entered(
+    ctx: &Arc<SessionContext>,
+    state: &SessionState,
+    given: &GivenSecrets,
+    reason: &str,
+) -> OpError {
+    let is_outside = room_lacks(ctx, state, &given.directory(&state.shell.cwd)).await;
     cwd_gone(state, if is_outside { NOT_IN_ROOM } else { reason })
 }
 

@@ -67,8 +67,8 @@ impl AgentProgram {
             }
         }
         environment.extend(given.variables(&self.env));
-        let base = shell.cwd.as_path();
-        let cwd = self.cwd.as_ref().map_or_else(|| base.to_owned(), |cwd| base.join(cwd));
+        let base = given.directory(&shell.cwd);
+        let cwd = self.cwd.as_ref().map_or_else(|| base.clone(), |cwd| base.join(cwd));
         ProgramSpec {
             arguments: self.command.iter().map(|word| word.clone().into_bytes()).collect(),
             cwd: cwd.as_os_str().as_bytes().to_vec(),

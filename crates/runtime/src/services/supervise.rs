@@ -19,6 +19,7 @@ use shellkeep_process::service::{ServiceCommand, ServiceExit, ServiceProcess, Se
 use shellkeep_process::{ExitStatus, ProcessStamp};
 use shellkeep_session::service::{AfterEnd, Ready, WELL_AFTER, after_end};
 use shellkeep_session::{Notice, Service, ServiceEnd, ServiceStamps, ServiceStatus, Stamp, Timestamp};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,7 +166,9 @@ impl Supervisor {
         std::fs::create_dir_all(&self.seen.directory).map_err(|error| unavailable(error.to_string()))?;
         let spec = &service.spec;
         let env = given.variables(&spec.env);
-        let run = ServiceCommand { command: spec.command.as_bytes(), cwd: Some(spec.cwd.as_bytes()), env: &env };
+        let cwd = given.directory(&spec.cwd);
+        let cwd = Some(cwd.as_os_str().as_bytes());
+        let run = ServiceCommand { command: spec.command.as_bytes(), cwd, env: &env };
         let name = cage_name(&self.seen.session_id, &self.seen.service_id);
         let process_spec = ServiceSpec {
             bash: self.with.bash.clone(),

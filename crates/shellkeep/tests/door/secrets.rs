@@ -126,6 +126,36 @@ fn a_file_that_has_it_is_shown_without_it() {
     }
 }
 
+/// The path was masked in the state, and then every command was refused: its directory could not be entered.
+#[test]
+fn a_session_can_work_in_a_directory_that_is_named_by_it() {
+    let files = Files::new();
+    let mut daemon = Daemon::with(files.settings());
+    given(&daemon, "a");
+    daemon.sh("a", "mkdir -p \"$PWD/$TOKEN/in\" && cd \"$TOKEN\"");
+    let check = |daemon: &Daemon| {
+        let where_it_is = "[ \"${PWD##*/}\" = \"$TOKEN\" ] && [ \"$PWD\" -ef . ] && echo there";
+        assert_eq!(daemon.sh("a", where_it_is).out(), "there\n");
+        let inside = daemon.run("a", json!({"command": "[ \"${PWD##*/}\" = in ] && echo inside", "cwd": "in"}));
+        assert_eq!(inside.out(), "inside\n", "{}", inside.json);
+    };
+    check(&daemon);
+    let service = daemon.start_service("a", json!({"command": "echo ${PWD##*/}; echo ran", "wait": 20}));
+    assert_eq!(daemon.service_log("a", services::id(&service)), "***\nran\n", "{service}");
+    daemon.hibernate("a");
+    check(&daemon);
+    daemon.kill();
+    daemon.restart();
+    check(&daemon);
+    let shown = daemon.get("/v1/sessions/a").text();
+    assert!(shown.contains("⟨secret:TOKEN⟩") && !shown.contains(VALUE), "{shown}");
+    // In another form it cannot be entered again: the session stays where it was.
+    let moved = daemon.sh("a", "d=/tmp/$(printf %s \"$TOKEN\" | base64); mkdir -p \"$d\" && cd \"$d\"");
+    assert!(moved.notice_text().contains("has a masked secret in its path"), "{}", moved.json);
+    check(&daemon);
+    daemon.sh("a", "rmdir \"/tmp/$(printf %s \"$TOKEN\" | base64)\"");
+}
+
 /// What a session keeps of a secret is its name, and the value is filled in wherever the session goes on.
 #[test]
 fn copies_in_variables_and_functions_come_back_with_the_next_shell() {
