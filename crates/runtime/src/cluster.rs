@@ -339,7 +339,7 @@ impl Cluster {
             (Meeting::NodeLacks { .. }, local) => self.bring(id, local).await?,
             (Meeting::Apart { after }, local) => {
                 if let Some(state) = &local {
-                    let kept = self.diverged.keep(state, after).await?;
+                    let kept = self.diverged.keep(state, after, &head).await?;
                     forks.extend(kept.filter(|kept| !forks.contains(kept)));
                 }
                 self.bring(id, None).await?

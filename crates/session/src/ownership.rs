@@ -127,6 +127,15 @@ impl Claims {
         self.0.iter().map(|entry| entry.claim.node.as_str()).filter(|node| Some(*node) != last).collect()
     }
 
+    /// Whether these are the owners of another session of the same name, which was made after this one was removed. The tier
+    /// remembers a removed session's last epoch, so the next one begins with a later one. Two that were made under one name
+    /// because a node was cut off, or because the tier forgot the first, both begin with the first epoch.
+    pub fn was_replaced_by(&self, other: &Self) -> bool {
+        let is_whole = other.0.len() < MOST_CLAIMS;
+        let is_later = self.last().zip(other.0.first()).is_some_and(|(last, first)| last.epoch < first.claim.epoch);
+        is_whole && is_later
+    }
+
     /// Notes who writes from a record on. Records from that number on are no longer those of earlier owners.
     pub fn begin(&mut self, from: u64, claim: &Claim) {
         if self.last() == Some(claim) {
@@ -362,6 +371,22 @@ mod tests {
         assert_eq!(Vec::from_iter(both.earlier_nodes()), ["a"]);
         assert_eq!(Vec::from_iter(claims("2=1.a.x 5=2.c.y 9=3.b.z 14=4.a.y").earlier_nodes()), ["b", "c"]);
         assert!("0=1.a.x".parse::<Claims>().is_err());
+    }
+
+    #[test]
+    fn a_session_made_after_another_was_removed_is_not_a_fork_of_it() {
+        let replaced = |old: &str, new: &str| claims(old).was_replaced_by(&claims(new));
+        assert!(replaced("2=1.a.x", "2=2.b.y"));
+        assert!(replaced("2=1.a.x 14=2.b.y", "2=5.a.z 9=6.b.z"));
+        // A node was cut off, or the tier forgot the first one: what both answered is kept.
+        assert!(!replaced("2=1.a.x", "2=1.b.y"));
+        assert!(!replaced("2=1.a.x", "2=1.b.y 9=2.a.z"));
+        // It went on elsewhere.
+        assert!(!replaced("2=1.a.x", "2=1.a.x 14=2.b.y"));
+        assert!(!replaced("", "2=1.a.x") && !replaced("2=1.a.x", ""));
+        // What is missing before the first entry may be the same.
+        let many: Vec<String> = (2..=70).map(|epoch| format!("{epoch}={epoch}.a.x")).collect();
+        assert!(!replaced("1=1.a.x", &many.join(" ")));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::tier::{
     KeptFiles, Loaded, NoClaim, NodeEntry, Pipe, PipeError, SharedToken, Tier, UsedByAgent,
 };
 use shellkeep_session::SessionId;
-use shellkeep_session::ownership::{self, Claim, Claimed, Head};
+use shellkeep_session::ownership::{self, Ask, Claim, Claimed, Head};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,7 +29,8 @@ struct Kept {
 #[derive(Debug, Clone, Default)]
 struct Contents {
     sessions: HashMap<SessionId, Kept>,
-    removed: HashSet<SessionId>,
+    /// With the epoch that each had last.
+    removed: HashMap<SessionId, u64>,
     leases: HashMap<SessionId, (Claim, Instant)>,
     nodes: BTreeMap<String, (NodeEntry, Instant)>,
     left: HashSet<String>,
@@ -176,10 +177,13 @@ impl Tier for MemoryTier {
     fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down> {
         let mut contents = self.up()?;
         let ClaimRequest { session_id, ask, data_dir, agent, create } = request;
-        if contents.removed.contains(session_id) && create.is_none() {
+        if contents.removed.contains_key(session_id) && create.is_none() {
             return Ok(Err(NoClaim::Removed));
         }
         let head = contents.sessions.get(session_id).map(|kept| kept.head.clone());
+        // A new session is told from a copy of a removed one by its epoch.
+        let seen = contents.removed.get(session_id).copied().unwrap_or_default().max(ask.seen);
+        let ask = &Ask { seen, ..ask.clone() };
         let claimed = ownership::claim(head.as_ref(), contents.lease(session_id), ask);
         let head = match (&claimed, head) {
             (Claimed::Held(_), _) => return Ok(Ok(claimed)),
@@ -296,14 +300,14 @@ impl Tier for MemoryTier {
         if contents.owned(session_id, claim).is_some() {
             contents.sessions.remove(session_id);
             contents.leases.remove(session_id);
-            contents.removed.insert(session_id.clone());
+            contents.removed.insert(session_id.clone(), claim.epoch);
         }
         Ok(())
     }
 
     fn removed(&mut self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Down> {
         let contents = self.up()?;
-        Ok(sessions.iter().filter(|id| contents.removed.contains(*id)).cloned().collect())
+        Ok(sessions.iter().filter(|id| contents.removed.contains_key(*id)).cloned().collect())
     }
 
     fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down> {

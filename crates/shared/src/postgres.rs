@@ -10,7 +10,7 @@ use crate::tier::{
 };
 use connection::{Failed, Server};
 use rows::{head, json, lease, number};
-use shellkeep_session::ownership::{self, Claim, Claimed, Head};
+use shellkeep_session::ownership::{self, Ask, Claim, Claimed, Head};
 use shellkeep_session::{ServiceId, SessionId};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -105,6 +105,10 @@ async fn claim(within: &Transaction<'_>, request: &ClaimRequest, time: Duration)
     }
     let has_owner = is_removed.is_none() && row.try_get::<_, Option<&str>>("owner")?.is_some();
     let known = if has_owner { Some(head(&row)?) } else { None };
+    // A new session is told from a copy of a removed one by its epoch.
+    let last = row.try_get::<_, Option<&str>>("owner")?.and_then(|owner| owner.parse::<Claim>().ok());
+    let seen = last.filter(|_| is_removed.is_some()).map_or(0, |last| last.epoch).max(ask.seen);
+    let ask = &Ask { seen, ..ask.clone() };
     let claimed = ownership::claim(known.as_ref(), lease(&row)?.as_ref(), ask);
     let head = match (&claimed, known) {
         (Claimed::Held(_), _) => return Ok(Ok(claimed)),

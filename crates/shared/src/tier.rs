@@ -302,7 +302,8 @@ pub trait Tier: Send {
     /// so others need not wait for it.
     fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down>;
 
-    /// Removes a session, if the claim owns it. That it was removed is remembered for [`REMEMBERED`].
+    /// Removes a session, if the claim owns it. That it was removed is remembered for [`REMEMBERED`]; a new session of the name has
+    /// later epochs until then.
     fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;
 
     /// Those of these sessions of which it is remembered that they were removed.

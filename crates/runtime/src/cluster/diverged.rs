@@ -132,7 +132,7 @@ impl Diverged {
             }
             // The other node has claimed the session and recorded nothing yet.
             Meeting::TierLacks { .. } => Ok(Compared::Undecided),
-            Meeting::Apart { after } => self.keep(state, after).await.map(|_| Compared::Done),
+            Meeting::Apart { after } => self.keep(state, after, &head).await.map(|_| Compared::Done),
         }
     }
 
@@ -146,9 +146,19 @@ impl Diverged {
 
     /// Sets this node's copy of a session aside. It sleeps here, and has records after `after` that the shared one does not
     /// have. If callers may have seen them, they become a fork, which the shared store notes for the owner. Can be repeated
-    /// after a failure.
-    pub(super) async fn keep(&self, state: &SessionState, after: u64) -> Result<Option<ForkNote>, OpError> {
+    /// after a failure. A copy of a session that was removed is deleted, and the session that has its name now goes on.
+    pub(super) async fn keep(
+        &self,
+        state: &SessionState,
+        after: u64,
+        head: &Head,
+    ) -> Result<Option<ForkNote>, OpError> {
         let id = &state.meta.session_id;
+        if state.claims.was_replaced_by(&head.claims) {
+            self.ship.forget(id);
+            self.copies.remove(state).await?;
+            return Ok(None);
+        }
         let asked = id.clone();
         let lines = self.ship.ask(move |tier| tier.load(&asked)).await.map_err(away)?.lines;
         let left = self.ship.left(id);

@@ -292,6 +292,7 @@ fn removal_is_remembered(tier: &mut dyn Tier) {
     assert!(tier.removed(&[]).unwrap().is_empty());
     let anew = claimed(tier, &ClaimRequest { create: Some(NO_LIMIT), ..request("e", "n2", "y", None) }, LEASE);
     assert_eq!(anew.last.seq, 0);
+    assert!(anew.owner.epoch > head.owner.epoch, "{} after {}: it looks like the same", anew.owner, head.owner);
     assert!(tier.removed(&[id("e")]).unwrap().is_empty());
     assert!(lines(tier, "e").is_empty());
 }

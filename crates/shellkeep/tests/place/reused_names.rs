@@ -1,5 +1,6 @@
 //! A name that is used again after its session was removed, while other nodes have a copy of the old one.
 
+use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
 use crate::support::{Daemon, Request};
 use crate::taken_back::lose;
@@ -65,4 +66,28 @@ fn a_former_node_answers_with_the_session_that_there_is() {
     second.create_with(json!({"session_id": "s", "agent": "bob"}));
     let found = first.post("/v1/sessions", &request);
     assert_eq!((found.status, found.json()["agent"].as_str()), (200, Some("bob")), "{}", found.text());
+}
+
+/// The bug: a node that was down while its session was removed, and the name used again, declared its copy a fork of the new session,
+/// with everything that had been removed.
+#[test]
+fn a_removed_session_does_not_come_back_as_a_fork() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create_with(json!({"session_id": "s", "agent": "ann"}));
+    first.sh("s", "echo secret > f");
+    first.kill();
+    run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    second.destroy("s");
+    second.create_with(json!({"session_id": "s", "agent": "bob"}));
+    second.sh("s", "n=1");
+    first.restart();
+    until("the copy is gone", || (!first.data().join("workspaces/s").exists()).then_some(()));
+    let list = first.get("/v1/sessions").json();
+    let names: Vec<&str> =
+        list["sessions"].as_array().expect("a list").iter().filter_map(|one| one["session_id"].as_str()).collect();
+    assert_eq!(names, ["s"], "{list}");
+    let answer = second.sh("s", "echo $n");
+    assert_eq!((answer.out().as_str(), answer.notice_codes()), ("1\n", vec![]));
+    assert!(!second.get("/v1/sessions/s/events").text().contains("session_forked"));
 }
