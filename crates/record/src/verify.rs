@@ -2,6 +2,7 @@
 //! that is wrong.
 
 mod files;
+mod owners;
 mod signatures;
 mod verdict;
 

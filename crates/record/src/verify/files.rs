@@ -1,5 +1,6 @@
 //! Whether the attached files of a recording match its lines.
 
+use super::owners::{Made, Owners};
 use super::verdict::{Bad, Verdict};
 use crate::append::snapshot;
 use crate::beside::{self, RECLAIMED};
@@ -14,8 +15,10 @@ use std::path::{Path, PathBuf};
 /// What the lines say about files, and about lines that a scrub masked.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// The newest sum of each that was recorded, and the number of the line.
-    told: BTreeMap<String, (FileSum, u64)>,
+    /// What is recorded of each.
+    told: BTreeMap<String, Told>,
+    /// Who had the session.
+    owners: Owners,
     /// Those that were removed to make room.
     reclaimed: BTreeSet<String>,
     /// Lines in which something is masked, as they are.
@@ -24,9 +27,18 @@ pub(super) struct Beside {
     scrubbed: BTreeMap<u64, FileSum>,
 }
 
+/// What is recorded of a file.
+struct Told {
+    /// Its newest sum, and the number of the line with that.
+    sum: FileSum,
+    seq: u64,
+    made: Made,
+}
+
 impl Beside {
     /// Collects what a line records.
     pub(super) fn line(&mut self, line: &Line, bytes: &[u8]) {
+        self.owners.line(line);
         if !line.proof.masked.is_empty() {
             self.masked.insert(line.seq, beside::sum(bytes));
         }
@@ -36,7 +48,8 @@ impl Beside {
                 continue;
             }
             self.reclaimed.remove(name);
-            self.told.insert(name.clone(), (sum.clone(), line.seq));
+            let made = Made::of(line, self.told.get(name).map(|told| told.made));
+            self.told.insert(name.clone(), Told { sum: sum.clone(), seq: line.seq, made });
         }
         if line.event_type == RECLAIMED {
             let names = line.data.get("files").and_then(Value::as_array).into_iter().flatten();
@@ -60,7 +73,8 @@ impl Beside {
             }
         }
         let own = recording.files().first().and_then(|path| path.parent()).unwrap_or(Path::new("."));
-        for (name, (sum, seq)) in &self.told {
+        let mut elsewhere = 0_u64;
+        for (name, Told { sum, seq, made }) in &self.told {
             let path = place(name, own, outputs);
             let bad = |reason: String| Bad { file: name.clone(), line_number: 0, seq: Some(*seq), reason };
             match beside::is_as_recorded(&path, sum) {
@@ -74,6 +88,9 @@ impl Beside {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && self.reclaimed.contains(name) => {
                     verdict.files_reclaimed += 1;
                 }
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.owners.made_elsewhere(*made) => {
+                    elsewhere += 1;
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     return Err(bad("the file is missing, and no event says that it was deleted to make \
                         room"
@@ -81,6 +98,12 @@ impl Beside {
                 }
                 Err(error) => return Err(bad(format!("cannot read the file: {error}"))),
             }
+        }
+        if elsewhere > 0 {
+            verdict.remarks.push(format!(
+                "files with large outputs or agent states that are not here, because they stayed on a node that had the session \
+                 before: {elsewhere}; they are not checked"
+            ));
         }
         Ok(())
     }

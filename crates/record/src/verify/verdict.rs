@@ -28,7 +28,8 @@ pub struct Verdict {
     /// Whether all these signatures were made by keys that the caller named.
     #[serde(default)]
     pub key_is_known: bool,
-    /// What signatures tell of: lines that were there before there were signatures, or that a loss of power took.
+    /// What signatures tell of: lines that were there before there were signatures, or that a loss of power took. And how many
+    /// files stayed on another node.
     #[serde(default)]
     pub remarks: Vec<String>,
     /// Files beside the lines that are as they were recorded.

@@ -390,7 +390,9 @@ async fn check(session: &mut Session, told: KvTold) -> Result<Vec<String>, OpErr
         return Ok(Vec::new());
     }
     let place = place(session);
-    // Where records are not known here, only the values are compared with their hashes.
-    let (entries, version) = if told.is_whole() { (told.entries(), told.version()) } else { Default::default() };
+    // Where records are not known here, or values stayed on another node, only the values are compared with their hashes.
+    let stayed_behind = session.ctx.shared_files().is_none() && session.journal.state().claims.before().is_some();
+    let (entries, version) =
+        if told.is_whole() && !stayed_behind { (told.entries(), told.version()) } else { Default::default() };
     session.kv.with(place, move |keyed| keyed.compare(entries, version)).await
 }

@@ -79,3 +79,27 @@ fn a_state_of_the_agent_that_stayed_behind_stops_no_rewind() {
     run_when_taken_over(&first, "s", &json!({"command": "true"}));
     assert_eq!(first.get("/v1/sessions/s/agent_state").body.len(), 200_000);
 }
+
+/// The bug: after a move, each large output that had stayed on the other node was taken for one that somebody had deleted, and so
+/// were the values of the keyed store.
+#[test]
+fn what_stayed_behind_is_no_tampering() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    let large = "head -c 200000 /dev/zero | tr '\\0' x";
+    first.sh("s", large);
+    let put = Request::new("PUT", "/v1/sessions/s/kv/colour").json(json!("blue").to_string());
+    assert!(first.send(&put).status < 300);
+    first.kill();
+    run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    let run_id = second.sh("s", large).run_id().to_owned();
+    let verdict = second.post("/v1/sessions/s/verify", &json!({})).json();
+    // The other file is what the session began with.
+    assert_eq!((&verdict["intact"], &verdict["files"]), (&json!(true), &json!(2)), "{verdict}");
+    assert!(verdict["remarks"].to_string().contains("session before: 1; they are not checked"), "{verdict}");
+    // What this node made must be here.
+    std::fs::remove_file(second.data().join(format!("outputs/s/{run_id}.stdout"))).expect("it is there");
+    let verdict = second.post("/v1/sessions/s/verify", &json!({})).json();
+    assert_eq!((&verdict["intact"], &verdict["bad"]["file"]), (&json!(false), &json!(format!("{run_id}.stdout"))));
+}
