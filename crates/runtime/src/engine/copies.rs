@@ -5,9 +5,10 @@ use super::inner::Inner;
 use crate::cluster::{Cluster, Whose};
 use crate::ops::OpError;
 use crate::stored::read_error;
-use shellkeep_session::SessionId;
+use shellkeep_session::ownership::Head;
+use shellkeep_session::{SessionId, SessionState};
 use shellkeep_store::ReadError;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
 /// How often to look whether sessions that this node lost were removed. Whoever creates one of the name looks at once.
@@ -20,9 +21,23 @@ pub(super) async fn is_stale(inner: &Inner, id: &SessionId) -> bool {
         return false;
     };
     match cluster.diverged().whose(id).await {
-        Ok(Whose::Anothers(_)) => true,
+        Ok(Whose::Anothers(head)) => {
+            remove_if_replaced(inner, cluster, id, &head).await;
+            true
+        }
         Ok(Whose::Nobodys) => remove_if_removed(inner, cluster, id).await,
         Ok(Whose::Own) | Err(_) => false,
+    }
+}
+
+/// Deletes this node's copy of a session if another node's session of that name was made after this one was removed.
+async fn remove_if_replaced(inner: &Inner, cluster: &Cluster, id: &SessionId, head: &Head) {
+    let is_replaced = |state: SessionState| state.claims.was_replaced_by(&head.claims);
+    if inner.ctx.store.load(id).await.is_ok_and(|state| state.is_some_and(is_replaced)) {
+        let removing = inner.ctx.registry.while_asleep(id, remove(inner, cluster, id));
+        if let Some(Err(error)) = removing.await {
+            tracing::warn!(session = %id, %error, "the copy of a session that another node removed is not deleted");
+        }
     }
 }
 
@@ -78,9 +93,8 @@ pub(super) async fn look(inner: Weak<Inner>) {
         };
         for id in lost {
             let Some(inner) = inner.upgrade() else { return };
-            let Some(cluster) = inner.ctx.cluster.as_ref().map(Arc::clone) else { return };
             if inner.ctx.names.contains(&id) {
-                remove_if_removed(&inner, &cluster, &id).await;
+                is_stale(&inner, &id).await;
             }
         }
     }

@@ -2,10 +2,11 @@
 
 use super::handle::Engine;
 use super::inner::Inner;
+use crate::cluster::Cluster;
 use crate::ops::*;
 use shellkeep_session::{SessionId, StoredRun};
 use shellkeep_store::{Candidate, Find, ReadError, SessionFilter, SessionOrder, SessionSummary, last_runs};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
 
 /// Most sessions on one page.
@@ -67,12 +68,27 @@ async fn stored(inner: &Inner, agent: Option<&str>, query: &SessionQuery) -> Res
         let ids = found.iter().map(|summary| summary.meta.session_id.clone()).collect();
         let removed = cluster.removals().removed(ids).await;
         found.retain(|summary| !removed.contains(&summary.meta.session_id));
-        if query.order == SessionOrder::Active {
-            // A copy of one that is another node's by now has another place in the list of all nodes.
-            found.retain(|summary| cluster.elsewhere().owner(&summary.meta.session_id).is_none());
-        }
+        let gone = lost(cluster, query.order, &found).await;
+        found.retain(|summary| !gone.contains(&summary.meta.session_id));
     }
     Ok(SessionPage { sessions: found.into_iter().map(|summary| view(inner, summary)).collect(), next })
+}
+
+/// Those of which this node has a copy and another node lists the session. By activity, a copy has another place than the session,
+/// so that it is left out also if its owner cannot list it.
+async fn lost(cluster: &Cluster, order: SessionOrder, found: &[SessionSummary]) -> HashSet<SessionId> {
+    let owner = |summary: &SessionSummary| {
+        Some((summary.meta.session_id.clone(), cluster.elsewhere().owner(&summary.meta.session_id)?.node))
+    };
+    let lost: Vec<(SessionId, String)> = found.iter().filter_map(owner).collect();
+    let is_by_activity = order == SessionOrder::Active;
+    let alive = if lost.is_empty() || is_by_activity {
+        Vec::new()
+    } else {
+        cluster.members().others().await.unwrap_or_default()
+    };
+    let is_listed = |node: &str| is_by_activity || alive.iter().any(|other| other.name == node);
+    lost.into_iter().filter(|(_, node)| is_listed(node)).map(|(id, _)| id).collect()
 }
 
 /// A page of these few sessions.

@@ -164,13 +164,13 @@ async fn put_together<T: DeserializeOwned + Serialize>(
 }
 
 /// One page of several, in the order of each. A part that has more says nothing about what comes after its end. Of a session that
-/// several nodes list, the newest copy is shown: others have a copy from before it moved.
+/// several nodes list, the newest copy is shown: others have a copy from before it moved, or of a removed one of the name.
 fn sessions(parts: Vec<SessionList>, limit: usize, order: SessionOrder) -> SessionList {
     let ends = parts.iter().filter_map(|part| SessionPlace::parse(part.next.as_deref()?));
     let through = ends.min_by(|one, other| one.order().cmp(&other.order()));
     let mut newest: BTreeMap<String, Session> = BTreeMap::new();
     for session in parts.into_iter().flat_map(|part| part.sessions) {
-        if newest.get(&session.session_id).is_none_or(|other| other.seq < session.seq) {
+        if newest.get(&session.session_id).is_none_or(|other| age(other) < age(&session)) {
             newest.insert(session.session_id.clone(), session);
         }
     }
@@ -183,6 +183,11 @@ fn sessions(parts: Vec<SessionList>, limit: usize, order: SessionOrder) -> Sessi
     let next = if is_cut { placed.last().map(|(place, _)| place.clone()) } else { through };
     let sessions = placed.into_iter().map(|(_, session)| session).collect();
     SessionList { sessions, next: next.map(|next| next.to_string()) }
+}
+
+/// What grows with what happens under a session's name: another session of the name is newer, whatever happened in the old one.
+fn age(session: &Session) -> (Option<Timestamp>, u64) {
+    (session.created_at.parse().ok(), session.seq)
 }
 
 /// The place of a session in a list.
@@ -317,6 +322,16 @@ mod tests {
         // A page that a filter left empty still says how far it looked.
         let empty = SessionList { sessions: Vec::new(), next: Some("b".to_owned()) };
         assert_eq!(told(&sessions(vec![part(&[("a", 1), ("c", 9)], false), empty], 5)), (vec![("a", 1)], Some("b")));
+    }
+
+    #[test]
+    fn a_copy_of_a_removed_session_does_not_hide_the_new_one() {
+        let (mut old, mut new) = (part(&[("a", 90)], false), part(&[("a", 2)], false));
+        old.sessions[0].created_at = "2026-11-18T00:00:00Z".to_owned();
+        new.sessions[0].created_at = "2026-11-18T00:00:00.5Z".to_owned();
+        for parts in [vec![old.clone(), new.clone()], vec![new, old]] {
+            assert_eq!(told(&super::sessions(parts, 9, SessionOrder::Id)), (vec![("a", 2)], None));
+        }
     }
 
     /// A page of sessions that were active at these seconds, the latest first.
