@@ -175,7 +175,7 @@ impl KeptFiles {
         let bytes = match read.await? {
             (Ok(bytes), _) => bytes,
             (Err(state_file::ReadError::Gone), _) => {
-                return Err(OpError::Record(RecordError::AgentStateReclaimed { version }));
+                return Err(OpError::Record(RecordError::AgentStateReclaimed { version, node: None }));
             }
             (Err(state_file::ReadError::Failed(error)), _) => return Err(failed(error.to_string())),
             // A scrub masks old versions in their files; the result is the state now.

@@ -137,7 +137,7 @@ fn with_cluster(refusal: Refusal, error: &ClusterError) -> Refusal {
 fn with_record(refusal: Refusal, error: RecordError) -> Refusal {
     match error {
         RecordError::VersionConflict { current } => refusal.with("version", current),
-        RecordError::AgentStateReclaimed { version } | RecordError::AgentStateDamaged { version, .. } => {
+        RecordError::AgentStateReclaimed { version, .. } | RecordError::AgentStateDamaged { version, .. } => {
             refusal.with("version", version)
         }
         RecordError::FileChanged { session_id, file } => refusal.with("session_id", session_id).with("file", file),

@@ -73,9 +73,10 @@ pub(super) fn arrived(from: &str, here: &str, (files, keys): (&Brought, &Keys), 
         Keys::Missing => "values of the keyed store, ",
     };
     let left = match is_back {
-        true => format!("These are lost: {outputs}{keys}background jobs and open descriptors."),
+        true => format!("These are lost: {outputs}{keys}logs of services, background jobs and open descriptors."),
         false => format!(
-            "Files outside of the workspace, {outputs}{keys}background jobs and open descriptors stayed on node {from}."
+            "Files outside of the workspace, {outputs}{keys}logs of services, background jobs and open descriptors stayed on \
+             node {from}."
         ),
     };
     message.push_str(&format!(" {left} Check the files that you need before you go on."));

@@ -298,25 +298,38 @@ impl RecordOps<'_> {
                 }
                 (Some(_), Some(_)) => return Err(not_found()),
             };
-            inner.ctx.kept_files.agent_state(&id, state).await
+            match inner.ctx.kept_files.agent_state(&id, state).await {
+                Err(OpError::Record(RecordError::AgentStateReclaimed { version, .. })) => {
+                    // What this node has no line of was saved before the session came here.
+                    let saved = saved_agent_state(inner, &id, version).await?.map_or(0, |(seq, _)| seq);
+                    let node = inner.ctx.made_on(&id, Some(saved)).await;
+                    Err(RecordError::AgentStateReclaimed { version, node }.into())
+                }
+                read => read,
+            }
         })
     }
 }
 
 /// An earlier state of a session's agent, from its recording.
 async fn earlier_agent_state(inner: &Inner, id: &SessionId, version: u64) -> Result<Option<AgentState>, OpError> {
+    Ok(saved_agent_state(inner, id, version).await?.map(|(_, state)| state))
+}
+
+/// The same with the number of its line.
+async fn saved_agent_state(inner: &Inner, id: &SessionId, version: u64) -> Result<Option<(u64, AgentState)>, OpError> {
     // A rewind saves an earlier state again under a new version.
     let types = vec!["agent_state_saved".to_owned(), "session_rewound".to_owned()];
     let filter = Filter { types, ..Filter::default() };
-    let saved = |line: &Line| match line.event_type.as_str() {
-        "session_rewound" => line.data.get("agent_state").and_then(|state| past::agent_state(state, &line.proof.files)),
-        _ => past::agent_state(&line.data, &line.proof.files),
+    let saved = |line: &Line| {
+        let data = if line.event_type == "session_rewound" { line.data.get("agent_state")? } else { &line.data };
+        Some((line.seq, past::agent_state(data, &line.proof.files)?))
     };
     let find = move |recording: &Recording| {
         let mut after = 0;
         loop {
             let page = recording.page(after, MAX_EVENT_PAGE, &filter)?;
-            if let Some(found) = page.lines.iter().filter_map(saved).find(|state| state.version == version) {
+            if let Some(found) = page.lines.iter().filter_map(saved).find(|(_, state)| state.version == version) {
                 return Ok(Some(found));
             }
             match page.next {

@@ -72,6 +72,9 @@ fn a_state_of_the_agent_that_stayed_behind_stops_no_rewind() {
     let fork = second.post("/v1/sessions/s/fork", &json!({"session_id": "f"}));
     assert_eq!(fork.status, 201, "{}", fork.text());
     assert!(fork.text().contains("Version 1 of the agent's state was not copied"), "{}", fork.text());
+    let gone = second.get("/v1/sessions/s/agent_state");
+    assert_eq!((gone.status, gone.json()["code"].as_str()), (410, Some("agent_state_reclaimed")), "{}", gone.text());
+    assert!(gone.text().contains("stayed on node n1"), "{}", gone.text());
     // The node that has it is back, and so is the session.
     first.restart();
     let drained = second.post("/v1/nodes/n2/drain?wait=30", &json!({}));

@@ -39,8 +39,18 @@ pub enum RecordError {
     #[error("session '{session_id}' has no such agent state")]
     AgentStateNotFound { session_id: String },
     /// An old state of the agent is no longer kept.
-    #[error("version {version} of the agent's state was deleted to make room for newer output")]
-    AgentStateReclaimed { version: u64 },
+    #[error(
+        "version {version} of the agent's state {}",
+        match node {
+            Some(node) => format!("stayed on node {node}, from which the session moved here"),
+            None => "was deleted to make room for newer output".to_owned(),
+        }
+    )]
+    AgentStateReclaimed {
+        version: u64,
+        /// The node that has it, if the session moved here from another.
+        node: Option<String>,
+    },
     /// The file with a state of the agent is not what was saved.
     #[error("version {version} of the agent's state is damaged and not served: {reason}")]
     AgentStateDamaged {
