@@ -193,10 +193,14 @@ impl Way<'_> {
 }
 
 /// Whether a node that is drained has left it to another node to do what was asked for. A command that came too late may find
-/// that one working with the session.
+/// that one working with the session, or this node about to stop.
 fn has_begun_nothing(response: &Response, is_run: bool) -> bool {
     let code = response.extensions().get::<Code>().map(|code| code.0.as_str());
-    code == Some("node_draining") || (is_run && code == Some("owner_unreachable"))
+    match code {
+        Some("node_draining") => true,
+        Some("owner_unreachable" | "shutting_down") => is_run,
+        _ => false,
+    }
 }
 
 /// A request once more.
@@ -309,6 +313,22 @@ mod tests {
         assert_eq!(waits(r#"{"timeout": 2}"#), Duration::from_secs(2));
         for body in ["", "no JSON", "{}", r#"{"timeout": null}"#, r#"{"timeout": -1}"#, r#"{"timeout": 86400}"#] {
             assert_eq!(waits(body), LEAVES_WITHIN, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_a_node_refuses_because_it_leaves_goes_to_the_next_one() {
+        let left = |code: &'static str, is_run: bool| {
+            let response = Refusal::new(axum::http::StatusCode::SERVICE_UNAVAILABLE, code, "").into_response();
+            has_begun_nothing(&response, is_run)
+        };
+        for (code, of_run, of_others) in [
+            ("node_draining", true, true),
+            ("owner_unreachable", true, false),
+            ("shutting_down", true, false),
+            ("owner_lost", false, false),
+        ] {
+            assert_eq!((left(code, true), left(code, false)), (of_run, of_others), "{code}");
         }
     }
 

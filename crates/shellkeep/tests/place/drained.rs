@@ -2,12 +2,14 @@
 //! done once.
 
 use crate::redis::Redis;
+use crate::support::daemon::signal;
 use crate::support::gap::Gap;
 use crate::support::{Daemon, procs, services};
 use serde_json::{Value, json};
-use shellkeep_poll::until;
+use shellkeep_poll::{pass, until};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// How a node leaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -234,4 +236,28 @@ fn a_command_in_the_background_keeps_its_session_until_it_ends() {
     assert_eq!(drained.json()["status"], "drained", "{}", drained.text());
     let ended = second.get(&format!("/v1/sessions/s/runs/{run_id}")).json();
     assert_eq!(ended["exit_code"], 0, "{ended}");
+}
+
+/// The bug: a command that was sent on to a node that was stopping, while another ran in its session, was answered with
+/// `shutting_down`, although other nodes were there to run it.
+#[test]
+fn a_command_for_a_node_that_stops_runs_on_the_next_one() {
+    let redis = Redis::start();
+    let first = Daemon::with(redis.settings("n1").env("SHELLKEEP_STOP_GRACE", "600s"));
+    let second = redis.node("n2");
+    first.create("s");
+    let gate = redis.directory().join("go");
+    let waits = format!("n=1; echo begun; until [ -e {} ]; do sleep 0.02; done; n=2", gate.display());
+    let mut events = first.stream("s", &json!({"command": waits}));
+    while !events.next_event().expect("it runs").data.contains("begun") {}
+    signal(first.pid(), "TERM");
+    until("it is about to stop", || (status_of(&second, "n1").0 == json!("draining")).then_some(()));
+    let answer = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| second.post("/v1/sessions/s/run", &json!({"command": "echo $n"})));
+        // It used to be refused at once.
+        pass(Duration::from_millis(300));
+        std::fs::write(&gate, "").expect("a file");
+        asked.join().expect("it is answered")
+    });
+    assert_eq!((answer.status, answer.json()["stdout"].as_str()), (200, Some("2\n")), "{}", answer.text());
 }
