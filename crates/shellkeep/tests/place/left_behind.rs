@@ -5,6 +5,7 @@ use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
 use crate::support::Request;
 use serde_json::json;
+use shellkeep_poll::until;
 
 /// The bug: the directory of an earlier moment was compared with the workspace of the node that the session is on now, so a fork at
 /// any moment before the move was refused with `files_not_apart`.
@@ -36,6 +37,10 @@ fn a_checkpoint_that_stayed_behind_is_refused_by_name_of_its_node() {
     let early = first.sh("s", "echo one > f; v=1").run_id().to_owned();
     let listed = first.get("/v1/sessions/s/checkpoints").json();
     let name = listed["checkpoints"][0]["checkpoint_id"].as_str().expect("there is a checkpoint").to_owned();
+    until("the shared store knows of it", || {
+        let seq = first.get("/v1/sessions/s").json()["seq"].to_string();
+        (redis.cli(&["HGET", "sk:{s}:head", "seq"]).trim() == seq).then_some(())
+    });
     first.kill();
     run_when_taken_over(&second, "s", &json!({"command": "v=2"}));
     let moment = json!({ "to": early });
