@@ -6,8 +6,7 @@ use crate::cluster::{Cluster, Whose};
 use crate::ops::OpError;
 use crate::stored::read_error;
 use shellkeep_session::ownership::Head;
-use shellkeep_session::{SessionId, SessionState};
-use shellkeep_store::ReadError;
+use shellkeep_session::{SessionId, SessionState, Timestamp};
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -32,56 +31,74 @@ pub(super) async fn is_stale(inner: &Inner, id: &SessionId) -> bool {
 
 /// Deletes this node's copy of a session if another node's session of that name was made after this one was removed.
 async fn remove_if_replaced(inner: &Inner, cluster: &Cluster, id: &SessionId, head: &Head) {
-    let is_replaced = |state: SessionState| state.claims.was_replaced_by(&head.claims);
-    if inner.ctx.store.load(id).await.is_ok_and(|state| state.is_some_and(is_replaced)) {
-        let removing = inner.ctx.registry.while_asleep(id, remove(inner, cluster, id));
-        if let Some(Err(error)) = removing.await {
-            tracing::warn!(session = %id, %error, "the copy of a session that another node removed is not deleted");
-        }
+    let is_replaced =
+        |state: Option<&SessionState>| state.is_some_and(|state| state.claims.was_replaced_by(&head.claims));
+    let removing = inner.ctx.registry.while_asleep(id, remove(inner, cluster, id, is_replaced));
+    if let Some(Err(error)) = removing.await {
+        tracing::warn!(session = %id, %error, "the copy of a session that another node removed is not deleted");
     }
 }
 
-/// Deletes this node's copy of a session if another node removed the session. Returns whether one did.
+/// Deletes this node's copy of a session if another node removed the session. Returns whether it is gone.
 pub(super) async fn remove_if_removed(inner: &Inner, cluster: &Cluster, id: &SessionId) -> bool {
-    let is_here = inner.ctx.registry.is_awake(id) || cluster.removals().is_waiting(id);
-    if is_here || cluster.removals().removed(vec![id.clone()]).await.is_empty() {
+    if inner.ctx.registry.is_awake(id) || cluster.removals().is_waiting(id) {
         return false;
     }
-    let removing = inner.ctx.registry.while_asleep(id, remove(inner, cluster, id));
-    match removing.await {
-        Some(Ok(())) => true,
+    // What was made here since the start was perhaps made under the name of a removed one, while the shared store was away.
+    let started: Option<Timestamp> = cluster.members().own().since.parse().ok();
+    let was_elsewhere = |state: &SessionState| {
+        let is_old = started.is_some_and(|started| state.meta.created_at < started);
+        is_old || cluster.elsewhere().owner(id).is_some()
+    };
+    let removing = async {
+        // Whoever creates one of the name claims it first, and then waits for this to end.
+        if cluster.removals().removed(vec![id.clone()]).await.is_empty() {
+            return Ok(false);
+        }
+        remove(inner, cluster, id, |state| state.is_none_or(was_elsewhere)).await
+    };
+    match inner.ctx.registry.while_asleep(id, removing).await {
+        Some(Ok(is_gone)) => is_gone,
         Some(Err(error)) => {
             tracing::warn!(session = %id, %error, "the copy of a session that another node removed is not deleted");
-            true
+            false
         }
         None => false,
     }
 }
 
 /// Deletes what is left here under a name that this node has claimed for a new session.
-pub(super) async fn clear(inner: &Inner, id: &SessionId, is_sure: bool) -> Result<(), OpError> {
+pub(super) async fn clear(inner: &Inner, id: &SessionId) -> Result<(), OpError> {
     let Some(cluster) = &inner.ctx.cluster else { return Ok(()) };
     let clearing = async {
-        // Without the shared store, another caller may have created it meanwhile.
-        if is_sure || !inner.ctx.names.contains(id) { remove(inner, cluster, id).await } else { Ok(()) }
+        // Another caller may have created it meanwhile.
+        if inner.ctx.names.contains(id) { Ok(false) } else { remove(inner, cluster, id, |_| true).await }
     };
-    inner.ctx.registry.while_asleep(id, clearing).await.unwrap_or(Ok(()))
+    inner.ctx.registry.while_asleep(id, clearing).await.unwrap_or(Ok(false)).map(drop)
 }
 
-async fn remove(inner: &Inner, cluster: &Cluster, id: &SessionId) -> Result<(), OpError> {
+/// Deletes what this node has under a name, if `may_remove` says so of the session that it has. Returns whether it did. Nobody may
+/// wake the session meanwhile.
+async fn remove(
+    inner: &Inner,
+    cluster: &Cluster,
+    id: &SessionId,
+    may_remove: impl FnOnce(Option<&SessionState>) -> bool,
+) -> Result<bool, OpError> {
+    let state = inner.ctx.store.load(id).await.map_err(|error| read_error(id, error))?;
+    if !may_remove(state.as_ref()) {
+        return Ok(false);
+    }
     let copies = cluster.diverged().copies();
-    match inner.ctx.store.load(id).await {
-        Ok(Some(state)) => copies.remove(&state).await?,
-        Ok(None) => copies.clear(id).await,
-        // Its record of creation begins it anew.
-        Err(ReadError::Damaged { .. }) => copies.clear(id).await,
-        Err(error) => return Err(read_error(id, error)),
+    match &state {
+        Some(state) => copies.remove(state).await?,
+        None => copies.clear(id).await,
     }
     inner.ctx.secrets.forget(id);
     inner.ctx.thinning.forget(id);
     inner.ctx.names.remove(id);
     inner.ctx.store.followers().changed(id);
-    Ok(())
+    Ok(true)
 }
 
 /// Looks from time to time at the sessions that this node lost to others, as long as the engine lives.

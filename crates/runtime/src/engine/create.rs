@@ -57,7 +57,7 @@ impl Engine {
                 None => None,
                 Some(cluster) => match cluster.create(&id, meta.agent.as_deref(), most).await? {
                     Creation::Mine { claim, is_counted } => {
-                        copies::clear(inner, &id, is_counted).await.inspect_err(|_| inner.stored.left(&id))?;
+                        copies::clear(inner, &id).await.inspect_err(|_| inner.stored.left(&id))?;
                         // This node may have copies of sessions that others removed.
                         most = if is_counted { u64::MAX } else { most };
                         Some(claim)
