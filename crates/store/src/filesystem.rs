@@ -6,6 +6,7 @@
 //! between two files leaves an older number, and the journal's records are applied again over what is there.
 
 mod files;
+mod formats;
 mod json;
 mod requests;
 mod resumes;
@@ -18,7 +19,8 @@ use crate::backend::{
 };
 use crate::error::{Durability, OpenError};
 use crate::lock;
-use files::{AppliedFile, Counts, MetaFile, SessionFiles};
+use files::SessionFiles;
+use formats::{AppliedFile, Counts, MetaFile};
 use resumes::{Resumes, StoredResumes};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{

@@ -1,6 +1,7 @@
 //! Masking a secret in the files of one session.
 
-use super::files::{RESUMES, SessionFiles, StateFile};
+use super::files::{RESUMES, SessionFiles};
+use super::formats::StateFile;
 use super::json::{failed, read, write};
 use super::requests::REQUESTS;
 use crate::backend::BackendError;
