@@ -44,7 +44,7 @@ pub(super) struct Shared {
     pub(super) elsewhere: Vec<PathBuf>,
     /// Where groups are mounted, to find the group of a process.
     pub(super) mounts: Mounts,
-    limits: Mutex<Limits>,
+    pub(super) limits: Mutex<Limits>,
     pub(super) parties: Parties,
     pub(super) cages: Mutex<Vec<Weak<Held>>>,
 }

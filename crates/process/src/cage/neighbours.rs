@@ -133,14 +133,14 @@ mod tests {
             ("0::/user.slice/app.scope\n", &[]),
             ("0::/system.slice/shellkeep.service\n", &[]),
             ("0::/a/shellkeep-1/daemon\n", &[]),
-            ("0::/a/shellkeep-1/work/c\n", &[("shellkeep-1", "c")]),
-            ("0::/a/shellkeep-1/work/of-3/c/below\n", &[("shellkeep-1", "c")]),
+            ("0::/a/shellkeep-1/WORK/c\n", &[("shellkeep-1", "c")]),
+            ("0::/a/shellkeep-1/WORK/of-3/c/below\n", &[("shellkeep-1", "c")]),
             ("0::/a/shellkeep-1/keepers\n", &[("shellkeep-1", "keepers")]),
-            ("8:pids:/shellkeep-1/work/c\n0::/\n", &[("shellkeep-1", "c")]),
-            ("0::/shellkeep-1/work/c/shellkeep-2/work/d\n", &[("shellkeep-1", "c"), ("shellkeep-2", "d")]),
+            ("8:pids:/shellkeep-1/WORK/c\n0::/\n", &[("shellkeep-1", "c")]),
+            ("0::/shellkeep-1/WORK/c/shellkeep-2/WORK/d\n", &[("shellkeep-1", "c"), ("shellkeep-2", "d")]),
         ] {
             let expected = expected.iter().map(|(instance, cage)| [*instance, *cage].map(str::to_owned)).collect();
-            assert_eq!(places(membership), expected, "{membership}");
+            assert_eq!(places(&membership.replace("WORK", super::WORK)), expected, "{membership}");
         }
     }
 

@@ -3,14 +3,33 @@
 use super::CageFactory;
 use super::census::Census;
 use super::empty::{empty_out, kill_members};
+use super::factory::Shared;
 use super::held::{KEEPER_MARK, MANY, PASSES, signal_process_groups};
 use super::layout::{self, KEEPERS, WORK, cages_in};
 use crate::cgroup::{Group, groups_in};
 use crate::handle;
 use crate::proc::{self, Stat};
+use crate::sync::lock;
 use rustix::process::Signal;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+
+impl Shared {
+    /// Removes something everywhere, except what is of parties that have left files in memory.
+    fn in_each_base(&self, remove: impl Fn(&Path, &HashSet<u64>)) {
+        // What is elsewhere has other numbers, and cannot be used again.
+        self.elsewhere.iter().for_each(|base| remove(base, &HashSet::new()));
+        let charged = self.parties.keep_charged(*lock(&self.limits));
+        let own = self.unified.iter().chain(&self.pids).map(PathBuf::as_path);
+        own.chain(self.parties.apart()).for_each(|base| remove(base, &charged));
+    }
+
+    fn bases(&self) -> Vec<PathBuf> {
+        let mut bases: Vec<PathBuf> = self.unified.iter().chain(&self.elsewhere).cloned().collect();
+        bases.extend(self.pids.iter().filter(|path| Some(*path) != self.unified.as_ref()).cloned());
+        bases
+    }
+}
 
 impl CageFactory {
     /// Kills everything in cages that are not in `keep`, and keepers of none of those. Returns the killed processes.
@@ -18,7 +37,7 @@ impl CageFactory {
         let mut ended = self.sweep_groups(keep);
         ended.extend(self.sweep_marks(keep));
         ended.extend(self.sweep_keepers(keep));
-        self.each_base(layout::remove_parties);
+        self.shared.in_each_base(layout::remove_parties);
         ended
     }
 
@@ -26,30 +45,13 @@ impl CageFactory {
     pub fn remove(&self, keep: &HashSet<String>) {
         self.sweep(keep);
         self.shared.parties.leave();
-        self.each_base(layout::remove);
-    }
-
-    /// Removes something everywhere, except what is of parties that have left files in memory.
-    fn each_base(&self, remove: impl Fn(&Path, &HashSet<u64>)) {
-        let shared = &self.shared;
-        // What is elsewhere has other numbers, and cannot be used again.
-        shared.elsewhere.iter().for_each(|base| remove(base, &HashSet::new()));
-        let charged = shared.parties.keep_charged(self.limits());
-        let own = shared.unified.iter().chain(&shared.pids).map(PathBuf::as_path);
-        own.chain(shared.parties.apart()).for_each(|base| remove(base, &charged));
-    }
-
-    fn bases(&self) -> Vec<PathBuf> {
-        let shared = &self.shared;
-        let mut bases: Vec<PathBuf> = shared.unified.iter().chain(&shared.elsewhere).cloned().collect();
-        bases.extend(shared.pids.iter().filter(|path| Some(*path) != shared.unified.as_ref()).cloned());
-        bases
+        self.shared.in_each_base(layout::remove);
     }
 
     fn sweep_groups(&self, keep: &HashSet<String>) -> HashSet<u32> {
         let is_kept = |path: &PathBuf| path.file_name().is_some_and(|name| keep.contains(&*name.to_string_lossy()));
         let mut doomed: Vec<Group> = Vec::new();
-        for base in self.bases() {
+        for base in self.shared.bases() {
             // Earlier versions had their cages beside, not in, the group for work.
             let beside = groups_in(&base).into_iter().filter(|path| !path.ends_with(WORK) && !path.ends_with(KEEPERS));
             let all = cages_in(&base).into_iter().chain(beside);
@@ -92,7 +94,7 @@ impl CageFactory {
     fn sweep_keepers(&self, keep: &HashSet<String>) -> HashSet<u32> {
         let prefix = format!("{KEEPER_MARK}={}/", self.shared.instance).into_bytes();
         let mut ended = HashSet::new();
-        for base in self.bases() {
+        for base in self.shared.bases() {
             let group = Group::at(base.join(KEEPERS));
             for pid in group.members().unwrap_or_default() {
                 // What is read after the handle is there is about the process behind the handle, or that has ended.
