@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Output;
-use support::{Daemon, Door, Request, Response, Settings};
+use support::{Agent, Daemon, Door, Request, Response, Settings};
 
 /// A refusal as the contract has it.
 fn refused(answer: &Response, status: u16, code: &str, what: &str) -> Value {
@@ -563,4 +563,24 @@ fn files_a_person_can_read() {
     assert!(read("state.json").to_string().contains("hello there"));
     daemon.restart();
     assert_eq!(daemon.sh("plain", "echo $GREETING").out(), "hello there\n");
+}
+
+#[test]
+fn a_token_needs_a_sound_agent() {
+    let daemon = Daemon::with(Settings::default().tcp());
+    Agent::named(&daemon, "a_b");
+    for body in [
+        json!({}),
+        json!({"agent": ""}),
+        json!({"agent": "../x"}),
+        json!({"agent": "x".repeat(65)}),
+        json!({"agent": "x", "name": ""}),
+        json!({"agent": "x", "name": "two\nlines"}),
+        json!({"agent": "x", "may_restart": "yes"}),
+        json!({"agent": "x", "rights": []}),
+        // `thread_a_b_c` could be c of a_b, or b_c of a.
+        json!({"agent": "a"}),
+    ] {
+        refused(&daemon.post("/v1/tokens", &body), 400, "invalid_request", &body.to_string());
+    }
 }
