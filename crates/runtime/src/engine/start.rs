@@ -97,19 +97,15 @@ impl Engine {
         Box::pin(async move {
             // A workspace is known by its real path, so that a link put there later is not followed.
             config.data_dir = config.data_dir.canonicalize().map_err(|error| not_made(&config.data_dir, &error))?;
-            for directory in ["homes", "outputs", "scratch", "services"].map(|name| config.data_dir.join(name)) {
-                std::fs::create_dir_all(&directory).map_err(|error| not_made(&directory, &error))?;
-            }
-            let home = config.data_dir.join("workspaces");
-            let workspaces = Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))?;
+            let workspaces = make_directories(&config.data_dir)?;
             recover::clear_scratch(&config.data_dir.join("scratch"));
             let environment = recover::inherited_environment(&config.env_pass);
             let identities = Identities::load(TokenFile::of(&config.data_dir), config.agent_may_restart)?;
             let quotas = NodeQuotas::load(config.quotas, &config.data_dir)
                 .map_err(|error| StartError::Quotas(error.to_string()))?;
             let node = NodeFacts { is_alone: config.cluster.is_none(), memory: memory_limit(&quotas) };
-            let trial =
-                sandbox_trial::try_out(&config.sandbox, &config.data_dir, &environment, identities.holders(), node);
+            let (asked, data, holders) = (&config.sandbox, &config.data_dir, identities.holders());
+            let trial = sandbox_trial::try_out(asked, data, &environment, holders, node);
             let sandboxes = trial.await.map_err(StartError::Sandbox)?;
             let factory =
                 CageFactory::detect(&recover::instance(&config.data_dir), config.cages, process_limits(&quotas));
@@ -168,6 +164,15 @@ impl Engine {
             Ok(Self::of(inner))
         })
     }
+}
+
+/// Makes the directories of the sessions below the data directory.
+fn make_directories(data: &Path) -> Result<Workspaces, StartError> {
+    for directory in ["homes", "outputs", "scratch", "services"].map(|name| data.join(name)) {
+        std::fs::create_dir_all(&directory).map_err(|error| not_made(&directory, &error))?;
+    }
+    let home = data.join("workspaces");
+    Workspaces::open(home.clone()).map_err(|error| not_made(&home, &error))
 }
 
 /// Completes deletions where nodes share a store, before that brings a session back.

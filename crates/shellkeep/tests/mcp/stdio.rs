@@ -193,7 +193,7 @@ fn no_character_is_lost_between_two_pages() {
     let id = answer.run_id();
     let told = answer.text();
     let offset: u64 = told.split("offset=").nth(1).unwrap().split(')').next().unwrap().parse().unwrap();
-    assert!((offset - 2) % 3 == 0, "{offset} is the first byte of a character");
+    assert!((offset - 2).is_multiple_of(3), "{offset} is the first byte of a character");
     let (mut offset, mut read) = (0, String::new());
     while offset < 60_003 {
         let page = client.call("read_output", json!({"id": id, "offset": offset}));
