@@ -129,6 +129,7 @@ pub use past_sessions::{PastEvents, PastPart, PastSession, PastSessions};
 pub use resume::stream::ResumeStream;
 pub use sandboxes::{AGENTS_DEFAULT, SandboxConfig};
 pub use shares::{Full, Lent, Limits, Share};
+pub use shellkeep_process::most_descriptors;
 pub use shellkeep_shared::{Closing, LEASE, WhenAlone};
 pub use shellkeep_store::AuditEntry;
 pub use shellkeep_store::DeletedSession;

@@ -3,8 +3,7 @@
 //! twice a second.
 
 use crate::sync::lock;
-use rustix::process::{Resource, getrlimit};
-use shellkeep_runtime::{Engine, Lent, OpError, Share};
+use shellkeep_runtime::{Engine, Lent, OpError, Share, most_descriptors};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -110,7 +109,8 @@ pub(crate) struct Entered {
 
 impl Connections {
     pub(crate) fn new(patience: Patience, part: usize) -> Arc<Self> {
-        let unproven_most = descriptors().map_or(UNPROVEN, |most| UNPROVEN.min(most / part)).max(1);
+        let most = most_descriptors().and_then(|most| usize::try_from(most).ok());
+        let unproven_most = most.map_or(UNPROVEN, |most| UNPROVEN.min(most / part)).max(1);
         Arc::new(Self { patience, unproven_most, ticks: Arc::default(), book: Mutex::default() })
     }
 
@@ -245,11 +245,6 @@ impl Drop for Entered {
         book.all.remove(&self.connection.number);
         book.unproven.remove(&self.connection.number);
     }
-}
-
-/// How many descriptors this process may have; `None` if there is no limit.
-fn descriptors() -> Option<usize> {
-    getrlimit(Resource::Nofile).current?.try_into().ok()
 }
 
 #[cfg(test)]
