@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The variable that arms faults in a running daemon: `store_journal_write`, `store_journal_sync`,
-/// `store_backend_apply`, `record_write`, `record_turn`, separated by commas. Alone, such a point always fails; with
+/// `store_journal_directory`, `store_backend_apply`, `record_write`, `record_turn`, separated by commas. Alone, such a point always fails; with
 /// `:3` the next three times; with `:every2` every second time. Other names belong to other parts of the daemon and are
 /// ignored.
 pub const FAULT_VARIABLE: &str = "SHELLKEEP_FAULT";
@@ -16,6 +16,8 @@ pub enum Point {
     JournalWrite,
     /// The sync of the journal to disk.
     JournalSync,
+    /// The sync of the journal's directory, which has a new segment.
+    JournalDirectory,
     /// The application of a batch to the backend.
     BackendApply,
     /// The write of lines to a recording.
@@ -39,6 +41,7 @@ struct Switch {
 pub struct Faults {
     journal_write: Switch,
     journal_sync: Switch,
+    journal_directory: Switch,
     backend_apply: Switch,
     record_write: Switch,
     record_turn: Switch,
@@ -57,6 +60,7 @@ impl Faults {
             let point = match name {
                 "store_journal_write" => Point::JournalWrite,
                 "store_journal_sync" => Point::JournalSync,
+                "store_journal_directory" => Point::JournalDirectory,
                 "store_backend_apply" => Point::BackendApply,
                 "record_write" => Point::RecordWrite,
                 "record_turn" => Point::RecordTurn,
@@ -106,6 +110,7 @@ impl Faults {
         match point {
             Point::JournalWrite => &self.journal_write,
             Point::JournalSync => &self.journal_sync,
+            Point::JournalDirectory => &self.journal_directory,
             Point::BackendApply => &self.backend_apply,
             Point::RecordWrite => &self.record_write,
             Point::RecordTurn => &self.record_turn,

@@ -475,7 +475,7 @@ impl Journal {
         if !self.keep_unsynced {
             return Ok(());
         }
-        self.faults.check(Point::JournalSync)?;
+        self.faults.check(Point::JournalDirectory)?;
         File::open(&self.directory)?.sync_all()
     }
 }
@@ -512,7 +512,7 @@ mod tests {
         let directory = tempfile::TempDir::new().unwrap();
         let (journal, faults) = journal(directory.path());
         let second = segment::path(directory.path(), 2);
-        faults.arm(Point::JournalSync, 1);
+        faults.arm(Point::JournalDirectory, 1);
         journal.begin_segment().unwrap_err();
         assert!(!second.exists());
         journal.append(&record(1)).unwrap();

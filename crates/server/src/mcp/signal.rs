@@ -31,7 +31,7 @@ const DESCRIPTION: &str = "Interrupt a command started with blocking=false; the 
 struct Arguments {
     /// Such as r12.
     id: String,
-    /// INT (default, as Ctrl-C), TERM, KILL, … INT and TERM leave 5 s to clean up.
+    /// INT (default), TERM, KILL, …; killed 5 s later.
     signal: Option<String>,
 }
 

@@ -112,7 +112,7 @@ fn changes_are_undone_and_redone_one_at_a_time() {
     daemon.create_with(json!({"session_id": "outside", "cwd": daemon.directory()}));
     daemon.sh("outside", "echo x > written");
     let unsaved = program(&daemon, &["undo", "outside"]);
-    assert!(String::from_utf8_lossy(&unsaved.stderr).contains("where its files are not saved"), "{unsaved:?}");
+    assert!(String::from_utf8_lossy(&unsaved.stderr).contains("so files there are not saved"), "{unsaved:?}");
     let mut runs = Vec::new();
     for command in ["echo one > a", "echo two > a", "rm a"] {
         runs.push(daemon.sh("demo", command).run_id().to_owned());

@@ -99,7 +99,9 @@ fn a_room_has_a_part_of_what_watches_files() {
     let daemon = Daemon::with(Settings::default().set("--sandbox", "room"));
     let all = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").unwrap();
     let part = (all.trim().parse::<u64>().unwrap() / 8).max(16);
-    if std::fs::OpenOptions::new().write(true).open("/proc/sys/user/max_inotify_instances").is_err() {
+    // The one in a room is a copy of ours. Containers have one that nobody can write to.
+    let settings = rustix::fs::statvfs("/proc/sys").unwrap();
+    if settings.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
         skip("a /proc/sys that can be written to");
         return;
     }

@@ -387,6 +387,6 @@ fn a_message_to_the_agent_is_found_by_its_key(house: House) {
 fn a_url_must_name_a_store() {
     for url in ["redis://host", "sqlite", "sqlite://", "memory://x", ""] {
         let Err(error) = House::new(url).try_open() else { panic!("{url} is no store") };
-        assert!(error.to_string().contains("memory://, file://DIRECTORY, sqlite://FILE"), "{error}");
+        assert!(error.to_string().contains("memory://, file://DIRECTORY or sqlite://FILE"), "{error}");
     }
 }
