@@ -19,7 +19,7 @@ pub struct RunRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(exclusive_minimum = 0, maximum = 86400)]
     pub timeout: Option<f64>,
-    /// Whether to wait for the end. If not, the response is immediate, with status `running`.
+    /// Whether to wait for the end. If not, the response comes when it has begun, with status `running`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = true)]
     pub blocking: Option<bool>,

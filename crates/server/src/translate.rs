@@ -82,12 +82,11 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
     if request.cwd.as_ref().is_some_and(String::is_empty) {
         return Err(Refusal::invalid("cwd: must not be an empty string; omit it to use the session's directory"));
     }
-    let timeout = timeout(request.timeout, blocking)?;
     Ok(RunCommand {
         command: no_nul("command", request.command)?.into(),
-        timeout,
-        // Who does not wait for the end does not wait for a day to learn that the session is busy.
-        patience: (!blocking).then(|| timeout.min(DEFAULT_TIMEOUT)),
+        timeout: timeout(request.timeout, blocking)?,
+        // Only MCP promises an answer at once.
+        patience: None,
         blocking,
         cwd: request.cwd.map(|cwd| no_nul("cwd", cwd)).transpose()?.map(ByteString::from),
         env: variables(request.env)?,
@@ -367,9 +366,7 @@ mod tests {
         assert_eq!(command.timeout, Duration::from_secs(30));
         assert!(command.blocking && command.terminal.is_none());
         let unwatched = run(RunRequest { blocking: Some(false), ..request("true") }).unwrap();
-        assert_eq!((unwatched.timeout, unwatched.patience), (MAX_TIMEOUT, Some(DEFAULT_TIMEOUT)));
-        let short = run(RunRequest { blocking: Some(false), timeout: Some(2.0), ..request("true") }).unwrap();
-        assert_eq!((short.patience, command.patience), (Some(Duration::from_secs(2)), None));
+        assert_eq!(unwatched.timeout, MAX_TIMEOUT);
         assert_eq!((command.on_timeout, command.if_busy), (OnTimeout::Interrupt, IfBusy::Wait));
     }
 

@@ -12,7 +12,7 @@ use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::RunRequest;
-use shellkeep_runtime::RunCommand;
+use shellkeep_runtime::{DEFAULT_TIMEOUT, RunCommand};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
@@ -89,7 +89,9 @@ async fn call(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let command = translate::run(given.into())?;
-    let command = RunCommand { tool_name: Some(NAME.to_owned()), ..command };
+    // A model that does not wait for the end does not wait for a day to learn that its session is busy.
+    let patience = (!command.blocking).then(|| command.timeout.min(DEFAULT_TIMEOUT));
+    let command = RunCommand { tool_name: Some(NAME.to_owned()), patience, ..command };
     let style = if command.terminal.is_some() { Style::Terminal } else { Style::Full };
     execute(handler, context, command, style).await
 }
