@@ -15,6 +15,7 @@ mod grants;
 mod plan;
 mod probe;
 mod room;
+mod settings;
 mod user;
 mod user_probe;
 

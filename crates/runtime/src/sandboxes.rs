@@ -236,6 +236,11 @@ impl Sandboxes {
         Ok(confinement.map(|confinement| Confined { confinement, sandbox, rescue: own.rescue }))
     }
 
+    /// Whether the settings of the machine have changed, so that a new shell can read what one with these cannot.
+    pub(crate) fn has_settings_after(&self, settings: u64) -> bool {
+        settings > 0 && self.fence.as_ref().is_ok_and(|held| held.fence.settings() > settings)
+    }
+
     /// Makes and gives the directories, and makes the confinement.
     fn prepare(
         &self,

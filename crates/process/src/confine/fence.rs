@@ -3,9 +3,10 @@
 
 use super::ahead::{Ahead, Preparation, Step};
 use super::filter;
-use super::grants::{DEVICES, SETTINGS, SHARED_MEMORY, closed, system, without};
+use super::grants::{DEVICES, SHARED_MEMORY, system, without};
 use super::plan::{self, PROCESSORS, Plan, RootLinks};
 use super::room::{Namespaces, Room};
+use super::settings::Settings;
 use super::user::AgentUser;
 use crate::sync::lock;
 use landlock::{
@@ -81,9 +82,8 @@ type Refused = Box<dyn std::error::Error + Send + Sync>;
 enum Grant {
     /// Opened once.
     Directory { path: PathBuf, opened: OwnedFd },
-    /// Opened each time: programs replace a file by renaming another over it, and the parts of a directory are too many to be
-    /// held open.
-    Unopened { path: PathBuf, is_file: bool },
+    /// Opened each time: programs replace a file by renaming another over it.
+    File { path: PathBuf },
 }
 
 /// What all sessions of a node have in common.
@@ -91,13 +91,13 @@ enum Grant {
 pub struct Fence {
     abi: ABI,
     data: PathBuf,
-    /// What is shown as readable, and brought into rooms.
-    shown: Vec<Grant>,
-    /// The same without what is closed to other users, so in smaller parts. Only this is granted.
+    /// The system, which all sessions may read.
+    system: Vec<Grant>,
+    /// The settings of the machine, if only parts of them may be read.
+    settings: Option<Settings>,
+    /// What the host has named, to be read or written too.
     read: Vec<Grant>,
     write: Vec<Grant>,
-    /// The settings of the machine, if they are granted in parts: they can be listed as a whole.
-    listed: Option<OwnedFd>,
     devices: Vec<OwnedFd>,
     shared_memory: Option<OwnedFd>,
     /// How much of it a room has of its own.
@@ -105,7 +105,15 @@ pub struct Fence {
     filter: Arc<[libc::sock_filter]>,
     links: RootLinks,
     /// Rulesets that were begun ahead.
-    begun: Mutex<Vec<RulesetCreated>>,
+    begun: Mutex<Vec<Begun>>,
+}
+
+/// What the rulesets of all sessions have in common.
+#[derive(Debug)]
+struct Begun {
+    rules: RulesetCreated,
+    /// Which settings of the machine it grants.
+    settings: u64,
 }
 
 /// The directories of one session. Its processes may read and write the first three.
@@ -145,6 +153,7 @@ pub(crate) struct Around {
     filter: Arc<[libc::sock_filter]>,
     /// Rules for what is only in the room: the rights, and the path.
     inside: Vec<(u64, &'static str)>,
+    settings: u64,
 }
 
 impl Around {
@@ -198,6 +207,11 @@ impl Confinement {
         self.room.as_ref().map(|room| &room.namespaces)
     }
 
+    /// Which settings of the machine it lets them read, as [`Fence::settings`] counts them.
+    pub fn settings(&self) -> u64 {
+        self.fence.as_ref().map_or(0, |fence| fence.settings)
+    }
+
     /// Confines the calling process. Makes only system calls, for use between fork and exec.
     pub(crate) fn apply(&self) -> io::Result<()> {
         self.user.map_or(Ok(()), AgentUser::become_it)?;
@@ -210,33 +224,50 @@ impl Fence {
     pub fn new(spec: &FenceSpec) -> Result<Self, NoFence> {
         let abi = supported()?;
         let filter = filter::compile().ok_or(NoFence::Processor)?;
-        let mut hidden: Vec<PathBuf> = spec.hidden.iter().chain([&spec.data]).map(|path| real(path)).collect();
+        let hidden: Vec<PathBuf> = spec.hidden.iter().chain([&spec.data]).map(|path| real(path)).collect();
         let data = real(&spec.data);
-        let shown = readable(&hidden, &spec.read, &data, Grant::unopened)?;
-        let settings = real(Path::new(SETTINGS));
-        let for_us_alone = closed(&settings);
-        let listed = if for_us_alone.is_empty() { None } else { open_path(&settings).ok() };
-        hidden.extend(for_us_alone);
-        let is_part = |path: &Path| path.starts_with(&settings) && path != settings;
-        let grant = |path: PathBuf| if is_part(&path) { Grant::unopened(path) } else { Grant::open(path) };
-        let read = readable(&hidden, &spec.read, &data, grant)?;
-        let write = named(&spec.write, &data, Grant::open)?;
+        // What cannot be opened is not there, or is not for us.
+        let system = system(&hidden).into_iter().filter_map(|path| Grant::open(path).ok()).collect();
+        let settings = Settings::find(&hidden);
+        let read = named(&spec.read, &data)?;
+        let write = named(&spec.write, &data)?;
         let devices = DEVICES.iter().filter_map(|path| open_path(Path::new(path)).ok()).collect();
         let shared_memory = open_path(Path::new(SHARED_MEMORY)).ok();
         let (filter, links) = (filter.into(), RootLinks::read());
         let (shared_bytes, begun) = (shared_bytes(spec.memory), Mutex::default());
-        Ok(Self { abi, data, shown, read, write, listed, devices, shared_memory, shared_bytes, filter, links, begun })
+        Ok(Self {
+            abi,
+            data,
+            system,
+            settings,
+            read,
+            write,
+            devices,
+            shared_memory,
+            shared_bytes,
+            filter,
+            links,
+            begun,
+        })
     }
 
     /// Whether sessions may read what is at a path, because the system or the host's list includes it.
     pub fn reads(&self, path: &Path) -> bool {
         let path = real(path);
-        self.read.iter().chain(&self.write).any(|grant| path.starts_with(grant.path()))
+        let is_part = |settings: &Settings| settings.parts().paths.iter().any(|part| path.starts_with(part));
+        let mut granted = self.granted().map(|(grant, _)| grant.path());
+        granted.any(|granted| path.starts_with(granted)) || self.settings.as_ref().is_some_and(is_part)
     }
 
     /// The paths that all sessions may read, apart from what is closed to other users, and those that they may write.
     pub fn paths(&self) -> (Vec<&Path>, Vec<&Path>) {
-        (self.shown.iter().map(Grant::path).collect(), self.write.iter().map(Grant::path).collect())
+        (self.shown().map(Grant::path).collect(), self.write.iter().map(Grant::path).collect())
+    }
+
+    /// Grows when the settings of the machine change that sessions may read, where they are granted in parts. Shells with
+    /// an earlier number cannot read what has taken the place of something since.
+    pub fn settings(&self) -> u64 {
+        self.settings.as_ref().map_or(0, Settings::generation)
     }
 
     /// Makes the confinement of one session. Its directories must exist.
@@ -245,10 +276,10 @@ impl Fence {
     }
 
     fn make(&self, own: Own<'_>, inside: Vec<(u64, &'static str)>) -> io::Result<Around> {
-        let ruleset = self.ruleset(own).map_err(io::Error::other)?;
-        let ruleset: Option<OwnedFd> = ruleset.into();
+        let Begun { rules, settings } = self.ruleset(own).map_err(refused)?;
+        let ruleset: Option<OwnedFd> = rules.into();
         let ruleset = ruleset.ok_or_else(|| io::Error::other("the kernel made no ruleset"))?;
-        Ok(Around { ruleset, filter: Arc::clone(&self.filter), inside })
+        Ok(Around { ruleset, filter: Arc::clone(&self.filter), inside, settings })
     }
 
     /// Makes the confinement of one session in a room. Its directories must exist.
@@ -293,30 +324,38 @@ impl Fence {
     /// What all rooms have. Not files: programs replace a file by renaming another over it, and a room that was made earlier
     /// would have the old one.
     fn shared_plan(&self, root: &Path) -> Vec<u8> {
-        let early = |grants| self.paths_of(grants, false);
-        let plan = Plan::new(root).readable(early(&self.shown)).system(&self.links, self.shared_bytes);
-        plan.writable(early(&self.write)).finish()
+        let plan = Plan::new(root).readable(self.paths_of(self.shown(), false)).system(&self.links, self.shared_bytes);
+        plan.writable(self.paths_of(self.write.iter(), false)).finish()
     }
 
     /// What comes on top for one session.
     fn own_plan(&self, own: Own<'_>, resolver: Option<&Path>) -> Vec<u8> {
-        let mut plan = Plan::own(own.tmp).readable(self.paths_of(&self.shown, true));
+        let mut plan = Plan::own(own.tmp).readable(self.paths_of(self.shown(), true));
         // Where there is none, programs ask the resolver on loopback.
         if let (Some(file), Ok(path)) = (resolver, Path::new(RESOLVER_FILE).canonicalize()) {
             plan = plan.instead(file, &path);
         }
         let own_paths = [own.workspace, own.home, own.tmp, own.rescue];
-        plan.writable(self.paths_of(&self.write, true).chain(own_paths)).finish()
+        plan.writable(self.paths_of(self.write.iter(), true).chain(own_paths)).finish()
     }
 
     /// The paths among `grants` that come with the session's own, or those that come before. Directories for temporary files
     /// are a session's own, and what is below them comes on top. If something contains them, it still comes after them.
-    fn paths_of<'a>(&'a self, grants: &'a [Grant], is_late: bool) -> impl Iterator<Item = &'a Path> {
-        let all_late = self.read.iter().chain(&self.write).any(|grant| plan::has_temporary(grant.path()));
+    fn paths_of<'a>(
+        &'a self,
+        grants: impl Iterator<Item = &'a Grant>,
+        is_late: bool,
+    ) -> impl Iterator<Item = &'a Path> {
+        let all_late = self.shown().chain(&self.write).any(|grant| plan::has_temporary(grant.path()));
         let late = move |grant: &Grant| {
-            all_late || matches!(grant, Grant::Unopened { is_file: true, .. }) || plan::is_below_temporary(grant.path())
+            all_late || matches!(grant, Grant::File { .. }) || plan::is_below_temporary(grant.path())
         };
-        grants.iter().filter(move |grant| late(grant) == is_late).map(Grant::path)
+        grants.filter(move |grant| late(grant) == is_late).map(Grant::path)
+    }
+
+    /// What sessions see as readable: of the settings of the machine also what they cannot read.
+    fn shown(&self) -> impl Iterator<Item = &Grant> {
+        self.system.iter().chain(&self.read)
     }
 
     /// Begins a ruleset for a session that is not known yet. If that fails, the session's confinement says why.
@@ -327,8 +366,9 @@ impl Fence {
         }
     }
 
-    /// What the rulesets of all sessions have in common. No file is among it: one that is replaced later would be missing.
-    fn begin(&self) -> Result<RulesetCreated, Refused> {
+    /// What the rulesets of all sessions have in common. No file is among it but settings, which have a number: one that is
+    /// replaced later would be missing.
+    fn begin(&self) -> Result<Begun, Refused> {
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(self.abi))?;
@@ -336,11 +376,15 @@ impl Fence {
             rules = rules.scope(Scope::from_all(self.abi))?;
         }
         let mut rules = rules.create()?;
-        for (grant, access) in self.granted(true) {
+        for (grant, access) in self.granted().filter(|(grant, _)| grant.is_held()) {
             rules = self.grant(rules, grant, access)?;
         }
-        if let Some(opened) = &self.listed {
-            rules = rules.add_rule(PathBeneath::new(opened, AccessFs::ReadDir))?;
+        let settings = self.settings.as_ref().map(|settings| (settings.root(), settings.parts()));
+        if let Some((root, parts)) = &settings {
+            rules = rules.add_rule(PathBeneath::new(open_path(root)?, AccessFs::ReadDir))?;
+            for part in &parts.paths {
+                rules = self.grant_now(rules, part, AccessFs::from_read(self.abi))?;
+            }
         }
         let device = make_bitflags!(AccessFs::{ReadFile | WriteFile}) | self.if_known(AccessFs::IoctlDev);
         for opened in &self.devices {
@@ -350,27 +394,34 @@ impl Fence {
             let shared = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | MakeReg | RemoveFile});
             rules = rules.add_rule(PathBeneath::new(opened, shared))?;
         }
-        Ok(rules)
+        Ok(Begun { rules, settings: settings.map_or(0, |(_, parts)| parts.generation) })
     }
 
-    fn ruleset(&self, own: Own<'_>) -> Result<RulesetCreated, Refused> {
-        let begun = lock(&self.begun).pop();
-        let mut rules = begun.map_or_else(|| self.begin(), Ok)?;
-        for (grant, access) in self.granted(false) {
+    fn ruleset(&self, own: Own<'_>) -> Result<Begun, Refused> {
+        let now = self.settings.as_ref().map_or(0, |settings| settings.parts().generation);
+        let begun = {
+            let mut begun = lock(&self.begun);
+            begun.retain(|begun| begun.settings == now);
+            begun.pop()
+        };
+        let Begun { mut rules, settings } = begun.map_or_else(|| self.begin(), Ok)?;
+        for (grant, access) in self.granted().filter(|(grant, _)| !grant.is_held()) {
             rules = self.grant(rules, grant, access)?;
         }
         for path in [own.workspace, own.home, own.tmp].into_iter().flat_map(|path| self.own(path)) {
             rules = self.grant(rules, &Grant::open(path)?, self.full())?;
         }
         let rescue = make_bitflags!(AccessFs::{WriteFile | MakeReg});
-        Ok(rules.add_rule(PathBeneath::new(open_path(own.rescue)?, rescue))?)
+        Ok(Begun { rules: rules.add_rule(PathBeneath::new(open_path(own.rescue)?, rescue))?, settings })
     }
 
-    /// What all sessions may use, and how: what is held open, or what is not.
-    fn granted(&self, is_held: bool) -> impl Iterator<Item = (&Grant, BitFlags<AccessFs>)> {
-        let read = self.read.iter().map(|grant| (grant, AccessFs::from_read(self.abi)));
-        let all = read.chain(self.write.iter().map(|grant| (grant, self.full())));
-        all.filter(move |(grant, _)| matches!(grant, Grant::Directory { .. }) == is_held)
+    /// What all sessions may use, and how, apart from settings that are granted in parts.
+    fn granted(&self) -> impl Iterator<Item = (&Grant, BitFlags<AccessFs>)> {
+        let is_in_parts =
+            |grant: &&Grant| self.settings.as_ref().is_some_and(|settings| grant.path().starts_with(settings.root()));
+        let system = self.system.iter().filter(move |grant| !is_in_parts(grant));
+        let read = system.chain(&self.read).map(|grant| (grant, AccessFs::from_read(self.abi)));
+        read.chain(self.write.iter().map(|grant| (grant, self.full())))
     }
 
     fn grant(
@@ -379,19 +430,29 @@ impl Fence {
         grant: &Grant,
         access: BitFlags<AccessFs>,
     ) -> Result<RulesetCreated, Refused> {
-        Ok(match grant {
-            Grant::Directory { opened, .. } => rules.add_rule(PathBeneath::new(opened, access))?,
-            Grant::Unopened { path, .. } => match open_path(path) {
-                Ok(opened) => {
-                    // One may have taken the place of the other.
-                    let is_directory = FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Directory;
-                    let access = if is_directory { access } else { access & AccessFs::from_file(self.abi) };
-                    rules.add_rule(PathBeneath::new(opened, access))?
-                }
-                // It is gone for now.
-                Err(_) => rules,
-            },
-        })
+        match grant {
+            Grant::Directory { opened, .. } => Ok(rules.add_rule(PathBeneath::new(opened, access))?),
+            Grant::File { path } => self.grant_now(rules, path, access),
+        }
+    }
+
+    /// Grants what is at a path now; nothing if there is nothing, or nothing for us.
+    fn grant_now(
+        &self,
+        rules: RulesetCreated,
+        path: &Path,
+        access: BitFlags<AccessFs>,
+    ) -> Result<RulesetCreated, Refused> {
+        match open_path(path) {
+            Ok(opened) => {
+                // One may have taken the place of the other.
+                let is_directory = FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Directory;
+                let access = if is_directory { access } else { access & AccessFs::from_file(self.abi) };
+                Ok(rules.add_rule(PathBeneath::new(opened, access))?)
+            }
+            Err(error) if is_away(&error) => Ok(rules),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// A directory of a session. One that the host named may contain the data directory.
@@ -417,17 +478,16 @@ impl Grant {
     fn open(path: PathBuf) -> io::Result<Self> {
         let opened = open_path(&path)?;
         let is_directory = std::fs::metadata(&path)?.is_dir();
-        Ok(if is_directory { Self::Directory { path, opened } } else { Self::Unopened { path, is_file: true } })
+        Ok(if is_directory { Self::Directory { path, opened } } else { Self::File { path } })
     }
 
-    fn unopened(path: PathBuf) -> io::Result<Self> {
-        let is_file = !std::fs::metadata(&path)?.is_dir();
-        Ok(Self::Unopened { path, is_file })
+    fn is_held(&self) -> bool {
+        matches!(self, Self::Directory { .. })
     }
 
     fn path(&self) -> &Path {
         match self {
-            Self::Directory { path, .. } | Self::Unopened { path, .. } => path,
+            Self::Directory { path, .. } | Self::File { path } => path,
         }
     }
 }
@@ -443,26 +503,27 @@ fn supported() -> Result<ABI, NoFence> {
     }
 }
 
-/// The system without what is hidden, and what the host named.
-fn readable(
-    hidden: &[PathBuf],
-    more: &[PathBuf],
-    data: &Path,
-    grant: impl Fn(PathBuf) -> io::Result<Grant>,
-) -> Result<Vec<Grant>, NoFence> {
-    // What cannot be opened is not there, or is not for us.
-    let system = system(hidden).into_iter().filter_map(|path| grant(path).ok());
-    Ok(system.chain(named(more, data, &grant)?).collect())
+/// Whether something is not there for us, and not only out of reach for want of descriptors or memory.
+fn is_away(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
+}
+
+/// An error of the system as it is, so that its number says what was short.
+fn refused(error: Refused) -> io::Error {
+    match error.downcast::<io::Error>() {
+        Ok(error) => *error,
+        Err(error) => io::Error::other(error),
+    }
 }
 
 /// Paths that the host named. Each must exist: one that is missing would be missed only by a command.
-fn named(paths: &[PathBuf], data: &Path, grant: impl Fn(PathBuf) -> io::Result<Grant>) -> Result<Vec<Grant>, NoFence> {
+fn named(paths: &[PathBuf], data: &Path) -> Result<Vec<Grant>, NoFence> {
     let mut grants = Vec::new();
     for path in paths {
         let refused = |error: io::Error| NoFence::Path { path: path.display().to_string(), reason: error.to_string() };
         let real = path.canonicalize().map_err(refused)?;
         for part in without(&real, &[data.to_owned()]) {
-            grants.push(grant(part).map_err(refused)?);
+            grants.push(Grant::open(part).map_err(refused)?);
         }
     }
     Ok(grants)

@@ -31,8 +31,6 @@ const SYSTEM: [&str; 22] = [
     "/run/NetworkManager",
 ];
 
-/// The settings of the machine. Of the system, only they have files that are for root alone.
-pub(super) const SETTINGS: &str = "/etc";
 /// What others may do with a file that is not closed to them: read it; and with a directory: also pass it.
 const READ_BY_OTHERS: u32 = 0o004;
 const PASSED_BY_OTHERS: u32 = 0o001;

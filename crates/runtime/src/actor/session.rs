@@ -159,6 +159,12 @@ impl Session {
         if self.phase.shell().is_some_and(|shell| shell.sandbox < self.ctx.sandboxes.of(self.journal.state())) {
             self.rest("tightened", "its agent got a token, and sessions of agents with tokens are confined");
         }
+        // Processes that it has left go on with what they could read.
+        if self.journal.state().holds_no_shell_work()
+            && self.phase.shell().is_some_and(|shell| self.ctx.sandboxes.has_settings_after(shell.settings))
+        {
+            self.rest("settings_changed", "it could not read what was changed in the settings of the machine since");
+        }
         let acquired = match self.phase.take_idle() {
             Some(acquired) => acquired,
             None => {

@@ -110,7 +110,7 @@ async fn hand_over(
     given.fill_in(&mut facts);
     let problems = match confined {
         Some(Confined { confinement, rescue, sandbox }) => {
-            pooled.sandbox = sandbox;
+            (pooled.sandbox, pooled.settings) = (sandbox, confinement.settings());
             confinement.restore(&mut pooled.shell, &rescue, &facts).await
         }
         None => pooled.shell.restore(&facts).await,

@@ -15,6 +15,8 @@ pub struct PooledShell {
     pub shell: Box<LiveShell>,
     /// How far it is confined. While it has no session, the sandbox that it is prepared for; none is for all.
     pub sandbox: Sandbox,
+    /// Which settings of the machine it can read.
+    pub settings: u64,
     /// The room that it is in already, while it has no session.
     pub room: Option<RoomAhead>,
     _place: PoolSlot,
@@ -24,7 +26,7 @@ impl PooledShell {
     /// One that is not prepared.
     pub(super) fn new(shell: LiveShell, mut place: PoolSlot) -> Self {
         place.was_used = true;
-        Self { shell: Box::new(shell), sandbox: Sandbox::None, room: None, _place: place }
+        Self { shell: Box::new(shell), sandbox: Sandbox::None, settings: 0, room: None, _place: place }
     }
 }
 

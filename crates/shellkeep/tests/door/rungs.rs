@@ -148,7 +148,8 @@ fn tokens_are_confined_for(user: &[String], directory: impl Fn() -> tempfile::Te
     let mut daemon = at(lacks, Settings::default());
     assert!(daemon.log().contains("agents with tokens cannot run commands"), "{}", daemon.log());
     // Only root can give agents users of their own.
-    let instead = if user.is_empty() && geteuid().is_root() { "--sandbox-agents user" } else { "--sandbox-agents none" };
+    let instead =
+        if user.is_empty() && geteuid().is_root() { "--sandbox-agents user" } else { "--sandbox-agents none" };
     let words = ["no Landlock", instead];
     refused(&Agent::named(&daemon, "ann").post("/v1/sessions", &json!({"session_id": "s"})), &words);
     daemon.create("host");
