@@ -345,6 +345,8 @@ impl Cluster {
                 self.bring(id, None).await?
             }
         };
+        // This node may have known a removed session of the name, which was another agent's.
+        self.names.add(id, state.meta.agent.as_deref().map(Arc::from));
         let (seq, is_first) = (state.seq, state.claims.last() != Some(&head.owner));
         let from = if is_first { seq + 1 } else { state.claims.last_from().unwrap_or(seq + 1) };
         let start = Start { claim: head.owner.clone(), from, known: Some(head.last), seq };

@@ -12,7 +12,7 @@ use crate::sync::lock;
 use shellkeep_record::Masker;
 use shellkeep_record::mask::secret_values_from;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{SessionId, ShellState};
+use shellkeep_session::{SessionId, ShellState, Timestamp};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -36,8 +36,21 @@ type Gathering = tokio::sync::Mutex<()>;
 /// The secret values of a session in its recording up to a record.
 #[derive(Clone, Default)]
 struct Known {
+    /// When the session was created; another one may have its name by now. None if it is deleted.
+    created_at: Option<Timestamp>,
     through: u64,
     values: BTreeSet<Vec<u8>>,
+}
+
+/// What is known of a session now.
+#[derive(Default)]
+struct Facts {
+    created_at: Option<Timestamp>,
+    /// Number of its last record.
+    seq: u64,
+    shell: ShellState,
+    /// The secrets that it is given.
+    given: GivenSecrets,
 }
 
 impl Secrets {
@@ -77,10 +90,11 @@ impl Secrets {
 
     /// What masks a session's recording for others.
     pub(crate) async fn masker(&self, id: &SessionId) -> Result<Masker, OpError> {
-        let (seq, shell, given) = self.facts(id).await?;
+        let Facts { created_at, seq, shell, given } = self.facts(id).await?;
         let gathering = self.gathering(id);
         let alone = gathering.lock().await;
-        let mut known = self.known().get(id).cloned().unwrap_or_default();
+        let known = self.known().get(id).filter(|known| known.created_at == created_at).cloned();
+        let mut known = known.unwrap_or_else(|| Known { created_at, ..Known::default() });
         if known.through < seq {
             let from = known.through + 1;
             known
@@ -127,16 +141,16 @@ impl Secrets {
         if !self.masking.is_on() && self.sources.is_empty() {
             return Ok(None);
         }
-        let (_, shell, given) = self.facts(id).await?;
+        let Facts { shell, given, .. } = self.facts(id).await?;
         Ok(self.masking.of(&shell, given).map(|mask| mask.redactor().clone()))
     }
 
-    /// The number of a session's last record, its shell, and what it is given.
-    async fn facts(&self, id: &SessionId) -> Result<(u64, ShellState, GivenSecrets), OpError> {
+    async fn facts(&self, id: &SessionId) -> Result<Facts, OpError> {
         if let Some(deleted) = self.recordings.deleted(id) {
-            return Ok((deleted.seq, ShellState::default(), GivenSecrets::default()));
+            return Ok(Facts { seq: deleted.seq, ..Facts::default() });
         }
         let state = self.registry.snapshot(id).await?;
-        Ok((state.seq, state.shell, self.sources.known(&state.meta)))
+        let (created_at, given) = (Some(state.meta.created_at), self.sources.known(&state.meta));
+        Ok(Facts { created_at, seq: state.seq, shell: state.shell, given })
     }
 }

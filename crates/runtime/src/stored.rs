@@ -1,6 +1,6 @@
 //! Reading sessions from the store.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, moved};
 use crate::lifetime::Lifetime;
 use crate::names::{Names, not_found};
 use crate::newborn::Newborn;
@@ -54,7 +54,14 @@ impl Stored {
             Err(OpError::Session(SessionError::NotFound { .. })) if self.names.contains(id) => None,
             Err(error) => return Err(error),
         };
-        cluster.take(id, local).await
+        let agent = self.names.agent_of(id);
+        let state = cluster.take(id, local).await?;
+        if state.meta.agent.as_deref() != agent.as_deref() {
+            // Another session has the name now, and whoever asks was permitted to use the one that this node knew.
+            cluster.left(id);
+            return Err(moved(id));
+        }
+        Ok(state)
     }
 
     /// A session sleeps from now on.

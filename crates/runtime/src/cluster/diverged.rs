@@ -132,7 +132,12 @@ impl Diverged {
             }
             // The other node has claimed the session and recorded nothing yet.
             Meeting::TierLacks { .. } => Ok(Compared::Undecided),
-            Meeting::Apart { after } => self.keep(state, after, &head).await.map(|_| Compared::Done),
+            Meeting::Apart { after } => {
+                self.keep(state, after, &head).await?;
+                // The session that has the name now is perhaps another agent's.
+                self.names.remove(&state.meta.session_id);
+                Ok(Compared::Done)
+            }
         }
     }
 

@@ -68,7 +68,13 @@ impl ClusterOps<'_> {
         for id in std::iter::once(id).chain(&bound) {
             let Sought { whereabouts, must_take, unsure } = self.cluster.locate(id).await?;
             if must_take {
-                self.access.at_large().ctx.registry.ask(id, Message::View).await?;
+                let registry = &self.access.at_large().ctx.registry;
+                let taken = match registry.ask(id, Message::View).await {
+                    // This node had known it as another agent's.
+                    Err(OpError::Cluster(ClusterError::Moved { .. })) => registry.ask(id, Message::View).await,
+                    taken => taken,
+                };
+                taken?;
             }
             if let Whereabouts::There(_) = whereabouts {
                 return Ok((whereabouts, None));
@@ -302,6 +308,7 @@ async fn compare(inner: Weak<Inner>, id: SessionId) {
             }
             // The shared store went away meanwhile.
             Some(Err(OpError::StoreUnavailable { .. })) if cluster.members().is_away() => {}
+            Some(Ok(Compared::Done)) if !inner.ctx.names.contains(&id) => return copies::forget(&inner.ctx, &id),
             None | Some(Ok(Compared::Done) | Err(OpError::Session(SessionError::NotFound { .. }))) => return,
             Some(Err(error)) => {
                 return tracing::error!(session = %id, %error, "what only this node has of a session is not kept apart");

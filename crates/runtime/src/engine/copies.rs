@@ -3,6 +3,7 @@
 
 use super::inner::Inner;
 use crate::cluster::{Cluster, Whose};
+use crate::context::SessionContext;
 use crate::ops::OpError;
 use crate::stored::read_error;
 use shellkeep_session::ownership::Head;
@@ -94,11 +95,17 @@ async fn remove(
         Some(state) => copies.remove(state).await?,
         None => copies.clear(id).await,
     }
-    inner.ctx.secrets.forget(id);
-    inner.ctx.thinning.forget(id);
+    forget(&inner.ctx, id);
     inner.ctx.names.remove(id);
     inner.ctx.store.followers().changed(id);
     Ok(true)
+}
+
+/// Forgets what was found out about a copy that is gone. The next session of its name is perhaps another agent's.
+pub(super) fn forget(ctx: &SessionContext, id: &SessionId) {
+    ctx.secrets.forget(id);
+    ctx.thinning.forget(id);
+    ctx.disk.forget(id);
 }
 
 /// Looks from time to time at the sessions that this node lost to others, as long as the engine lives.

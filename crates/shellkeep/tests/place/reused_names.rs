@@ -2,7 +2,7 @@
 
 use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
-use crate::support::{Daemon, Request};
+use crate::support::{Agent, Daemon, Request};
 use crate::taken_back::lose;
 use serde_json::json;
 use shellkeep_poll::until;
@@ -73,7 +73,7 @@ fn a_former_node_answers_with_the_session_that_there_is() {
 #[test]
 fn a_removed_session_does_not_come_back_as_a_fork() {
     let redis = Redis::start();
-    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    let (mut first, mut second) = (redis.node("n1"), redis.node("n2"));
     first.create_with(json!({"session_id": "s", "agent": "ann"}));
     first.sh("s", "echo secret > f");
     first.kill();
@@ -90,4 +90,9 @@ fn a_removed_session_does_not_come_back_as_a_fork() {
     let answer = second.sh("s", "echo $n");
     assert_eq!((answer.out().as_str(), answer.notice_codes()), ("1\n", vec![]));
     assert!(!second.get("/v1/sessions/s/events").text().contains("session_forked"));
+    // It also took the new session for the removed one's agent's when it took it over.
+    let (ann, bob) = (Agent::named(&first, "ann"), Agent::named(&first, "bob"));
+    second.kill();
+    run_when_taken_over(&first, "s", &json!({"command": "true"}));
+    assert_eq!((ann.get("/v1/sessions/s").status, bob.get("/v1/sessions/s").status), (404, 200));
 }
