@@ -87,6 +87,8 @@ pub(crate) struct Lane {
     known: Option<Point>,
     queue: VecDeque<Line>,
     queued_bytes: usize,
+    /// Number of the last record that was dropped, because too much was queued.
+    pub dropped_through: u64,
     sent: VecDeque<Line>,
     sent_bytes: usize,
     waiters: Vec<(u64, oneshot::Sender<Settled>)>,
@@ -108,6 +110,7 @@ impl Lane {
             known,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            dropped_through: 0,
             sent: VecDeque::new(),
             sent_bytes: 0,
             waiters: Vec::new(),
@@ -147,6 +150,7 @@ impl Lane {
     pub(crate) fn give_way_to(self, next: &mut Self) -> Vec<Line> {
         next.waiters.extend(self.waiters);
         next.tell(self.told);
+        next.dropped_through = self.dropped_through;
         self.queue.into()
     }
 

@@ -109,7 +109,15 @@ impl Ship {
             lines.retain(|line| line.seq > seq);
             lines.splice(0..0, stands_for(after).as_ref().and_then(Line::of));
         }
-        lanes.queued_bytes += lines.into_iter().map(|line| lane.push(line)).sum::<usize>();
+        if lane.dropped_through > seq {
+            // Records were dropped after the state was read: what is sent would have a gap.
+            lane.drop_queue();
+            if lanes.down.is_none() {
+                let _ = self.shared.news.send(Moved::Reclaim(session_id.clone()));
+            }
+        } else {
+            lanes.queued_bytes += lines.into_iter().map(|line| lane.push(line)).sum::<usize>();
+        }
         lanes.all.insert(session_id.clone(), lane);
         self.shared.count.send_replace(lanes.count());
         lanes.dirty.insert(session_id.clone());
@@ -131,6 +139,7 @@ impl Ship {
         };
         if is_full {
             let (was_known, dropped) = (lane.is_known(), lane.drop_queue());
+            lane.dropped_through = lane.dropped_through.max(line.seq);
             lanes.queued_bytes -= dropped;
             // Once is enough. A tier that is away cannot be given the state; when it is back, every lane is claimed again that
             // is not known by then.

@@ -32,6 +32,12 @@ fn record(id: &SessionId, seq: u64) -> Record {
     Record { session_id: id.clone(), seq, at: Timestamp::UNIX_EPOCH, event: Event::ShellStarted { generation: seq } }
 }
 
+/// A record of this many megabytes.
+fn large(id: &SessionId, seq: u64, megabytes: usize) -> Record {
+    let event = Event::SessionEnded { reason: "x".repeat(megabytes << 20) };
+    Record { event, ..record(id, seq) }
+}
+
 /// Node n1 as it tells of itself.
 fn entry(since: &str, data_id: Option<&str>) -> NodeEntry {
     let (name, url, version, data_id) = ("n1".to_owned(), String::new(), String::new(), data_id.map(str::to_owned));
@@ -187,10 +193,6 @@ async fn a_tier_that_came_back_empty_is_given_the_state() {
 #[tokio::test]
 async fn a_session_whose_records_do_not_fit_is_given_again_once() {
     let mut fixture = Fixture::new();
-    let large = |id: &SessionId, seq: u64, megabytes: usize| {
-        let event = Event::SessionEnded { reason: "x".repeat(megabytes << 20) };
-        Record { event, ..record(id, seq) }
-    };
     let claim = fixture.begin();
     assert_eq!(fixture.put(1).await, Settled::Kept);
     // Of 64 MiB.
@@ -215,6 +217,36 @@ async fn a_session_whose_records_do_not_fit_is_given_again_once() {
     fixture.tier.set_down(false);
     assert_eq!(fixture.news.recv().await, reclaim);
     assert!(fixture.news.try_recv().is_err(), "it was told when the tier was back");
+}
+
+/// The bug: a record that did not fit while the session was already given again was never shared, and the store took what followed
+/// it: no other node could read the session any more.
+#[tokio::test]
+async fn what_does_not_fit_while_a_session_is_given_again_is_given_too() {
+    let mut fixture = Fixture::new();
+    let claim = fixture.begin();
+    assert_eq!(fixture.put(1).await, Settled::Kept);
+    let other = SessionId::parse("other").unwrap();
+    fixture.ship.offer(&large(&other, 1, 63));
+    for seq in 2..=3 {
+        fixture.ship.offer(&large(&fixture.id, seq, 2));
+    }
+    let reclaim = Some(Moved::Reclaim(fixture.id.clone()));
+    assert_eq!(fixture.news.recv().await, reclaim);
+
+    // There is room again, and the state was read before the last record.
+    fixture.ship.drop_left(&other);
+    let head = fixture.claim("n1", Some(claim));
+    let give = |seq: u64| {
+        let start = Start { claim: head.owner.clone(), from: 1, known: Some(head.last.clone()), seq };
+        fixture.ship.begin(&fixture.id, start, |_| Some(record(&fixture.id, seq)));
+    };
+    give(2);
+    assert_eq!(fixture.news.recv().await, reclaim, "the third is missing");
+    fixture.ship.offer(&record(&fixture.id, 4));
+    give(3);
+    assert_eq!(fixture.ship.settle(&fixture.id, 4).await, Settled::Kept);
+    assert_eq!(fixture.shared(), [1, 3, 4]);
 }
 
 #[tokio::test]
