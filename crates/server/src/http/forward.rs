@@ -160,7 +160,7 @@ impl Way<'_> {
     /// session has left.
     async fn serve_or_send(&self, request: Request, next: Next) -> Response {
         let is_sent_on = request.headers().contains_key(FORWARDED);
-        let is_run = request.uri().path().ends_with("/run");
+        let is_run = is_run(request.method(), request.uri().path());
         let (request, again) = match twice(request).await {
             Ok(both) => both,
             Err(refusal) => return refusal.into_response(),
@@ -190,6 +190,12 @@ impl Way<'_> {
         }
         response
     }
+}
+
+/// Whether a request asks for a command.
+fn is_run(method: &Method, path: &str) -> bool {
+    let in_session = path.strip_prefix("/v1/sessions/").and_then(|rest| rest.split_once('/'));
+    method == Method::POST && in_session.is_some_and(|(_, what)| what == "run")
 }
 
 /// Whether a node that is drained has left it to another node to do what was asked for. A command that came too late may find
@@ -329,6 +335,18 @@ mod tests {
             ("owner_lost", false, false),
         ] {
             assert_eq!((left(code, true), left(code, false)), (of_run, of_others), "{code}");
+        }
+    }
+
+    #[test]
+    fn only_a_command_counts_as_one() {
+        for (method, path, expected) in [
+            (Method::POST, "/v1/sessions/demo/run", true),
+            (Method::POST, "/v1/sessions/demo/services/run", false),
+            (Method::PUT, "/v1/sessions/demo/kv/run", false),
+            (Method::DELETE, "/v1/sessions/run", false),
+        ] {
+            assert_eq!(is_run(&method, path), expected, "{method} {path}");
         }
     }
 
