@@ -40,11 +40,19 @@ impl Drain {
         self.0.lanes().draining.is_free()
     }
 
-    /// Returns when others may take all of these sessions.
-    pub async fn until_left(&self, session_ids: &[&SessionId]) {
+    /// Returns when others may take all of these sessions, or that they may not: while the tier is unreachable, none is let go of.
+    pub async fn until_left(&self, session_ids: &[&SessionId]) -> bool {
         let mut ended = self.0.lanes().ended.subscribe();
-        // The sender lives as long as the ship.
-        while !session_ids.iter().all(|id| self.has_left(id)) && ended.changed().await.is_ok() {}
+        let alone = Alone(Arc::clone(&self.0));
+        let leaving = async {
+            // The sender lives as long as the ship.
+            while !session_ids.iter().all(|id| self.has_left(id)) && ended.changed().await.is_ok() {}
+        };
+        tokio::select! {
+            biased;
+            () = leaving => true,
+            () = alone.until_away() => false,
+        }
     }
 
     /// Whether others may take this session: the node works with it no longer.

@@ -191,13 +191,14 @@ impl ClusterOps<'_> {
         self.cluster.members().is_draining()
     }
 
-    /// Waits until this node, which is drained, has let go of a session, for `wait` at most. Returns whether it has.
+    /// Waits until this node, which is drained, has let go of a session, for `wait` at most and while the shared store answers.
+    /// Returns whether it has.
     pub fn until_left<'a>(&'a self, id: &'a SessionId, wait: Duration) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
             let drain = self.cluster.members().drain();
             let ids: Vec<_> = std::iter::once(id).chain(&bound).collect();
-            tokio::time::timeout(wait, drain.until_left(&ids)).await.is_ok()
+            tokio::time::timeout(wait, drain.until_left(&ids)).await == Ok(true)
         })
     }
 

@@ -412,9 +412,24 @@ async fn what_sleeps_is_free_only_when_its_services_have_ended() {
     assert_eq!(fixture.ship.count(), 1, "its service counts");
     assert!(!tier.find(&fixture.id).unwrap().unwrap().is_free);
     let left = [&fixture.id];
-    tokio::join!(drain.until_left(&left), async { drain.free() });
+    let (has_left, ()) = tokio::join!(drain.until_left(&left), async { drain.free() });
+    assert!(has_left);
     drain.until_over().await;
     let node = tier.node("n1").unwrap().expect("it is alive");
     assert_eq!((node.draining, node.sessions), (true, 0), "others know when it is over");
     assert!(drain.has_left(&fixture.id) && fixture.ship.count() == 0);
+}
+
+/// The bug: a command that a node refused because it stopped waited for the session to leave, which none does without the store.
+#[tokio::test]
+async fn nobody_waits_for_a_session_to_leave_while_the_tier_is_away() {
+    let fixture = Fixture::new();
+    fixture.begin();
+    assert_eq!(fixture.put(1).await, Settled::Kept);
+    let drain = fixture.ship.drain();
+    assert!(drain.begin(HashSet::new()));
+    drain.free();
+    fixture.tier.set_down(true);
+    fixture.ship.offer(&record(&fixture.id, 2));
+    assert!(!drain.until_left(&[&fixture.id]).await);
 }
