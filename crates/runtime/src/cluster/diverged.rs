@@ -141,6 +141,18 @@ impl Diverged {
         }
     }
 
+    /// Whether a copy is of a session that was removed, and the one with this head was made under its name since. A node that
+    /// did not know of a removal claims with an epoch that says so of one session; when it was made does not change.
+    pub(crate) async fn was_replaced(&self, state: &SessionState, head: &Head) -> Result<bool, OpError> {
+        Ok(state.claims.was_replaced_by(&head.claims) && !is_same(state, &self.lines(&state.meta.session_id).await?))
+    }
+
+    /// The records that the shared store has of a session.
+    async fn lines(&self, id: &SessionId) -> Result<Vec<Vec<u8>>, OpError> {
+        let asked = id.clone();
+        Ok(self.ship.ask(move |tier| tier.load(&asked)).await.map_err(away)?.lines)
+    }
+
     /// The owner, this node, has recorded forks of a session.
     pub(crate) async fn recorded(&self, id: &SessionId, forks: Vec<ForkNote>) {
         let Some(claim) = self.ship.claim_of(id) else { return };
@@ -159,13 +171,12 @@ impl Diverged {
         head: &Head,
     ) -> Result<Option<ForkNote>, OpError> {
         let id = &state.meta.session_id;
-        if state.claims.was_replaced_by(&head.claims) {
+        if self.was_replaced(state, head).await? {
             self.ship.forget(id);
             self.copies.remove(state).await?;
             return Ok(None);
         }
-        let asked = id.clone();
-        let lines = self.ship.ask(move |tier| tier.load(&asked)).await.map_err(away)?.lines;
+        let lines = self.lines(id).await?;
         let left = self.ship.left(id);
         let fork = match self.was_told(state, after, &left).await {
             true => Some(self.fork(state, Parting { after, common: common(id, &lines, after), left }).await?),
@@ -382,6 +393,12 @@ fn common(id: &SessionId, lines: &[Vec<u8>], at: u64) -> Option<SessionState> {
     arrive::fold(id, None, &lines, |_| Ok(())).ok().flatten().filter(|state| state.seq == at)
 }
 
+/// Whether records are those of this session, and not of another one of its name.
+fn is_same(state: &SessionState, lines: &[Vec<u8>]) -> bool {
+    let shared = arrive::fold(&state.meta.session_id, None, lines, |_| Ok(())).ok().flatten();
+    shared.is_some_and(|shared| shared.meta.created_at == state.meta.created_at)
+}
+
 /// Whether a caller may have been told of a line.
 fn may_be_told(line: &Line) -> bool {
     let is_ours = line.author.source == Source::Runtime;
@@ -403,6 +420,24 @@ fn fork_names(id: &SessionId, claim: Option<&Claim>, node: &str) -> [String; 2] 
 mod tests {
     use super::*;
     use shellkeep_session::ownership::Point;
+    use shellkeep_session::{SessionMeta, ShellState};
+
+    /// The bug: a session that was given to an emptied store under a late epoch was taken for another one of its name, and what
+    /// callers had been told was deleted.
+    #[test]
+    fn a_session_is_not_replaced_by_itself() {
+        let created = |at: Timestamp| {
+            let session_id = SessionId::parse("s").unwrap();
+            let meta = SessionMeta { created_at: at, ..SessionMeta::of_name(session_id.clone()) };
+            let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(ShellState::default()) };
+            Record { session_id, seq: 1, at, event }
+        };
+        let (first, next) = (created(Timestamp::UNIX_EPOCH), created(Timestamp::now()));
+        let state = SessionState::create(&first).unwrap();
+        assert!(is_same(&state, &[first.to_json().unwrap()]));
+        assert!(!is_same(&state, &[next.to_json().unwrap()]));
+        assert!(!is_same(&state, &[]));
+    }
 
     #[test]
     fn a_claim_without_records_is_nothing_that_the_shared_store_has() {

@@ -92,7 +92,7 @@ impl Elsewhere {
     }
 
     /// The session is this node's, or nobody's.
-    pub(super) async fn forget(self: &Arc<Self>, id: &SessionId) {
+    pub(crate) async fn forget(self: &Arc<Self>, id: &SessionId) {
         let was_known = lock(&self.owners).remove(id).is_some();
         if was_known {
             self.save(id).await;

@@ -32,10 +32,14 @@ pub(super) async fn is_stale(inner: &Inner, id: &SessionId) -> bool {
 
 /// Deletes this node's copy of a session if another node's session of that name was made after this one was removed.
 async fn remove_if_replaced(inner: &Inner, cluster: &Cluster, id: &SessionId, head: &Head) {
-    let is_replaced =
-        |state: Option<&SessionState>| state.is_some_and(|state| state.claims.was_replaced_by(&head.claims));
-    let removing = inner.ctx.registry.while_asleep(id, remove(inner, cluster, id, is_replaced));
-    if let Some(Err(error)) = removing.await {
+    let removing = async {
+        let Some(state) = load(inner, id).await? else { return Ok(()) };
+        match cluster.diverged().was_replaced(&state, head).await? {
+            true => delete(inner, cluster, id, Some(&state)).await,
+            false => Ok(()),
+        }
+    };
+    if let Some(Err(error)) = inner.ctx.registry.while_asleep(id, removing).await {
         tracing::warn!(session = %id, %error, "the copy of a session that another node removed is not deleted");
     }
 }
@@ -86,19 +90,32 @@ async fn remove(
     id: &SessionId,
     may_remove: impl FnOnce(Option<&SessionState>) -> bool,
 ) -> Result<bool, OpError> {
-    let state = inner.ctx.store.load(id).await.map_err(|error| read_error(id, error))?;
+    let state = load(inner, id).await?;
     if !may_remove(state.as_ref()) {
         return Ok(false);
     }
+    delete(inner, cluster, id, state.as_ref()).await?;
+    Ok(true)
+}
+
+/// The session that this node has under a name, if it has one.
+async fn load(inner: &Inner, id: &SessionId) -> Result<Option<SessionState>, OpError> {
+    inner.ctx.store.load(id).await.map_err(|error| read_error(id, error))
+}
+
+/// Deletes what this node has under a name: a session, or what else is left.
+async fn delete(inner: &Inner, cluster: &Cluster, id: &SessionId, state: Option<&SessionState>) -> Result<(), OpError> {
     let copies = cluster.diverged().copies();
-    match &state {
+    match state {
         Some(state) => copies.remove(state).await?,
         None => copies.clear(id).await,
     }
     forget(&inner.ctx, id);
     inner.ctx.names.remove(id);
     inner.ctx.store.followers().changed(id);
-    Ok(true)
+    // Who took the session that is gone says nothing of the next one.
+    cluster.elsewhere().forget(id).await;
+    Ok(())
 }
 
 /// Forgets what was found out about a copy that is gone. The next session of its name is perhaps another agent's.
