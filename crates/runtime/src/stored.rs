@@ -76,11 +76,7 @@ impl Stored {
         if !self.names.contains(id) {
             return Err(not_found(id));
         }
-        let busy = |_| OpError::StoreUnavailable {
-            reason: format!("it did not answer in {} s; it is behind with what came before", STORE_WAIT.as_secs()),
-        };
-        let loaded = tokio::time::timeout(STORE_WAIT, self.store.load(id)).await.map_err(busy)?;
-        loaded.map_err(|error| read_error(id, error))?.ok_or_else(|| not_found(id))
+        in_time(id, self.store.load(id)).await?.ok_or_else(|| not_found(id))
     }
 
     /// A session's state, with retries if the store fails: a short failure must not fail a command.
@@ -118,6 +114,18 @@ impl Stored {
     }
 }
 
+/// What the store answers about a session. It is not waited for longer than [`STORE_WAIT`].
+pub(crate) async fn in_time<T>(
+    id: &SessionId,
+    reading: impl Future<Output = Result<T, ReadError>>,
+) -> Result<T, OpError> {
+    let busy = |_| OpError::StoreUnavailable {
+        reason: format!("it did not answer in {} s; it is behind with what came before", STORE_WAIT.as_secs()),
+    };
+    let read = tokio::time::timeout(STORE_WAIT, reading).await.map_err(busy)?;
+    read.map_err(|error| read_error(id, error))
+}
+
 /// A failed read as callers see it.
 pub(crate) fn read_error(id: &SessionId, error: ReadError) -> OpError {
     match error {
@@ -140,5 +148,19 @@ pub(crate) fn asleep(state: SessionState, sandboxes: &Sandboxes) -> SessionView 
         deleted: None,
         hold,
         sandbox,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bug: where nodes share a store, a creation waited without a limit for this node's own, and so did all that wanted to wake
+    /// a session of the name.
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_does_not_answer_is_not_waited_for_forever() {
+        let id = SessionId::parse("s").unwrap();
+        let answer = in_time::<()>(&id, std::future::pending()).await;
+        assert!(matches!(answer, Err(OpError::StoreUnavailable { .. })), "{answer:?}");
     }
 }

@@ -5,7 +5,7 @@ use super::inner::Inner;
 use crate::cluster::{Cluster, Whose};
 use crate::context::SessionContext;
 use crate::ops::OpError;
-use crate::stored::read_error;
+use crate::stored::in_time;
 use shellkeep_session::ownership::Head;
 use shellkeep_session::{SessionId, SessionState, Timestamp};
 use std::sync::Weak;
@@ -100,7 +100,7 @@ async fn remove(
 
 /// The session that this node has under a name, if it has one.
 async fn load(inner: &Inner, id: &SessionId) -> Result<Option<SessionState>, OpError> {
-    inner.ctx.store.load(id).await.map_err(|error| read_error(id, error))
+    in_time(id, inner.ctx.store.load(id)).await
 }
 
 /// Deletes what this node has under a name: a session, or what else is left.
