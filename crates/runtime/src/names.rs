@@ -53,6 +53,8 @@ pub(crate) enum Added {
     New,
     /// It was there.
     Known,
+    /// A fork with this name is being created.
+    Forking,
     /// Its agent has this many sessions, which is all it may have.
     Full(u64),
 }
@@ -128,6 +130,9 @@ impl Names {
         if known.owners.contains_key(id) {
             return Ok(Added::Known);
         }
+        if self.is_forking(id) {
+            return Ok(Added::Forking);
+        }
         let count = agent.as_deref().map_or(0, |agent| known.count_of(agent));
         if count >= most {
             return Ok(Added::Full(count));
@@ -154,7 +159,10 @@ impl Names {
 
     /// Reserves a name for a fork; `None` if it is taken.
     pub(crate) fn reserve(self: &Arc<Self>, id: &SessionId) -> Option<ReservedName> {
-        let is_new = !self.contains(id) && lock(&self.forking).insert(id.clone());
+        // Held until it is reserved: nobody may add it in between.
+        let known = lock(&self.known);
+        let is_new = !known.owners.contains_key(id) && lock(&self.forking).insert(id.clone());
+        drop(known);
         is_new.then(|| ReservedName { names: Arc::clone(self), id: id.clone() })
     }
 }
@@ -167,6 +175,20 @@ pub(crate) fn not_found(id: &SessionId) -> OpError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The bug: a name was looked up before its session was created, and a fork could reserve it in between. The new session then
+    /// deleted what the fork had.
+    #[test]
+    fn a_name_that_is_reserved_for_a_fork_is_not_added() {
+        let (names, id) = (Arc::new(Names::default()), SessionId::parse("s").unwrap());
+        let add = || names.add_new(&id, None, 9, || Ok::<(), ()>(()));
+        let reserved = names.reserve(&id);
+        assert!(reserved.is_some());
+        assert_eq!(add(), Ok(Added::Forking));
+        drop(reserved);
+        assert_eq!(add(), Ok(Added::New));
+        assert!(names.reserve(&id).is_none());
+    }
 
     #[test]
     fn sessions_are_known_by_agent() {

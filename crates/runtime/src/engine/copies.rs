@@ -76,8 +76,9 @@ pub(super) async fn remove_if_removed(inner: &Inner, cluster: &Cluster, id: &Ses
 pub(super) async fn clear(inner: &Inner, id: &SessionId) -> Result<(), OpError> {
     let Some(cluster) = &inner.ctx.cluster else { return Ok(()) };
     let clearing = async {
-        // Another caller may have created it meanwhile.
-        if inner.ctx.names.contains(id) { Ok(false) } else { remove(inner, cluster, id, |_| true).await }
+        // Another caller may have created it meanwhile, or be about to fork a session under this name.
+        let is_taken = inner.ctx.names.contains(id) || inner.ctx.names.is_forking(id);
+        if is_taken { Ok(false) } else { remove(inner, cluster, id, |_| true).await }
     };
     inner.ctx.registry.while_asleep(id, clearing).await.unwrap_or(Ok(false)).map(drop)
 }

@@ -44,7 +44,7 @@ impl Engine {
                 }
             }
             if inner.ctx.names.is_forking(&id) {
-                return Err(OpError::Session(SessionError::Exists { session_id: id.to_string() }));
+                return Err(exists(&id));
             }
             if inner.ctx.cluster.is_none() {
                 self.access.check_sessions().await?;
@@ -72,6 +72,8 @@ impl Engine {
             let added = inner.ctx.names.add_new(&id, owner, most, || keep(inner, &record));
             match added.inspect_err(|_| inner.stored.left(&id))? {
                 Added::New => inner.ctx.counts.event(&record.event),
+                // Its fork has what this node claimed for it.
+                Added::Forking => return Err(exists(&id)),
                 Added::Known => return of_user(self.existing(&id).await?, user_id.as_deref()),
                 Added::Full(used) => {
                     inner.stored.left(&id);
@@ -137,6 +139,11 @@ async fn settled(inner: &Inner, view: SessionView, claim: Option<Claim>) -> Resu
         inner.stored.left(id);
     }
     Ok(SessionView { seq, ..view })
+}
+
+/// The name is a fork's.
+fn exists(id: &SessionId) -> OpError {
+    SessionError::Exists { session_id: id.to_string() }.into()
 }
 
 /// A session that another node has.
