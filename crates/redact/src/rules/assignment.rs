@@ -55,7 +55,9 @@ pub(crate) fn keyword(view: &View, start: usize, end: usize) -> Option<Found> {
     let typed = if matches!(kind, Kind::Weak | Kind::Strong) { separator.behind_type(view) } else { None };
     let opening = Opening::at(view, typed.unwrap_or(separator.value), bare);
     let found = match kind {
-        Kind::Weak | Kind::Strong if separator.sign == Sign::Equals && opening.is_bare() && is_bound(view, begin) => {
+        Kind::Weak | Kind::Strong
+            if separator.sign == Sign::Equals && opening.is_bare() && is_bound(view, begin, stop) =>
+        {
             false
         }
         Kind::Authorization | Kind::Cookie if separator.sign == Sign::Call => false,
@@ -79,10 +81,12 @@ fn is_itself(view: &View, name: &[u8], value: usize) -> bool {
     path.strip_suffix(last).is_some_and(|before| before.is_empty() || before.ends_with(b"."))
 }
 
-/// Whether the name is bound to a value, as in `let name = …`: what has no quotes there is an expression.
-fn is_bound(view: &View, begin: usize) -> bool {
+/// Whether source code binds the name between `begin` and `stop` to a value, as in `let name = …`: what has no quotes there
+/// is an expression. A flag of a command is none (`-var name=…`), and neither is what a shell assigns (`let name=…`).
+fn is_bound(view: &View, begin: usize, stop: usize) -> bool {
     let words: &[&[u8]] = &[b"let ", b"let mut ", b"const ", b"var ", b"val "];
-    words.iter().any(|word| view.ends(begin, word) && view.boundary(begin - word.len()))
+    let is_keyword = |start: usize| view.boundary(start) && view.before(start) != Some(b'-');
+    view.at(stop) == Some(b' ') && words.iter().any(|word| view.ends(begin, word) && is_keyword(begin - word.len()))
 }
 
 /// Whether a name is that of a method that sets something: `setPassword`, `user.set_password`, `withApiKey`.
