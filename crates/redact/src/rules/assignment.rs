@@ -346,18 +346,45 @@ pub(crate) fn identified_by(view: &View, start: usize, end: usize) -> Option<Fou
     (found && view.rules().has(Rule::Assignment)).then(|| Found::open(Rule::Assignment, opening.value, opening.tail()))
 }
 
-/// What SQL has before `IDENTIFIED BY`.
-const STATEMENTS: &[&[u8]] = &[b"create user", b"alter user", b"create role", b"alter role", b"grant "];
+/// How statements of SQL begin that have `IDENTIFIED BY`: a word, and how the next one begins.
+const STATEMENTS: &[(&[u8], &[u8])] = &[
+    (b"create", b"user"),
+    (b"create", b"role"),
+    (b"alter", b"user"),
+    (b"alter", b"role"),
+    (b"replace", b"user"),
+    (b"replace", b"role"),
+    (b"connect", b"to"),
+    (b"grant", b""),
+];
 
-/// Whether `IDENTIFIED BY` between `start` and `end` is SQL and not a sentence: in capitals, or in a statement.
+/// Whether `IDENTIFIED BY` between `start` and `end` is SQL and not a sentence: in capitals, behind a name in quotes, or in a
+/// statement.
 fn is_sql(view: &View, start: usize, end: usize) -> bool {
     if !view.slice(start, end).iter().any(u8::is_ascii_lowercase) {
+        return true;
+    }
+    if matches!(view.before(view.back(start, &SPACE, SPACES)), Some(b'\'' | b'`' | b'"')) {
         return true;
     }
     view.count(LOOK_BACK);
     let before = view.slice(start.saturating_sub(LOOK_BACK), start);
     // What is before a mask was nearer or further away than it is now.
     let known = memchr::memmem::rfind(before, crate::MASK).map_or(before, |mask| &before[mask..]);
-    let has = |statement: &&[u8]| known.windows(statement.len()).any(|part| part.eq_ignore_ascii_case(statement));
-    STATEMENTS.iter().any(has)
+    has_statement(known)
+}
+
+/// Whether a statement with `IDENTIFIED BY` begins in the text, with any spaces between its words.
+fn has_statement(text: &[u8]) -> bool {
+    let ends = |word: &[u8], end: &[u8]| {
+        word.len().checked_sub(end.len()).is_some_and(|start| word[start..].eq_ignore_ascii_case(end))
+    };
+    let begins =
+        |word: &[u8], start: &[u8]| word.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start));
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let Some(mut word) = words.next() else { return false };
+    words.any(|next| {
+        let before = std::mem::replace(&mut word, next);
+        STATEMENTS.iter().any(|(verb, object)| ends(before, verb) && begins(next, object))
+    })
 }
