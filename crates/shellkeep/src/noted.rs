@@ -8,7 +8,9 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 /// The file in the data directory: the daemon's process id and the socket's path.
-pub const NAME: &str = "socket";
+pub const NAME: &str = "listening.txt";
+/// What becomes that file.
+const DRAFT: &str = "listening.txt.tmp";
 
 /// The usual place of a data directory's socket.
 pub fn usual(data: &Path) -> PathBuf {
@@ -20,7 +22,10 @@ pub fn write(data: &Path, socket: &Path) -> io::Result<()> {
     if socket == usual(data) {
         return remove(data);
     }
-    let draft = data.join(format!("{NAME}.tmp"));
+    let draft = data.join(DRAFT);
+    if socket == draft || socket == data.join(NAME) {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the socket has the name of the note"));
+    }
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(&[format!("{} ", std::process::id()).as_bytes(), socket.as_os_str().as_bytes()].concat())?;
@@ -65,6 +70,7 @@ mod tests {
     use super::*;
     use rustix::fs::{FlockOperation, flock};
     use std::fs::File;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
     fn only_a_daemon_that_runs_there_is_found() {
@@ -86,6 +92,19 @@ mod tests {
         assert_eq!(read(&data), None, "of an earlier daemon");
         write(&data, &usual(&data)).unwrap();
         assert!(!data.join(NAME).exists(), "where everybody looks needs no note");
+    }
+
+    /// `serve --data D --socket D/socket` wrote its note over its own socket.
+    #[test]
+    fn a_socket_in_the_data_directory_is_kept() {
+        let data = tempfile::tempdir().unwrap();
+        for (name, is_noted) in [("socket", true), ("socket.tmp", true), (NAME, false), (DRAFT, false)] {
+            let socket = data.path().join(name);
+            let _listener = UnixListener::bind(&socket).unwrap();
+            assert_eq!(write(data.path(), &socket).is_ok(), is_noted, "{name}");
+            UnixStream::connect(&socket).unwrap_or_else(|error| panic!("{name}: {error}"));
+            remove(data.path()).unwrap();
+        }
     }
 
     #[test]

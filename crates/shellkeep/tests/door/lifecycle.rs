@@ -84,7 +84,7 @@ fn a_daemon_with_its_socket_elsewhere_is_found_by_its_data() {
     // Neither a copy of the directory nor one whose daemon was killed leads to a daemon.
     let copy = daemon.directory().join("copy");
     fs::create_dir(&copy).unwrap();
-    for name in ["lock", "socket"] {
+    for name in ["lock", "listening.txt"] {
         fs::copy(daemon.data().join(name), copy.join(name)).unwrap();
     }
     assert_eq!(by_data(&copy, &["status"]).status.code(), Some(3));
@@ -93,7 +93,7 @@ fn a_daemon_with_its_socket_elsewhere_is_found_by_its_data() {
     daemon.restart();
     let stopped = by_data(&daemon.data(), &["stop"]);
     assert_eq!((stopped.status.code(), stopped.stdout.starts_with(b"stopped (pid ")), (Some(0), true), "{stopped:?}");
-    assert!(!daemon.data().join("socket").exists());
+    assert!(!daemon.data().join("listening.txt").exists());
 }
 
 /// An orderly stop killed running commands at once, and their callers were not told why.
