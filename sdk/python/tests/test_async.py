@@ -46,6 +46,18 @@ async def test_wait_for_interrupts_the_command(asession: shellkeep.AsyncSession)
     assert (await asession.run("echo free")).stdout == "free\n"
 
 
+async def test_cancelling_takes_a_command_out_of_the_queue(asession: shellkeep.AsyncSession) -> None:
+    """Cancelling asked for the command again, was refused because it waited, and the command ran later."""
+    busy = await asession.start("sleep 300")
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(asession.run("touch queued"), 0.5)
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(asession.run("touch streamed", on_stdout=print), 0.5)
+    await busy.interrupt()
+    await busy.wait()
+    assert (await asession.run("ls")).stdout == ""
+
+
 async def test_streams(asession: shellkeep.AsyncSession) -> None:
     async with asession.stream("echo a; echo b >&2") as stream:
         found = [(chunk.stream, chunk.text) async for chunk in stream]

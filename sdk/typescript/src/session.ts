@@ -1,6 +1,8 @@
 // A session: commands, files of its workspace, keyed values, events. It holds a name, never a process.
 import { randomUUID } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
 import type { Client, Schemas } from "./client.js";
+import { ShellkeepError } from "./errors.js";
 import { dropped, events } from "./http.js";
 
 export type RunResult = Schemas["RunResponse"];
@@ -16,6 +18,8 @@ export interface Chunk {
 
 /** How often a run is requested again after a broken connection. The request id ensures that it runs once. */
 const ATTEMPTS = 5;
+/** The pauses, in milliseconds, in which a request that was sent and aborted arrives. */
+const ARRIVAL = [0, 50, 200];
 
 export class Session {
   readonly #client: Client;
@@ -128,16 +132,20 @@ export class Session {
     }
   }
 
-  /** Hanging up leaves a command running. The same request id finds its run, and a run can be signalled. */
+  /** Hanging up leaves a command running. A signal finds it by the request id, also while it waits for its turn. */
   async #interrupt(body: Schemas["RunRequest"]): Promise<void> {
-    const { run_id, status } = await this.#client.call("post", "/v1/sessions/{session_id}/run", {
-      path: this.#path,
-      body: { ...body, blocking: false },
-    });
-    if (status !== "running") return;
-    await this.#client.call("post", "/v1/sessions/{session_id}/runs/{run_id}/signal", {
-      path: { ...this.#path, run_id },
-      body: { signal: "INT" },
-    });
+    for (const pause of ARRIVAL) {
+      await setTimeout(pause);
+      try {
+        await this.#client.call("post", "/v1/sessions/{session_id}/runs/{run_id}/signal", {
+          path: { ...this.#path, run_id: body.request_id ?? "" },
+          body: { signal: "INT" },
+        });
+        return;
+      } catch (error) {
+        // Otherwise it has ended, or no daemon answers: the caller learns that it was aborted, and nothing else.
+        if (!(error instanceof ShellkeepError) || error.code !== "run_not_found") return;
+      }
+    }
   }
 }

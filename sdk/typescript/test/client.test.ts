@@ -116,6 +116,19 @@ for (const door of ["socket", "tcp"] as const) {
       assert.equal(interrupted.status, "interrupted");
     });
 
+    test("an aborted run that waits for its turn is not started", async () => {
+      const session = await client.session(`${door}-queue`);
+      const busy = await session.start("sleep 600", { timeout: 900 });
+      const run = session.run("touch queued", { signal: AbortSignal.timeout(500), request_id: "queued" });
+      await assert.rejects(run, { name: "AbortError" });
+      await client.call("post", "/v1/sessions/{session_id}/runs/{run_id}/signal", {
+        path: { session_id: session.id, run_id: busy.run_id },
+        body: { signal: "INT" },
+      });
+      await session.wait(busy.run_id, 60);
+      assert.equal((await session.run("ls")).stdout, "");
+    });
+
     test("bytes that are not UTF-8, and ten MiB of output", async () => {
       const session = await client.session(`${door}-bytes`);
       const odd = await session.run("printf 'a\\xffb'");

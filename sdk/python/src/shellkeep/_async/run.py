@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The longest that one request waits for the end of a run; the daemon's own bound.
 LONGEST_WAIT = 300.0
+#: The pauses in which a request that was sent and abandoned arrives.
+ARRIVAL = PAUSES[:3]
 
 
 class AsyncRun(Handle):
@@ -264,16 +266,15 @@ class AsyncRunStream(Handle):
 
 
 async def interrupt_request(session: AsyncSession, body: dict[str, Any], run_id: str | None = None) -> None:
-    """Interrupts the run of an abandoned request."""
-    try:
-        if run_id is None:
-            # The same request_id finds the run instead of starting it again.
-            again = {**body, "blocking": False}
-            again.pop("on_disconnect", None)
-            found = await session.client.post(f"{session.path}/run", again, repeatable=True)
-            run_id = found["run_id"] if found["status"] == "running" else None
-        if run_id is not None:
-            await session.client.post(f"{session.path}/runs/{segment(run_id)}/signal", {"signal": "INT"})
-    except ShellkeepError:
-        # The run has ended in between, or the daemon is gone: there is nothing to interrupt.
+    """Interrupts the run of an abandoned request; one that waits for its turn is cancelled."""
+    # A run whose id is not known yet is found by the request's, also before it has one.
+    path = f"{session.path}/runs/{segment(run_id or body['request_id'])}/signal"
+    for pause in ARRIVAL:
+        await sleep(pause)
+        try:
+            await session.client.post(path, {"signal": "INT"})
+        except ShellkeepError as error:
+            if error.code == "run_not_found":
+                continue
+            # The run has ended in between, or the daemon is gone: there is nothing to interrupt.
         return
