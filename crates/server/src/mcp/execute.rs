@@ -20,6 +20,10 @@ use shellkeep_runtime::{Attached, OpError, RunCommand, RunError, RunStream, RunV
 use shellkeep_session::RunId;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
+
+/// Longest wait for the commands before it that is not counted: they are only being handed to the session.
+const SHORT_WAIT: Duration = Duration::from_millis(50);
 
 /// Runs a command in the caller's session.
 pub async fn execute(
@@ -66,10 +70,11 @@ async fn start(
         return Err(OpError::from(RunError::QueueFull { session_id, waiting }).into());
     }
     let begin = async {
-        if let Some(position) = position {
-            wait(position, command.patience).await;
-        }
-        let begun = seat.run(RunCommand { hang_up: Some(hang_up), ..command }).await;
+        let patience = match position {
+            Some(position) => wait(position, &command).await,
+            None => command.patience,
+        };
+        let begun = seat.run(RunCommand { patience, hang_up: Some(hang_up), ..command }).await;
         if let Some(position) = position {
             position.leave();
         }
@@ -86,10 +91,15 @@ async fn start(
     }
 }
 
-/// Waits for the commands before it; without patience for them, only so long, and then the session says what it is busy
-/// with.
-async fn wait(position: &QueuePosition, patience: Option<Duration>) {
-    let _ = tokio::time::timeout(patience.unwrap_or(Duration::MAX), position.reached()).await;
+/// Waits for the commands before it, as long as a command may wait for its session, and returns how long it may still wait
+/// for that: it is one wait to the caller. After it, the session says what it is busy with.
+async fn wait(position: &QueuePosition, command: &RunCommand) -> Option<Duration> {
+    let limit = command.patience.unwrap_or(command.timeout);
+    let began = Instant::now();
+    // If it is over, no command before it has started, and so the session is still busy.
+    let _ = tokio::time::timeout(limit, position.reached()).await;
+    let waited = began.elapsed();
+    if waited > SHORT_WAIT { Some(limit.saturating_sub(waited)) } else { command.patience }
 }
 
 /// A call whose command waits for its turn.

@@ -5,6 +5,7 @@ use crate::support::Daemon;
 use serde_json::json;
 use shellkeep_poll::until;
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// Calls that are sent together, as for several calls of a model in one turn, ran in any order.
 #[test]
@@ -42,4 +43,30 @@ fn a_cancelled_command_that_waits_is_not_started() {
     client.run("echo third");
     let runs = daemon.get("/v1/sessions/s/runs").text();
     assert!(runs.contains("echo third") && !runs.contains("echo second"), "{runs}");
+}
+
+/// Calls that were sent together to a busy session were refused one after the other, each after a wait of its own. One with
+/// `blocking=false` waited twice, for those before it and for the session, and the second wait was before theirs.
+#[test]
+fn commands_for_a_busy_session_are_refused_together() {
+    const TIMEOUT: u64 = 4;
+    let daemon = Daemon::start();
+    let mut client = Client::start(&daemon, daemon.directory(), &["-s", "s"]);
+    client.run("true");
+    let busy = json!({"command": "sleep 600", "timeout": 900, "blocking": false});
+    assert_eq!(daemon.post("/v1/sessions/s/run", &busy).json()["status"], "running");
+    let began = Instant::now();
+    let call = |blocking: bool| {
+        let arguments = json!({"command": "echo late", "timeout": TIMEOUT, "blocking": blocking});
+        json!({"name": "run_command", "arguments": arguments})
+    };
+    let mut open: Vec<u64> =
+        [true, true, true, false].into_iter().map(|blocking| client.ask("tools/call", call(blocking))).collect();
+    while !open.is_empty() {
+        let answer = client.next();
+        open.retain(|id| answer["id"] != *id);
+        assert!(answer.to_string().contains("(session_busy)"), "{answer}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(2 * TIMEOUT), "{:?}", began.elapsed());
+    assert!(!daemon.get("/v1/sessions/s/runs").text().contains("echo late"));
 }
