@@ -432,6 +432,16 @@ fn an_agent_works_under_its_name_until_its_token_is_revoked() {
     assert_eq!(client.leave(), Some(0));
 }
 
+/// `printf '%s' "$requests" | shellkeep mcp` never got the last answer.
+#[test]
+fn a_last_message_without_a_line_feed_is_answered() {
+    let daemon = Daemon::start();
+    let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    client.write(br#"{"jsonrpc": "2.0", "id": "last", "method": "ping"}"#);
+    assert_eq!(client.leave(), Some(0));
+    assert_eq!(client.next(), json!({"jsonrpc": "2.0", "id": "last", "result": {}}));
+}
+
 #[test]
 fn a_daemon_is_started_when_none_runs() {
     let directory = tempfile::tempdir().unwrap();

@@ -191,6 +191,10 @@ impl<O: FnMut(Disconnected) -> Result<Pipe, Failure>> Upstream<O> {
                 Err(_) => break,
             }
         }
+        if self.line.is_some() {
+            // Its last message ends where its input does.
+            self.pass(b"\n");
+        }
         self.leave();
     }
 
