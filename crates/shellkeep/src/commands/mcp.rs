@@ -38,7 +38,7 @@ Without -s, the session's name is derived from the client's name and the current
 gets the same shell again, and the session saves the files of that project, as with `shellkeep run`. A second window
 of the same project gets its own session. The name is in the instructions that the client receives, and in `shellkeep
 sessions ls`. A command keeps running when the client disconnects. When the daemon restarts or crashes, the client's
-next message connects again, to the same session.
+next request connects again, to the same session.
 
 Exit codes: 0 the client closed the connection, 1 the daemon could not be reached at first, 2 wrong usage.")]
 pub struct McpArgs {

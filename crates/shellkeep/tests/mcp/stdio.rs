@@ -457,10 +457,15 @@ fn a_daemon_is_started_when_none_runs() {
         let pid: u32 = fs::read_to_string(data.join("lock")).unwrap().trim().parse().unwrap();
         daemon::signal(pid, "TERM");
         until("the daemon ends", || (!procs::alive(pid)).then_some(()));
+        pid
     };
     stop();
     // A daemon that was stopped is started when it is needed, and not before.
     assert!(client.run("echo again").text().ends_with("again\n"));
-    stop();
+    let stopped = stop();
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}));
+    client.send(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
     assert_eq!(client.leave(), Some(0));
+    let last = fs::read_to_string(data.join("lock")).unwrap();
+    assert_eq!(last.trim(), stopped.to_string(), "nobody waits for an answer to these");
 }

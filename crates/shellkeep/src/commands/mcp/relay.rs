@@ -1,6 +1,7 @@
 //! Carries messages between an MCP client and the daemon, and outlives the daemon. When the connection is lost, calls
-//! in flight are answered with what became of them, and the client's next message opens a new connection, on which the
-//! client's handshake is repeated. Not before: a daemon that a person stopped is not started again for nothing.
+//! in flight are answered with what became of them, and the client's next request opens a new connection, on which the
+//! client's handshake is repeated. Not before, and not for a notification: a daemon that a person stopped is not started
+//! again for nothing.
 
 use super::envelope::{Envelope, Reader};
 use super::words::Asked;
@@ -20,7 +21,8 @@ use tokio::time::Instant;
 /// Bytes moved at once: a page of output with room for JSON.
 const CHUNK: usize = 64 << 10;
 
-/// Longest message of a handshake that can be repeated; they have a few hundred bytes.
+/// Longest message of a handshake that can be repeated; they have a few hundred bytes. Also how much of a message is kept
+/// before a connection is opened for it.
 const LONGEST_HANDSHAKE: usize = 64 << 10;
 
 /// A connection that was lost.
@@ -73,8 +75,8 @@ struct Upstream<O> {
 
 /// A message of the client that is on its way.
 struct Line {
-    /// Where it goes, or why it goes nowhere.
-    link: Result<Link, String>,
+    /// Where it goes, or why it goes nowhere. Nothing if there was no connection when it began, and it may need none.
+    link: Option<Result<Link, String>>,
     envelope: Reader,
     /// Its beginning.
     head: Vec<u8>,
@@ -102,6 +104,13 @@ pub fn run(
     ended.recv().unwrap_or(Ok(ExitCode::SUCCESS))
 }
 
+impl Line {
+    /// Keeps a part of it if it belongs to its beginning.
+    fn keep(&mut self, piece: &[u8]) {
+        self.head.extend_from_slice(&piece[..piece.len().min(LONGEST_HANDSHAKE + 1 - self.head.len())]);
+    }
+}
+
 fn reader(early: Vec<u8>, from: File) -> impl BufRead + Send + 'static {
     BufReader::with_capacity(CHUNK, Cursor::new(early).chain(from))
 }
@@ -109,6 +118,10 @@ fn reader(early: Vec<u8>, from: File) -> impl BufRead + Send + 'static {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn link(&self) -> Option<Link> {
+        self.state().link.clone()
     }
 
     fn end(&self, how: Result<ExitCode, Failure>) {
@@ -165,7 +178,7 @@ impl Shared {
         if has_left {
             return self.end(Ok(ExitCode::SUCCESS));
         }
-        terminal::notice("lost the connection to the daemon; the client's next message connects again");
+        terminal::notice("lost the connection to the daemon; the client's next request connects again");
         for (id, asked) in pending {
             self.refuse(&id, &asked.lost());
         }
@@ -213,22 +226,45 @@ impl<O: FnMut(Disconnected) -> Result<Pipe, Failure>> Upstream<O> {
     fn pass(&mut self, piece: &[u8]) {
         let mut line = match self.line.take() {
             Some(line) => line,
-            None => Line { link: self.link(), envelope: Reader::default(), head: Vec::new() },
+            None => Line { link: self.shared.link().map(Ok), envelope: Reader::default(), head: Vec::new() },
         };
-        line.envelope.read(piece);
-        line.head.extend_from_slice(&piece[..piece.len().min(LONGEST_HANDSHAKE + 1 - line.head.len())]);
-        if !piece.ends_with(b"\n") {
-            write_to(&line.link, piece);
-            self.line = Some(line);
-            return;
+        if line.link.is_none() && line.head.len() + piece.len() > LONGEST_HANDSHAKE {
+            line.link = Some(self.connect(&line.head));
         }
-        let envelope = line.envelope.finish();
+        line.envelope.read(piece);
+        if piece.ends_with(b"\n") {
+            return self.end_line(line, piece);
+        }
+        if let Some(link) = &line.link {
+            write_to(link, piece);
+        }
+        line.keep(piece);
+        self.line = Some(line);
+    }
+
+    /// Passes on the last part of a message. Only a request opens a connection: nobody waits for an answer to anything else.
+    fn end_line(&mut self, mut line: Line, piece: &[u8]) {
+        let envelope = std::mem::take(&mut line.envelope).finish();
+        let is_request = envelope.id.is_some() && envelope.method.is_some();
+        let link = match line.link.take() {
+            None if is_request => Some(self.connect(&line.head)),
+            link => link,
+        };
+        line.keep(piece);
         self.remember(&envelope, line.head);
+        let Some(link) = link else { return };
         // Noted before its end is written, so that the answer cannot come first.
-        match self.note(envelope, &line.link) {
-            Ok(()) => write_to(&line.link, piece),
+        match self.note(envelope, &link) {
+            Ok(()) => write_to(&link, piece),
             Err((id, words)) => self.shared.refuse(&id, &words),
         }
+    }
+
+    /// The connection for a message of which this much was read.
+    fn connect(&mut self, head: &[u8]) -> Result<Link, String> {
+        let link = self.link();
+        write_to(&link, head);
+        link
     }
 
     /// The connection, or a new one.
