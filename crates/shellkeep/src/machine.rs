@@ -202,15 +202,18 @@ fn fence(settings: &Settings) -> Check {
     }
 }
 
+/// What to do without a fence where agents can have users.
+const USERS_FOR_FENCE: &str = "use Linux 6.2 or newer with `landlock` in the lsm= list of its command line, and a \
+    container that allows it; or run each agent as a user of its own, with `--sandbox-agents user`";
+/// What to do without a fence where they cannot.
+const NONE_FOR_FENCE: &str = "use Linux 6.2 or newer with `landlock` in the lsm= list of its command line, and a \
+    container that allows it; or run agents with tokens unconfined, with `--sandbox-agents none`";
+
 fn instead_of_fence(settings: &Settings) -> &'static str {
     let has_users = geteuid().is_root() && user(settings).status == Status::Ok;
     match has_users && !shellkeep_shared::is_shared(&settings.store.value) {
-        true => {
-            "use Linux 6.2 or newer with `landlock` in the lsm= list of its command line, and a container that allows it; or run              each agent as a user of its own, with `--sandbox-agents user`"
-        }
-        false => {
-            "use Linux 6.2 or newer with `landlock` in the lsm= list of its command line, and a container that allows it; or run              agents with tokens unconfined, with `--sandbox-agents none`"
-        }
+        true => USERS_FOR_FENCE,
+        false => NONE_FOR_FENCE,
     }
 }
 
@@ -294,4 +297,16 @@ fn kernel() -> String {
 
 fn number(path: &str) -> Option<u64> {
     read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_do_without_a_fence_is_a_sentence() {
+        for told in [USERS_FOR_FENCE, NONE_FOR_FENCE] {
+            assert!(told.contains("; or run ") && !told.contains("  "), "{told}");
+        }
+    }
 }
