@@ -9,8 +9,8 @@ use crate::sync::lock;
 use shellkeep_session::{Notice, QuotaName, SessionId, Timestamp};
 use shellkeep_store::EndedSessions;
 use shellkeep_workspace::{Usage, usage};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -40,6 +40,8 @@ pub(crate) struct Disk {
 #[derive(Debug, Default)]
 struct Used {
     sessions: HashMap<SessionId, Measured>,
+    /// Those into which something was written since: what is known of them is an estimate.
+    estimated: HashSet<SessionId>,
     agents: HashMap<Arc<str>, Together>,
 }
 
@@ -92,6 +94,7 @@ impl Used {
     }
 
     fn remove(&mut self, id: &SessionId) {
+        self.estimated.remove(id);
         let before = self.sessions.remove(id);
         self.subtract(before);
     }
@@ -147,7 +150,11 @@ impl Disk {
 
     /// A session of this agent, or of none, uses this much.
     pub(crate) fn measured(&self, id: &SessionId, agent: Option<Arc<str>>, usage: SessionUsage) -> DiskUse {
-        let before = self.used().insert(id.clone(), Measured { agent, usage });
+        let before = {
+            let mut used = self.used();
+            used.estimated.remove(id);
+            used.insert(id.clone(), Measured { agent, usage })
+        };
         // What we keep may grow because a command deletes files: its checkpoint is new.
         let grows =
             |now: Usage, before: Usage| now.bytes > before.bytes + GROWTH || now.files > before.files + NEW_FILES;
@@ -190,7 +197,13 @@ impl Disk {
         let mut used = self.used();
         let before = used.sessions.get(id).map(|measured| measured.usage).unwrap_or_default();
         let usage = SessionUsage { own: before.own + more, ..before };
+        used.estimated.insert(id.clone());
         used.insert(id.clone(), Measured { agent, usage });
+    }
+
+    /// The sessions that something was written into since they were measured, awake or not.
+    pub(crate) fn estimated(&self) -> Vec<SessionId> {
+        self.used().estimated.iter().cloned().collect()
     }
 
     /// Which of two quotas, of bytes and of files, is less than what is used and this much more.
@@ -211,8 +224,13 @@ impl Disk {
 
     /// A session is gone.
     pub(crate) fn forget(&self, id: &SessionId) {
-        self.used().remove(id);
+        self.drop_usage(id);
         self.not_ended(id);
+    }
+
+    /// What a session used counts no longer.
+    pub(crate) fn drop_usage(&self, id: &SessionId) {
+        self.used().remove(id);
     }
 
     /// A session was ended.
@@ -443,6 +461,23 @@ mod tests {
         assert_eq!(copy(1), Some((QuotaName::DiskBytesPerSession, 105)));
         disk.measured(&session(1), Some("ann".into()), taking(80, 10));
         assert_eq!(check(1, NOTHING), None, "until it is measured");
+    }
+
+    #[test]
+    fn what_was_written_is_an_estimate_until_it_is_measured() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = without_room(home.path());
+        let wrote = |number| disk.wrote(&session(number), None, Usage { bytes: 1, files: 1 });
+        disk.measured(&session(1), None, taking(1, 1));
+        assert_eq!(disk.estimated(), []);
+        wrote(1);
+        wrote(1);
+        assert_eq!(disk.estimated(), [session(1)]);
+        disk.measured(&session(1), None, taking(1, 1));
+        assert_eq!(disk.estimated(), []);
+        wrote(2);
+        disk.forget(&session(2));
+        assert_eq!(disk.estimated(), [], "it is gone");
     }
 
     #[test]

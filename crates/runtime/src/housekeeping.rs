@@ -113,17 +113,21 @@ impl Housekeeping {
         }
     }
 
-    /// Measures the sessions that were used since the last time, and deletes outputs beyond the quota.
+    /// Measures the sessions that were used or written into since the last time, and deletes outputs beyond the quota.
     async fn measure_disk(&self) {
         let active = self.active_since_measured();
         for (id, in_force) in &active {
             self.trim_outputs(id, *in_force).await;
         }
+        // Files are written into sessions that are not awake, too.
+        let mut sessions = self.ctx.disk.estimated();
+        let is_estimated: HashSet<SessionId> = sessions.iter().cloned().collect();
+        sessions.extend(active.into_iter().map(|(id, _)| id).filter(|id| !is_estimated.contains(id)));
         let ctx = Arc::clone(&self.ctx);
         let measuring = tasks::blocking(move || {
             let start = Instant::now();
             let (mut growing, mut over) = (Vec::new(), HashSet::new());
-            for (id, _) in active {
+            for id in sessions {
                 let Measured { disk_use, agent } = measure(&ctx, &id);
                 over.extend(agent.filter(|_| disk_use != DiskUse::Within));
                 if disk_use == DiskUse::OverAndGrowing {
@@ -250,6 +254,10 @@ fn measure(ctx: &SessionContext, id: &SessionId) -> Measured {
     if let Some(slot) = ctx.registry.slot(id) {
         slot.measured_at.store(ctx.lifetime.now_ms(), Ordering::Relaxed);
         slot.over_disk.store(disk_use != DiskUse::Within, Ordering::Relaxed);
+    }
+    if !ctx.names.contains(id) {
+        // It was deleted meanwhile.
+        ctx.disk.drop_usage(id);
     }
     Measured { disk_use, agent }
 }

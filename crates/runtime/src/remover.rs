@@ -51,6 +51,8 @@ impl Remover {
         }
         // Last: a new session of this name must not find anything of the old one.
         self.names.remove(&deletion.id);
+        // It may have been measured while its files were removed.
+        self.disk.drop_usage(&deletion.id);
         // Until now a follower that looked could find the session.
         self.store.followers().changed(&deletion.id);
     }

@@ -453,6 +453,36 @@ async fn who_takes_too_much_disk_writes_no_more_through_the_api() {
     node.stop().await;
 }
 
+/// Each upload counted as one more file, and nothing that was removed was subtracted: a session without a shell was not
+/// measured.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_of_a_session_without_a_shell_count_as_long_as_they_are_there() {
+    let node = Node::start(|config| {
+        config.quotas.set(QuotaName::DiskBytesPerSession, 20 << 20);
+        config.quotas.set(QuotaName::FilesPerSession, 500);
+    })
+    .await;
+    let id = node.session("s").await;
+    let upload = |name: &str, bytes: usize| WriteFile {
+        path: name.into(),
+        bytes: vec![0; bytes],
+        mode: None,
+        expected: ExpectedFile::Anything,
+    };
+    let files = node.engine.files();
+    for _ in 0..6 {
+        files.write(&id, upload("a", 4 << 20)).await.unwrap();
+    }
+    let refused = files.write(&id, upload("b", 17 << 20)).await;
+    let Err(OpError::QuotaExceeded(met)) = refused else { panic!("{refused:?}") };
+    assert_eq!((met.quota, met.used), (QuotaName::DiskBytesPerSession, 4 << 20));
+    files.remove(&id, &"a".into(), false).await.unwrap();
+    node.after(SECOND).await;
+    // Its checkpoints may still have the first.
+    files.write(&id, upload("b", 15 << 20)).await.unwrap();
+    node.stop().await;
+}
+
 /// Each session was within its own quota, and an agent had as many as it liked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sessions_of_an_agent_share_a_disk_quota() {

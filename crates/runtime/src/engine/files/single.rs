@@ -23,6 +23,7 @@ const WRITE: &str = "write_file";
 const REMOVE: &str = "remove_file";
 
 /// A path in the workspace of a session.
+#[derive(Clone)]
 struct InWorkspace {
     state: SessionState,
     path: ByteString,
@@ -79,15 +80,22 @@ impl FileOps<'_> {
             let WriteFile { path, bytes, mode, expected } = write;
             let place = in_workspace(inner, &id, &path).await?;
             let (path, size, power) = (place.path.clone(), bytes.len() as u64, inner.ctx.store.survives_power());
-            let (agent, more) = (inner.ctx.names.agent_of(&id), Usage { bytes: size, files: 1 });
-            inner.ctx.disk.check(&id, agent.as_deref(), more)?;
+            let agent = inner.ctx.names.agent_of(&id);
+            if inner.ctx.disk.check(&id, agent.as_deref(), Usage { bytes: size, files: 1 }).is_err() {
+                // It may replace a file that is as large.
+                let look = move |tree: &Tree, path: &[u8]| Ok(growth(tree, path, size));
+                let more = with_tree(inner, place.clone(), "could not be read", look).await?;
+                inner.ctx.disk.check(&id, agent.as_deref(), more)?;
+            }
             inner.ctx.registry.ask(&id, Message::BeforeChange).await?;
             let began = Instant::now();
             // A new file gets the permissions that a command of the session would give it.
             let umask = place.state.shell.umask.or_else(own::callers_umask);
-            let put =
-                move |tree: &Tree, path: &[u8]| tree.write(path, &Put { bytes: &bytes, mode, umask, expected, power });
-            let written = with_tree(inner, place, "could not be written", put).await?;
+            let put = move |tree: &Tree, path: &[u8]| {
+                let more = growth(tree, path, size);
+                tree.write(path, &Put { bytes: &bytes, mode, umask, expected, power }).map(|written| (written, more))
+            };
+            let (written, more) = with_tree(inner, place, "could not be written", put).await?;
             inner.ctx.disk.wrote(&id, agent, more);
             let mut parameters = json!({"path": key_text(&path), "size": size, "sha256": written.sha256});
             if let Some(mode) = mode {
@@ -164,6 +172,14 @@ fn outside(state: &SessionState, path: &ByteString) -> FileError {
 
 fn text(path: &ByteString) -> String {
     if path.as_bytes().is_empty() { ".".to_owned() } else { path.to_text().into_owned() }
+}
+
+/// What a file of this size at a path takes more than what is there.
+fn growth(tree: &Tree, path: &[u8], size: u64) -> Usage {
+    match tree.entry(path) {
+        Ok(there) => Usage { bytes: size.saturating_sub(there.size), files: 0 },
+        Err(_) => Usage { bytes: size, files: 1 },
+    }
 }
 
 /// Does something with a path of a workspace, on a blocking thread.
