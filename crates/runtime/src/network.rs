@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 /// Where programs look for a resolver.
 const RESOLVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 53);
@@ -37,6 +38,8 @@ const MOST_NAMES: usize = 1000;
 const MOST_CONNECTIONS: usize = 256;
 /// How long a connection waits for others to end.
 const WAIT_LIMIT: Duration = Duration::from_secs(30);
+/// The same for one that waited as long to be accepted.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 /// How long a host may take to accept a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// The pause after a connection could not be accepted, which is for want of a descriptor.
@@ -162,8 +165,9 @@ impl Room {
             return Err(io::Error::other("it has asked for too many names"));
         }
         let taken = self.allowance.listen(allowed.len());
-        let taken =
-            taken.ok_or_else(|| io::Error::other("its agent's sessions, or those of the node, use too many names"))?;
+        let taken = taken.ok_or_else(|| {
+            io::Error::other("it, the sessions of its agent, or those of the node use too many names")
+        })?;
         let [high, low] = number.to_be_bytes();
         let address = Ipv4Addr::new(127, 1, high, low);
         let namespaces = self.namespaces.upgrade().ok_or_else(|| io::Error::other("its room is gone"))?;
@@ -197,16 +201,32 @@ type Turn = (OwnedSemaphorePermit, Taken);
 impl Way {
     async fn serve(self, listener: TcpListener) {
         let mut connections = JoinSet::new();
+        // Since when those that are not accepted yet may have waited.
+        let mut full_since: Option<Instant> = None;
         loop {
-            let Ok((inside, _)) = listener.accept().await else {
+            let accepted = match tokio::time::timeout(Duration::ZERO, listener.accept()).await {
+                Ok(accepted) => accepted,
+                // Nobody waits.
+                Err(_) => {
+                    full_since = None;
+                    listener.accept().await
+                }
+            };
+            let Ok((inside, _)) = accepted else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
             while connections.try_join_next().is_some() {}
             // Others wait to be accepted meanwhile.
-            let turn = match self.turn().await {
-                Ok(turn) => turn,
+            let began = Instant::now();
+            let waited = full_since.map_or(Duration::ZERO, |since| since.elapsed());
+            let turn = match self.turn(WAIT_LIMIT.saturating_sub(waited).max(LEAST_WAIT)).await {
+                Ok(turn) => {
+                    full_since = None;
+                    turn
+                }
                 Err(error) => {
+                    full_since.get_or_insert(began);
                     self.failed(&error).await;
                     continue;
                 }
@@ -229,13 +249,13 @@ impl Way {
         self.reports.tell(Unreached::Failed { host, reason: error.to_string() }).await;
     }
 
-    /// Waits until there may be one more connection.
-    async fn turn(&self) -> io::Result<Turn> {
+    /// Waits until there may be one more connection, and no longer than this.
+    async fn turn(&self, limit: Duration) -> io::Result<Turn> {
         let turn = async {
             let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
             Some((place, self.allowance.connect().await?))
         };
-        let turn = tokio::time::timeout(WAIT_LIMIT, turn).await.ok().flatten();
+        let turn = tokio::time::timeout(limit, turn).await.ok().flatten();
         turn.ok_or_else(|| {
             let who = if self.places.available_permits() == 0 { "this session" } else { self.allowance.full() };
             let waited = WAIT_LIMIT.as_secs();
@@ -303,6 +323,42 @@ mod tests {
         assert!(message.contains("refused"), "{message}");
         recorded.send(()).unwrap();
         assert_eq!(program.read(&mut [0; 1]).await.unwrap_or(0), 0);
+        serving.abort();
+    }
+
+    /// Each waited for its turn before the next was accepted: with 20 too many, the last one learned after ten minutes that
+    /// there are too many.
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_are_too_many_wait_together() {
+        const TOO_MANY: usize = 5;
+        let hosts: Vec<AllowedHost> = vec!["full.test:443=127.0.0.1".parse().unwrap()];
+        let (gate, mut reports) = Gate::new(hosts.clone());
+        let id = SessionId::parse("s").unwrap();
+        let way = Way {
+            name: "full.test".to_owned(),
+            host: hosts[0].clone(),
+            places: Arc::new(Semaphore::new(0)),
+            allowance: gate.descriptors.of(Tenant::of(&id, None)),
+            reports: Arc::new(Reports::new(id, gate.reports.clone())),
+        };
+        let listener = StdListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let programs: Vec<std::net::TcpStream> =
+            (0..TOO_MANY).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        listener.set_nonblocking(true).unwrap();
+        let began = Instant::now();
+        let serving = tokio::spawn(way.serve(TcpListener::from_std(listener).unwrap()));
+        let Report { unreached, recorded, .. } = reports.recv().await.unwrap();
+        let message = unreached.notice().message;
+        assert!(message.contains("this session had as many connections open"), "{message}");
+        recorded.send(()).unwrap();
+        for program in programs {
+            program.set_nonblocking(true).unwrap();
+            let mut program = TcpStream::from_std(program).unwrap();
+            assert_eq!(program.read(&mut [0; 1]).await.unwrap_or(0), 0);
+        }
+        let waited = began.elapsed();
+        assert!((WAIT_LIMIT..WAIT_LIMIT * 2).contains(&waited), "{waited:?}");
         serving.abort();
     }
 }

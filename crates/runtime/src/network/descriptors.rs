@@ -60,6 +60,7 @@ pub(super) struct Descriptors {
 /// The descriptors that the rooms of one tenant may take.
 #[derive(Debug)]
 pub(super) struct Allowance {
+    tenant: Tenant,
     own: Half,
     all: Arc<Half>,
 }
@@ -85,7 +86,8 @@ impl Descriptors {
             return known;
         }
         tenants.retain(|_, allowance| allowance.strong_count() > 0);
-        let allowance = Arc::new(Allowance { own: Half::of(self.of_agent), all: Arc::clone(&self.all) });
+        let (own, all) = (Half::of(self.of_agent), Arc::clone(&self.all));
+        let allowance = Arc::new(Allowance { tenant: tenant.clone(), own, all });
         tenants.insert(tenant, Arc::downgrade(&allowance));
         allowance
     }
@@ -108,7 +110,11 @@ impl Allowance {
 
     /// Who has as many connections as may be.
     pub(super) fn full(&self) -> &'static str {
-        if self.own.connections.available_permits() == 0 { "the sessions of this agent" } else { "the node's sessions" }
+        match &self.tenant {
+            _ if self.own.connections.available_permits() > 0 => "the node's sessions",
+            Tenant::Agent(_) => "the sessions of this agent",
+            Tenant::Session(_) => "this session",
+        }
     }
 }
 
@@ -157,6 +163,15 @@ mod tests {
         let late = descriptors.of(agent("late"));
         assert!(take(&late).is_none());
         assert_eq!(late.full(), "the node's sessions");
+    }
+
+    /// A session without an agent was told of the sessions of its agent.
+    #[test]
+    fn a_session_without_an_agent_is_told_of_itself() {
+        let descriptors = Descriptors::new(1024);
+        let alone = descriptors.of(Tenant::of(&SessionId::parse("s").unwrap(), None));
+        let _connections: Vec<Taken> = std::iter::from_fn(|| take(&alone)).collect();
+        assert_eq!(alone.full(), "this session");
     }
 
     #[test]
