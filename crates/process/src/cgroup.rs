@@ -39,9 +39,8 @@ impl Mounts {
         parse(&mountinfo, &membership)
     }
 
-    /// The directory of a process's group in the unified hierarchy. `None` if it cannot be read.
-    pub fn unified_group(&self, pid: u32) -> Option<PathBuf> {
-        let membership = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    /// The directory of a process's group in the unified hierarchy. `membership` is what its `/proc/PID/cgroup` says.
+    pub fn unified_group(&self, membership: &str) -> Option<PathBuf> {
         let path = membership.lines().find_map(|line| line.strip_prefix("0::"))?;
         Some(locate(self.unified_top.as_ref()?.to_str()?, &self.unified_root, path))
     }

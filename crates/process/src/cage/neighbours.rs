@@ -11,6 +11,7 @@ use crate::proc::{self, Stat};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// How the names of all instances begin.
 const INSTANCE: &str = "shellkeep-";
@@ -20,10 +21,15 @@ const DAEMON: (&str, &str) = ("shellkeep", "serve");
 /// room.
 const GUARDIANS: [&str; 2] = ["shellkeep-keep", "shellkeep-init"];
 
+/// Why a process is not outside that is one of ours, but not of a cage that is there.
+pub(super) const LOST: &str = "it is among the processes of sessions, but descends from no live one";
+
 /// Why a process is not outside of all sessions, although it is in none of ours. `lineage` begins with the process itself
-/// and ends with the last ancestor that can be seen.
-pub(super) fn sign(pid: u32, lineage: &[Stat]) -> Option<&'static str> {
-    let (Some(places), Some(own_places)) = (places_of(pid), places_of(std::process::id())) else {
+/// and ends with the last ancestor that can be seen. `membership` is what its `/proc/PID/cgroup` says, and `instance` the
+/// name of ours.
+pub(super) fn sign(pid: u32, lineage: &[Stat], membership: Option<&str>, instance: &str) -> Option<&'static str> {
+    let own_membership = fs::read_to_string("/proc/self/cgroup").ok();
+    let (Some(places), Some(own_places)) = (membership.map(places), own_membership.as_deref().map(places)) else {
         return Some("its control groups cannot be read");
     };
     if !places.is_subset(&own_places) {
@@ -39,24 +45,37 @@ pub(super) fn sign(pid: u32, lineage: &[Stat]) -> Option<&'static str> {
             return Some("it descends from another daemon");
         }
     }
-    let mark = proc::mark_after(pid, format!("{MARK}=").as_bytes());
-    if mark.is_some() && mark != std::env::var(MARK).ok() {
-        return Some("it has the mark of another daemon's session");
-    }
-    let (Some(bounds), Some(own_bounds)) = (Bounds::of(pid), Bounds::of(std::process::id())) else {
-        return Some("it cannot be read what confines it");
-    };
-    let is_confined = bounds.no_new_privileges && bounds.filters > 0 && bounds != own_bounds;
+    confined(Bounds::of(pid).as_ref(), Bounds::own()).or_else(|| {
+        // Only now: the environment is in the memory of the process, and a confined one could make us wait for it.
+        marked(&proc::mark_after(pid, format!("{MARK}=").as_bytes())?, instance, own_mark())
+    })
+}
+
+/// Whether a process is confined, and not like us.
+fn confined(bounds: Option<&Bounds>, own: Option<&Bounds>) -> Option<&'static str> {
+    let (Some(bounds), Some(own)) = (bounds, own) else { return Some("it cannot be read what confines it") };
+    let is_confined = bounds.no_new_privileges && bounds.filters > 0 && bounds != own;
     is_confined.then_some(
         "it can gain no privileges and has a filter of system calls, as sessions of other daemons have in a sandbox",
     )
 }
 
-/// The cages that a process is in, of any daemon, one in another: the instance and the name of each.
-fn places_of(pid: u32) -> Option<BTreeSet<[String; 2]>> {
-    fs::read_to_string(format!("/proc/{pid}/cgroup")).ok().map(|membership| places(&membership))
+/// Whether a process with this mark is in a session, unless we are in the same.
+fn marked(mark: &str, instance: &str, own: Option<&str>) -> Option<&'static str> {
+    let is_ours = mark.strip_prefix(instance).is_some_and(|name| name.starts_with('/'));
+    if is_ours {
+        return Some(LOST);
+    }
+    (Some(mark) != own).then_some("it has the mark of another daemon's session")
 }
 
+/// The mark that we were started with.
+fn own_mark() -> Option<&'static str> {
+    static OWN: OnceLock<Option<String>> = OnceLock::new();
+    OWN.get_or_init(|| std::env::var(MARK).ok()).as_deref()
+}
+
+/// The cages that a process is in, of any daemon, one in another: the instance and the name of each.
 fn places(membership: &str) -> BTreeSet<[String; 2]> {
     let paths = membership.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.flat_map(places_on).collect()
@@ -104,6 +123,15 @@ struct Bounds {
 impl Bounds {
     fn of(pid: u32) -> Option<Self> {
         fs::read_to_string(format!("/proc/{pid}/status")).ok().map(|status| Self::parse(&status))
+    }
+
+    /// Ours, which do not change once we serve.
+    fn own() -> Option<&'static Self> {
+        static OWN: OnceLock<Bounds> = OnceLock::new();
+        if OWN.get().is_none() {
+            let _ = OWN.set(Self::of(std::process::id())?);
+        }
+        OWN.get()
     }
 
     fn parse(status: &str) -> Self {
@@ -163,6 +191,39 @@ mod tests {
             (2, &own[1..].to_vec(), false),
         ] {
             assert_eq!(descends_from(|pid| pid == daemon, lineage, &own), expected, "{daemon}: {lineage:?}");
+        }
+    }
+
+    /// The environment is not read of these: it is in the memory of the process, which could make us wait for it.
+    #[test]
+    fn a_process_is_known_by_what_confines_it() {
+        let bounds = |no_new_privileges, filters| Bounds { no_new_privileges, filters };
+        let free = bounds(false, 0);
+        for (bounds, own, expected) in [
+            (Some(bounds(true, 1)), Some(&free), true),
+            (Some(bounds(true, 1)), Some(&bounds(true, 1)), false),
+            (Some(bounds(true, 2)), Some(&bounds(true, 1)), true),
+            (Some(bounds(true, 0)), Some(&free), false),
+            (Some(bounds(false, 1)), Some(&free), false),
+            (None, Some(&free), true),
+            (Some(bounds(false, 0)), None, true),
+        ] {
+            assert_eq!(confined(bounds.as_ref(), own).is_some(), expected, "{bounds:?} {own:?}");
+        }
+    }
+
+    #[test]
+    fn marks_are_of_sessions_of_ours_or_of_another_daemon() {
+        const ANOTHER: Option<&str> = Some("it has the mark of another daemon's session");
+        for (mark, own, expected) in [
+            ("shellkeep-1/c", None, Some(LOST)),
+            ("shellkeep-12/c", None, ANOTHER),
+            ("shellkeep-2/c", None, ANOTHER),
+            ("shellkeep-2/c", Some("shellkeep-2/d"), ANOTHER),
+            // We were started in that session.
+            ("shellkeep-2/c", Some("shellkeep-2/c"), None),
+        ] {
+            assert_eq!(marked(mark, "shellkeep-1", own), expected, "{mark} {own:?}");
         }
     }
 

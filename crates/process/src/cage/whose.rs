@@ -8,7 +8,7 @@
 //! show that a process is not outside, and never in which cage it is.
 
 use super::CageFactory;
-use super::held::{Held, MARK};
+use super::held::Held;
 use super::layout::{WORK, is_party};
 use super::neighbours;
 use crate::handle;
@@ -16,6 +16,7 @@ use crate::peer::Peer;
 use crate::proc::{self, Stat};
 use crate::sync::lock;
 use std::collections::HashMap;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -59,7 +60,10 @@ impl CageFactory {
         let Some(lineage) = proc::lineage(pid, own) else {
             return Belongs::Unclear("its ancestors cannot be read");
         };
-        let Some(group) = self.group_of(pid) else { return Belongs::Unclear("its control group cannot be read") };
+        let membership = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok();
+        let Some(group) = self.group_of(membership.as_deref()) else {
+            return Belongs::Unclear("its control group cannot be read");
+        };
         if let Some(cage) = proven(&cages, &lineage) {
             return match (group, cage.owner.get()) {
                 (Group::Cage(name), _) if name != cage.name => {
@@ -73,18 +77,19 @@ impl CageFactory {
         if descends_from_us {
             return Belongs::Unclear("it descends from a session, but has left its parent and its process session");
         }
-        if group != Group::Other || self.has_mark(pid) {
-            return Belongs::Unclear("it is among the processes of sessions, but descends from no live one");
+        if group != Group::Other {
+            return Belongs::Unclear(neighbours::LOST);
         }
-        neighbours::sign(pid, &lineage).map_or(Belongs::Outside, Belongs::Unclear)
+        let sign = neighbours::sign(pid, &lineage, membership.as_deref(), &self.shared.instance);
+        sign.map_or(Belongs::Outside, Belongs::Unclear)
     }
 
-    fn group_of(&self, pid: u32) -> Option<Group> {
+    fn group_of(&self, membership: Option<&str>) -> Option<Group> {
         let shared = &self.shared;
         if shared.unified.is_none() && shared.elsewhere.is_empty() {
             return Some(Group::Other);
         }
-        let path = shared.mounts.unified_group(pid)?;
+        let path = shared.mounts.unified_group(membership?)?;
         let inside = shared.unified.iter().chain(&shared.elsewhere).find_map(|base| path.strip_prefix(base).ok());
         let Some(inside) = inside else { return Some(Group::Other) };
         let mut parts = inside.iter();
@@ -93,12 +98,6 @@ impl CageFactory {
             Some(name) => Group::Cage(name.to_string_lossy().into_owned()),
             None => Group::Ours,
         })
-    }
-
-    /// Whether it carries the mark of a cage, where there are no groups.
-    fn has_mark(&self, pid: u32) -> bool {
-        let prefix = format!("{MARK}={}/", self.shared.instance);
-        !self.has_groups() && proc::mark_after(pid, prefix.as_bytes()).is_some()
     }
 }
 
