@@ -233,11 +233,11 @@ impl Group {
         }
     }
 
-    /// How many bytes are charged to it that no process needs to have: files in memory, such as those in `/dev/shm`, and
-    /// what was swapped out of them. The kernel may leave out what is newer than two seconds.
+    /// How many bytes are charged to it that no process needs to have: files in memory, such as those in `/dev/shm`. Version
+    /// 1 has a line of what was swapped out, which may be such files; in version 2 nothing is, see [`Self::limit_memory`].
+    /// The kernel may leave out what is newer than two seconds. Adding it up costs the kernel some work, so it is read once.
     pub fn files_in_memory(&self) -> u64 {
-        let figure = |name| self.figure("memory.stat", name).unwrap_or(0);
-        figure("shmem ") + figure("swap ")
+        fs::read_to_string(self.path.join("memory.stat")).map_or(0, |text| files_in(&text))
     }
 
     /// Writes down whose it is, so that a later daemon knows. Only a group of version 2 keeps it.
@@ -260,8 +260,7 @@ impl Group {
     }
 
     fn figure(&self, file: &str, name: &str) -> Option<u64> {
-        let text = fs::read_to_string(self.path.join(file)).ok()?;
-        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+        figure_in(&fs::read_to_string(self.path.join(file)).ok()?, name)
     }
 
     /// Its directory.
@@ -276,6 +275,14 @@ impl Group {
         let mut handle = options.write(true).open(self.path.join(file))?;
         io::Write::write_all(&mut handle, text.as_bytes())
     }
+}
+
+fn files_in(stat: &str) -> u64 {
+    ["shmem ", "swap "].into_iter().filter_map(|name| figure_in(stat, name)).sum()
+}
+
+fn figure_in(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
 impl Drop for Group {
@@ -307,6 +314,19 @@ mod tests {
         let mounts = parse(mountinfo, "0::/user.slice/app.scope\n");
         assert_eq!(mounts.unified, Some("/sys/fs/cgroup/user.slice/app.scope".into()));
         assert_eq!(mounts.pids_v1, None);
+    }
+
+    /// A name that only begins like one of these is another.
+    #[test]
+    fn files_in_memory_are_counted_as_each_version_writes_them() {
+        for (stat, expected) in [
+            ("anon 7\nshmem 4096\nshmem_thp 9\nswapcached 3\n", 4096),
+            ("cache 7\nshmem 4096\nswap 50\ntotal_shmem 8192\ntotal_swap 100\n", 4146),
+            ("cache 7\nswap 50\n", 50),
+            ("", 0),
+        ] {
+            assert_eq!(files_in(stat), expected, "{stat}");
+        }
     }
 
     #[test]
