@@ -84,6 +84,27 @@ pub fn user_of(pid: u32) -> Option<u32> {
     users.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// The signals for which a process has a handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaughtSignals(u64);
+
+impl CaughtSignals {
+    /// Whether there is a handler for this one.
+    pub fn contains(self, signal: i32) -> bool {
+        (1..=64).contains(&signal) && self.0 & (1 << (signal - 1)) != 0
+    }
+
+    fn parse(status: &str) -> Option<Self> {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok().map(Self)
+    }
+}
+
+/// The signals for which a process has a handler now. A program that takes its place begins with none.
+pub fn caught_signals(pid: u32) -> Option<CaughtSignals> {
+    CaughtSignals::parse(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
 /// Whether a process is the first of a pid namespace below ours.
 pub fn is_first_of_room(pid: u32) -> bool {
     inner_numbers(pid).is_some_and(|numbers| numbers.len() > 1 && numbers.last() == Some(&1))
@@ -281,6 +302,15 @@ mod tests {
                 session: 40
             }
         );
+    }
+
+    #[test]
+    fn caught_signals_are_read_as_the_kernel_writes_them() {
+        let caught = CaughtSignals::parse("SigIgn:\t0000000000000004\nSigCgt:\t0800000000014002\n").unwrap();
+        let all: Vec<i32> = (-1..70).filter(|signal| caught.contains(*signal)).collect();
+        assert_eq!(all, [2, 15, 17, 60]);
+        assert_eq!(CaughtSignals::parse("Name:\ta\n"), None);
+        assert!(caught_signals(std::process::id()).is_some());
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::{handle, spawn};
 pub use ends::{Ends, Stdin};
 pub use frames::is_gone;
 use frames::{flag, write_command};
+pub use process::INTERRUPT;
 use process::ShellProcess;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::Signal;
@@ -34,8 +35,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The signal that the driver takes as a request to interrupt; `INTERRUPT_SIGNAL` in `driver.c`.
-pub const INTERRUPT: i32 = 60;
 /// Exit status of a driver that found a bash it does not know; `EXIT_UNSUPPORTED` in `driver.c`.
 const UNSUPPORTED: i32 = 96;
 /// How long a fork may take before the shell that should do it counts as stuck. It takes less than a millisecond.
@@ -403,16 +402,8 @@ impl LiveShell {
     }
 
     fn ask(&self, value: i32) {
-        if self.process.ended.is_some() {
-            return;
-        }
-        let Ok(pid) = libc::pid_t::try_from(self.process.pid) else { return };
-        // Which run it is for, and the signal: the driver must not take it for another. See `on_interrupt` in `driver.c`.
         let [first, second, third, ..] = *self.channel.nonce();
-        let value = i32::from_be_bytes([first, second, third, value as u8]);
-        let value = libc::sigval { sival_ptr: value as isize as *mut libc::c_void };
-        // SAFETY: a plain system call. The process is our child and not reaped, so the number is still its own.
-        unsafe { libc::sigqueue(pid, INTERRUPT, value) };
+        self.process.ask([first, second, third], value);
     }
 
     /// Sends a signal to the shell itself.

@@ -68,11 +68,13 @@ impl Ended {
     }
 
     /// Whether the command ended by itself, although it may have been asked to stop: its shell was not interrupted, so
-    /// what it reports is its own exit code.
-    fn is_own(&self) -> bool {
+    /// what it reports is its own exit code. A program that took the shell's place cannot say whether it was asked in time; at
+    /// its timeout it most likely was.
+    fn is_own(&self, reason: StopReason) -> bool {
         match self {
             Self::Reported(report) => !report.interrupted,
-            Self::NotStarted | Self::ShellGone { exit: ExitStatus::Exited(_), .. } => true,
+            Self::NotStarted => true,
+            Self::ShellGone { exit: ExitStatus::Exited(_), .. } => matches!(reason, StopReason::Signalled(_)),
             Self::ShellGone { exit: ExitStatus::Signalled(_), .. } | Self::KilledWithSession => false,
         }
     }
@@ -175,7 +177,7 @@ pub struct Conclusion {
 /// What a run's end means.
 pub fn conclude(before: Before, ended: Ended) -> Conclusion {
     // What came too late, or what a trap of the command dealt with, did not stop it.
-    let stopped = before.stopped.filter(|_| !ended.is_own());
+    let stopped = before.stopped.filter(|stopped| !ended.is_own(stopped.reason));
     let (status, exit_code, signal) = outcome(stopped, &ended);
     let shell_is_alive = ended.shell_is_alive();
     let mut notices = before.notices;
@@ -462,6 +464,15 @@ mod tests {
                 4,
                 None,
                 &[ChangesLost],
+            ),
+            (
+                "execs a program that times out and then ends by itself",
+                timed_out(),
+                gone(ExitStatus::Exited(0)),
+                TimedOut,
+                143,
+                Some("TERM"),
+                &[NoticeCode::TimedOut, ChangesLost],
             ),
             ("cannot enter its directory, and gets a signal", signalled(), Ended::NotStarted, Exited, 1, None, &[]),
         ]

@@ -8,6 +8,7 @@ pub use agent_state::{agent_state_gone, agent_state_not_copied};
 pub use directory::{cwd_missing, not_moved};
 pub use limits::{out_of_memory, over_disk, too_many_open_files, too_many_processes};
 
+use rustix::process::Signal;
 use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;
 use shellkeep_process::{ExitStatus, LiveShell, Report};
@@ -17,6 +18,8 @@ use shellkeep_session::{
 };
 use std::time::Duration;
 
+/// Signals that ask to end. Bash handles them, and reports before it ends by one, so what does not is another program.
+const HANDLED: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
 /// Most items that a sentence lists.
 const NAMED: usize = 5;
 /// Most characters of what a descriptor leads to.
@@ -88,6 +91,9 @@ pub fn changes_lost(exit: ExitStatus, unkept: &Unkept) -> Notice {
     let how = match exit {
         // Only a process that is no longer bash dies of our own signal.
         ExitStatus::Exited(_) | ExitStatus::Signalled(INTERRUPT) => "was replaced by `exec`".to_owned(),
+        ExitStatus::Signalled(signal) if HANDLED.iter().any(|handled| handled.as_raw() == signal) => {
+            format!("was replaced by `exec` with a program that ended by signal {signal}")
+        }
         ExitStatus::Signalled(signal) => format!("was killed by signal {signal}"),
     };
     notice(

@@ -2,6 +2,7 @@
 
 use super::start_error::START_LIMIT;
 use crate::exit::ExitStatus;
+use crate::proc::{self, CaughtSignals};
 use crate::{handle, spawn, stdio};
 use rustix::fd::OwnedFd;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -9,6 +10,9 @@ use std::io;
 use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+/// The signal that the driver takes as a request to interrupt; `INTERRUPT_SIGNAL` in `driver.c`.
+pub const INTERRUPT: i32 = 60;
 
 /// The process of a shell.
 #[derive(Debug)]
@@ -51,6 +55,37 @@ impl ShellProcess {
     pub(super) async fn wait_exit(&mut self) -> Option<ExitStatus> {
         let ended = tokio::time::timeout(START_LIMIT, std::future::poll_fn(|cx| self.poll_exit(cx))).await;
         ended.ok().and(self.ended)
+    }
+
+    /// Asks the driver, during the run that this is the beginning of the nonce of: to interrupt it (0), to bring it a signal,
+    /// or to bring it one if it has a trap for it (negative).
+    pub(super) fn ask(&self, run: [u8; 3], value: i32) {
+        if self.ended.is_some() {
+            return;
+        }
+        if let Some(caught) = proc::caught_signals(self.pid)
+            && !caught.contains(INTERRUPT)
+        {
+            return self.ask_program(value, caught);
+        }
+        let Ok(pid) = libc::pid_t::try_from(self.pid) else { return };
+        // Which run it is for, and the signal: the driver must not take it for another. See `on_interrupt` in `driver.c`.
+        let [first, second, third] = run;
+        let value = i32::from_be_bytes([first, second, third, value as u8]);
+        let value = libc::sigval { sival_ptr: value as isize as *mut libc::c_void };
+        // SAFETY: a plain system call. The process is our child and not reaped, so the number is still its own.
+        unsafe { libc::sigqueue(pid, INTERRUPT, value) };
+    }
+
+    /// The same for a program that took the place of the shell, as `exec` has it. It is the command itself; the driver's signal
+    /// would kill it. Where a shell has a trap, it has a handler.
+    fn ask_program(&self, value: i32, caught: CaughtSignals) {
+        let number = if value == 0 { Signal::TERM.as_raw() } else { value.abs() };
+        if (value >= 0 || caught.contains(number))
+            && let Some(signal) = Signal::from_named_raw(number)
+        {
+            self.signal(signal);
+        }
     }
 
     pub(super) fn signal(&self, signal: Signal) {

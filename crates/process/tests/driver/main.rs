@@ -216,6 +216,39 @@ async fn interruption_keeps_shell_and_partial_state() {
     assert!(outcome.stderr.ends_with(b"loop\n"));
 }
 
+/// The signal that the driver takes as a request killed a program that had taken the place of the shell: it had no time to
+/// end by itself.
+#[tokio::test]
+async fn a_program_in_the_place_of_the_shell_is_asked_to_end() {
+    for (asks, text) in [
+        (LiveShell::interrupt as fn(&LiveShell), "TERM"),
+        (|shell| shell.interrupt_by(rustix::process::Signal::INT), "INT"),
+        (|shell| shell.trap(rustix::process::Signal::USR1), "USR1"),
+    ] {
+        let fixture = Fixture::new();
+        let mut shell = fixture.shell(&[]).await;
+        let command = format!("exec bash -c 'trap \"echo ended; exit 7\" {text}; echo ready; while :; do :; done'");
+        let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
+        let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
+        shell.begin(spec, ends).await.unwrap();
+        let (mut stdout, mut sent) = (Vec::new(), false);
+        let exit = loop {
+            match shell.progress(&mut |_, bytes| stdout.extend_from_slice(bytes)).await.unwrap() {
+                Progress::Output if !sent => {
+                    sent = true;
+                    // It has no handler for this one, which would end it.
+                    shell.trap(rustix::process::Signal::USR2);
+                    asks(&shell);
+                }
+                Progress::Output => {}
+                Progress::ShellGone { exit, .. } => break exit,
+                other => panic!("it is still there: {other:?}"),
+            }
+        };
+        assert_eq!((exit, stdout.as_slice()), (ExitStatus::Exited(7), &b"ready\nended\n"[..]), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn late_output_is_kept_apart() {
     let fixture = Fixture::new();

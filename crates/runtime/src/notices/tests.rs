@@ -18,6 +18,19 @@ fn a_shell_that_died_idle_names_only_what_it_had() {
 }
 
 #[test]
+fn a_shell_that_was_replaced_is_not_said_to_be_killed() {
+    for (exit, expected) in [
+        (ExitStatus::Exited(0), "was replaced by `exec`, so"),
+        (ExitStatus::Signalled(INTERRUPT), "was replaced by `exec`, so"),
+        (ExitStatus::Signalled(15), "was replaced by `exec` with a program that ended by signal 15, so"),
+        (ExitStatus::Signalled(9), "was killed by signal 9, so"),
+    ] {
+        let told = changes_lost(exit, &Unkept::default()).message;
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
 fn a_command_that_ends_its_shell_names_what_was_open() {
     let told = |unkept: &Unkept| changes_lost(ExitStatus::Signalled(9), unkept).message;
     assert!(told(&Unkept::default()).ends_with("from before this command."));
