@@ -6,6 +6,8 @@
 pub(crate) struct Supported {
     /// Whether there is a fence.
     pub(crate) fence: bool,
+    /// Whether there are rooms now: not where agents have users.
+    pub(crate) room: bool,
     /// Whether agents have users of their own now. There is a fence without them, whatever is wrong with them.
     pub(crate) has_users: bool,
     /// Whether they could have.
@@ -21,6 +23,7 @@ impl Supported {
     pub(crate) fn instead(self, flag: &str) -> String {
         let tightest = "is the tightest sandbox that this machine supports otherwise";
         match self {
+            Self { room: true, .. } => format!("`{flag} room` {tightest}"),
             Self { fence: true, has_users: true, .. } => format!("`{FOR_AGENTS} fence` {tightest}"),
             Self { fence: true, .. } => format!("`{flag} fence` {tightest}"),
             Self { could_have_users: true, .. } => {
@@ -36,19 +39,22 @@ impl Supported {
 mod tests {
     use super::*;
 
-    /// Who had no rooms, or no Landlock, was told to run agents without a sandbox.
+    /// Who had no rooms, or no Landlock, was told to run agents without a sandbox; and who could have no users, that a fence
+    /// is the tightest, although there were rooms.
     #[test]
     fn the_tightest_that_there_is_is_named() {
-        for (fence, has_users, could_have_users, flag, expected) in [
-            (true, false, true, FOR_AGENTS, "`--sandbox-agents fence` is"),
-            (true, false, false, FOR_ALL, "`--sandbox fence` is"),
-            (true, true, false, FOR_ALL, "`--sandbox-agents fence` is"),
-            (false, false, true, FOR_AGENTS, "`--sandbox-agents user` runs"),
-            (false, false, true, FOR_ALL, "`--sandbox user --sandbox-agents user` runs"),
-            (false, false, false, FOR_AGENTS, "`--sandbox-agents none` runs"),
-            (false, true, false, FOR_ALL, "`--sandbox none` runs"),
+        for (fence, room, has_users, could_have_users, flag, expected) in [
+            (true, true, false, true, FOR_AGENTS, "`--sandbox-agents room` is"),
+            (true, true, false, false, FOR_ALL, "`--sandbox room` is"),
+            (true, false, false, true, FOR_AGENTS, "`--sandbox-agents fence` is"),
+            (true, false, false, false, FOR_ALL, "`--sandbox fence` is"),
+            (true, false, true, false, FOR_ALL, "`--sandbox-agents fence` is"),
+            (false, false, false, true, FOR_AGENTS, "`--sandbox-agents user` runs"),
+            (false, false, false, true, FOR_ALL, "`--sandbox user --sandbox-agents user` runs"),
+            (false, false, false, false, FOR_AGENTS, "`--sandbox-agents none` runs"),
+            (false, false, true, false, FOR_ALL, "`--sandbox none` runs"),
         ] {
-            let told = Supported { fence, has_users, could_have_users }.instead(flag);
+            let told = Supported { fence, room, has_users, could_have_users }.instead(flag);
             assert!(told.starts_with(expected), "{told}");
         }
     }

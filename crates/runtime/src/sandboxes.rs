@@ -149,6 +149,7 @@ impl Sandboxes {
         let users = users_if(config.agents == Some(Sandbox::User));
         let supported = Supported {
             fence: fence.is_ok(),
+            room: rooms.unavailable.is_none() && !users.is_on(),
             has_users: users.is_on(),
             // Tried only where somebody will ask for it.
             could_have_users: fence.is_err()

@@ -368,7 +368,10 @@ fn only_a_node_that_was_started_for_it_has_users_of_agents() {
     assert_eq!(daemon.sh("n", "echo works").out(), "works\n");
     assert_eq!(mode(daemon.data()), 0o700);
     assert!(!daemon.restart_to_die(&Settings::default().set("--sandbox", "user")), "it started without its sandbox");
-    assert!(daemon.log().contains(words) && daemon.log().contains("`--sandbox fence`"), "{}", daemon.log());
+    let log = daemon.log();
+    // Not every machine has rooms.
+    let is_tightest = ["room", "fence"].iter().any(|rung| log.contains(&format!("`--sandbox {rung}` is the tightest")));
+    assert!(log.contains(words) && is_tightest, "{log}");
 }
 
 #[test]
