@@ -119,10 +119,9 @@ impl Housekeeping {
         for (id, in_force) in &active {
             self.trim_outputs(id, *in_force).await;
         }
-        // Files are written into sessions that are not awake, too.
-        let mut sessions = self.ctx.disk.estimated();
-        let is_estimated: HashSet<SessionId> = sessions.iter().cloned().collect();
-        sessions.extend(active.into_iter().map(|(id, _)| id).filter(|id| !is_estimated.contains(id)));
+        // Files are written into sessions that are not awake, too. In no order: there may be too many for one round.
+        let active = active.into_iter().map(|(id, _)| id);
+        let sessions: HashSet<SessionId> = active.chain(self.ctx.disk.estimated()).collect();
         let ctx = Arc::clone(&self.ctx);
         let measuring = tasks::blocking(move || {
             let start = Instant::now();

@@ -457,11 +457,7 @@ async fn who_takes_too_much_disk_writes_no_more_through_the_api() {
 /// measured.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_of_a_session_without_a_shell_count_as_long_as_they_are_there() {
-    let node = Node::start(|config| {
-        config.quotas.set(QuotaName::DiskBytesPerSession, 20 << 20);
-        config.quotas.set(QuotaName::FilesPerSession, 500);
-    })
-    .await;
+    let node = Node::start(|config| config.quotas.set(QuotaName::DiskBytesPerSession, 20 << 20)).await;
     let id = node.session("s").await;
     let upload = |name: &str, bytes: usize| WriteFile {
         path: name.into(),
@@ -475,7 +471,8 @@ async fn files_of_a_session_without_a_shell_count_as_long_as_they_are_there() {
     }
     let refused = files.write(&id, upload("b", 17 << 20)).await;
     let Err(OpError::QuotaExceeded(met)) = refused else { panic!("{refused:?}") };
-    assert_eq!((met.quota, met.used), (QuotaName::DiskBytesPerSession, 4 << 20));
+    // The file, and what a checkpoint has of it if it was measured meanwhile.
+    assert!(met.quota == QuotaName::DiskBytesPerSession && met.used < 9 << 20, "{met:?}");
     files.remove(&id, &"a".into(), false).await.unwrap();
     node.after(SECOND).await;
     // Its checkpoints may still have the first.
