@@ -9,7 +9,7 @@ use crate::given::Given;
 pub use crate::lane::Settled;
 use crate::lane::{Lane, Line, Unclaimed};
 pub use crate::lanes::{Closing, Moved};
-use crate::lanes::{MOST_QUEUED, Shared};
+use crate::lanes::{Lanes, MOST_QUEUED, Shared};
 use crate::tenure::{Remembered, Tenure, WhenAlone};
 use crate::tier::{Down, ForkNote, NodeEntry, Tier};
 use crate::worker::Worker;
@@ -92,9 +92,30 @@ impl Ship {
     /// first; if some of them are no longer at hand, `stands_for` makes one in their place, from the number of the last
     /// record that the tier has.
     pub fn begin(&self, session_id: &SessionId, start: Start, stands_for: impl FnOnce(u64) -> Option<Record>) {
+        self.begin_in(&mut self.shared.lanes(), session_id, start, stands_for);
+    }
+
+    /// Begins to send the records of a new session, unless this node does so under another claim already. Returns the claim that
+    /// counts.
+    pub fn begin_unless_open(&self, session_id: &SessionId, start: Start) -> Claim {
+        let mut lanes = self.shared.lanes();
+        if let Some(open) = lanes.all.get(session_id).filter(|lane| !lane.is_closing) {
+            return open.claim.clone();
+        }
+        let claim = start.claim.clone();
+        self.begin_in(&mut lanes, session_id, start, |_| None);
+        claim
+    }
+
+    fn begin_in(
+        &self,
+        lanes: &mut Lanes,
+        session_id: &SessionId,
+        start: Start,
+        stands_for: impl FnOnce(u64) -> Option<Record>,
+    ) {
         let Start { claim, from, known, seq } = start;
         let after = known.as_ref().map_or(0, |known| known.seq);
-        let mut lanes = self.shared.lanes();
         let Unclaimed { mut lines, told, .. } = lanes.unclaimed.remove(session_id).unwrap_or_default();
         let mut lane = Lane::new(claim, from, known);
         lane.tell(told.unwrap_or(0));
@@ -121,7 +142,7 @@ impl Ship {
         lanes.all.insert(session_id.clone(), lane);
         self.shared.count.send_replace(lanes.count());
         lanes.dirty.insert(session_id.clone());
-        self.shared.has_records(&lanes);
+        self.shared.has_records(lanes);
     }
 
     /// Takes a record that this node has. Cheap: it is sent later, once the session is claimed.

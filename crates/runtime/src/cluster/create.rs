@@ -70,7 +70,14 @@ impl Creations {
         self.asker.elsewhere.forget(id).await;
         let is_counted = known.is_some();
         let start = Start { claim: claim.clone(), from: 2, known, seq: 0 };
-        self.ship.begin(id, start, |_| None);
+        let claim = match is_counted {
+            true => {
+                self.ship.begin(id, start, |_| None);
+                claim
+            }
+            // Another caller may be creating it, and has recorded its claim.
+            false => self.ship.begin_unless_open(id, start),
+        };
         Ok(Creation::Mine { claim, is_counted })
     }
 

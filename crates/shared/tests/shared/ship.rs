@@ -433,3 +433,18 @@ async fn nobody_waits_for_a_session_to_leave_while_the_tier_is_away() {
     fixture.ship.offer(&record(&fixture.id, 2));
     assert!(!drain.until_left(&[&fixture.id]).await);
 }
+
+/// The bug: of two that created a session while the store was away, the second replaced the claim that the first had recorded. When
+/// the session was used again after it had slept, its own history was taken for another node's.
+#[test]
+fn two_that_create_a_session_while_the_tier_is_away_have_one_claim() {
+    let fixture = Fixture::new();
+    let begin = |nonce: &str| {
+        let claim: Claim = format!("1.n1.{nonce}").parse().unwrap();
+        fixture.ship.begin_unless_open(&fixture.id, Start { claim, from: 2, known: None, seq: 0 }).nonce
+    };
+    assert_eq!([begin("a"), begin("b")], ["a", "a"]);
+    assert_eq!(fixture.ship.claim_of(&fixture.id).map(|claim| claim.nonce).as_deref(), Some("a"));
+    fixture.ship.forget(&fixture.id);
+    assert_eq!(begin("b"), "b");
+}
