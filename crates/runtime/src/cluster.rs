@@ -11,6 +11,7 @@ mod elsewhere;
 mod files;
 pub(crate) mod keys;
 mod look;
+mod made_alone;
 mod members;
 mod own;
 mod removals;
@@ -33,13 +34,14 @@ use files::Brought;
 pub(crate) use files::SharedFiles;
 pub(crate) use look::Sought;
 use look::{Look, away, emptied, holder, shown, unreachable};
+use made_alone::MadeAlone;
 pub(crate) use members::Members;
 use own::Asker;
 pub(crate) use own::Own;
 pub(crate) use removals::Removals;
 use shellkeep_session::ownership::{Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
-use shellkeep_shared::{Closing, Down, Found, LEASE, Moved, Remembered, Settled, Ship, ShipOptions, Start};
+use shellkeep_shared::{Closing, Down, Found, Moved, Remembered, Settled, Ship, ShipOptions, Start};
 use shellkeep_store::{FeedControl, Store, deleted};
 use shellkeep_workspace::Workspaces;
 use std::path::Path;
@@ -103,7 +105,8 @@ impl Cluster {
         let removals = Removals::new(Arc::clone(&ship), &config.node);
         let elsewhere = Elsewhere::at(data_dir, &config.node).map(Arc::new).map_err(|error| error.to_string())?;
         let data_dir = data_dir.to_string_lossy().into_owned();
-        let asker = Asker { node: config.node.clone(), data_dir: data_dir.clone(), elsewhere };
+        let made_alone = MadeAlone::at(Path::new(&data_dir)).map(Arc::new).map_err(|error| error.to_string())?;
+        let asker = Asker { node: config.node.clone(), data_dir: data_dir.clone(), elsewhere, made_alone };
         let open = |place: &BlobPlace| {
             SharedFiles::open(place, Path::new(&data_dir), Arc::clone(&own.checkpoints), Arc::clone(&ship))
         };
@@ -288,16 +291,16 @@ impl Cluster {
         let request = self.asker.request(id, local.as_ref())?;
         let (nonce, alone) = (request.ask.nonce.clone(), self.ship.alone());
         let taken_by = self.asker.elsewhere.owner(id);
-        let is_lost = taken_by.is_some();
+        let (is_lost, asker) = (taken_by.is_some(), self.asker.clone());
         let asked = self.ship.ask(move |tier| {
             let look = Look::at(tier, &request.session_id, &request.ask.node, &alone)?;
             let is_others = look.elsewhere.is_some() || look.is_early || (is_lost && look.is_forgotten());
-            let claimed = if is_others { None } else { tier.claim(&request, LEASE)?.ok() };
+            let claimed = if is_others { None } else { asker.claim(tier, &request)?.ok() };
             Ok((look, claimed))
         });
         let (look, claimed) = match asked.await {
             Ok(answer) => answer,
-            Err(down) => return self.alone(id, local, nonce, down),
+            Err(down) => return self.alone(id, local, nonce, down).await,
         };
         if let Some(owner) = taken_by.filter(|_| look.is_forgotten()) {
             return Err(unreachable(id, &owner.node));
@@ -360,7 +363,7 @@ impl Cluster {
             self.arrive(&mut state, events)?;
             self.files.iter().for_each(|files| files.offer(&state));
         }
-        self.asker.elsewhere.forget(id).await;
+        self.asker.known(id).await;
         if !forks.is_empty() {
             self.ship.know_forks(id, forks.clone());
             self.arrive(&mut state, forks.iter().map(told::forked).collect())?;
@@ -418,7 +421,7 @@ impl Cluster {
     }
 
     /// The shared store is unreachable: this node keeps serving the sessions that are its own or have no owner.
-    fn alone(
+    async fn alone(
         &self,
         id: &SessionId,
         local: Option<SessionState>,
@@ -441,6 +444,7 @@ impl Cluster {
             }
             Some(claim) => return Err(unreachable(id, &claim.node)),
             None => {
+                self.asker.made_alone.note(id).await;
                 let claim = Claim { epoch: 1, node: self.node.clone(), nonce };
                 let start = Start { claim: claim.clone(), from: state.seq + 1, known: None, seq: state.seq };
                 self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
@@ -457,18 +461,19 @@ impl Cluster {
         let Some(mine) = self.ship.claim_of(id) else { return true };
         let Ok(mut request) = self.asker.request(id, Some(state)) else { return true };
         request.ask.mine = Some(mine.clone());
-        let owner = mine.clone();
+        let (owner, asker) = (mine.clone(), self.asker.clone());
         let asked = self.ship.ask(move |tier| {
             // One that is another's by now is not taken from it.
             match tier.find(&request.session_id)?.filter(|found| found.head.owner != owner) {
                 Some(_) => Ok(None),
-                None => Ok(tier.claim(&request, LEASE)?.ok()),
+                None => Ok(asker.claim(tier, &request)?.ok()),
             }
         });
         match asked.await {
             // It is tried again when the store is back.
             Err(_) => true,
             Ok(Some(Claimed::New(head) | Claimed::Kept(head))) => {
+                self.asker.made_alone.forget(id).await;
                 let from = state.claims.last_from().unwrap_or(state.seq);
                 let start = Start { claim: mine, from, known: Some(head.last), seq: state.seq };
                 self.ship.begin(id, start, |after| Some(stands_for(state, after + 1, NOT_SHARED)));

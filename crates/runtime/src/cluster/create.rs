@@ -67,8 +67,11 @@ impl Creations {
             Err(_) => (Claim { epoch: 1, node: self.asker.node.clone(), nonce }, None),
         };
         self.ship.drop_left(id);
-        self.asker.elsewhere.forget(id).await;
+        self.asker.known(id).await;
         let is_counted = known.is_some();
+        if !is_counted {
+            self.asker.made_alone.note(id).await;
+        }
         let start = Start { claim: claim.clone(), from: 2, known, seq: 0 };
         let claim = match is_counted {
             true => {

@@ -115,6 +115,11 @@ impl Diverged {
         &self.copies
     }
 
+    /// Whether this node made a session without the shared store, which may know of an earlier one of its name.
+    pub(crate) fn was_made_alone(&self, id: &SessionId) -> bool {
+        self.asker.made_alone.contains(id)
+    }
+
     /// Whether this node was the last owner of a session, as far as it knows.
     pub(crate) fn was_own(&self, state: &SessionState) -> bool {
         let is_lost = self.asker.elsewhere.owner(&state.meta.session_id).is_some();
@@ -144,7 +149,9 @@ impl Diverged {
     /// Whether a copy is of a session that was removed, and the one with this head was made under its name since. A node that
     /// did not know of a removal claims with an epoch that says so of one session; when it was made does not change.
     pub(crate) async fn was_replaced(&self, state: &SessionState, head: &Head) -> Result<bool, OpError> {
-        Ok(state.claims.was_replaced_by(&head.claims) && !is_same(state, &self.lines(&state.meta.session_id).await?))
+        let id = &state.meta.session_id;
+        let seems_replaced = !self.was_made_alone(id) && state.claims.was_replaced_by(&head.claims);
+        Ok(seems_replaced && !is_same(state, &self.lines(id).await?))
     }
 
     /// The records that the shared store has of a session.
@@ -188,6 +195,7 @@ impl Diverged {
         );
         self.ship.forget(id);
         arrive::set_aside(&self.store, self.data_dir.root(), state).await?;
+        self.asker.made_alone.forget(id).await;
         Ok(fork)
     }
 

@@ -7,7 +7,7 @@ use crate::context::SessionContext;
 use crate::ops::OpError;
 use crate::stored::in_time;
 use shellkeep_session::ownership::Head;
-use shellkeep_session::{SessionId, SessionState, Timestamp};
+use shellkeep_session::{SessionId, SessionState};
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -49,18 +49,13 @@ pub(super) async fn remove_if_removed(inner: &Inner, cluster: &Cluster, id: &Ses
     if inner.ctx.registry.is_awake(id) || cluster.removals().is_waiting(id) {
         return false;
     }
-    // What was made here since the start was perhaps made under the name of a removed one, while the shared store was away.
-    let started: Option<Timestamp> = cluster.members().own().since.parse().ok();
-    let was_elsewhere = |state: &SessionState| {
-        let is_old = started.is_some_and(|started| state.meta.created_at < started);
-        is_old || cluster.elsewhere().owner(id).is_some()
-    };
     let removing = async {
         // Whoever creates one of the name claims it first, and then waits for this to end.
         if cluster.removals().removed(vec![id.clone()]).await.is_empty() {
             return Ok(false);
         }
-        remove(inner, cluster, id, |state| state.is_none_or(was_elsewhere)).await
+        // What was made here while the shared store was away is not what it removed.
+        remove(inner, cluster, id, |_| !cluster.diverged().was_made_alone(id)).await
     };
     match inner.ctx.registry.while_asleep(id, removing).await {
         Some(Ok(is_gone)) => is_gone,
