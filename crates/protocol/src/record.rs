@@ -63,7 +63,8 @@ pub struct EventParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(minimum = 1, maximum = 1000, default = 100)]
     pub limit: Option<usize>,
-    /// Only events of this type, or of these, separated by commas.
+    /// Only events of this type or kind (`session`, `shell`, `service`, `checkpoint`, `notice`), or of these, separated
+    /// by commas.
     #[serde(default, rename = "type", deserialize_with = "crate::query::blank")]
     #[param(rename = "type")]
     pub event_type: Option<String>,

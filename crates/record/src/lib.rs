@@ -29,6 +29,7 @@ pub mod export;
 pub mod from_record;
 mod hash;
 pub mod heads;
+mod kinds;
 mod kv;
 pub mod line;
 pub mod line_types;

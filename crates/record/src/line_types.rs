@@ -1,6 +1,7 @@
-//! The types that the lines of recordings have.
+//! The types that the lines of recordings have, and the kinds of them: the names that events are selected by.
 
 use crate::beside::RECLAIMED;
+use crate::kinds;
 use crate::line::HOLE;
 use shellkeep_session::EventName;
 use shellkeep_session::agent::{FINAL_OUTPUT, RESUME_ENDED, USER_INPUT};
@@ -15,10 +16,10 @@ const POSTED: [&str; 5] = [USER_INPUT, "state_transition", "llm_call", "tool_cal
 /// The types of what the runtime tells besides the facts of a session.
 const TOLD: [&str; 5] = [HOLE, RECLAIMED, RESUME_ENDED, SESSION_HELD, SESSION_RELEASED];
 
-/// All of them, without one's own.
+/// All of them and all kinds, without one's own.
 pub fn all() -> BTreeSet<&'static str> {
     let facts = EventName::ALL.into_iter().filter(|name| *name != EventName::Noted).map(EventName::shown);
-    facts.chain(POSTED).chain(TOLD).collect()
+    facts.chain(POSTED).chain(TOLD).chain(kinds::ALL).collect()
 }
 
 #[cfg(test)]
@@ -32,5 +33,15 @@ mod tests {
             assert!(all.contains(name), "{name}");
         }
         assert!(!["noted", "run_finished", OWN].into_iter().any(|name| all.contains(name)));
+    }
+
+    /// `?type=service` was refused, although the contract has this word for the runtime's own events.
+    #[test]
+    fn events_are_selected_by_kinds_too() {
+        let all = all();
+        for kind in ["session", "shell", "service", "checkpoint"] {
+            assert!(all.contains(kind) && all.iter().any(|name| *name != kind && kinds::selects(kind, name)), "{kind}");
+        }
+        assert!(all.contains("notice"));
     }
 }

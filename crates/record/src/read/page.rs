@@ -2,6 +2,7 @@
 
 use super::{ReadError, Recording};
 use crate::budget::{Budget, Spent};
+use crate::kinds;
 use crate::line::Line;
 use crate::mask::Masker;
 use crate::pattern::{Pattern, PatternError};
@@ -15,7 +16,7 @@ const PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Which lines are wanted.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Of these types; all if there are none.
+    /// Of these types and kinds; all if there are none.
     pub types: Vec<String>,
     /// Those in which this is found.
     pub search: Option<Search>,
@@ -91,7 +92,7 @@ impl Filter {
     }
 
     fn wants_type(&self, event_type: &str) -> bool {
-        self.types.is_empty() || self.types.iter().any(|wanted| wanted == event_type)
+        self.types.is_empty() || self.types.iter().any(|wanted| kinds::selects(wanted, event_type))
     }
 }
 
@@ -107,6 +108,7 @@ impl Recording {
         let mut raw = self.raw(after.saturating_add(1))?;
         let mut page = Page::default();
         let (mut bytes, mut seen) = (0, after);
+        let by_notices = kinds::select_notices(&filter.types);
         while let Some(line) = raw.next()? {
             let peek = line.peek()?;
             // The first file is read from its beginning, whatever its first number is.
@@ -117,7 +119,8 @@ impl Recording {
                 page.next = Some(seen);
                 break;
             }
-            let is_wanted = filter.wants_type(&peek.event_type)
+            let by_type = filter.wants_type(&peek.event_type);
+            let is_wanted = (by_type || (by_notices && kinds::may_have_notices(line.bytes)))
                 && filter.search.as_ref().is_none_or(|search| search.may_be_in(line.bytes));
             let seq = peek.seq;
             if !is_wanted {
@@ -129,6 +132,10 @@ impl Recording {
                 break;
             }
             let mut read = line.parse()?;
+            if !by_type && !kinds::has_notices(&read) {
+                seen = seq;
+                continue;
+            }
             if let Some(masker) = &filter.masker {
                 masker.mask_value(&mut read.data);
             }

@@ -2,6 +2,7 @@
 
 use crate::fixture::*;
 use shellkeep_record::{Filter, Line};
+use shellkeep_session::{Event, Notice, NoticeCode};
 
 #[test]
 fn every_line_is_found_by_its_number_and_from_both_sides() {
@@ -68,6 +69,32 @@ fn pages_follow_each_other_and_filters_see_only_their_types() {
     let last = recording.page(90, 5, &filter).unwrap();
     assert_eq!((last.lines.len(), last.next), (1, None));
     assert_eq!(recording.page(100, 5, &filter).unwrap(), Default::default());
+}
+
+#[test]
+fn kinds_select_all_of_their_types_and_what_has_notices() {
+    let house = House::new();
+    let mut told = story(40);
+    let notice = Notice { code: NoticeCode::ShellReplaced, message: "This is a new shell.".to_owned() };
+    let stopped = |notices| Event::ShellStopped { reason: "idle".to_owned(), notices };
+    told[19].event = stopped(vec![notice]);
+    told[20].event = stopped(Vec::new());
+    take(&mut house.recorder(9_000), &told);
+    let found = |types: &[&str]| {
+        let types = types.iter().map(|name| (*name).to_owned()).collect();
+        let page = house.recording().page(0, 100, &Filter { types, ..Filter::default() }).unwrap();
+        page.lines.iter().map(|line| line.seq).collect::<Vec<_>>()
+    };
+    for (types, expected) in [
+        (&["shell"][..], &[20, 21][..]),
+        (&["session"], &[1]),
+        (&["session", "shell_stopped"], &[1, 20, 21]),
+        (&["notice"], &[20]),
+        (&["notice", "session"], &[1, 20]),
+        (&["service"], &[]),
+    ] {
+        assert_eq!(found(types), expected, "{types:?}");
+    }
 }
 
 #[test]

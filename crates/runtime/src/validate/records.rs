@@ -221,6 +221,7 @@ mod tests {
         select(&[]).unwrap();
         select(&TYPES.map(|(name, _)| name)).unwrap();
         select(&["tool_call", "session_rewound", "user_input", "x_mine"]).unwrap();
+        select(&["session", "shell", "service", "checkpoint", "notice"]).unwrap();
         select(&["hole", "files_reclaimed", "resume_ended", "session_held", "session_released"]).unwrap();
         for wrong in ["tool_cal", "run_finished", "noted", "Tool_call"] {
             let refused = select(&["tool_call", wrong]).unwrap_err();

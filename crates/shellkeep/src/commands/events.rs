@@ -47,7 +47,8 @@ pub struct EventsArgs {
     /// Wait for more, until interrupted
     #[arg(short, long)]
     follow: bool,
-    /// Only these types, separated by commas, as in tool_call or x_review
+    /// Only these types, separated by commas, as in tool_call or x_review, or these kinds: session, shell, service,
+    /// checkpoint, notice
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     types: Vec<String>,
     /// Only events that match this regular expression
@@ -224,7 +225,7 @@ mod tests {
         let told =
             |name: &str| check_types(&["run_started".to_owned(), name.to_owned()]).map_err(|error| error.to_string());
         for right in
-            ["tool_call", "llm_call", "checkpoint_created", "session_created", "session_released", "hole", "x_mine"]
+            ["tool_call", "llm_call", "checkpoint_created", "session_released", "hole", "x_mine", "service", "notice"]
         {
             assert_eq!(told(right), Ok(()), "{right}");
         }
