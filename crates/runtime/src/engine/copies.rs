@@ -67,15 +67,25 @@ pub(super) async fn remove_if_removed(inner: &Inner, cluster: &Cluster, id: &Ses
     }
 }
 
-/// Deletes what is left here under a name that this node has claimed for a new session.
-pub(super) async fn clear(inner: &Inner, id: &SessionId) -> Result<(), OpError> {
-    let Some(cluster) = &inner.ctx.cluster else { return Ok(()) };
-    let clearing = async {
+/// Deletes what is left here under a name that this node has claimed for a new session, and adds that session. Nobody comes
+/// between the two: another creation of the name would delete what this one has added.
+pub(super) async fn replace<T>(
+    inner: &Inner,
+    id: &SessionId,
+    add: impl Fn() -> Result<T, OpError>,
+) -> Result<T, OpError> {
+    let Some(cluster) = &inner.ctx.cluster else { return add() };
+    let replacing = async {
         // Another caller may have created it meanwhile, or be about to fork a session under this name.
-        let is_taken = inner.ctx.names.contains(id) || inner.ctx.names.is_forking(id);
-        if is_taken { Ok(false) } else { remove(inner, cluster, id, |_| true).await }
+        if !inner.ctx.names.contains(id) && !inner.ctx.names.is_forking(id) {
+            remove(inner, cluster, id, |_| true).await?;
+        }
+        add()
     };
-    inner.ctx.registry.while_asleep(id, clearing).await.unwrap_or(Ok(false)).map(drop)
+    match inner.ctx.registry.while_asleep(id, replacing).await {
+        Some(added) => added,
+        None => add(),
+    }
 }
 
 /// Deletes what this node has under a name, if `may_remove` says so of the session that it has. Returns whether it did. Nobody may

@@ -50,14 +50,13 @@ impl Engine {
                 self.access.check_sessions().await?;
             }
             let mut most = self.access.most_sessions();
-            let owner = request.agent.as_deref().map(Arc::from);
+            let owner: Option<Arc<str>> = request.agent.as_deref().map(Arc::from);
             let user_id = request.user_id.clone();
             let (meta, shell) = first_state(inner, &id, request, self.access.scope().token()).await?;
             let claim = match &inner.ctx.cluster {
                 None => None,
                 Some(cluster) => match cluster.create(&id, meta.agent.as_deref(), most).await? {
                     Creation::Mine { claim, is_counted } => {
-                        copies::clear(inner, &id).await.inspect_err(|_| inner.stored.left(&id))?;
                         // This node may have copies of sessions that others removed.
                         most = if is_counted { u64::MAX } else { most };
                         Some(claim)
@@ -69,7 +68,8 @@ impl Engine {
             let view = new_view(&meta, &shell);
             let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
             let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
-            let added = inner.ctx.names.add_new(&id, owner, most, || keep(inner, &record));
+            let add = || inner.ctx.names.add_new(&id, owner.clone(), most, || keep(inner, &record));
+            let added = copies::replace(inner, &id, add).await;
             match added.inspect_err(|_| inner.stored.left(&id))? {
                 Added::New => inner.ctx.counts.event(&record.event),
                 // Its fork has what this node claimed for it.
