@@ -9,8 +9,10 @@
 mod ahead;
 mod apply;
 mod bpf;
+mod confinement;
 mod fence;
 mod filter;
+mod granted;
 mod grants;
 mod plan;
 mod probe;
@@ -20,7 +22,8 @@ mod user;
 mod user_probe;
 
 pub use ahead::Preparation;
-pub use fence::{Confinement, Fence, FenceSpec, NoFence, Own, RoomSpec};
+pub use confinement::Confinement;
+pub use fence::{Fence, FenceSpec, NoFence, Own, RoomSpec};
 pub use probe::{Attempt, Gap, Proof};
 pub use room::{Namespaces, RoomNetwork, Socket};
 pub use user::AgentUser;

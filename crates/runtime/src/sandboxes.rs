@@ -68,7 +68,7 @@ pub(crate) struct Sandboxes {
     /// Variables of the daemon that do not make sense inside.
     given: Given,
     users: Users,
-    fence: Result<Held, NoFence>,
+    pub(crate) fence: Result<Held, NoFence>,
     rooms: Rooms,
     /// What there is instead of what there is not.
     pub(crate) supported: Supported,
@@ -76,9 +76,16 @@ pub(crate) struct Sandboxes {
 
 /// A fence that was tried.
 #[derive(Debug)]
-struct Held {
+pub(crate) struct Held {
     fence: Fence,
     missing: Vec<&'static str>,
+}
+
+impl Held {
+    /// Whether the settings of the machine have changed, so that a new shell can read what one with these cannot.
+    pub(crate) fn has_settings_after(&self, settings: u64) -> bool {
+        settings > 0 && self.fence.settings() > settings
+    }
 }
 
 /// What the daemon gives to every session.
@@ -235,11 +242,6 @@ impl Sandboxes {
         let own = self.home(&session.session_id);
         let confinement = self.prepare(session, (sandbox, user), is_own, &own, offered).map_err(refused)?;
         Ok(confinement.map(|confinement| Confined { confinement, sandbox, rescue: own.rescue }))
-    }
-
-    /// Whether the settings of the machine have changed, so that a new shell can read what one with these cannot.
-    pub(crate) fn has_settings_after(&self, settings: u64) -> bool {
-        settings > 0 && self.fence.as_ref().is_ok_and(|held| held.fence.settings() > settings)
     }
 
     /// Makes and gives the directories, and makes the confinement.

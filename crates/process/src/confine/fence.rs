@@ -1,20 +1,21 @@
 //! The fence of a node: what every confined session may read and write, and the filter of system calls. With the
 //! directories of one session it becomes a confinement.
 
-use super::ahead::{Ahead, Preparation, Step};
+use super::ahead::{Preparation, Step};
+use super::confinement::{Around, Confinement};
 use super::filter;
-use super::grants::{DEVICES, SHARED_MEMORY, system, without};
+use super::granted::{Grant, Granted, NotOpened, Use, open_path};
+use super::grants::{DEVICES, SHARED_MEMORY, without};
 use super::plan::{self, PROCESSORS, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use super::settings::Settings;
-use super::user::AgentUser;
 use crate::sync::lock;
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
     RulesetCreated, RulesetCreatedAttr as _, Scope, make_bitflags,
 };
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, fstat};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -74,30 +75,21 @@ pub enum NoFence {
     Broken(String),
 }
 
+impl From<NotOpened> for NoFence {
+    fn from(NotOpened { path, error }: NotOpened) -> Self {
+        Self::Path { path: path.display().to_string(), reason: error.to_string() }
+    }
+}
+
 /// What the kernel said to a ruleset.
 type Refused = Box<dyn std::error::Error + Send + Sync>;
-
-/// A path that every session may use.
-#[derive(Debug)]
-enum Grant {
-    /// Opened once.
-    Directory { path: PathBuf, opened: OwnedFd },
-    /// Opened each time: programs replace a file by renaming another over it.
-    File { path: PathBuf },
-}
 
 /// What all sessions of a node have in common.
 #[derive(Debug)]
 pub struct Fence {
     abi: ABI,
     data: PathBuf,
-    /// The system, which all sessions may read.
-    system: Vec<Grant>,
-    /// The settings of the machine, if only parts of them may be read.
-    settings: Option<Settings>,
-    /// What the host has named, to be read or written too.
-    read: Vec<Grant>,
-    write: Vec<Grant>,
+    granted: Granted,
     devices: Vec<OwnedFd>,
     shared_memory: Option<OwnedFd>,
     /// How much of it a room has of its own.
@@ -136,89 +128,6 @@ pub struct RoomSpec<'a> {
     pub resolver: Option<&'a Path>,
 }
 
-/// What confines the processes of one session.
-#[derive(Debug)]
-pub struct Confinement {
-    /// Whose they are, if not the daemon's user's.
-    pub(crate) user: Option<AgentUser>,
-    /// What they are behind, unless permissions alone confine them.
-    pub(crate) fence: Option<Around>,
-    pub(crate) room: Option<Room>,
-}
-
-/// The fence of one session.
-#[derive(Debug)]
-pub(crate) struct Around {
-    pub(crate) ruleset: OwnedFd,
-    filter: Arc<[libc::sock_filter]>,
-    /// Rules for what is only in the room: the rights, and the path.
-    inside: Vec<(u64, &'static str)>,
-    settings: u64,
-}
-
-impl Around {
-    /// The filter and the rules that are added inside, as `room/fence.c` reads them.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.after(filter::bytes(&self.filter))
-    }
-
-    /// The same without the filter, for a shell that has it.
-    pub(crate) fn bytes_without_filter(&self) -> Vec<u8> {
-        self.after(Vec::new())
-    }
-
-    fn after(&self, filter: Vec<u8>) -> Vec<u8> {
-        let rule = |(access, path): &(u64, &str)| [&access.to_ne_bytes(), path.as_bytes(), &[0]].concat();
-        let length = (filter.len() as u32).to_ne_bytes();
-        length.into_iter().chain(filter).chain(self.inside.iter().flat_map(rule)).collect()
-    }
-}
-
-impl Confinement {
-    /// What makes processes another user's, and nothing else.
-    pub fn of_user(user: AgentUser) -> Self {
-        Self { user: Some(user), fence: None, room: None }
-    }
-
-    /// The same for another user's processes. Not for a room, which has the daemon's user.
-    pub fn of(self, user: Option<AgentUser>) -> Self {
-        Self { user, ..self }
-    }
-
-    /// What a driver reads to confine itself, after what was done ahead: the user, the fence, and the rest of a room. Root is
-    /// nobody's user, so 0 is none.
-    pub(crate) fn bytes(&self, ahead: &Ahead) -> Vec<u8> {
-        let user = self.user.map_or(0, AgentUser::number).to_ne_bytes();
-        let fence = self.fence.as_ref().map(|fence| match ahead {
-            Ahead::Filter => fence.bytes_without_filter(),
-            Ahead::Nothing | Ahead::Room(_) => fence.bytes(),
-        });
-        let fence = fence.unwrap_or_default();
-        let rest = match (ahead, &self.room) {
-            (Ahead::Room(_), Some(room)) => room.own_plan(),
-            _ => &[],
-        };
-        let length = (fence.len() as u32).to_ne_bytes();
-        [&user[..], &length, &fence, rest].concat()
-    }
-
-    /// What the room shares with the other processes of the session, if there is a room.
-    pub fn namespaces(&self) -> Option<&Arc<Namespaces>> {
-        self.room.as_ref().map(|room| &room.namespaces)
-    }
-
-    /// Which settings of the machine it lets them read, as [`Fence::settings`] counts them.
-    pub fn settings(&self) -> u64 {
-        self.fence.as_ref().map_or(0, |fence| fence.settings)
-    }
-
-    /// Confines the calling process. Makes only system calls, for use between fork and exec.
-    pub(crate) fn apply(&self) -> io::Result<()> {
-        self.user.map_or(Ok(()), AgentUser::become_it)?;
-        self.fence.as_ref().map_or(Ok(()), |fence| super::apply::apply(fence.ruleset.as_fd(), &fence.filter))
-    }
-}
-
 impl Fence {
     /// A fence, if this machine can have one. Whether it holds is for [`Fence::prove`] to say.
     pub fn new(spec: &FenceSpec) -> Result<Self, NoFence> {
@@ -226,48 +135,28 @@ impl Fence {
         let filter = filter::compile().ok_or(NoFence::Processor)?;
         let hidden: Vec<PathBuf> = spec.hidden.iter().chain([&spec.data]).map(|path| real(path)).collect();
         let data = real(&spec.data);
-        // What cannot be opened is not there, or is not for us.
-        let system = system(&hidden).into_iter().filter_map(|path| Grant::open(path).ok()).collect();
-        let settings = Settings::find(&hidden);
-        let read = named(&spec.read, &data)?;
-        let write = named(&spec.write, &data)?;
+        let granted = Granted::open(&hidden, &spec.read, &spec.write, &data)?;
         let devices = DEVICES.iter().filter_map(|path| open_path(Path::new(path)).ok()).collect();
         let shared_memory = open_path(Path::new(SHARED_MEMORY)).ok();
         let (filter, links) = (filter.into(), RootLinks::read());
         let (shared_bytes, begun) = (shared_bytes(spec.memory), Mutex::default());
-        Ok(Self {
-            abi,
-            data,
-            system,
-            settings,
-            read,
-            write,
-            devices,
-            shared_memory,
-            shared_bytes,
-            filter,
-            links,
-            begun,
-        })
+        Ok(Self { abi, data, granted, devices, shared_memory, shared_bytes, filter, links, begun })
     }
 
     /// Whether sessions may read what is at a path, because the system or the host's list includes it.
     pub fn reads(&self, path: &Path) -> bool {
-        let path = real(path);
-        let is_part = |settings: &Settings| settings.parts().paths.iter().any(|part| path.starts_with(part));
-        let mut granted = self.granted().map(|(grant, _)| grant.path());
-        granted.any(|granted| path.starts_with(granted)) || self.settings.as_ref().is_some_and(is_part)
+        self.granted.reads(&real(path))
     }
 
     /// The paths that all sessions may read, apart from what is closed to other users, and those that they may write.
     pub fn paths(&self) -> (Vec<&Path>, Vec<&Path>) {
-        (self.shown().map(Grant::path).collect(), self.write.iter().map(Grant::path).collect())
+        (self.granted.readable().map(Grant::path).collect(), self.granted.writable().map(Grant::path).collect())
     }
 
     /// Grows when the settings of the machine change that sessions may read, where they are granted in parts. Shells with
     /// an earlier number cannot read what has taken the place of something since.
     pub fn settings(&self) -> u64 {
-        self.settings.as_ref().map_or(0, Settings::generation)
+        self.granted.settings().map_or(0, Settings::generation)
     }
 
     /// Makes the confinement of one session. Its directories must exist.
@@ -324,38 +213,22 @@ impl Fence {
     /// What all rooms have. Not files: programs replace a file by renaming another over it, and a room that was made earlier
     /// would have the old one.
     fn shared_plan(&self, root: &Path) -> Vec<u8> {
-        let plan = Plan::new(root).readable(self.paths_of(self.shown(), false)).system(&self.links, self.shared_bytes);
-        plan.writable(self.paths_of(self.write.iter(), false)).finish()
+        let granted = &self.granted;
+        let readable = granted.paths_of(granted.readable(), false);
+        let plan = Plan::new(root).readable(readable).system(&self.links, self.shared_bytes);
+        plan.writable(granted.paths_of(granted.writable(), false)).finish()
     }
 
     /// What comes on top for one session.
     fn own_plan(&self, own: Own<'_>, resolver: Option<&Path>) -> Vec<u8> {
-        let mut plan = Plan::own(own.tmp).readable(self.paths_of(self.shown(), true));
+        let granted = &self.granted;
+        let mut plan = Plan::own(own.tmp).readable(granted.paths_of(granted.readable(), true));
         // Where there is none, programs ask the resolver on loopback.
         if let (Some(file), Ok(path)) = (resolver, Path::new(RESOLVER_FILE).canonicalize()) {
             plan = plan.instead(file, &path);
         }
         let own_paths = [own.workspace, own.home, own.tmp, own.rescue];
-        plan.writable(self.paths_of(self.write.iter(), true).chain(own_paths)).finish()
-    }
-
-    /// The paths among `grants` that come with the session's own, or those that come before. Directories for temporary files
-    /// are a session's own, and what is below them comes on top. If something contains them, it still comes after them.
-    fn paths_of<'a>(
-        &'a self,
-        grants: impl Iterator<Item = &'a Grant>,
-        is_late: bool,
-    ) -> impl Iterator<Item = &'a Path> {
-        let all_late = self.shown().chain(&self.write).any(|grant| plan::has_temporary(grant.path()));
-        let late = move |grant: &Grant| {
-            all_late || matches!(grant, Grant::File { .. }) || plan::is_below_temporary(grant.path())
-        };
-        grants.filter(move |grant| late(grant) == is_late).map(Grant::path)
-    }
-
-    /// What sessions see as readable: of the settings of the machine also what they cannot read.
-    fn shown(&self) -> impl Iterator<Item = &Grant> {
-        self.system.iter().chain(&self.read)
+        plan.writable(granted.paths_of(granted.writable(), true).chain(own_paths)).finish()
     }
 
     /// Begins a ruleset for a session that is not known yet. If that fails, the session's confinement says why.
@@ -376,10 +249,10 @@ impl Fence {
             rules = rules.scope(Scope::from_all(self.abi))?;
         }
         let mut rules = rules.create()?;
-        for (grant, access) in self.granted().filter(|(grant, _)| grant.is_held()) {
-            rules = self.grant(rules, grant, access)?;
+        for (grant, how) in self.granted.all().filter(|(grant, _)| grant.is_held()) {
+            rules = self.grant(rules, grant, self.access(how))?;
         }
-        let settings = self.settings.as_ref().map(|settings| (settings.root(), settings.parts()));
+        let settings = self.granted.settings().map(|settings| (settings.root(), settings.parts()));
         if let Some((root, parts)) = &settings {
             rules = rules.add_rule(PathBeneath::new(open_path(root)?, AccessFs::ReadDir))?;
             for part in &parts.paths {
@@ -398,15 +271,15 @@ impl Fence {
     }
 
     fn ruleset(&self, own: Own<'_>) -> Result<Begun, Refused> {
-        let now = self.settings.as_ref().map_or(0, |settings| settings.parts().generation);
+        let now = self.granted.settings().map_or(0, |settings| settings.parts().generation);
         let begun = {
             let mut begun = lock(&self.begun);
             begun.retain(|begun| begun.settings == now);
             begun.pop()
         };
         let Begun { mut rules, settings } = begun.map_or_else(|| self.begin(), Ok)?;
-        for (grant, access) in self.granted().filter(|(grant, _)| !grant.is_held()) {
-            rules = self.grant(rules, grant, access)?;
+        for (grant, how) in self.granted.all().filter(|(grant, _)| !grant.is_held()) {
+            rules = self.grant(rules, grant, self.access(how))?;
         }
         for path in [own.workspace, own.home, own.tmp].into_iter().flat_map(|path| self.own(path)) {
             rules = self.grant(rules, &Grant::open(path)?, self.full())?;
@@ -415,13 +288,11 @@ impl Fence {
         Ok(Begun { rules: rules.add_rule(PathBeneath::new(open_path(own.rescue)?, rescue))?, settings })
     }
 
-    /// What all sessions may use, and how, apart from settings that are granted in parts.
-    fn granted(&self) -> impl Iterator<Item = (&Grant, BitFlags<AccessFs>)> {
-        let is_in_parts =
-            |grant: &&Grant| self.settings.as_ref().is_some_and(|settings| grant.path().starts_with(settings.root()));
-        let system = self.system.iter().filter(move |grant| !is_in_parts(grant));
-        let read = system.chain(&self.read).map(|grant| (grant, AccessFs::from_read(self.abi)));
-        read.chain(self.write.iter().map(|grant| (grant, self.full())))
+    fn access(&self, how: Use) -> BitFlags<AccessFs> {
+        match how {
+            Use::Read => AccessFs::from_read(self.abi),
+            Use::Write => self.full(),
+        }
     }
 
     fn grant(
@@ -474,24 +345,6 @@ impl Fence {
     }
 }
 
-impl Grant {
-    fn open(path: PathBuf) -> io::Result<Self> {
-        let opened = open_path(&path)?;
-        let is_directory = std::fs::metadata(&path)?.is_dir();
-        Ok(if is_directory { Self::Directory { path, opened } } else { Self::File { path } })
-    }
-
-    fn is_held(&self) -> bool {
-        matches!(self, Self::Directory { .. })
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Directory { path, .. } | Self::File { path } => path,
-        }
-    }
-}
-
 /// The rights that this kernel knows and we use.
 fn supported() -> Result<ABI, NoFence> {
     // SAFETY: a plain system call; with this flag it reads nothing.
@@ -516,25 +369,8 @@ fn refused(error: Refused) -> io::Error {
     }
 }
 
-/// Paths that the host named. Each must exist: one that is missing would be missed only by a command.
-fn named(paths: &[PathBuf], data: &Path) -> Result<Vec<Grant>, NoFence> {
-    let mut grants = Vec::new();
-    for path in paths {
-        let refused = |error: io::Error| NoFence::Path { path: path.display().to_string(), reason: error.to_string() };
-        let real = path.canonicalize().map_err(refused)?;
-        for part in without(&real, &[data.to_owned()]) {
-            grants.push(Grant::open(part).map_err(refused)?);
-        }
-    }
-    Ok(grants)
-}
-
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-fn open_path(path: &Path) -> io::Result<OwnedFd> {
-    Ok(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// How much shared memory a room has, if the processes of its agent may use so much memory.

@@ -9,7 +9,7 @@ use super::message::{Answer, Caller, Started};
 use super::phase::{Phase, Run};
 use super::refusals::Refusals;
 use super::run_keys::RunKeys;
-use super::shell::{Acquired, Found, acquire, check_cwd, is_in_place, not_entered, resolve_cwd};
+use super::shell::{Acquired, Found, acquire, check_cwd, is_in_place, not_entered, outdated, resolve_cwd};
 use super::slot::{Published, Slot};
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
@@ -156,14 +156,8 @@ impl Session {
         if in_own_directory && !is_in_place(&self.ctx, self.phase.shell(), self.journal.state(), given).await? {
             self.rest("no_directory", "the last one was in a directory that was replaced");
         }
-        if self.phase.shell().is_some_and(|shell| shell.sandbox < self.ctx.sandboxes.of(self.journal.state())) {
-            self.rest("tightened", "its agent got a token, and sessions of agents with tokens are confined");
-        }
-        // Processes that it has left go on with what they could read.
-        if self.journal.state().holds_no_shell_work()
-            && self.phase.shell().is_some_and(|shell| self.ctx.sandboxes.has_settings_after(shell.settings))
-        {
-            self.rest("settings_changed", "it could not read what was changed in the settings of the machine since");
+        if let Some((reason, why)) = outdated(&self.ctx, self.phase.shell(), self.journal.state()) {
+            self.rest(reason, why);
         }
         let acquired = match self.phase.take_idle() {
             Some(acquired) => acquired,

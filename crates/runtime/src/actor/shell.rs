@@ -147,6 +147,22 @@ pub(crate) async fn confine(
     confined.map_err(|reason| OpError::Session(SessionError::SandboxUnavailable { sandbox, reason }))?
 }
 
+/// Why an idle shell is not used again, if it is not: the reason, and what the next result says if anything is lost.
+pub(super) fn outdated(
+    ctx: &SessionContext,
+    shell: Option<&PooledShell>,
+    state: &SessionState,
+) -> Option<(&'static str, &'static str)> {
+    let shell = shell?;
+    if shell.sandbox < ctx.sandboxes.of(state) {
+        return Some(("tightened", "its agent got a token, and sessions of agents with tokens are confined"));
+    }
+    // Processes that it has left go on with what they could read.
+    let is_older = || ctx.sandboxes.fence.as_ref().is_ok_and(|held| held.has_settings_after(shell.settings));
+    (state.holds_no_shell_work() && is_older())
+        .then_some(("settings_changed", "it could not read what was changed in the settings of the machine since"))
+}
+
 /// Whether the commands of a session are another user's. Which directories there are is then not for us to say, who can see
 /// more than that user: its shell enters them, or says why not.
 fn is_users(ctx: &SessionContext, state: &SessionState) -> bool {
