@@ -11,7 +11,10 @@ use shellkeep_session::{SessionId, SessionState};
 use std::sync::Weak;
 use std::time::Duration;
 
-/// How often to look whether sessions that this node lost were removed. Whoever creates one of the name looks at once.
+/// How long after the start to look whether sessions that this node lost were removed, which it also does when it starts. The
+/// next pauses are twice as long each.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+/// The longest of these pauses. Whoever creates a session of the name looks at once.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
 
 /// Whether the session of a name that this node knows is another node's, or was removed by one. Then this node's copy says
@@ -133,16 +136,17 @@ pub(super) fn forget(ctx: &SessionContext, id: &SessionId) {
 
 /// Looks from time to time at the sessions that this node lost to others, as long as the engine lives.
 pub(super) async fn look(inner: Weak<Inner>) {
+    let mut pause = FIRST_LOOK;
     loop {
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(pause).await;
+        pause = LOOK_AGAIN.min(pause * 2);
         let Some(lost) = inner.upgrade().and_then(|inner| Some(inner.ctx.cluster.as_ref()?.elsewhere().lost())) else {
             return;
         };
         for id in lost {
             let Some(inner) = inner.upgrade() else { return };
-            if inner.ctx.names.contains(&id) {
-                is_stale(&inner, &id).await;
-            }
+            // Its name may be gone already: who asked for the session was told that there is none.
+            is_stale(&inner, &id).await;
         }
     }
 }

@@ -31,7 +31,7 @@ const DESCRIPTION: &str = "Interrupt a command started with blocking=false; the 
 struct Arguments {
     /// Such as r12.
     id: String,
-    /// INT (default), TERM, KILL, …; killed 5 s later.
+    /// INT (default, as Ctrl-C), TERM, KILL, …
     signal: Option<String>,
 }
 
