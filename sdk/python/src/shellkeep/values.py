@@ -77,9 +77,11 @@ def as_bytes(value: bytes | str) -> bytes:
     """What a key is set to: bytes as they are, text as UTF-8."""
     if isinstance(value, str):
         return value.encode()
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value)
-    raise TypeError(f"a value is bytes or text, not {type(value).__name__}; make text of data with json.dumps")
+    try:
+        return bytes(memoryview(value))
+    except TypeError:
+        name = type(value).__name__
+        raise TypeError(f"a value is bytes or text, not {name}; make text of data with json.dumps") from None
 
 
 @dataclass(frozen=True, slots=True)
