@@ -5,7 +5,7 @@ use super::ahead::{Preparation, Step};
 use super::confinement::{Around, Confinement};
 use super::filter;
 use super::granted::{Grant, Granted, NotOpened, Use, open_path};
-use super::grants::{DEVICES, SHARED_MEMORY, without};
+use super::grants::{DEVICES, SHARED_MEMORY, is_closed, without};
 use super::plan::{self, PROCESSORS, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use super::settings::Settings;
@@ -256,7 +256,7 @@ impl Fence {
         if let Some((root, parts)) = &settings {
             rules = rules.add_rule(PathBeneath::new(open_path(root)?, AccessFs::ReadDir))?;
             for part in &parts.paths {
-                rules = self.grant_now(rules, part, AccessFs::from_read(self.abi))?;
+                rules = self.grant_now(rules, part, AccessFs::from_read(self.abi), is_closed)?;
             }
         }
         let device = make_bitflags!(AccessFs::{ReadFile | WriteFile}) | self.if_known(AccessFs::IoctlDev);
@@ -303,21 +303,27 @@ impl Fence {
     ) -> Result<RulesetCreated, Refused> {
         match grant {
             Grant::Directory { opened, .. } => Ok(rules.add_rule(PathBeneath::new(opened, access))?),
-            Grant::File { path } => self.grant_now(rules, path, access),
+            Grant::File { path } => self.grant_now(rules, path, access, |_, _| false),
         }
     }
 
-    /// Grants what is at a path now; nothing if there is nothing, or nothing for us.
+    /// Grants what is at a path now; nothing if there is nothing, nothing for us, or if its permissions, and whether it is a
+    /// directory, say that it is hidden.
     fn grant_now(
         &self,
         rules: RulesetCreated,
         path: &Path,
         access: BitFlags<AccessFs>,
+        is_hidden: impl Fn(u32, bool) -> bool,
     ) -> Result<RulesetCreated, Refused> {
         match open_path(path) {
             Ok(opened) => {
                 // One may have taken the place of the other.
-                let is_directory = FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Directory;
+                let mode = fstat(&opened)?.st_mode;
+                let is_directory = FileType::from_raw_mode(mode) == FileType::Directory;
+                if is_hidden(mode, is_directory) {
+                    return Ok(rules);
+                }
                 let access = if is_directory { access } else { access & AccessFs::from_file(self.abi) };
                 Ok(rules.add_rule(PathBeneath::new(opened, access))?)
             }

@@ -63,6 +63,12 @@ pub(super) fn without(tree: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     entries.filter(|entry| !is_link(entry)).flat_map(|entry| without(&entry.path(), hidden)).collect()
 }
 
+/// Whether a file or directory with these permissions is closed to other users.
+pub(super) fn is_closed(mode: u32, is_directory: bool) -> bool {
+    let wanted = if is_directory { READ_BY_OTHERS | PASSED_BY_OTHERS } else { READ_BY_OTHERS };
+    mode & wanted != wanted
+}
+
 /// What is closed to other users in a tree, such as `/etc/shadow`, and can be read by us. What we cannot read needs no rule.
 /// Asked of the permissions and not by trying: root reads everything.
 pub(super) fn closed(tree: &Path) -> Vec<PathBuf> {
@@ -70,8 +76,7 @@ pub(super) fn closed(tree: &Path) -> Vec<PathBuf> {
     if about.is_symlink() {
         return Vec::new();
     }
-    let wanted = if about.is_dir() { READ_BY_OTHERS | PASSED_BY_OTHERS } else { READ_BY_OTHERS };
-    if about.mode() & wanted != wanted {
+    if is_closed(about.mode(), about.is_dir()) {
         let is_ours = rustix::fs::access(tree, rustix::fs::Access::READ_OK).is_ok();
         return if is_ours { vec![tree.to_owned()] } else { Vec::new() };
     }
