@@ -16,6 +16,7 @@ mod members;
 mod own;
 mod removals;
 pub(crate) mod scrub;
+mod session_notes;
 mod tokens;
 pub(crate) mod told;
 mod uncopied;

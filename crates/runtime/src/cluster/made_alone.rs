@@ -2,13 +2,13 @@
 //! names that a session was removed: that was an earlier one. There is a file for each, so that a node that was restarted knows it
 //! too.
 
+use super::session_notes::SessionNotes;
 use crate::sync::lock;
 use crate::tasks;
 use shellkeep_session::SessionId;
 use std::collections::HashSet;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// The folder of the data directory with the notes.
@@ -17,21 +17,16 @@ const FOLDER: &str = "alone";
 /// Sessions that this node made without the shared store.
 #[derive(Debug)]
 pub(super) struct MadeAlone {
-    folder: PathBuf,
+    notes: SessionNotes,
     ids: Mutex<HashSet<SessionId>>,
-    /// Held while a note is written or removed.
-    writing: Mutex<()>,
 }
 
 impl MadeAlone {
     /// What is noted in a data directory.
     pub(super) fn at(data_dir: &Path) -> io::Result<Self> {
-        let folder = data_dir.join(FOLDER);
-        std::fs::create_dir_all(&folder)?;
-        let names = std::fs::read_dir(&folder)?.map(|entry| entry.map(|entry| entry.file_name()));
-        let names: Vec<_> = names.collect::<io::Result<_>>()?;
-        let ids = names.iter().filter_map(|name| SessionId::parse(name.to_str()?).ok()).collect();
-        Ok(Self { folder, ids: Mutex::new(ids), writing: Mutex::default() })
+        let notes = SessionNotes::at(data_dir, FOLDER)?;
+        let ids = notes.all()?.into_iter().collect();
+        Ok(Self { notes, ids: Mutex::new(ids) })
     }
 
     /// Whether the shared store does not know of a session, although it may know of an earlier one of its name.
@@ -53,21 +48,10 @@ impl MadeAlone {
         }
     }
 
-    /// Writes or removes the note of a session, on a thread that may block. What it finds is the latest, whoever asked first.
+    /// Writes or removes the note of a session, on a thread that may block.
     async fn save(self: &Arc<Self>, id: &SessionId) {
         let (all, of) = (Arc::clone(self), id.clone());
-        let saving = tasks::blocking(move || {
-            let _turn = lock(&all.writing);
-            let note = all.folder.join(of.as_str());
-            if all.contains(&of) {
-                File::create(note)?;
-                return File::open(&all.folder)?.sync_all();
-            }
-            std::fs::remove_file(note).or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })
-        });
+        let saving = tasks::blocking(move || all.notes.set(&of, || all.contains(&of)));
         if let Ok(Err(error)) = saving.await {
             tracing::warn!(session = %id, %error, "the note that the shared store does not know a session could not be changed");
         }

@@ -1,13 +1,13 @@
 //! Sessions whose keyed store has changes that are not copied for other nodes. There is a file for each, written before the
 //! change is recorded, so that a node that was killed and started again goes on trying.
 
+use super::session_notes::SessionNotes;
 use crate::sync::lock;
 use crate::tasks;
 use shellkeep_session::SessionId;
 use std::collections::HashSet;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
@@ -17,11 +17,9 @@ const FOLDER: &str = "uncopied";
 /// Sessions whose keyed store is to be copied again.
 #[derive(Debug)]
 pub(crate) struct Uncopied {
-    folder: PathBuf,
+    notes: SessionNotes,
     /// Those with a task that waits to copy them.
     waiting: Mutex<HashSet<SessionId>>,
-    /// Held while a note is written or removed.
-    writing: Mutex<()>,
     /// A session was noted for which no task waits.
     noted: Notify,
 }
@@ -29,16 +27,13 @@ pub(crate) struct Uncopied {
 impl Uncopied {
     /// Those in a data directory.
     pub(super) fn at(data_dir: &Path) -> io::Result<Self> {
-        let folder = data_dir.join(FOLDER);
-        std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder, waiting: Mutex::default(), writing: Mutex::default(), noted: Notify::new() })
+        let notes = SessionNotes::at(data_dir, FOLDER)?;
+        Ok(Self { notes, waiting: Mutex::default(), noted: Notify::new() })
     }
 
     /// Sessions that were noted, by this process or an earlier one.
     pub(crate) fn noted(&self) -> io::Result<Vec<SessionId>> {
-        let names = std::fs::read_dir(&self.folder)?.map(|entry| entry.map(|entry| entry.file_name()));
-        let names: Vec<_> = names.collect::<io::Result<_>>()?;
-        Ok(names.iter().filter_map(|name| SessionId::parse(name.to_str()?).ok()).collect())
+        self.notes.all()
     }
 
     /// Notes a session that is to be copied, for whoever waits in [`Self::until_noted`].
@@ -62,8 +57,7 @@ impl Uncopied {
         lock(&self.waiting).remove(id);
     }
 
-    /// Writes the note of a session if a task waits for it, and otherwise removes it. What it finds is the latest, whoever asked
-    /// first.
+    /// Writes the note of a session if a task waits for it, and otherwise removes it.
     pub(super) async fn save(self: &Arc<Self>, id: &SessionId) {
         let of = id.clone();
         self.change(id, move |all| lock(&all.waiting).contains(&of)).await;
@@ -71,18 +65,8 @@ impl Uncopied {
 
     /// Writes or removes a note. A thread that may block does it.
     async fn change(self: &Arc<Self>, id: &SessionId, is_noted: impl FnOnce(&Self) -> bool + Send + 'static) {
-        let (all, note) = (Arc::clone(self), self.folder.join(id.as_str()));
-        let changing = tasks::blocking(move || {
-            let _turn = lock(&all.writing);
-            if is_noted(&all) {
-                File::create(note)?;
-                return File::open(&all.folder)?.sync_all();
-            }
-            std::fs::remove_file(note).or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })
-        });
+        let (all, of) = (Arc::clone(self), id.clone());
+        let changing = tasks::blocking(move || all.notes.set(&of, || is_noted(&all)));
         if let Ok(Err(error)) = changing.await {
             tracing::warn!(session = %id, %error, "the note that a keyed store is not copied could not be changed");
         }
