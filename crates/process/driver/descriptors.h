@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* What a run brings along. */
-enum { RUN_STDIN = 1, RUN_STDOUT = 2, RUN_STDERR = 4, RUN_TTY = 8, RUN_CWD = 16 };
+enum { RUN_STDIN = 1, RUN_STDOUT = 2, RUN_STDERR = 4, RUN_TTY = 8, RUN_CWD = 16, RUN_UNTIL = 32 };
 
 /* What the daemon must know about how a run went. */
 enum {

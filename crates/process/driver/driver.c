@@ -27,6 +27,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Where the daemon puts our socket and our own object file before it starts bash. */
@@ -204,8 +205,22 @@ static void refuse_cwd(int why) {
     free(refusal.bytes);
 }
 
+/* The daemon may have been stopped after it decided that the command may begin. Only a look at the clock as the last thing
+ * before the command can tell. The clock counts while the machine is suspended. */
+static int is_past(uint64_t deadline) {
+    struct timespec now;
+    return deadline && clock_gettime(CLOCK_BOOTTIME, &now) == 0 &&
+           (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec >= deadline;
+}
+
+static void refuse_late(void) {
+    static const BUFFER nothing;
+    send_frame(FRAME_TOO_LATE, &nothing);
+}
+
 static void run(CURSOR *in, const int *fds, int fd_count) {
     uint32_t flags = get_u32(in);
+    uint64_t deadline = (flags & RUN_UNTIL) ? get_u64(in) : 0;
     take_descriptors(flags, fds, fd_count);
     if (flags & RUN_TTY) {
         keep_size_for_this_call();
@@ -219,12 +234,13 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
         free(value);
     }
     int refused = cwd ? enter_for_this_call(cwd) : 0;
+    int is_late = !refused && is_past(deadline);
     free(cwd);
-    if (refused) {
+    if (refused || is_late) {
         ignore_terminal();
         undo_this_call();
         drop_descriptors(0);
-        refuse_cwd(refused);
+        is_late ? refuse_late() : refuse_cwd(refused);
         return;
     }
     char *command = get_string(in);
@@ -289,6 +305,7 @@ static void execute_for_good(char *command) {
 static void become_service(CURSOR *in, const int *fds, int fd_count) {
     static const BUFFER nothing;
     uint32_t flags = get_u32(in);
+    uint64_t deadline = (flags & RUN_UNTIL) ? get_u64(in) : 0;
     take_descriptors(flags, fds, fd_count);
     char *cwd = (flags & RUN_CWD) ? get_string(in) : NULL;
     for (uint32_t left = get_u32(in); left && !in->bad; left--) {
@@ -303,6 +320,10 @@ static void become_service(CURSOR *in, const int *fds, int fd_count) {
         return;
     }
     free(cwd);
+    if (is_past(deadline)) {
+        refuse_late();
+        return;
+    }
     char *command = get_string(in);
     send_frame(FRAME_SERVICE, &nothing);
     execute_for_good(command);

@@ -22,6 +22,7 @@ enum {
     FRAME_RUN = 3,      /* daemon: run this; driver: done */
     FRAME_BAD_CWD = 4,  /* driver: not run, the directory for this call cannot be entered */
     FRAME_SERVICE = 5,  /* daemon: become this service; driver: I will, and this is my last word */
+    FRAME_TOO_LATE = 6, /* driver: not run, its deadline has passed */
     FRAME_FORK = 7,     /* daemon: fork a shell; driver: this is its number, or why there is none */
     FRAME_FILTER = 8,   /* daemon: put on this filter ahead; driver: whether a step failed */
     FRAME_ROOM = 17,    /* daemon: enter this room; driver: my copy is inside, or which step failed */

@@ -38,6 +38,7 @@ pub mod pressure;
 pub mod proc;
 pub mod program;
 mod room_trial;
+mod run;
 pub mod service;
 pub mod shell;
 pub mod spawn;
@@ -61,12 +62,11 @@ pub use pressure::{Pressure, PressureSource};
 pub use proc::ProcessStamp;
 pub use program::{Heard, Program, ProgramSpec};
 pub use room_trial::NoRoom;
+pub use run::{Deadline, RunSpec};
 pub use service::log::{LogWatch, ServiceLog};
-pub use service::{
-    ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit,
-};
+pub use service::{ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 pub use shell::{
-    Ends, LimitsMet, LiveShell, Progress, Report, RunSpec, ShellOrigin, ShellSpec, StartError, Stderr, Stdin, Stream,
+    Ends, LimitsMet, LiveShell, Progress, Report, ShellOrigin, ShellSpec, StartError, Stderr, Stdin, Stream,
 };
 pub use strays::{become_subreaper, reap_strays};
 pub use zygote::{Forking, Zygote};

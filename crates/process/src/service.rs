@@ -7,12 +7,13 @@ mod spec;
 mod start;
 mod watch;
 
-pub use spec::{ServiceCommand, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
+pub use spec::{ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 
 use crate::cage::Cage;
 use crate::confine::{Confinement, Namespaces};
 use crate::facts::Fact;
 use crate::proc::Stat;
+use crate::run::RunSpec;
 use crate::{handle, spawn, stdio};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
@@ -47,7 +48,7 @@ impl ServiceProcess {
         cage: Cage,
         confinement: Option<Confinement>,
         facts: &[Fact],
-        run: ServiceCommand<'_>,
+        run: RunSpec<'_>,
     ) -> Result<(Self, Vec<(String, String)>), ServiceStartError> {
         let directory = spec.directory.clone();
         let namespaces = confinement.as_ref().and_then(Confinement::namespaces).cloned();

@@ -14,8 +14,9 @@ use crate::cage::{Cage, Met};
 use crate::channel::Channel;
 use crate::confine::{AgentUser, Ahead, Namespaces, for_another_sandbox};
 use crate::exit::ExitStatus;
-use crate::facts::{Bytes, Fact};
+use crate::facts::Fact;
 use crate::proc::{ProcessStamp, Stat};
+use crate::run::RunSpec;
 use crate::spawn::{Born, Entrance};
 use crate::stdio::{CommandTerminal, Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
@@ -67,17 +68,6 @@ pub enum Stderr {
     Merged,
 }
 
-/// A command.
-#[derive(Debug, Clone, Copy)]
-pub struct RunSpec<'a> {
-    /// The text, without NUL.
-    pub command: &'a [u8],
-    /// Directory for this call only.
-    pub cwd: Option<&'a [u8]>,
-    /// Exported variables for this call only.
-    pub env: &'a [(Bytes, Bytes)],
-}
-
 /// What the driver reported about a command that ended.
 #[derive(Debug)]
 pub struct Report {
@@ -119,6 +109,8 @@ pub enum Progress {
     },
     /// The command was not run: the directory for this call cannot be entered, for this reason.
     BadCwd(String),
+    /// The command was not run: its deadline had passed.
+    TooLate,
 }
 
 /// Which limits were met.
@@ -304,9 +296,8 @@ impl LiveShell {
             self.stderr = ends.stderr;
         }
         self.terminal = ends.terminal;
-        let flags = ends.flags | if run.cwd.is_some() { flag::CWD } else { 0 };
         let mut frame = self.channel.frame(kind::RUN);
-        write_command(&mut frame, flags, run.cwd, run.env, run.command);
+        write_command(&mut frame, ends.flags, run);
         self.channel.send(frame, &ends.descriptors).await?;
         Ok(ends.input)
     }
@@ -328,6 +319,10 @@ impl LiveShell {
                 self.terminal = None;
                 let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
                 Ok(Progress::BadCwd(String::from_utf8_lossy(&reason).into_owned()))
+            }
+            ShellEvent::Frame(kind::TOO_LATE, _) => {
+                self.terminal = None;
+                Ok(Progress::TooLate)
             }
             ShellEvent::Frame(..) => Err(io::Error::other("the driver answered something else")),
             ShellEvent::Gone => self.gone(sink).await,

@@ -28,6 +28,8 @@ pub mod kind {
     pub const BAD_CWD: u32 = 4;
     /// Become a service.
     pub const SERVICE: u32 = 5;
+    /// The deadline of a command or service has passed.
+    pub const TOO_LATE: u32 = 6;
     /// Fork a shell.
     pub const FORK: u32 = 7;
     /// Put on a filter of system calls.

@@ -24,7 +24,7 @@ pub enum Ended {
         /// Output pipes that a background process still holds open.
         late: Vec<Reader>,
     },
-    /// The command was not run, because the directory for this call could not be entered.
+    /// The command was not run: the directory for this call could not be entered, or its deadline had passed.
     NotStarted,
     /// The host restarted, ended or deleted the session while the command ran.
     KilledWithSession,

@@ -26,6 +26,7 @@ use crate::services::{Services, Supervision};
 use crate::shells::Shells;
 use crate::tasks;
 use crate::thinning::Thinning;
+use shellkeep_process::Deadline;
 use shellkeep_session::{Content, Event, Notice, Output, Record, SessionId, SessionState};
 use shellkeep_shared::UsedByAgent;
 use shellkeep_store::{AppendError, Store};
@@ -139,6 +140,11 @@ impl SessionContext {
             Some(cluster) => Ok(cluster.settle(id, seq).await?.or(on_disk)),
             None => Ok(on_disk),
         }
+    }
+
+    /// Until when something may begin in a session of this node; forever if no other node can take it.
+    pub(crate) fn serves_until(&self, id: &SessionId) -> Option<Deadline> {
+        self.cluster.as_ref()?.members().serves_until(id)
     }
 
     /// Waits for the disk, if the host configured that. Returns a notice if the disk failed.

@@ -1,5 +1,6 @@
 //! Named points in the life of a command or service at which a test may kill the daemon, as a power cut or an operator would.
 
+use rustix::process::{Signal, getpid, kill_process};
 use std::sync::OnceLock;
 
 /// The points, in the order in which a command passes them.
@@ -79,15 +80,20 @@ impl Point {
 }
 
 /// Kills the process here if the environment says so and the command contains the word `crash-here`. With `panic:` before
-/// the point's name it panics instead, as a bug would.
+/// the point's name it panics instead, as a bug would; with `stop:` it stops until it gets SIGCONT, as on a machine that is
+/// suspended.
 pub fn point(point: Point, command: &[u8]) {
     static WANTED: OnceLock<Option<String>> = OnceLock::new();
     let wanted = WANTED.get_or_init(|| std::env::var("SHELLKEEP_CRASH_AT").ok());
-    if let Some(wanted) = wanted
-        && wanted.strip_prefix("panic:").unwrap_or(wanted) == point.name()
-        && command.windows(10).any(|window| window == b"crash-here")
-    {
-        assert!(!wanted.starts_with("panic:"), "a test wanted a panic here");
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    let Some(wanted) = wanted else { return };
+    let (how, name) = wanted.split_once(':').unwrap_or(("kill", wanted));
+    if name != point.name() || !command.windows(10).any(|window| window == b"crash-here") {
+        return;
     }
+    let signal = match how {
+        "panic" => panic!("a test wanted a panic here"),
+        "stop" => Signal::STOP,
+        _ => Signal::KILL,
+    };
+    let _ = kill_process(getpid(), signal);
 }

@@ -33,6 +33,10 @@ const OUTPUTS_IN_A_ROW: u32 = 8;
 /// Input that may wait for a command that does not read.
 const INPUT_QUEUE: usize = 64;
 
+/// The output of a command that was not begun. If the session is another node's by now, the caller is told that instead.
+const TOO_LATE: &str = "shellkeep: the command was not begun: this node was stopped until its lease on the session had ended; \
+                        run the command again\n";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Polite,
@@ -224,6 +228,10 @@ impl Running {
             Ok(Progress::BadCwd(reason)) => {
                 let line = format!("shellkeep: the directory for this call cannot be entered: {reason}\n");
                 self.cell.append(Stream::Stderr, line.as_bytes());
+                RunEvent::Ended(Ended::NotStarted)
+            }
+            Ok(Progress::TooLate) => {
+                self.cell.append(Stream::Stderr, TOO_LATE.as_bytes());
                 RunEvent::Ended(Ended::NotStarted)
             }
             Ok(Progress::Reported(report)) => self.on_ended(Ended::Reported(report)),

@@ -3,6 +3,7 @@
 use crate::given;
 use crate::lanes::Shared;
 use crate::tier::{Down, NodeEntry, Tier};
+use shellkeep_session::SessionId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -139,6 +140,11 @@ impl Alone {
     pub fn stops_at(&self) -> Option<Instant> {
         let lanes = self.0.lanes();
         lanes.tenure.stops_at().filter(|_| lanes.down.is_some())
+    }
+
+    /// When other nodes may take a session of this node if nothing is renewed from now on; never if there are no others.
+    pub fn serves_until(&self, session_id: &SessionId) -> Option<Instant> {
+        self.0.lanes().serves_until(session_id)
     }
 
     /// Whether this node begins nothing now.

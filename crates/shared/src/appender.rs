@@ -5,6 +5,7 @@ use crate::LEASE;
 use crate::lanes::Shared;
 use crate::tier::{Append, Appended, Pipe, PipeError};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A turn of the task.
 struct Turn {
@@ -51,15 +52,16 @@ fn next(shared: &Arc<Shared>) -> Next {
 impl Turn {
     async fn take(mut self) {
         let Some(pipe) = &mut self.pipe else { return };
+        let begun = Instant::now();
         let answers = pipe.append(&self.appends, LEASE).await;
         let shared = Arc::clone(&self.shared);
-        self.end(answers);
+        self.end(begun, answers);
         if let Some(call) = shared.settled.get() {
             call();
         }
     }
 
-    fn end(&mut self, answers: Result<Vec<Appended>, PipeError>) {
+    fn end(&mut self, begun: Instant, answers: Result<Vec<Appended>, PipeError>) {
         let Some(pipe) = self.pipe.take() else { return };
         let mut lanes = self.shared.lanes();
         let (answers, pipe) = match answers {
@@ -71,7 +73,7 @@ impl Turn {
         }
         let mut is_for_thread = !lanes.turns.has_pipe();
         for (append, answer) in self.appends.iter().zip(answers) {
-            if let Some(news) = lanes.appended(append, answer) {
+            if let Some(news) = lanes.appended(append, begun, answer) {
                 let _ = self.shared.news.send(news);
             }
             is_for_thread |= lanes.is_for_thread(&append.session_id);
@@ -86,7 +88,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         // Only if it was not awaited to its end.
-        self.end(Err(PipeError::Broken { reason: "the node is stopping".to_owned() }));
+        self.end(Instant::now(), Err(PipeError::Broken { reason: "the node is stopping".to_owned() }));
     }
 }
 

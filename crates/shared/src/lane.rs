@@ -98,6 +98,8 @@ pub(crate) struct Lane {
     forks: Vec<ForkNote>,
     /// A record that begins the session at its number, for when the tier has exactly that.
     rest: Option<Line>,
+    /// When its lease ends, counted from before the last append was sent.
+    pub leased_until: Option<Instant>,
     /// Its actor has left: the lease is given up once everything is sent.
     pub is_closing: bool,
 }
@@ -117,6 +119,7 @@ impl Lane {
             told: 0,
             forks: Vec::new(),
             rest: None,
+            leased_until: None,
             is_closing: false,
         }
     }

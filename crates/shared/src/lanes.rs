@@ -1,5 +1,6 @@
 //! All lanes of a node, and what waits for the thread that serves them.
 
+use crate::LEASE;
 use crate::given::Given;
 use crate::lane::{Lane, Rewind, Settled, Unclaimed};
 use crate::tenure::Tenure;
@@ -302,6 +303,12 @@ impl Lanes {
         self.all.len() + self.draining.serving().filter(|id| !self.all.contains_key(id)).count()
     }
 
+    /// When other nodes may take a session of this node if nothing is renewed from now on; never if there are no others.
+    pub(crate) fn serves_until(&self, session_id: &SessionId) -> Option<Instant> {
+        let lease = self.all.get(session_id).filter(|_| self.down.is_none()).and_then(|lane| lane.leased_until);
+        lease.or_else(|| self.tenure.stops_at())
+    }
+
     /// Whether other nodes may take this node's sessions: it cannot reach the tier, and its time is over.
     pub(crate) fn is_over(&self) -> bool {
         self.down.is_some() && self.tenure.is_over()
@@ -316,13 +323,14 @@ impl Lanes {
         all.iter().filter_map(|id| self.lose(id, None)).collect()
     }
 
-    /// What follows from the answer to an append.
-    pub(crate) fn appended(&mut self, append: &Append, answer: Appended) -> Option<Moved> {
+    /// What follows from the answer to an append that was sent at `begun` or later.
+    pub(crate) fn appended(&mut self, append: &Append, begun: Instant, answer: Appended) -> Option<Moved> {
         let session_id = &append.session_id;
         // The lane may have been replaced while the append was on its way.
         let lane = self.all.get_mut(session_id).filter(|lane| lane.claim == append.claim)?;
         match answer {
             Ok(forks) => {
+                lane.leased_until = Some(begun + LEASE);
                 self.queued_bytes -= lane.appended(append);
                 let new = lane.new_forks(forks);
                 (!new.is_empty()).then(|| Moved::Forked(session_id.clone(), new))

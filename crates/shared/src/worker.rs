@@ -274,10 +274,11 @@ impl Worker {
         if appends.is_empty() {
             return Ok(());
         }
+        let begun = Instant::now();
         let answers = self.tier.append(appends, LEASE)?;
         let mut lanes = self.shared.lanes();
         for (append, answer) in appends.iter().zip(answers) {
-            if let Some(news) = lanes.appended(append, answer) {
+            if let Some(news) = lanes.appended(append, begun, answer) {
                 let _ = self.shared.news.send(news);
             }
         }

@@ -25,17 +25,6 @@ pub struct ServiceSpec {
     pub masked: Vec<Bytes>,
 }
 
-/// What it runs.
-#[derive(Debug, Clone, Copy)]
-pub struct ServiceCommand<'a> {
-    /// The text, without NUL.
-    pub command: &'a [u8],
-    /// Directory to start in, instead of the session's.
-    pub cwd: Option<&'a [u8]>,
-    /// Exported variables, beside the session's.
-    pub env: &'a [(Bytes, Bytes)],
-}
-
 /// Who it is, to be remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceStamps {
@@ -67,6 +56,9 @@ pub enum ServiceStartError {
     /// The directory cannot be entered, for this reason.
     #[error("the directory cannot be entered: {0}")]
     BadCwd(String),
+    /// Its deadline had passed.
+    #[error("the time until which it was allowed to start has passed")]
+    TooLate,
 }
 
 impl From<io::Error> for ServiceStartError {

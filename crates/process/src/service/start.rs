@@ -2,13 +2,14 @@
 
 use super::keeper::{self, Processes, Started};
 use super::log::LogWatch;
-use super::spec::{EXIT_FILE, ServiceCommand, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
+use super::spec::{EXIT_FILE, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 use crate::cage::Cage;
 use crate::channel::Channel;
 use crate::confine::{Ahead, Confinement};
 use crate::facts::Fact;
 use crate::handle;
 use crate::proc::{ProcessStamp, Stat};
+use crate::run::RunSpec;
 use crate::shell::frames::{self, flag, write_command};
 use crate::shell::{START_LIMIT, StartError, unsupported};
 use crate::wire::{self, kind};
@@ -60,7 +61,7 @@ pub(super) async fn start(
     cage: Cage,
     confinement: Option<Confinement>,
     facts: &[Fact],
-    run: ServiceCommand<'_>,
+    run: RunSpec<'_>,
 ) -> Result<Begun, ServiceStartError> {
     // Word of an earlier life must not be taken for that of this one.
     match std::fs::remove_file(spec.directory.join(EXIT_FILE)) {
@@ -138,10 +139,9 @@ async fn ended_early(spec: &ServiceSpec) -> ServiceStartError {
     unsupported(&spec.bash, Some(status)).into()
 }
 
-async fn begin(channel: &mut Channel, run: ServiceCommand<'_>, output: OwnedFd) -> Result<(), ServiceStartError> {
-    let cwd = if run.cwd.is_some() { flag::CWD } else { 0 };
+async fn begin(channel: &mut Channel, run: RunSpec<'_>, output: OwnedFd) -> Result<(), ServiceStartError> {
     let mut frame = channel.frame(kind::SERVICE);
-    write_command(&mut frame, flag::STDOUT | flag::STDERR | cwd, run.cwd, run.env, run.command);
+    write_command(&mut frame, flag::STDOUT | flag::STDERR, run);
     channel.send(frame, &[output.try_clone()?, output]).await?;
     match channel.next().await {
         Some((kind::SERVICE, _)) => Ok(()),
@@ -149,6 +149,7 @@ async fn begin(channel: &mut Channel, run: ServiceCommand<'_>, output: OwnedFd) 
             let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
             Err(ServiceStartError::BadCwd(String::from_utf8_lossy(&reason).into_owned()))
         }
+        Some((kind::TOO_LATE, _)) => Err(ServiceStartError::TooLate),
         _ => Err(io::Error::other("bash ended before it began").into()),
     }
 }

@@ -3,8 +3,9 @@
 use super::start_error::START_LIMIT;
 use crate::channel::Channel;
 use crate::confine::{self, Ahead, Confinement, Entered, Room};
-use crate::facts::{self, Bytes, Fact};
+use crate::facts::{self, Fact};
 use crate::locale;
+use crate::run::RunSpec;
 use crate::wire::{self, kind};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,6 +18,7 @@ pub(crate) mod flag {
     pub const STDERR: u32 = 4;
     pub const TTY: u32 = 8;
     pub const CWD: u32 = 16;
+    pub const UNTIL: u32 = 32;
 }
 
 /// How much of a room is entered.
@@ -111,20 +113,19 @@ pub fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe)
 }
 
-/// A command for the driver, and what holds for it alone.
-pub(crate) fn write_command(
-    frame: &mut wire::Writer,
-    flags: u32,
-    cwd: Option<&[u8]>,
-    env: &[(Bytes, Bytes)],
-    text: &[u8],
-) {
-    frame.u32(flags);
-    if let Some(cwd) = cwd {
+/// A command for the driver, and what holds for it alone. `flags` are those of the descriptors that come along.
+pub(crate) fn write_command(frame: &mut wire::Writer, flags: u32, run: RunSpec<'_>) {
+    let cwd = if run.cwd.is_some() { flag::CWD } else { 0 };
+    let until = if run.until.is_some() { flag::UNTIL } else { 0 };
+    frame.u32(flags | cwd | until);
+    if let Some(until) = run.until {
+        frame.u64(until.nanoseconds());
+    }
+    if let Some(cwd) = run.cwd {
         frame.bytes(cwd);
     }
-    frame.list(env, |w, (name, value)| {
+    frame.list(run.env, |w, (name, value)| {
         w.bytes(name).bytes(value);
     });
-    frame.bytes(text);
+    frame.bytes(run.command);
 }

@@ -7,6 +7,7 @@ mod zygote;
 
 use shellkeep_process::*;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 struct Fixture {
     factory: CageFactory,
@@ -76,7 +77,10 @@ async fn run(shell: &mut LiveShell, command: &str) -> Outcome {
 }
 
 async fn run_in(shell: &mut LiveShell, cwd: Option<&str>, command: &str) -> Outcome {
-    let spec = RunSpec { command: command.as_bytes(), cwd: cwd.map(str::as_bytes), env: &[] };
+    run_spec(shell, RunSpec { command: command.as_bytes(), cwd: cwd.map(str::as_bytes), env: &[], until: None }).await
+}
+
+async fn run_spec(shell: &mut LiveShell, spec: RunSpec<'_>) -> Outcome {
     let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
     shell.begin(spec, ends).await.unwrap();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -142,6 +146,27 @@ async fn the_directory_of_a_call_is_entered_as_cd_does() {
     assert!(matches!(refused, Progress::BadCwd(_)), "{refused:?}");
 }
 
+/// The bug: a daemon that was stopped after it had decided that a command may begin sent it when it went on, and bash ran it.
+#[tokio::test]
+async fn a_command_is_not_begun_after_its_deadline() {
+    let fixture = Fixture::new();
+    let mut shell = fixture.shell(&[]).await;
+    let now = Instant::now();
+    for (until, begins) in [(now + Duration::from_secs(600), true), (now, false)] {
+        let spec = RunSpec {
+            command: b"echo ran; n=$((n+1))",
+            cwd: Some(b"/usr"),
+            env: &[(b"CALL".to_vec(), b"1".to_vec())],
+            until: Some(Deadline::at(until)),
+        };
+        let outcome = run_spec(&mut shell, spec).await;
+        assert_eq!(outcome.stdout, if begins { b"ran\n".as_slice() } else { b"" });
+        assert_eq!(matches!(outcome.end, Progress::TooLate), !begins, "{:?}", outcome.end);
+    }
+    // What held for that call alone is undone, and the shell goes on.
+    assert_eq!(run(&mut shell, "echo $n ${CALL-unset}; [ \"$PWD\" != /usr ]").await.stdout, b"1 unset\n");
+}
+
 #[tokio::test]
 async fn a_call_with_a_directory_tells_that_the_session_has_none() {
     let fixture = Fixture::new();
@@ -193,8 +218,12 @@ async fn interruption_keeps_shell_and_partial_state() {
     let fixture = Fixture::new();
     let mut shell = fixture.shell(&[]).await;
     run(&mut shell, "sleep 300 & echo $! >/dev/null").await;
-    let spec =
-        RunSpec { command: b"f() { local l=1; x=5; echo ready; while :; do :; done; }; f; y=6", cwd: None, env: &[] };
+    let spec = RunSpec {
+        command: b"f() { local l=1; x=5; echo ready; while :; do :; done; }; f; y=6",
+        cwd: None,
+        env: &[],
+        until: None,
+    };
     let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
     shell.begin(spec, ends).await.unwrap();
     let mut sent = false;
@@ -228,7 +257,7 @@ async fn a_program_in_the_place_of_the_shell_is_asked_to_end() {
         let fixture = Fixture::new();
         let mut shell = fixture.shell(&[]).await;
         let command = format!("exec bash -c 'trap \"echo ended; exit 7\" {text}; echo ready; while :; do :; done'");
-        let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
+        let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
         let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
         shell.begin(spec, ends).await.unwrap();
         let (mut stdout, mut sent) = (Vec::new(), false);
@@ -355,7 +384,7 @@ async fn a_terminal_is_for_one_command() {
     let mut shell = fixture.shell(&[]).await;
     let command =
         "tty; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo terminal; stty size; read -r line; echo \"<$line>\"; x=1";
-    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
+    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
     let ends = shell.prepare(Stdin::Terminal { rows: 24, cols: 80 }, Stderr::Apart).unwrap();
     let input = shell.begin(spec, ends).await.unwrap().unwrap();
     input.write_all(b"typed\n").await.unwrap();

@@ -60,7 +60,7 @@ pub async fn play_daemon() {
     if let Ok(most) = largest_file.parse() {
         setrlimit(Resource::Fsize, Rlimit { current: Some(most), maximum: Some(most) }).unwrap();
     }
-    let run = ServiceCommand { command: command.as_bytes(), cwd: None, env: &[] };
+    let run = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
     let (service, _) = ServiceProcess::start(spec, factory.cage("service-a"), None, &[], run).await.unwrap();
     let ServiceStamps { keeper, main } = service.stamps();
     println!("\nstamps {} {} {} {}", keeper.pid, keeper.started_ticks, main.pid, main.started_ticks);

@@ -99,13 +99,13 @@ impl Fixture {
 
     /// Starts it as one of a party's.
     pub async fn start_in(&self, party: &str, name: &str, command: &str) -> ServiceProcess {
-        let run = ServiceCommand { command: command.as_bytes(), cwd: None, env: &[] };
+        let run = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
         let cage = self.factory.cage_of(Some(party), name);
         ServiceProcess::start(self.spec(name), cage, None, &[], run).await.unwrap().0
     }
 
     pub async fn start_with(&self, spec: ServiceSpec, name: &str, command: &str) -> ServiceProcess {
-        let run = ServiceCommand { command: command.as_bytes(), cwd: None, env: &[] };
+        let run = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
         let (service, problems) = ServiceProcess::start(spec, self.factory.cage(name), None, &[], run).await.unwrap();
         assert_eq!(problems, []);
         service

@@ -8,6 +8,7 @@ use shellkeep_process::proc::{self, Stat};
 use shellkeep_process::*;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
+use std::time::Instant;
 
 in_each_mode! {
     it_begins_with_the_sessions_state: Auto, Marks;
@@ -17,6 +18,7 @@ in_each_mode! {
     it_outlives_a_daemon_that_was_killed: Auto, Marks;
     a_keeper_that_was_killed_leaves_nobody: Auto, Marks;
     a_directory_that_is_not_there_is_refused: Auto, Marks;
+    a_start_after_its_deadline_is_refused: Auto, Marks;
     a_start_that_is_given_up_leaves_nobody: Auto, Marks;
 }
 
@@ -49,7 +51,7 @@ async fn it_begins_with_the_sessions_state(fixture: Fixture) {
         .stdout;
     let command = b"umask; ulimit -Sn; hail \"$PLACE\"; pwd; env | grep -ac ^GREETING=; echo *.none; shopt -q nullglob && echo $-; echo to stderr >&2";
     let env = [(b"PLACE".to_vec(), b"service".to_vec())];
-    let run = ServiceCommand { command, cwd: None, env: &env };
+    let run = RunSpec { command, cwd: None, env: &env, until: None };
     let cage = fixture.factory.cage("service-a");
     let (mut service, problems) =
         ServiceProcess::start(fixture.spec("service-a"), cage, None, &facts, run).await.unwrap();
@@ -63,7 +65,8 @@ async fn it_begins_with_the_sessions_state(fixture: Fixture) {
 
     let away = fixture.directory("away");
     let away_bytes = path(&away);
-    let run = ServiceCommand { command: b"pwd; echo $OLDPWD; env | grep ^PWD=", cwd: Some(&away_bytes), env: &[] };
+    let run =
+        RunSpec { command: b"pwd; echo $OLDPWD; env | grep ^PWD=", cwd: Some(&away_bytes), env: &[], until: None };
     let cage = fixture.factory.cage("service-b");
     let (mut service, _) = ServiceProcess::start(fixture.spec("service-b"), cage, None, &facts, run).await.unwrap();
     assert_eq!(status_of(&mut service).await, ExitStatus::Exited(0));
@@ -168,7 +171,7 @@ async fn a_keeper_that_was_killed_leaves_nobody(fixture: Fixture) {
 }
 
 async fn a_directory_that_is_not_there_is_refused(fixture: Fixture) {
-    let run = ServiceCommand { command: b"echo ran", cwd: Some(b"/no/such/directory"), env: &[] };
+    let run = RunSpec { command: b"echo ran", cwd: Some(b"/no/such/directory"), env: &[], until: None };
     let started =
         ServiceProcess::start(fixture.spec("service-a"), fixture.factory.cage("service-a"), None, &[], run).await;
     match started {
@@ -179,8 +182,18 @@ async fn a_directory_that_is_not_there_is_refused(fixture: Fixture) {
     assert_eq!(fixture.text("service-a"), "");
 }
 
+async fn a_start_after_its_deadline_is_refused(fixture: Fixture) {
+    let until_now = Some(Deadline::at(Instant::now()));
+    let run = RunSpec { command: b"echo ran", cwd: None, env: &[], until: until_now };
+    let started =
+        ServiceProcess::start(fixture.spec("service-a"), fixture.factory.cage("service-a"), None, &[], run).await;
+    assert!(matches!(started, Err(ServiceStartError::TooLate)), "{started:?}");
+    until("nobody is left of it", || keepers(&fixture) == 0).await;
+    assert_eq!(fixture.text("service-a"), "");
+}
+
 async fn a_start_that_is_given_up_leaves_nobody(fixture: Fixture) {
-    let run = ServiceCommand { command: b"echo ran", cwd: None, env: &[] };
+    let run = RunSpec { command: b"echo ran", cwd: None, env: &[], until: None };
     let mut starting =
         Box::pin(ServiceProcess::start(fixture.spec("service-a"), fixture.factory.cage("service-a"), None, &[], run));
     let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(starting.as_mut().poll(cx).is_ready())).await;
@@ -199,7 +212,7 @@ fn keepers(fixture: &Fixture) -> usize {
 #[tokio::test]
 async fn a_bash_that_is_none_is_named() {
     let fixture = Fixture::new(CageMode::Auto);
-    let run = ServiceCommand { command: b"echo ran", cwd: None, env: &[] };
+    let run = RunSpec { command: b"echo ran", cwd: None, env: &[], until: None };
     for (bash, expected) in [("/no/such/bash", "No such file"), ("/bin/false", "cannot load the driver")] {
         let spec = ServiceSpec { bash: bash.into(), ..fixture.spec("service-a") };
         let error = ServiceProcess::start(spec, fixture.factory.cage("service-a"), None, &[], run).await.unwrap_err();

@@ -74,7 +74,7 @@ fn guarded(fixture: &Fixture) -> tokio::task::JoinHandle<()> {
 
 /// What a shell prints.
 async fn answer(shell: &mut LiveShell, command: &str) -> Vec<u8> {
-    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[] };
+    let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
     let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
     shell.begin(spec, ends).await.unwrap();
     let mut said = Vec::new();
@@ -239,7 +239,7 @@ impl InMemory {
         shell.restore(&[]).await.unwrap();
         let command = format!("head -c 36M /dev/zero > {}; echo $?", path.display());
         let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
-        shell.begin(RunSpec { command: command.as_bytes(), cwd: None, env: &[] }, ends).await.unwrap();
+        shell.begin(RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None }, ends).await.unwrap();
         let mut said = Vec::new();
         // It may be the shell itself that the kernel kills.
         while let Ok(Progress::Output) = shell.progress(&mut |_, bytes| said.extend_from_slice(bytes)).await {}

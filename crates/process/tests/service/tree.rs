@@ -43,7 +43,7 @@ async fn what_a_failed_command_leaves_is_ended(fixture: Fixture) {
     let command = format!("{} until [ -e \"$GO\" ]; do read -t 0.01 <> <(:); done; exit 3", escapes(&sleeps));
     let go = fixture.scratch.path().join("go");
     let env = [(b"GO".to_vec(), go.to_str().unwrap().as_bytes().to_vec())];
-    let run = ServiceCommand { command: command.as_bytes(), cwd: None, env: &env };
+    let run = RunSpec { command: command.as_bytes(), cwd: None, env: &env, until: None };
     let cage = fixture.factory.cage("service-a");
     let (mut service, _) = ServiceProcess::start(fixture.spec("service-a"), cage, None, &[], run).await.unwrap();
     sleeps.until(6).await;

@@ -11,7 +11,7 @@ use crate::running::{Running, Typed};
 use crate::sandboxes::Confined;
 use crate::services::Supervised;
 use crate::tasks;
-use shellkeep_process::Fact;
+use shellkeep_process::{Deadline, Fact};
 use shellkeep_session::{
     AgentState, Author, KvTold, Notice, RunId, Sandbox, Service, ServiceEnd, ServiceId, ServiceStamps, ServiceStatus,
     SessionId, SessionState, ShellState, Timestamp,
@@ -381,6 +381,8 @@ pub struct ServiceFacts {
     pub(crate) confined: Option<Confined>,
     /// The secrets that it gets, and that its log must not contain.
     pub(crate) given: GivenSecrets,
+    /// It does not start after that.
+    pub(crate) until: Option<Deadline>,
 }
 
 /// What a supervisor has learned.

@@ -86,7 +86,7 @@ pub(super) async fn facts(session: &mut Session) -> Result<ServiceFacts, OpError
     let confined = confine(ctx, state, None).await?;
     let mut facts = translate::facts(&ctx.sandboxes.placed(state));
     given.fill_in(&mut facts);
-    Ok(ServiceFacts { facts, confined, given })
+    Ok(ServiceFacts { facts, confined, given, until: ctx.serves_until(session.id()) })
 }
 
 /// Restarts services that ended with the node that the session came from: the state says that they are starting, and

@@ -213,10 +213,11 @@ impl Session {
         ticket.aside(self.journal.sync()).await;
         // Before bash sees a byte of it.
         check_owned(&self.journal)?;
+        let until = self.ctx.serves_until(self.id());
         crash::point(Point::StartRecorded, command.command.as_bytes());
         let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
         let env = variables(command, self.journal.shell(), &given);
-        let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env };
+        let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env, until };
         let input = match acquired.pooled.shell.begin(spec, ends).await {
             Ok(input) => input,
             Err(error) => {
@@ -237,10 +238,9 @@ impl Session {
             // A terminal is typed into; the queue is new, so there is room.
             let _ = cell.control.try_send(RunControl::Input { bytes: bytes.0.clone(), end: true, typist: None });
         }
-        let Acquired { pooled, found } = acquired;
-        let mut running = Running::new(pooled, cell, controls, input, alarm, command.on_timeout);
+        let mut running = Running::new(acquired.pooled, cell, controls, input, alarm, command.on_timeout);
         running.end_at(command.hang_up.clone());
-        Ok(Some(Run { running, caller: None, found }))
+        Ok(Some(Run { running, caller: None, found: acquired.found }))
     }
 
     /// Records that a command starts. Returns the run's id and the text as it was recorded.

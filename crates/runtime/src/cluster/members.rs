@@ -3,6 +3,7 @@
 use super::look::{away, shown};
 use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
 use crate::tasks;
+use shellkeep_process::Deadline;
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, Drain, LEASE, NodeEntry, Ship, Tier, Unserved};
 use std::sync::Arc;
@@ -140,6 +141,11 @@ impl Members {
             return Err(ClusterError::Draining { node: self.entry.name.clone() }.into());
         }
         if self.alone().unserved().is_some() { Err(self.cut_off()) } else { Ok(()) }
+    }
+
+    /// Until when something may begin in a session of this node, from now; forever if no other node can take it.
+    pub(crate) fn serves_until(&self, id: &SessionId) -> Option<Deadline> {
+        self.alone().serves_until(id).map(Deadline::at)
     }
 
     /// Where a session is to be created.

@@ -5,6 +5,7 @@ use super::forward::Forward;
 use super::ready::{Probe, Url};
 use super::{Order, Reserved, Services, StopReason, Supervised, cage_name};
 use crate::actor::{Message, ServiceFacts, ServiceNews};
+use crate::cluster;
 use crate::crash::{self, Point};
 use crate::data_dir::DataDir;
 use crate::notices;
@@ -15,8 +16,8 @@ use crate::tasks;
 use crate::work::Work;
 use rustix::process::Signal;
 use shellkeep_process::service::log::ServiceLog;
-use shellkeep_process::service::{ServiceCommand, ServiceExit, ServiceProcess, ServiceSpec, ServiceStartError};
-use shellkeep_process::{ExitStatus, ProcessStamp};
+use shellkeep_process::service::{ServiceExit, ServiceProcess, ServiceSpec, ServiceStartError};
+use shellkeep_process::{ExitStatus, ProcessStamp, RunSpec};
 use shellkeep_session::service::{AfterEnd, Ready, WELL_AFTER, after_end};
 use shellkeep_session::{Notice, Service, ServiceEnd, ServiceStamps, ServiceStatus, Stamp, Timestamp};
 use std::os::unix::ffi::OsStrExt as _;
@@ -157,7 +158,7 @@ impl Supervisor {
         };
         let service = self.seen.facts();
         let asked = self.with.registry.ask(&self.seen.session_id, Message::ServiceFacts).await;
-        let ServiceFacts { facts, confined, given } = asked.map_err(failed)?;
+        let ServiceFacts { facts, confined, given, until } = asked.map_err(failed)?;
         let (confinement, rescue) = match confined {
             Some(Confined { confinement, rescue, .. }) => (Some(confinement), rescue),
             None => (None, self.with.data_dir.scratch()),
@@ -168,7 +169,7 @@ impl Supervisor {
         let env = given.variables(&spec.env);
         let cwd = given.directory(&spec.cwd);
         let cwd = Some(cwd.as_os_str().as_bytes());
-        let run = ServiceCommand { command: spec.command.as_bytes(), cwd, env: &env };
+        let run = RunSpec { command: spec.command.as_bytes(), cwd, env: &env, until };
         let name = cage_name(&self.seen.session_id, &self.seen.service_id);
         let process_spec = ServiceSpec {
             bash: self.with.bash.clone(),
@@ -184,6 +185,7 @@ impl Supervisor {
                 ServiceStartError::BadCwd(reason) => {
                     failed(OpError::Run(RunError::BadCwd { path: spec.cwd.to_text().into_owned(), reason }))
                 }
+                ServiceStartError::TooLate => failed(cluster::moved(&self.seen.session_id)),
                 ServiceStartError::Shell(error) => unavailable(error.to_string()),
             })?;
         crash::point(Point::ServiceStarted, spec.command.as_bytes());

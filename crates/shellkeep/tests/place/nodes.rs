@@ -185,6 +185,30 @@ fn a_node_that_was_asleep_begins_nothing_after_it_lost_its_session() {
     }
 }
 
+/// The bug: the store had confirmed the command's record, so bash got the command as soon as the node went on.
+#[test]
+fn a_node_that_was_stopped_just_before_a_command_does_not_begin_it_afterwards() {
+    let redis = Redis::start();
+    let first = Daemon::with(redis.settings("n1").env("SHELLKEEP_CRASH_AT", "stop:start_recorded"));
+    let second = redis.node("n2");
+    let witness = redis.directory().join("witness");
+    first.create("s");
+    first.sh("s", "n=1");
+    let shell = first.shell_pid("s").expect("it has a shell");
+    let command = json!({"command": format!("echo $$ >> {}; : crash-here", witness.display())});
+    let answer = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| first.post("/v1/sessions/s/run", &command));
+        until("the node has stopped itself", || procs::is_stopped(first.pid()).then_some(()));
+        let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "echo $n"}));
+        assert_eq!(answer["stdout"], "1\n");
+        signal(first.pid(), "CONT");
+        waiting.join().expect("it is answered")
+    });
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    until_within(LONG, "the shell of the former owner is gone", || (!procs::alive(shell)).then_some(()));
+    assert_eq!(by(&witness, shell), 0, "the former owner began a command");
+}
+
 #[test]
 fn a_node_goes_on_while_redis_is_away_and_gives_everything_again() {
     let mut redis = Redis::start();

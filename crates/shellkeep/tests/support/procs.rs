@@ -62,6 +62,11 @@ pub fn alive(pid: u32) -> bool {
     look(pid).is_some() && !is_zombie(pid)
 }
 
+/// Whether a process was stopped by a signal.
+pub fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| state == "T"))
+}
+
 /// When a process was started, in clock ticks since boot: with its number, who it is.
 pub fn started_ticks(pid: u32) -> Option<u64> {
     stat(pid)?.get(19)?.parse().ok()
