@@ -30,6 +30,9 @@ const END_OF_INPUT: u8 = 4;
 /// Steps in a row that only brought output. They empty a pipe more than once, so the command goes on writing; then it is
 /// the turn of everything else: its timeout, signals, and what the session is asked.
 const OUTPUTS_IN_A_ROW: u32 = 8;
+/// From so many bytes in one step on, the output is a flood: the next step writes to the disk too, several times. To do all of
+/// that where it may block takes one change of threads, and each write on its own would take one.
+const FLOOD: usize = 64 << 10;
 /// Input that may wait for a command that does not read.
 const INPUT_QUEUE: usize = 64;
 
@@ -93,6 +96,8 @@ pub struct Running {
     met: LimitsMet,
     /// Steps in a row that only brought output.
     outputs: u32,
+    /// Whether the last step brought a flood of it.
+    is_flood: bool,
     /// How it ended, while what it left running is being killed.
     ended: Option<Ended>,
     /// Its right to run. A command in the background has none: it no longer belongs to the session.
@@ -124,6 +129,7 @@ impl Running {
             stopping: None,
             met: LimitsMet::default(),
             outputs: 0,
+            is_flood: false,
             ended: None,
             ticket: None,
         }
@@ -184,7 +190,9 @@ impl Running {
             return self.wait_for_leftovers().await;
         }
         let cell = Arc::clone(&self.cell);
+        let (was_flood, mut brought) = (self.is_flood, 0);
         let mut sink = |stream: shellkeep_process::Stream, bytes: &[u8]| {
+            brought += bytes.len();
             let stream = match stream {
                 shellkeep_process::Stream::Stdout => Stream::Stdout,
                 shellkeep_process::Stream::Stderr => Stream::Stderr,
@@ -207,7 +215,10 @@ impl Running {
         };
         tokio::select! {
             biased;
-            progress = progress => self.on_progress(progress),
+            progress = tasks::polled_in_place(was_flood, progress) => {
+                self.is_flood = brought >= FLOOD;
+                self.on_progress(progress)
+            }
             Some(control) = self.controls.recv() => self.on_control(control),
             () = self.alarm.rings() => self.on_deadline(),
             () = hung_up(&mut self.hang_up) => {
