@@ -4,8 +4,8 @@
 use super::ahead::{Preparation, Step};
 use super::confinement::{Around, Confinement};
 use super::filter;
-use super::granted::{Grant, Granted, NotOpened, Use, open_path};
-use super::grants::{DEVICES, SHARED_MEMORY, is_closed, without};
+use super::granted::{Grant, Granted, NotOpened, Use};
+use super::grants::{DEVICES, SHARED_MEMORY, is_closed, open_path, without};
 use super::plan::{self, PROCESSORS, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use super::settings::Settings;
@@ -255,8 +255,8 @@ impl Fence {
         let settings = self.granted.settings().map(|settings| (settings.root(), settings.parts()));
         if let Some((root, parts)) = &settings {
             rules = rules.add_rule(PathBeneath::new(open_path(root)?, AccessFs::ReadDir))?;
-            for part in &parts.paths {
-                rules = self.grant_now(rules, part, AccessFs::from_read(self.abi), is_closed)?;
+            for (_, opened) in &parts.granted {
+                rules = self.grant_opened(rules, opened, AccessFs::from_read(self.abi), is_closed)?;
             }
         }
         let device = make_bitflags!(AccessFs::{ReadFile | WriteFile}) | self.if_known(AccessFs::IoctlDev);
@@ -303,33 +303,31 @@ impl Fence {
     ) -> Result<RulesetCreated, Refused> {
         match grant {
             Grant::Directory { opened, .. } => Ok(rules.add_rule(PathBeneath::new(opened, access))?),
-            Grant::File { path } => self.grant_now(rules, path, access, |_, _| false),
+            // What is there now, if there is something, and it is for us.
+            Grant::File { path } => match open_path(path) {
+                Ok(opened) => self.grant_opened(rules, &opened, access, |_, _| false),
+                Err(error) if is_away(&error) => Ok(rules),
+                Err(error) => Err(error.into()),
+            },
         }
     }
 
-    /// Grants what is at a path now; nothing if there is nothing, nothing for us, or if its permissions, and whether it is a
-    /// directory, say that it is hidden.
-    fn grant_now(
+    /// Grants what was opened, unless its permissions as they are now, and whether it is a directory, say that it is hidden.
+    fn grant_opened(
         &self,
         rules: RulesetCreated,
-        path: &Path,
+        opened: &OwnedFd,
         access: BitFlags<AccessFs>,
         is_hidden: impl Fn(u32, bool) -> bool,
     ) -> Result<RulesetCreated, Refused> {
-        match open_path(path) {
-            Ok(opened) => {
-                // One may have taken the place of the other.
-                let mode = fstat(&opened)?.st_mode;
-                let is_directory = FileType::from_raw_mode(mode) == FileType::Directory;
-                if is_hidden(mode, is_directory) {
-                    return Ok(rules);
-                }
-                let access = if is_directory { access } else { access & AccessFs::from_file(self.abi) };
-                Ok(rules.add_rule(PathBeneath::new(opened, access))?)
-            }
-            Err(error) if is_away(&error) => Ok(rules),
-            Err(error) => Err(error.into()),
+        // One may have taken the place of the other.
+        let mode = fstat(opened)?.st_mode;
+        let is_directory = FileType::from_raw_mode(mode) == FileType::Directory;
+        if is_hidden(mode, is_directory) {
+            return Ok(rules);
         }
+        let access = if is_directory { access } else { access & AccessFs::from_file(self.abi) };
+        Ok(rules.add_rule(PathBeneath::new(opened, access))?)
     }
 
     /// A directory of a session. One that the host named may contain the data directory.

@@ -1,10 +1,9 @@
 //! Which paths all sessions of a node may use, and how.
 
-use super::grants::{system, without};
+use super::grants::{open_path, system, without};
 use super::plan;
 use super::settings::Settings;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, open};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -60,7 +59,7 @@ impl Granted {
 
     /// Whether a real path, or what is below it, may be read.
     pub(super) fn reads(&self, path: &Path) -> bool {
-        let is_part = |settings: &Settings| settings.parts().paths.iter().any(|part| path.starts_with(part));
+        let is_part = |settings: &Settings| settings.parts().granted.iter().any(|(part, _)| path.starts_with(part));
         self.all().any(|(grant, _)| path.starts_with(grant.path())) || self.settings.as_ref().is_some_and(is_part)
     }
 
@@ -130,8 +129,4 @@ fn named(paths: &[PathBuf], data: &Path) -> Result<Vec<Grant>, NotOpened> {
         }
     }
     Ok(grants)
-}
-
-pub(super) fn open_path(path: &Path) -> io::Result<OwnedFd> {
-    Ok(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }

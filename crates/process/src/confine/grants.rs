@@ -1,6 +1,9 @@
 //! Which paths a confined process may read. A rule covers a whole tree and nothing can be taken out of it again, so a tree
 //! that contains something hidden is granted entry by entry, without it.
 
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, open};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -87,6 +90,11 @@ pub(super) fn closed(tree: &Path) -> Vec<PathBuf> {
 /// A rule for a link would be one for what it names, which may be hidden.
 fn is_link(entry: &std::fs::DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| kind.is_symlink())
+}
+
+/// Opens what is at a path, to grant it.
+pub(super) fn open_path(path: &Path) -> io::Result<OwnedFd> {
+    Ok(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 #[cfg(test)]

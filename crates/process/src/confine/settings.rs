@@ -5,8 +5,9 @@
 //! renamed over it has none. So the parts are gathered again when one of their directories has changed, and shells with older
 //! rules are to be replaced.
 
-use super::grants::{closed, without};
+use super::grants::{closed, open_path, without};
 use crate::sync::lock;
+use rustix::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -40,8 +41,8 @@ struct Current {
 pub(super) struct Parts {
     /// Grows with each change.
     pub(super) generation: u64,
-    /// What is granted.
-    pub(super) paths: Vec<PathBuf>,
+    /// What is granted. Opened once, because opening all of them takes longer than granting them.
+    pub(super) granted: Vec<(PathBuf, OwnedFd)>,
     /// The directories whose entries are granted one by one, and when those changed last.
     directories: Vec<(PathBuf, Option<Changed>)>,
 }
@@ -101,8 +102,10 @@ impl Parts {
         // Before the entries are read, so that a change meanwhile is noticed later.
         let directories: Vec<_> = directories.into_iter().map(|path| (changed(&path), path)).collect();
         let out = [hidden, &closed].concat();
-        let paths = without(root, &out);
-        Self { generation, paths, directories: directories.into_iter().map(|(at, path)| (path, at)).collect() }
+        // What cannot be opened is gone, or is not for us.
+        let opened = |path: PathBuf| open_path(&path).ok().map(|opened| (path, opened));
+        let granted = without(root, &out).into_iter().filter_map(opened).collect();
+        Self { generation, granted, directories: directories.into_iter().map(|(at, path)| (path, at)).collect() }
     }
 
     fn is_outdated(&self) -> bool {
@@ -137,7 +140,7 @@ mod tests {
         ["shadow", "ssl/key"].iter().for_each(|name| close(&at(name)));
         let settings = Settings::below(top.path().to_owned(), &[]).unwrap();
         let paths = |settings: &Settings| {
-            let mut paths = settings.parts().paths.clone();
+            let mut paths: Vec<_> = settings.parts().granted.iter().map(|(path, _)| path.clone()).collect();
             paths.sort();
             paths
         };
