@@ -138,6 +138,8 @@ impl Meter<'_> {
     }
 }
 
+/// Reads once, with the path: a second reader for each type that explains its errors would cost more to build than this
+/// costs to run.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     let start = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -154,7 +156,24 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
             u64::MAX,
         )));
     }
-    serde_json::from_slice(bytes).map_err(|error| Refusal::invalid(explain::<T>(bytes, &error)))
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(unreadable)?;
+    reader.end().map_err(|error| not_json(&error))?;
+    Ok(value)
+}
+
+/// The error with the name of the field it is in.
+fn unreadable(error: serde_path_to_error::Error<serde_json::Error>) -> Refusal {
+    let (path, error) = (error.path(), error.inner());
+    if !error.is_data() {
+        return not_json(error);
+    }
+    let words = in_words(&error.to_string());
+    Refusal::invalid(if path.iter().len() > 0 { format!("{path}: {words}") } else { words })
+}
+
+fn not_json(error: &serde_json::Error) -> Refusal {
+    Refusal::invalid(format!("the body is not valid JSON: {error}"))
 }
 
 /// The first whole number in JSON that no integer can hold. Serde would make a floating-point number of it.
@@ -194,18 +213,6 @@ fn end_of_string(json: &[u8], mut at: usize) -> usize {
 fn fits(number: &[u8]) -> bool {
     let text = std::str::from_utf8(number).unwrap_or_default();
     text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok()
-}
-
-/// The error with the name of the field it is in. Costs a second parse, only for rejected requests.
-fn explain<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> String {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
-        Err(found) if error.is_data() && found.path().iter().len() > 0 => {
-            format!("{}: {}", found.path(), in_words(&found.inner().to_string()))
-        }
-        _ if error.is_data() => in_words(&error.to_string()),
-        _ => format!("the body is not valid JSON: {error}"),
-    }
 }
 
 /// Names of our types in JSON terms; callers need not know Rust.
