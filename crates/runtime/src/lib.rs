@@ -101,7 +101,7 @@ mod state_file;
 mod stored;
 pub mod stream;
 mod sync;
-mod tasks;
+pub mod tasks;
 mod thinning;
 mod token_holders;
 pub mod translate;

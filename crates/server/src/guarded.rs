@@ -3,6 +3,7 @@
 use crate::connections::Connection;
 use std::future::Future as _;
 use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,17 +11,22 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+/// A connection's stream: one type for both doors, so that all behind it is compiled once.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin> Stream for S {}
+
 /// A watched stream.
-pub(crate) struct Guarded<S> {
-    stream: S,
+pub(crate) struct Guarded {
+    stream: Box<dyn Stream>,
     connection: Arc<Connection>,
     patience: Duration,
     /// Runs while the peer reads nothing. Most peers always read, and need no timer.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Guarded<S> {
-    pub(crate) fn new(stream: S, connection: Arc<Connection>, patience: Duration) -> Self {
+impl Guarded {
+    pub(crate) fn new(stream: Box<dyn Stream>, connection: Arc<Connection>, patience: Duration) -> Self {
         Self { stream, connection, patience, stalled: None }
     }
 
@@ -38,7 +44,7 @@ impl<S> Guarded<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+impl AsyncRead for Guarded {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -53,7 +59,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+impl AsyncWrite for Guarded {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.watched(context, written)

@@ -25,6 +25,7 @@ mod records;
 mod responses;
 mod resume;
 mod rewind;
+mod routes;
 mod runs;
 mod sandbox;
 mod screen;
@@ -44,10 +45,10 @@ use crate::refusal::Refusal;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{delete, get, post};
 use door::Door;
 pub use forward::watch_neighbours;
 use metrics_exporter_prometheus::PrometheusHandle;
+use routes::{delete, get, post, put};
 use shellkeep_runtime::Engine;
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ pub fn router(
         .merge(session_routes())
         .route("/v1/services", get(services::all))
         .route("/v1/runs", get(runs::all))
-        .route("/v1/quotas", get(quotas::get).put(quotas::set))
+        .route("/v1/quotas", get(quotas::get).merge(put(quotas::set)))
         .route("/v1/node", get(node::get))
         .route("/v1/nodes", get(node::nodes))
         .route("/v1/nodes/{node}", get(node::one))
@@ -91,7 +92,7 @@ pub fn router(
         .route("/v1/console/code", post(console::code))
         .route("/v1/console/login", post(console::login))
         .route("/v1/console/logout", post(console::logout))
-        .route("/v1/tokens", get(tokens::list).post(tokens::create))
+        .route("/v1/tokens", get(tokens::list).merge(post(tokens::create)))
         .route("/v1/tokens/{token_id}", delete(tokens::revoke))
         .merge(mcp::routes())
         .fallback(no_route)
@@ -106,14 +107,14 @@ pub fn router(
 
 fn session_routes() -> Router<Door> {
     Router::new()
-        .route("/v1/sessions", get(sessions::list).post(sessions::create))
-        .route("/v1/sessions/{session_id}", get(sessions::get).delete(sessions::delete))
+        .route("/v1/sessions", get(sessions::list).merge(post(sessions::create)))
+        .route("/v1/sessions/{session_id}", get(sessions::get).merge(delete(sessions::delete)))
         .route("/v1/sessions/{session_id}/state", get(sessions::state))
-        .route("/v1/sessions/{session_id}/sandbox", get(sandbox::get).put(sandbox::put))
+        .route("/v1/sessions/{session_id}/sandbox", get(sandbox::get).merge(put(sandbox::put)))
         .route("/v1/sessions/{session_id}/hibernate", post(sessions::hibernate))
         .route("/v1/sessions/{session_id}/restart", post(sessions::restart))
         .route("/v1/sessions/{session_id}/end", post(sessions::end))
-        .route("/v1/sessions/{session_id}/hold", post(take_over::hold).delete(take_over::release))
+        .route("/v1/sessions/{session_id}/hold", post(take_over::hold).merge(delete(take_over::release)))
         .route("/v1/sessions/{session_id}/run", post(runs::run))
         .route("/v1/sessions/{session_id}/runs", get(runs::list))
         .route("/v1/sessions/{session_id}/runs/{run_id}", get(runs::get))
@@ -123,20 +124,20 @@ fn session_routes() -> Router<Door> {
         .route("/v1/sessions/{session_id}/runs/{run_id}/screen", get(screen::read))
         .route("/v1/sessions/{session_id}/runs/{run_id}/screens", get(screen::list))
         .route("/v1/sessions/{session_id}/runs/{run_id}/resize", post(screen::resize))
-        .route("/v1/sessions/{session_id}/services", get(services::list).post(services::start))
+        .route("/v1/sessions/{session_id}/services", get(services::list).merge(post(services::start)))
         .route("/v1/sessions/{session_id}/services/{service_id}", get(services::get))
         .route("/v1/sessions/{session_id}/services/{service_id}/stop", post(services::stop))
         .route("/v1/sessions/{session_id}/services/{service_id}/logs", get(services::logs))
-        .route("/v1/sessions/{session_id}/events", get(events::list).post(events::post))
+        .route("/v1/sessions/{session_id}/events", get(events::list).merge(post(events::post)))
         .route("/v1/sessions/{session_id}/events/overview", get(events::overview))
         .route("/v1/sessions/{session_id}/export", get(records::export))
         .route("/v1/sessions/{session_id}/verify", post(records::verify))
         .route("/v1/sessions/{session_id}/scrub", post(records::scrub))
         .route("/v1/sessions/{session_id}/config_snapshot", get(records::config_snapshot))
-        .route("/v1/sessions/{session_id}/messages", get(messages::list).post(messages::add))
-        .route("/v1/sessions/{session_id}/agent_state", get(agent_state::get).put(agent_state::put))
+        .route("/v1/sessions/{session_id}/messages", get(messages::list).merge(post(messages::add)))
+        .route("/v1/sessions/{session_id}/agent_state", get(agent_state::get).merge(put(agent_state::put)))
         .route("/v1/sessions/{session_id}/resume", post(resume::resume))
-        .route("/v1/sessions/{session_id}/checkpoints", get(checkpoints::list).post(checkpoints::create))
+        .route("/v1/sessions/{session_id}/checkpoints", get(checkpoints::list).merge(post(checkpoints::create)))
         .route("/v1/sessions/{session_id}/checkpoints/usage", get(checkpoints::usage))
         .route("/v1/sessions/{session_id}/checkpoints/thin", post(checkpoints::thin))
         .route("/v1/sessions/{session_id}/checkpoints/{checkpoint}", get(checkpoints::get))
@@ -145,11 +146,11 @@ fn session_routes() -> Router<Door> {
         .route("/v1/sessions/{session_id}/diff", get(files::diff))
         .route("/v1/sessions/{session_id}/files", get(workspace_files::list))
         .route("/v1/sessions/{session_id}/files/content", {
-            get(workspace_files::read).put(workspace_files::write).delete(workspace_files::remove)
+            get(workspace_files::read).merge(put(workspace_files::write)).merge(delete(workspace_files::remove))
         })
         .route("/v1/sessions/{session_id}/files/history", get(files::history))
-        .route("/v1/sessions/{session_id}/kv", get(kv::list).post(kv::change))
-        .route("/v1/sessions/{session_id}/kv/{*key}", get(kv::get).put(kv::put).delete(kv::delete))
+        .route("/v1/sessions/{session_id}/kv", get(kv::list).merge(post(kv::change)))
+        .route("/v1/sessions/{session_id}/kv/{*key}", get(kv::get).merge(put(kv::put)).merge(delete(kv::delete)))
         .route("/v1/sessions/{session_id}/rewind", post(rewind::rewind))
         .route("/v1/sessions/{session_id}/fork", post(rewind::fork))
         .route("/v1/sessions/{session_id}/merge_back", post(rewind::merge_back))

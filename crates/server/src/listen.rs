@@ -1,7 +1,7 @@
 //! Sockets and connections: binding, accepting, and closing without cutting off a response.
 
 use crate::connections::{Connection, Connections, Entered, Patience, SOCKET_PART, TCP_PART, Way, checks};
-use crate::guarded::Guarded;
+use crate::guarded::{Guarded, Stream};
 use crate::repoll::Repoll;
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -9,7 +9,7 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use shellkeep_runtime::{Engine, Visitor};
+use shellkeep_runtime::{Engine, Visitor, tasks};
 use std::fs;
 use std::future::Future;
 use std::io;
@@ -20,9 +20,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Most connections of one door at a time; further ones wait in the kernel. Larger than the sum of the limits for
 /// unauthenticated callers, agents and the host, so that none of them reaches it.
@@ -123,18 +122,12 @@ pub async fn bind_tcp(address: &str) -> Result<TcpListener, BindError> {
 /// Serves a Unix socket until `stop` turns true, then waits briefly for pending responses. `engine` identifies callers.
 pub async fn serve_unix(listener: UnixListener, router: Router, engine: Engine, stop: watch::Receiver<bool>) {
     let door = Door { engine, identifies: true };
-    serve(|| async { listener.accept().await.map(|(stream, _)| stream) }, router, door, stop).await;
+    serve(&Listener::Socket(listener), router, door, stop).await;
 }
 
 /// Serves a TCP port until `stop` turns true, then waits briefly for pending responses.
 pub async fn serve_tcp(listener: TcpListener, router: Router, engine: Engine, stop: watch::Receiver<bool>) {
-    let accept = || async {
-        let (stream, _) = listener.accept().await?;
-        // A response is one small write; Nagle's algorithm would only delay it.
-        stream.set_nodelay(true)?;
-        Ok(stream)
-    };
-    serve(accept, router, Door { engine, identifies: false }, stop).await;
+    serve(&Listener::Port(listener), router, Door { engine, identifies: false }, stop).await;
 }
 
 /// Where connections are accepted.
@@ -145,12 +138,27 @@ struct Door {
     identifies: bool,
 }
 
-async fn serve<S, A, F>(accept: A, router: Router, door: Door, mut stop: watch::Receiver<bool>)
-where
-    S: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin + 'static,
-    A: Fn() -> F,
-    F: Future<Output = io::Result<S>>,
-{
+/// What connections come from.
+enum Listener {
+    Socket(UnixListener),
+    Port(TcpListener),
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Socket(listener) => Ok(Box::new(listener.accept().await?.0)),
+            Self::Port(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // A response is one small write; Nagle's algorithm would only delay it.
+                stream.set_nodelay(true)?;
+                Ok(Box::new(stream))
+            }
+        }
+    }
+}
+
+async fn serve(listener: &Listener, router: Router, door: Door, mut stop: watch::Receiver<bool>) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
     let mut logged: Option<Instant> = None;
     let part = if door.identifies { SOCKET_PART } else { TCP_PART };
@@ -163,12 +171,12 @@ where
                 connections.look();
                 continue;
             }
-            accepted = admit(&room, &accept) => accepted,
+            accepted = admit(&room, listener) => accepted,
         };
         match accepted {
             Ok((stream, place)) => {
                 let connection = connection(stream, connections.enter(), router.clone(), door.clone(), stop.clone());
-                tokio::spawn(Repoll::new(async move {
+                tasks::spawn(Repoll::new(async move {
                     connection.await;
                     drop(place);
                 }));
@@ -187,20 +195,15 @@ where
             }
         }
     }
-    drop(accept);
     // All permits free means all connections closed.
     if tokio::time::timeout(STOP_GRACE, room.acquire_many(MAX_CONNECTIONS)).await.is_err() {
         tracing::warn!("some connections were closed at the end of the grace period");
     }
 }
 
-async fn admit<S, A, F>(room: &Arc<Semaphore>, accept: &A) -> io::Result<(S, tokio::sync::OwnedSemaphorePermit)>
-where
-    A: Fn() -> F,
-    F: Future<Output = io::Result<S>>,
-{
+async fn admit(room: &Arc<Semaphore>, listener: &Listener) -> io::Result<(Box<dyn Stream>, OwnedSemaphorePermit)> {
     let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
-    Ok((accept().await?, place))
+    Ok((listener.accept().await?, place))
 }
 
 /// Frees descriptors of idle sessions, if none is left. A session that is not idle any more may take its time to say so.
@@ -238,10 +241,13 @@ async fn greet(engine: &Engine, socket: BorrowedFd<'_>, way: &Way) -> Visitor {
     visitor
 }
 
-async fn connection<S>(stream: S, entered: Entered, router: Router, door: Door, mut stop: watch::Receiver<bool>)
-where
-    S: AsyncRead + AsyncWrite + AsFd + Send + Sync + Unpin + 'static,
-{
+async fn connection(
+    stream: Box<dyn Stream>,
+    entered: Entered,
+    router: Router,
+    door: Door,
+    mut stop: watch::Receiver<bool>,
+) {
     // Once per connection, before anything is read from it.
     let way = entered.way();
     let visitor = match door.identifies {

@@ -18,7 +18,7 @@ use axum::response::Response;
 use credit::Credit;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shellkeep_runtime::{Engine, Guest, Scope};
+use shellkeep_runtime::{Engine, Guest, Scope, tasks};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -192,7 +192,7 @@ impl Client {
         }
         let topic = Topic::parse(name, &self.engine);
         let credit = Arc::new(Credit::default());
-        let task = tokio::spawn(pump(id, topic, Arc::clone(&credit), self.sender.clone())).abort_handle();
+        let task = tasks::spawn(pump(id, topic, Arc::clone(&credit), self.sender.clone())).abort_handle();
         // A topic that was opened with the same number ends.
         self.followed.insert(id, Followed { credit, task });
         Ok(())

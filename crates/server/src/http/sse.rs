@@ -6,7 +6,7 @@ mod events;
 mod hold;
 mod log;
 mod resume;
-mod source;
+mod write;
 
 use crate::http::problem::problem;
 use crate::refusal::Refusal;
@@ -17,16 +17,16 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
 use shellkeep_protocol::{OutputEvent, StartedEvent};
 use shellkeep_runtime::{
-    Attached, Engine, EventStream, Hold, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share,
+    Attached, Engine, EventStream, Hold, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share, tasks,
 };
 use shellkeep_session::{ServiceId, SessionId};
-pub(super) use source::whole;
-use source::{SseSource, event};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use write::event;
+pub(super) use write::whole;
 
 /// The type of an event stream.
 pub const CONTENT_TYPE: &str = "text/event-stream";
@@ -51,28 +51,29 @@ pub fn permit(engine: &Engine) -> Result<StreamPermit, OpError> {
 
 /// A run as a stream.
 pub fn run(permit: StreamPermit, stream: RunStream, attached: Option<Attached>) -> Response {
-    response(permit, Run { stream, encoder: Encoder::default(), is_told: false, _attached: attached })
+    let run = Run { stream, encoder: Encoder::default(), is_told: false, _attached: attached };
+    response(permit, Source::Run(run))
 }
 
 /// A log as a stream.
 pub fn log(permit: StreamPermit, stream: LogStream, session: SessionId, service: ServiceId) -> Response {
     let (encoder, phase, engine) = (log::Encoder::default(), log::Phase::Following, permit.engine.clone());
-    response(permit, log::Follow { stream, engine, session, service, encoder, phase })
+    response(permit, Source::Log(log::Follow { stream, engine, session, service, encoder, phase }))
 }
 
 /// A recording as a stream.
 pub fn events(permit: StreamPermit, stream: EventStream) -> Response {
-    response(permit, events::Follow { stream, over: false })
+    response(permit, Source::Events(events::Follow { stream, over: false }))
 }
 
 /// The pause of the daemon's writes as a stream.
 pub fn hold(permit: StreamPermit, hold: Hold) -> Response {
-    response(permit, hold::Held { hold, told: 0 })
+    response(permit, Source::Hold(hold::Held { hold, told: 0 }))
 }
 
 /// An agent's work on a message as a stream.
 pub fn resume(permit: StreamPermit, stream: ResumeStream) -> Response {
-    response(permit, resume::Watch(stream))
+    response(permit, Source::Resume(resume::Watch(stream)))
 }
 
 /// What a stream ends with if it failed.
@@ -82,15 +83,15 @@ pub fn error_event(refusal: &Refusal) -> Vec<u8> {
     events
 }
 
-fn response(permit: StreamPermit, source: impl SseSource) -> Response {
+fn response(permit: StreamPermit, source: Source) -> Response {
     let (sender, receiver) = mpsc::channel(BACKLOG);
-    tokio::spawn(pump(permit, source, sender));
+    tasks::spawn(pump(permit, source, sender));
     let headers = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];
     (headers, Body::new(Events(receiver))).into_response()
 }
 
 /// Moves events to the reader until either ends. The source does not end with its reader.
-async fn pump(permit: StreamPermit, mut source: impl SseSource, sender: mpsc::Sender<Bytes>) {
+async fn pump(permit: StreamPermit, mut source: Source, sender: mpsc::Sender<Bytes>) {
     let mut alive = tokio::time::interval(KEEP_ALIVE);
     alive.reset();
     loop {
@@ -159,6 +160,28 @@ impl hyper::body::Body for Events {
     }
 }
 
+/// Where the events of a stream come from. One type, so that what sends them is compiled once.
+enum Source {
+    Run(Run),
+    Log(log::Follow),
+    Events(events::Follow),
+    Hold(hold::Held),
+    Resume(resume::Watch),
+}
+
+impl Source {
+    /// The next encoded events, possibly empty; `None` at the end. Cancel-safe.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        match self {
+            Self::Run(run) => run.next().await,
+            Self::Log(log) => log.next().await,
+            Self::Events(events) => events.next().await,
+            Self::Hold(hold) => hold.next().await,
+            Self::Resume(work) => work.next().await,
+        }
+    }
+}
+
 /// A run that is watched.
 struct Run {
     stream: RunStream,
@@ -169,7 +192,7 @@ struct Run {
     _attached: Option<Attached>,
 }
 
-impl SseSource for Run {
+impl Run {
     async fn next(&mut self) -> Option<Vec<u8>> {
         if !std::mem::replace(&mut self.is_told, true) {
             let started = StartedEvent { run_id: self.stream.run_id().to_string(), seq: self.stream.seq() };

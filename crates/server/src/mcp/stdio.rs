@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use shellkeep_protocol::STDIO_PROTOCOL;
-use shellkeep_runtime::{Lent, Revocation};
+use shellkeep_runtime::{Lent, Revocation, tasks};
 use shellkeep_session::SessionId;
 
 /// What the client says about itself.
@@ -61,7 +61,7 @@ pub async fn upgrade(
     let revoked = parts.extensions.get::<Revocation>().cloned();
     let pipe = Pipe::new(engine, session, again, directory, params.workspace);
     let handler = Handler::on_stdio(hub, pipe.clone(), toolset, place);
-    tokio::spawn(async move {
+    tasks::spawn(async move {
         match upgrading.await {
             Ok(stream) => serve(handler, Lines::new(TokioIo::new(stream), pipe), revoked).await,
             Err(error) => tracing::debug!(%error, "an MCP client disconnected before the handshake"),

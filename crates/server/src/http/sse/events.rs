@@ -1,6 +1,6 @@
 //! A recording as events: `event` with its number as the id, until the client disconnects; `error` on failure.
 
-use super::source::{SseSource, event};
+use super::write::event;
 use crate::http::problem::problem;
 use crate::refusal::Refusal;
 use crate::translate;
@@ -12,8 +12,9 @@ pub struct Follow {
     pub over: bool,
 }
 
-impl SseSource for Follow {
-    async fn next(&mut self) -> Option<Vec<u8>> {
+impl Follow {
+    /// The next events.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
         if self.over {
             return None;
         }

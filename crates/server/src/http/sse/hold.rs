@@ -1,6 +1,6 @@
 //! A daemon that pauses writes, as events: `held` at once, `released` when the pause ends.
 
-use super::source::{SseSource, event};
+use super::write::event;
 use serde_json::json;
 use shellkeep_runtime::Hold;
 
@@ -10,8 +10,9 @@ pub struct Held {
     pub told: u8,
 }
 
-impl SseSource for Held {
-    async fn next(&mut self) -> Option<Vec<u8>> {
+impl Held {
+    /// The next events.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
         let name = match self.told {
             0 => "held",
             1 => {

@@ -1,6 +1,6 @@
 //! A log as events: `log` as it is written, `end` with the service when it has ended, `error` on failure.
 
-use super::source::{SseSource, event, whole};
+use super::write::{event, whole};
 use crate::http::problem::problem;
 use crate::refusal::Refusal;
 use crate::translate;
@@ -30,8 +30,9 @@ pub enum Phase {
     Over,
 }
 
-impl SseSource for Follow {
-    async fn next(&mut self) -> Option<Vec<u8>> {
+impl Follow {
+    /// The next events.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
         let mut events = Vec::new();
         if self.phase == Phase::Following {
             match self.stream.next().await {

@@ -1,7 +1,7 @@
 //! An agent's work on a message as events: `event` for each new event of the session, `output` for pieces of the answer,
 //! `result` at the end.
 
-use super::source::{SseSource, event};
+use super::write::event;
 use crate::translate;
 use shellkeep_protocol::AnswerEvent;
 use shellkeep_runtime::{ResumeChunk, ResumeStream};
@@ -9,8 +9,9 @@ use shellkeep_runtime::{ResumeChunk, ResumeStream};
 /// Work that is watched.
 pub struct Watch(pub ResumeStream);
 
-impl SseSource for Watch {
-    async fn next(&mut self) -> Option<Vec<u8>> {
+impl Watch {
+    /// The next events.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
         let mut events = Vec::new();
         match self.0.next().await? {
             ResumeChunk::Event(line) => {
