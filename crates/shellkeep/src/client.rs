@@ -19,7 +19,7 @@ use crate::noted;
 use crate::terminal;
 use crate::token;
 use endpoint::{Connection, unreachable};
-use error::broken;
+use error::{broken, unreadable};
 use events::EventReader;
 use hints::Asked;
 use http_body_util::{BodyExt as _, Full};
@@ -288,6 +288,21 @@ pub fn escaped(text: &str) -> String {
         .collect()
 }
 
+/// The query of a page of an output or a log: at most `limit` bytes from `offset`, or else from the last `lines` lines, and
+/// of these the lines that match `grep`.
+pub fn page_query(limit: u64, offset: Option<u64>, lines: Option<u64>, grep: Option<&str>) -> String {
+    let mut query = format!("limit={limit}");
+    match (offset, lines) {
+        (Some(offset), _) => query += &format!("&offset={offset}"),
+        (None, Some(lines)) => query += &format!("&tail_lines={lines}"),
+        (None, None) => {}
+    }
+    if let Some(pattern) = grep {
+        query += &format!("&grep={}", escaped(pattern));
+    }
+    query
+}
+
 /// Whether an error means that no daemon is running, as opposed to one that we may not talk to.
 fn nobody_listens(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
@@ -302,12 +317,7 @@ fn written<B: Serialize>(body: &B) -> Result<Bytes, ClientError> {
 }
 
 fn parsed<R: DeserializeOwned>(body: &[u8]) -> Result<R, ClientError> {
-    serde_json::from_slice(body).map_err(|error| {
-        ClientError::Broken(format!(
-            "cannot read the daemon's response ({error}); is it the same version as this \
-            client?"
-        ))
-    })
+    serde_json::from_slice(body).map_err(unreadable)
 }
 
 #[cfg(test)]
@@ -318,5 +328,7 @@ mod tests {
     fn a_pattern_travels_in_a_query() {
         assert_eq!(escaped("a-b_c.d~9"), "a-b_c.d~9");
         assert_eq!(escaped("^é &=+%$"), "%5E%C3%A9%20%26%3D%2B%25%24");
+        assert_eq!(page_query(10, None, Some(3), Some("a|b")), "limit=10&tail_lines=3&grep=a%7Cb");
+        assert_eq!(page_query(10, Some(7), Some(3), None), "limit=10&offset=7", "later pages continue by offset");
     }
 }

@@ -5,7 +5,6 @@ mod typing;
 use crate::client::events::{Event, EventReader};
 use crate::client::{ClientError, Endpoint};
 use crate::failure::Failure;
-use serde::de::DeserializeOwned;
 use shellkeep_process::stdio::{Reader, own_terminal};
 use shellkeep_protocol::{OutputEvent, RunResponse, StartedEvent, TerminalSize};
 use shellkeep_runtime::screen::sequences::WithoutQueries;
@@ -159,12 +158,12 @@ impl Picture {
     /// Returns the result, once it is there.
     fn handle(&mut self, event: &Event, typing: &mut Typing) -> Result<Option<Box<RunResponse>>, Failure> {
         match event.name.as_str() {
-            "started" => typing.begin(read::<StartedEvent>(&event.data)?.run_id),
+            "started" => typing.begin(event.read::<StartedEvent>()?.run_id),
             "stdout" | "stderr" => {
-                let bytes = read::<OutputEvent>(&event.data)?.into_bytes().map_err(Failure::client)?;
+                let bytes = event.read::<OutputEvent>()?.into_bytes().map_err(Failure::client)?;
                 self.draw(&bytes);
             }
-            "result" => return Ok(Some(Box::new(read(&event.data)?))),
+            "result" => return Ok(Some(Box::new(event.read()?))),
             // A newer daemon may send events that we do not know.
             _ => {}
         }
@@ -192,8 +191,4 @@ impl Picture {
 pub fn write(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
-}
-
-fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
-    serde_json::from_str(data).map_err(|error| Failure::client(format!("cannot read the daemon's response: {error}")))
 }

@@ -79,8 +79,12 @@ pub fn notice(message: &str) {
 
 /// Prints raw bytes on stdout. False if the pipe is closed.
 pub fn bytes(bytes: &[u8]) -> Result<bool, Failure> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+    write(&mut io::stdout().lock(), bytes)
+}
+
+/// Prints raw bytes on one of our streams. False if the pipe is closed.
+pub fn write(stream: &mut impl io::Write, bytes: &[u8]) -> Result<bool, Failure> {
+    match stream.write_all(bytes).and_then(|()| stream.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::client(unwritten(&error))),

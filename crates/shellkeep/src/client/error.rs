@@ -33,3 +33,8 @@ pub(super) fn broken(error: impl fmt::Display) -> ClientError {
         "lost the connection to the daemon: {error}; `shellkeep status` says whether it is running"
     ))
 }
+
+/// The daemon's answer is not what it should be.
+pub(super) fn unreadable(error: serde_json::Error) -> ClientError {
+    ClientError::Broken(format!("cannot read the daemon's response ({error}); is it the same version as this client?"))
+}

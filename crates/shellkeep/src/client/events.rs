@@ -1,15 +1,23 @@
 //! Reading server-sent events.
 
-use super::error::{ClientError, broken};
+use super::error::{ClientError, broken, unreadable};
 use super::hints::Asked;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub name: String,
     pub data: String,
+}
+
+impl Event {
+    /// Its data.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+        serde_json::from_str(&self.data).map_err(unreadable)
+    }
 }
 
 /// Reads events from an answer.

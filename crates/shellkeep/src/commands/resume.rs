@@ -6,7 +6,6 @@ use crate::client::{self, Client};
 use crate::failure::{FAILED, Failure, NO_READER};
 use crate::terminal;
 use clap::Args;
-use serde::de::DeserializeOwned;
 use shellkeep_protocol::{AnswerEvent, BusyChoice, ResumeRequest, ResumeResponse, ResumeStatus};
 use shellkeep_session::SessionId;
 use std::io::{self, Read as _, Write as _};
@@ -99,29 +98,25 @@ impl Shown {
     /// Shows an event; gives the exit code at the end.
     fn handle(&mut self, event: Event) -> Result<Option<u8>, Failure> {
         match event.name.as_str() {
-            "output" => self.print(&read::<AnswerEvent>(&event.data)?.text),
+            "output" => self.print(&event.read::<AnswerEvent>()?.text),
             "event" => {
                 if self.events {
                     let _ = writeln!(io::stderr(), "{}", event.data);
                 }
                 Ok(None)
             }
-            "result" => self.finish(&read(&event.data)?).map(Some),
+            "result" => self.finish(&event.read()?).map(Some),
             // A newer daemon may send events that we do not know.
             _ => Ok(None),
         }
     }
 
     fn print(&mut self, text: &str) -> Result<Option<u8>, Failure> {
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Ok(()) => {
-                self.text.push_str(text);
-                Ok(None)
-            }
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Some(NO_READER)),
-            Err(error) => Err(Failure::client(format!("cannot write the output: {error}"))),
+        if !terminal::bytes(text.as_bytes())? {
+            return Ok(Some(NO_READER));
         }
+        self.text.push_str(text);
+        Ok(None)
     }
 
     /// Prints what was not streamed, and the reason if the agent is not done.
@@ -151,10 +146,6 @@ fn code(status: ResumeStatus) -> u8 {
         ResumeStatus::TimedOut => TIMED_OUT,
         ResumeStatus::Interrupted => INTERRUPTED,
     }
-}
-
-fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
-    serde_json::from_str(data).map_err(|error| Failure::client(format!("cannot read the daemon's response: {error}")))
 }
 
 fn input() -> Result<String, Failure> {

@@ -9,7 +9,6 @@ use crate::failure::{Failure, NO_READER, RUN_FAILED};
 use crate::passthrough::{End, Keys, Role, Shown, our_size};
 use crate::terminal;
 use clap::{Args, ValueHint};
-use serde::de::DeserializeOwned;
 use shellkeep_protocol::{
     NoticeView, OutputEvent, RunRequest, RunResponse, RunStatus, StderrChoice, TimeoutChoice, text,
 };
@@ -184,28 +183,20 @@ enum Next {
 
 fn handle(event: Event) -> Result<Next, Failure> {
     match event.name.as_str() {
-        "stdout" => write(&mut io::stdout().lock(), output(&event.data)?),
-        "stderr" => write(&mut io::stderr().lock(), output(&event.data)?),
-        "result" => Ok(Next::Result(Box::new(read(&event.data)?))),
+        "stdout" => write(&mut io::stdout().lock(), output(&event)?),
+        "stderr" => write(&mut io::stderr().lock(), output(&event)?),
+        "result" => Ok(Next::Result(Box::new(event.read()?))),
         // A newer daemon may send events that we do not know.
         _ => Ok(Next::More),
     }
 }
 
 fn write(stream: &mut impl io::Write, bytes: Vec<u8>) -> Result<Next, Failure> {
-    match stream.write_all(&bytes).and_then(|()| stream.flush()) {
-        Ok(()) => Ok(Next::More),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Next::NoReader),
-        Err(error) => Err(Failure::client(format!("cannot write the output: {error}"))),
-    }
+    Ok(if terminal::write(stream, &bytes)? { Next::More } else { Next::NoReader })
 }
 
-fn output(data: &str) -> Result<Vec<u8>, Failure> {
-    read::<OutputEvent>(data)?.into_bytes().map_err(Failure::client)
-}
-
-fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
-    serde_json::from_str(data).map_err(|error| Failure::client(format!("cannot read the daemon's response: {error}")))
+fn output(event: &Event) -> Result<Vec<u8>, Failure> {
+    event.read::<OutputEvent>()?.into_bytes().map_err(Failure::client)
 }
 
 /// Prints what remains and returns the exit code.

@@ -3,15 +3,14 @@
 use super::show;
 use super::which::RunArgs;
 use crate::cli::DaemonArgs;
-use crate::client::{Client, escaped};
+use crate::client::{Client, page_query};
 use crate::failure::{Failure, NO_READER};
 use crate::terminal;
 use clap::{Args, ValueEnum};
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use shellkeep_protocol::{OutputEvent, OutputResponse, RunDetail, RunResponse, RunStatus, text};
 use shellkeep_terminal::words;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 /// Bytes asked for at a time.
@@ -72,8 +71,8 @@ impl Stream {
     /// Writes to the same stream as the run did. False if the pipe is closed.
     fn write(self, bytes: &[u8]) -> Result<bool, Failure> {
         match self {
-            Self::Stdout => write(&mut io::stdout().lock(), bytes),
-            Self::Stderr => write(&mut io::stderr().lock(), bytes),
+            Self::Stdout => terminal::bytes(bytes),
+            Self::Stderr => terminal::write(&mut io::stderr().lock(), bytes),
         }
     }
 }
@@ -139,17 +138,9 @@ fn not_kept(bytes: u64, stream: Stream) -> String {
 }
 
 fn query(path: &str, args: &OutputArgs, stream: Stream, offset: Option<u64>, limit: u64) -> String {
-    let mut query = format!("{path}/output?stream={}&limit={limit}", stream.name());
     // `tail` determines the start; after that, pages continue by offset.
-    match (offset.or(args.offset), args.tail) {
-        (Some(offset), _) => query += &format!("&offset={offset}"),
-        (None, Some(lines)) => query += &format!("&tail_lines={lines}"),
-        (None, None) => {}
-    }
-    if let Some(pattern) = &args.grep {
-        query += &format!("&grep={}", escaped(pattern));
-    }
-    query
+    let page = page_query(limit, offset.or(args.offset), args.tail, args.grep.as_deref());
+    format!("{path}/output?stream={}&{page}", stream.name())
 }
 
 async fn follow(client: &mut Client, path: &str, args: &OutputArgs, json: bool) -> Result<ExitCode, Failure> {
@@ -162,7 +153,7 @@ async fn follow(client: &mut Client, path: &str, args: &OutputArgs, json: bool) 
                 if json {
                     terminal::line(&event.data);
                 } else {
-                    terminal::notice(&show::sentence(&read::<RunResponse>(&event.data)?));
+                    terminal::notice(&show::sentence(&event.read::<RunResponse>()?));
                 }
                 return Ok(ExitCode::SUCCESS);
             }
@@ -173,26 +164,14 @@ async fn follow(client: &mut Client, path: &str, args: &OutputArgs, json: bool) 
             continue;
         }
         let is_heard = if json {
-            let line = format!("{}\n", json!({"stream": stream.name(), "output": read::<OutputEvent>(&event.data)?}));
+            let line = format!("{}\n", json!({"stream": stream.name(), "output": event.read::<OutputEvent>()?}));
             Stream::Stdout.write(line.as_bytes())?
         } else {
-            stream.write(&read::<OutputEvent>(&event.data)?.into_bytes().map_err(Failure::client)?)?
+            stream.write(&event.read::<OutputEvent>()?.into_bytes().map_err(Failure::client)?)?
         };
         if !is_heard {
             return Ok(ExitCode::from(NO_READER));
         }
     }
     Err(Failure::client("the daemon ended the output before the run did; follow it again"))
-}
-
-fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<bool, Failure> {
-    match stream.write_all(bytes).and_then(|()| stream.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::client(format!("cannot write the output: {error}"))),
-    }
-}
-
-fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
-    serde_json::from_str(data).map_err(|error| Failure::client(format!("cannot read the daemon's response: {error}")))
 }

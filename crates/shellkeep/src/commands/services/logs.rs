@@ -1,13 +1,11 @@
 //! `shellkeep services logs`.
 
 use super::{find, show};
-use crate::client::{Client, escaped};
+use crate::client::{Client, page_query};
 use crate::failure::{Failure, NO_READER};
 use crate::terminal;
 use clap::Args;
-use serde::de::DeserializeOwned;
 use shellkeep_protocol::{LogEvent, LogResponse, Service};
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Bytes asked for at a time.
@@ -68,7 +66,7 @@ async fn print(client: &mut Client, path: &str, args: &LogsArgs) -> Result<ExitC
     let end = page.total;
     loop {
         let (next, stuck) = (page.next_offset, page.next_offset <= page.offset);
-        if !write(&page.into_bytes().map_err(Failure::client)?)? {
+        if !terminal::bytes(&page.into_bytes().map_err(Failure::client)?)? {
             return Ok(ExitCode::from(NO_READER));
         }
         if next >= end || stuck {
@@ -88,9 +86,9 @@ async fn follow(client: &mut Client, path: &str, args: &LogsArgs, json: bool) ->
     let mut next = None;
     while let Some(event) = events.next().await? {
         let is_heard = match event.name.as_str() {
-            "log" | "end" if json => write(format!("{}\n", event.data).as_bytes())?,
+            "log" | "end" if json => terminal::bytes(format!("{}\n", event.data).as_bytes())?,
             "log" => {
-                let log: LogEvent = read(&event.data)?;
+                let log: LogEvent = event.read()?;
                 let missed = next.map_or(0, |next| log.offset.saturating_sub(next));
                 if missed > 0 {
                     terminal::notice(&format!(
@@ -98,10 +96,10 @@ async fn follow(client: &mut Client, path: &str, args: &LogsArgs, json: bool) ->
                     ));
                 }
                 next = Some(log.next_offset);
-                write(&log.into_bytes().map_err(Failure::client)?)?
+                terminal::bytes(&log.into_bytes().map_err(Failure::client)?)?
             }
             "end" => {
-                terminal::notice(&show::sentence(&read::<Service>(&event.data)?));
+                terminal::notice(&show::sentence(&event.read::<Service>()?));
                 true
             }
             // A newer daemon may send events that we do not know.
@@ -118,29 +116,6 @@ async fn follow(client: &mut Client, path: &str, args: &LogsArgs, json: bool) ->
 }
 
 fn query(path: &str, args: &LogsArgs, offset: Option<u64>, limit: u64) -> String {
-    let mut query = format!("{path}?limit={limit}");
     // `tail` determines the start; after that, pages continue by offset.
-    match (offset.or(args.offset), args.tail) {
-        (Some(offset), _) => query += &format!("&offset={offset}"),
-        (None, Some(lines)) => query += &format!("&tail_lines={lines}"),
-        (None, None) => {}
-    }
-    if let Some(pattern) = &args.grep {
-        query += &format!("&grep={}", escaped(pattern));
-    }
-    query
-}
-
-/// Writes to stdout. False if the pipe is closed.
-fn write(bytes: &[u8]) -> Result<bool, Failure> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::client(format!("cannot write the output: {error}"))),
-    }
-}
-
-fn read<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
-    serde_json::from_str(data).map_err(|error| Failure::client(format!("cannot read the daemon's response: {error}")))
+    format!("{path}?{}", page_query(limit, offset.or(args.offset), args.tail, args.grep.as_deref()))
 }
