@@ -12,7 +12,7 @@ use super::settings::Settings;
 use crate::sync::lock;
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
-    RulesetCreated, RulesetCreatedAttr as _, Scope, make_bitflags,
+    RulesetCreated, RulesetCreatedAttr as _, RulesetError, Scope, make_bitflags,
 };
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, fstat};
@@ -81,8 +81,26 @@ impl From<NotOpened> for NoFence {
     }
 }
 
-/// What the kernel said to a ruleset.
-type Refused = Box<dyn std::error::Error + Send + Sync>;
+/// Why there is no ruleset.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    /// A path could not be opened, or what it is could not be found out.
+    #[error(transparent)]
+    Path(#[from] io::Error),
+    /// The kernel does not take the ruleset, or a rule of it.
+    #[error(transparent)]
+    Rule(#[from] RulesetError),
+}
+
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            // As it is, so that its number says what was short.
+            Refused::Path(error) => error,
+            Refused::Rule(error) => Self::other(error),
+        }
+    }
+}
 
 /// What all sessions of a node have in common.
 #[derive(Debug)]
@@ -165,7 +183,7 @@ impl Fence {
     }
 
     fn make(&self, own: Own<'_>, inside: Vec<(u64, &'static str)>) -> io::Result<Around> {
-        let Begun { rules, settings } = self.ruleset(own).map_err(refused)?;
+        let Begun { rules, settings } = self.ruleset(own)?;
         let ruleset: Option<OwnedFd> = rules.into();
         let ruleset = ruleset.ok_or_else(|| io::Error::other("the kernel made no ruleset"))?;
         Ok(Around { ruleset, filter: Arc::clone(&self.filter), inside, settings })
@@ -321,7 +339,7 @@ impl Fence {
         is_hidden: impl Fn(u32, bool) -> bool,
     ) -> Result<RulesetCreated, Refused> {
         // One may have taken the place of the other.
-        let mode = fstat(opened)?.st_mode;
+        let mode = fstat(opened).map_err(io::Error::from)?.st_mode;
         let is_directory = FileType::from_raw_mode(mode) == FileType::Directory;
         if is_hidden(mode, is_directory) {
             return Ok(rules);
@@ -363,14 +381,6 @@ fn supported() -> Result<ABI, NoFence> {
 /// Whether something is not there for us, and not only out of reach for want of descriptors or memory.
 fn is_away(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
-}
-
-/// An error of the system as it is, so that its number says what was short.
-fn refused(error: Refused) -> io::Error {
-    match error.downcast::<io::Error>() {
-        Ok(error) => *error,
-        Err(error) => io::Error::other(error),
-    }
 }
 
 fn real(path: &Path) -> PathBuf {

@@ -156,8 +156,8 @@ impl Session {
         if in_own_directory && !is_in_place(&self.ctx, self.phase.shell(), self.journal.state(), given).await? {
             self.rest("no_directory", "the last one was in a directory that was replaced");
         }
-        if let Some((reason, why)) = outdated(&self.ctx, self.phase.shell(), self.journal.state()) {
-            self.rest(reason, why);
+        if let Some(outdated) = outdated(&self.ctx, self.phase.shell(), self.journal.state()) {
+            self.rest(outdated.reason(), outdated.why());
         }
         let acquired = match self.phase.take_idle() {
             Some(acquired) => acquired,

@@ -46,6 +46,33 @@ enum NotAcquired {
     Failed(io::Error),
 }
 
+/// Why an idle shell is not used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outdated {
+    /// It is less confined than its session is to be.
+    Loose,
+    /// It cannot read settings of the machine that were changed since.
+    Settings,
+}
+
+impl Outdated {
+    /// The reason, as it is recorded.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::Loose => "tightened",
+            Self::Settings => "settings_changed",
+        }
+    }
+
+    /// What the next result says if anything is lost.
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Self::Loose => "its agent got a token, and sessions of agents with tokens are confined",
+            Self::Settings => "it could not read what was changed in the settings of the machine since",
+        }
+    }
+}
+
 impl From<OpError> for NotAcquired {
     fn from(refused: OpError) -> Self {
         Self::Refused(refused)
@@ -147,20 +174,15 @@ pub(crate) async fn confine(
     confined.map_err(|reason| OpError::Session(SessionError::SandboxUnavailable { sandbox, reason }))?
 }
 
-/// Why an idle shell is not used again, if it is not: the reason, and what the next result says if anything is lost.
-pub(super) fn outdated(
-    ctx: &SessionContext,
-    shell: Option<&PooledShell>,
-    state: &SessionState,
-) -> Option<(&'static str, &'static str)> {
+/// Why an idle shell is not used again, if it is not.
+pub(super) fn outdated(ctx: &SessionContext, shell: Option<&PooledShell>, state: &SessionState) -> Option<Outdated> {
     let shell = shell?;
     if shell.sandbox < ctx.sandboxes.of(state) {
-        return Some(("tightened", "its agent got a token, and sessions of agents with tokens are confined"));
+        return Some(Outdated::Loose);
     }
     // Processes that it has left go on with what they could read.
     let is_older = || ctx.sandboxes.fence.as_ref().is_ok_and(|held| held.has_settings_after(shell.settings));
-    (state.holds_no_shell_work() && is_older())
-        .then_some(("settings_changed", "it could not read what was changed in the settings of the machine since"))
+    (state.holds_no_shell_work() && is_older()).then_some(Outdated::Settings)
 }
 
 /// Whether the commands of a session are another user's. Which directories there are is then not for us to say, who can see
