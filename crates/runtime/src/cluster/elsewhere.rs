@@ -3,13 +3,15 @@
 //! says that the node lost its data directory, and has not brought all of the session again.
 
 use super::look::{Sought, unreachable};
+use super::session_notes::SessionNotes;
 use crate::ops::{ClusterNode, OpError};
 use crate::sync::lock;
 use crate::tasks;
 use shellkeep_session::{Claim, SessionId};
+use shellkeep_store::Survives;
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// The folder of the data directory with the notes.
@@ -18,27 +20,19 @@ const FOLDER: &str = "elsewhere";
 /// Who took sessions from this node.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
-    folder: PathBuf,
+    notes: SessionNotes,
     /// This node.
     node: String,
     owners: Mutex<HashMap<SessionId, Claim>>,
-    /// Held while a note is written or removed.
-    writing: Mutex<()>,
 }
 
 impl Elsewhere {
     /// What is noted in a data directory. A note that cannot be read is left out.
     pub(super) fn at(data_dir: &Path, node: &str) -> io::Result<Self> {
-        let folder = data_dir.join(FOLDER);
-        std::fs::create_dir_all(&folder)?;
-        let mut owners = HashMap::new();
-        for entry in std::fs::read_dir(&folder)? {
-            let entry = entry?;
-            let id = entry.file_name().to_str().and_then(|name| SessionId::parse(name).ok());
-            let claim = std::fs::read_to_string(entry.path()).ok().and_then(|text| text.trim().parse().ok());
-            owners.extend(id.zip(claim));
-        }
-        Ok(Self { folder, node: node.to_owned(), owners: Mutex::new(owners), writing: Mutex::default() })
+        let notes = SessionNotes::at(data_dir, FOLDER, Survives::Crash)?;
+        let claim = |id: &SessionId| notes.text(id).ok()?.trim().parse().ok();
+        let owners = notes.all()?.into_iter().filter_map(|id| claim(&id).map(|claim| (id, claim))).collect();
+        Ok(Self { notes, node: node.to_owned(), owners: Mutex::new(owners) })
     }
 
     /// The last owner that is known of a session that this node lost to another.
@@ -99,24 +93,10 @@ impl Elsewhere {
         }
     }
 
-    /// Writes or removes the note of a session. A separate thread does it, because the file system may be slow; it writes what is
-    /// newest by then, whichever change asked for it.
+    /// Writes or removes the note of a session, on a thread that may block.
     async fn save(self: &Arc<Self>, id: &SessionId) {
         let (all, of) = (Arc::clone(self), id.clone());
-        let saving = tasks::blocking(move || {
-            let _turn = lock(&all.writing);
-            let file = all.folder.join(of.as_str());
-            let Some(owner) = all.noted(&of) else {
-                return std::fs::remove_file(file).or_else(|error| match error.kind() {
-                    io::ErrorKind::NotFound => Ok(()),
-                    _ => Err(error),
-                });
-            };
-            // No session is named like this: an id does not begin with a dot.
-            let new = all.folder.join(format!(".{of}"));
-            std::fs::write(&new, owner.to_string())?;
-            std::fs::rename(&new, file)
-        });
+        let saving = tasks::blocking(move || all.notes.set(&of, || all.noted(&of).map(|owner| owner.to_string())));
         if let Ok(Err(error)) = saving.await {
             tracing::warn!(session = %id, %error, "the note of the node that owns a session could not be changed");
         }

@@ -6,6 +6,7 @@ use super::session_notes::SessionNotes;
 use crate::sync::lock;
 use crate::tasks;
 use shellkeep_session::SessionId;
+use shellkeep_store::Survives;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
@@ -24,7 +25,7 @@ pub(super) struct MadeAlone {
 impl MadeAlone {
     /// What is noted in a data directory.
     pub(super) fn at(data_dir: &Path) -> io::Result<Self> {
-        let notes = SessionNotes::at(data_dir, FOLDER)?;
+        let notes = SessionNotes::at(data_dir, FOLDER, Survives::Power)?;
         let ids = notes.all()?.into_iter().collect();
         Ok(Self { notes, ids: Mutex::new(ids) })
     }
@@ -51,7 +52,7 @@ impl MadeAlone {
     /// Writes or removes the note of a session, on a thread that may block.
     async fn save(self: &Arc<Self>, id: &SessionId) {
         let (all, of) = (Arc::clone(self), id.clone());
-        let saving = tasks::blocking(move || all.notes.set(&of, || all.contains(&of)));
+        let saving = tasks::blocking(move || all.notes.set(&of, || all.contains(&of).then(String::new)));
         if let Ok(Err(error)) = saving.await {
             tracing::warn!(session = %id, %error, "the note that the shared store does not know a session could not be changed");
         }

@@ -1,8 +1,9 @@
-//! Notes about sessions that a node finds again after a restart: a folder of the data directory with an empty file for each.
+//! Notes about sessions that a node finds again after a restart: a folder of the data directory with a file for each.
 
 use crate::sync::lock;
 use shellkeep_session::SessionId;
-use std::fs::File;
+use shellkeep_store::Survives;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -11,36 +12,49 @@ use std::sync::Mutex;
 #[derive(Debug)]
 pub(super) struct SessionNotes {
     folder: PathBuf,
+    /// What it survives that there is a note. What is in one may be lost with the power.
+    survives: Survives,
     /// Held while a note is written or removed.
     writing: Mutex<()>,
 }
 
 impl SessionNotes {
     /// The folder of this name in a data directory.
-    pub(super) fn at(data_dir: &Path, name: &str) -> io::Result<Self> {
+    pub(super) fn at(data_dir: &Path, name: &str, survives: Survives) -> io::Result<Self> {
         let folder = data_dir.join(name);
-        std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder, writing: Mutex::default() })
+        fs::create_dir_all(&folder)?;
+        Ok(Self { folder, survives, writing: Mutex::default() })
     }
 
     /// The sessions that are noted.
     pub(super) fn all(&self) -> io::Result<Vec<SessionId>> {
-        let names = std::fs::read_dir(&self.folder)?.map(|entry| entry.map(|entry| entry.file_name()));
+        let names = fs::read_dir(&self.folder)?.map(|entry| entry.map(|entry| entry.file_name()));
         let names: Vec<_> = names.collect::<io::Result<_>>()?;
         Ok(names.iter().filter_map(|name| SessionId::parse(name.to_str()?).ok()).collect())
     }
 
-    /// Writes or removes a note. Blocks. `is_noted` is asked in turn, so that the latest is written, whoever asked first.
-    pub(super) fn set(&self, id: &SessionId, is_noted: impl FnOnce() -> bool) -> io::Result<()> {
+    /// What a note says.
+    pub(super) fn text(&self, id: &SessionId) -> io::Result<String> {
+        fs::read_to_string(self.folder.join(id.as_str()))
+    }
+
+    /// Writes or removes a note. Blocks. `note` is asked in turn, so that the latest is written, whoever asked first.
+    pub(super) fn set(&self, id: &SessionId, note: impl FnOnce() -> Option<String>) -> io::Result<()> {
         let _turn = lock(&self.writing);
-        let note = self.folder.join(id.as_str());
-        if is_noted() {
-            File::create(note)?;
-            return File::open(&self.folder)?.sync_all();
+        let file = self.folder.join(id.as_str());
+        let Some(note) = note() else {
+            return fs::remove_file(file).or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            });
+        };
+        // No session is named like this: an id does not begin with a dot.
+        let new = self.folder.join(format!(".{id}"));
+        fs::write(&new, note)?;
+        fs::rename(&new, file)?;
+        match self.survives {
+            Survives::Crash => Ok(()),
+            Survives::Power => File::open(&self.folder)?.sync_all(),
         }
-        std::fs::remove_file(note).or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        })
     }
 }

@@ -5,6 +5,7 @@ use super::session_notes::SessionNotes;
 use crate::sync::lock;
 use crate::tasks;
 use shellkeep_session::SessionId;
+use shellkeep_store::Survives;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
@@ -27,7 +28,7 @@ pub(crate) struct Uncopied {
 impl Uncopied {
     /// Those in a data directory.
     pub(super) fn at(data_dir: &Path) -> io::Result<Self> {
-        let notes = SessionNotes::at(data_dir, FOLDER)?;
+        let notes = SessionNotes::at(data_dir, FOLDER, Survives::Power)?;
         Ok(Self { notes, waiting: Mutex::default(), noted: Notify::new() })
     }
 
@@ -66,7 +67,7 @@ impl Uncopied {
     /// Writes or removes a note. A thread that may block does it.
     async fn change(self: &Arc<Self>, id: &SessionId, is_noted: impl FnOnce(&Self) -> bool + Send + 'static) {
         let (all, of) = (Arc::clone(self), id.clone());
-        let changing = tasks::blocking(move || all.notes.set(&of, || is_noted(&all)));
+        let changing = tasks::blocking(move || all.notes.set(&of, || is_noted(&all).then(String::new)));
         if let Ok(Err(error)) = changing.await {
             tracing::warn!(session = %id, %error, "the note that a keyed store is not copied could not be changed");
         }
