@@ -85,7 +85,11 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
     if request.uri().path() == mcp::PATH {
         return pass_on_mcp(&engine, &cluster, &peers, request, next).await;
     }
-    if let Some(list) = List::of(request.method(), request.uri().path()) {
+    // A process of a session is on the node that has it. Others have at most an old copy.
+    let is_in_session = engine.scope().only_session().is_some();
+    if let Some(list) = List::of(request.method(), request.uri().path())
+        && (list == List::Audit || !is_in_session)
+    {
         return gather(&engine, &cluster, &peers, list, request, next).await;
     }
     if everywhere::ends_agent(request.method(), request.uri().path()) {

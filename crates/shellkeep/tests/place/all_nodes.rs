@@ -2,8 +2,9 @@
 
 use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
+use crate::support::http::Door;
 use crate::support::{Agent, Daemon, Request, services};
-use serde_json::json;
+use serde_json::{Value, json};
 use shellkeep_poll::until;
 
 #[test]
@@ -157,6 +158,29 @@ fn every_node_lists_the_runs_of_all_nodes() {
         let (listed, _) = names(&first, "");
         (listed == ["s0", "s3", "s2", "s0"]).then_some(())
     });
+}
+
+/// The list had each service once more from the copy on the node that the session had left.
+#[test]
+fn a_process_of_a_session_that_moved_sees_its_services_once() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    let service = first.start_service("s", json!({"command": "sleep 1000"}));
+    first.kill();
+    run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    first.restart();
+    until("the nodes see each other", || {
+        (second.get("/v1/nodes").json()["nodes"].as_array().map(Vec::len) == Some(2)).then_some(())
+    });
+    let Door::Socket(socket) = second.door() else { panic!("a socket") };
+    let ask = "import http.client, socket, sys; c = http.client.HTTPConnection('node'); \
+               c.sock = socket.socket(socket.AF_UNIX); c.sock.connect(sys.argv[1]); \
+               c.request('GET', '/v1/services'); print(c.getresponse().read().decode())";
+    let list = second.sh("s", &format!("python3 -c \"{ask}\" '{}'", socket.display())).out();
+    let list: Value = serde_json::from_str(&list).expect("a list");
+    let ids: Vec<_> = list["services"].as_array().expect("services").iter().map(|one| &one["service_id"]).collect();
+    assert_eq!(ids, [services::id(&service)], "{list}");
 }
 
 /// What a node that does not answer has is missing, and the answer says so.
