@@ -5,16 +5,16 @@ use super::ahead::{Preparation, Step};
 use super::confinement::{Around, Confinement};
 use super::filter;
 use super::granted::{Grant, Granted, NotOpened, Use};
-use super::grants::{DEVICES, SHARED_MEMORY, is_closed, open_path, without};
+use super::grants::{DEVICES, SHARED_MEMORY, open_path, without};
 use super::plan::{self, PROCESSORS, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use super::settings::Settings;
 use crate::sync::lock;
 use landlock::{
-    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
-    RulesetCreated, RulesetCreatedAttr as _, RulesetError, Scope, make_bitflags,
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, RulesetError, Scope,
+    make_bitflags,
 };
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{FileType, fstat};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,20 +84,20 @@ impl From<NotOpened> for NoFence {
 /// Why there is no ruleset.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
-    /// A path could not be opened, or what it is could not be found out.
+    /// A path could not be opened, or the kernel does not take a rule for it.
     #[error(transparent)]
-    Path(#[from] io::Error),
-    /// The kernel does not take the ruleset, or a rule of it.
+    Rule(#[from] io::Error),
+    /// The kernel does not take the ruleset.
     #[error(transparent)]
-    Rule(#[from] RulesetError),
+    Ruleset(#[from] RulesetError),
 }
 
 impl From<Refused> for io::Error {
     fn from(refused: Refused) -> Self {
         match refused {
             // As it is, so that its number says what was short.
-            Refused::Path(error) => error,
-            Refused::Rule(error) => Self::other(error),
+            Refused::Rule(error) => error,
+            Refused::Ruleset(error) => Self::other(error),
         }
     }
 }
@@ -121,7 +121,7 @@ pub struct Fence {
 /// What the rulesets of all sessions have in common.
 #[derive(Debug)]
 struct Begun {
-    rules: RulesetCreated,
+    ruleset: OwnedFd,
     /// Which settings of the machine it grants.
     settings: u64,
 }
@@ -183,9 +183,7 @@ impl Fence {
     }
 
     fn make(&self, own: Own<'_>, inside: Vec<(u64, &'static str)>) -> io::Result<Around> {
-        let Begun { rules, settings } = self.ruleset(own)?;
-        let ruleset: Option<OwnedFd> = rules.into();
-        let ruleset = ruleset.ok_or_else(|| io::Error::other("the kernel made no ruleset"))?;
+        let Begun { ruleset, settings } = self.ruleset(own)?;
         Ok(Around { ruleset, filter: Arc::clone(&self.filter), inside, settings })
     }
 
@@ -266,26 +264,28 @@ impl Fence {
         if self.abi >= ABI::V6 {
             rules = rules.scope(Scope::from_all(self.abi))?;
         }
-        let mut rules = rules.create()?;
+        let ruleset: Option<OwnedFd> = rules.create()?.into();
+        let ruleset = ruleset.ok_or_else(|| io::Error::other("the kernel made no ruleset"))?;
         for (grant, how) in self.granted.all().filter(|(grant, _)| grant.is_held()) {
-            rules = self.grant(rules, grant, self.access(how))?;
+            self.grant(&ruleset, grant, self.access(how))?;
         }
         let settings = self.granted.settings().map(|settings| (settings.root(), settings.parts()));
         if let Some((root, parts)) = &settings {
-            rules = rules.add_rule(PathBeneath::new(open_path(root)?, AccessFs::ReadDir))?;
-            for (_, opened) in &parts.granted {
-                rules = self.grant_opened(rules, opened, AccessFs::from_read(self.abi), is_closed)?;
+            add_rule(&ruleset, &open_path(root)?, AccessFs::ReadDir.into())?;
+            for part in &parts.granted {
+                let access = self.access(Use::Read);
+                add_rule(&ruleset, &part.opened, if part.is_directory { access } else { self.of_file(access) })?;
             }
         }
         let device = make_bitflags!(AccessFs::{ReadFile | WriteFile}) | self.if_known(AccessFs::IoctlDev);
         for opened in &self.devices {
-            rules = rules.add_rule(PathBeneath::new(opened, device | AccessFs::Truncate))?;
+            add_rule(&ruleset, opened, device | AccessFs::Truncate)?;
         }
         if let Some(opened) = &self.shared_memory {
             let shared = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | MakeReg | RemoveFile});
-            rules = rules.add_rule(PathBeneath::new(opened, shared))?;
+            add_rule(&ruleset, opened, shared)?;
         }
-        Ok(Begun { rules, settings: settings.map_or(0, |(_, parts)| parts.generation) })
+        Ok(Begun { ruleset, settings: settings.map_or(0, |(_, parts)| parts.generation) })
     }
 
     fn ruleset(&self, own: Own<'_>) -> Result<Begun, Refused> {
@@ -295,15 +295,16 @@ impl Fence {
             begun.retain(|begun| begun.settings == now);
             begun.pop()
         };
-        let Begun { mut rules, settings } = begun.map_or_else(|| self.begin(), Ok)?;
+        let begun = begun.map_or_else(|| self.begin(), Ok)?;
         for (grant, how) in self.granted.all().filter(|(grant, _)| !grant.is_held()) {
-            rules = self.grant(rules, grant, self.access(how))?;
+            self.grant(&begun.ruleset, grant, self.access(how))?;
         }
         for path in [own.workspace, own.home, own.tmp].into_iter().flat_map(|path| self.own(path)) {
-            rules = self.grant(rules, &Grant::open(path)?, self.full())?;
+            self.grant(&begun.ruleset, &Grant::open(path)?, self.full())?;
         }
         let rescue = make_bitflags!(AccessFs::{WriteFile | MakeReg});
-        Ok(Begun { rules: rules.add_rule(PathBeneath::new(open_path(own.rescue)?, rescue))?, settings })
+        add_rule(&begun.ruleset, &open_path(own.rescue)?, rescue)?;
+        Ok(begun)
     }
 
     fn access(&self, how: Use) -> BitFlags<AccessFs> {
@@ -313,39 +314,25 @@ impl Fence {
         }
     }
 
-    fn grant(
-        &self,
-        rules: RulesetCreated,
-        grant: &Grant,
-        access: BitFlags<AccessFs>,
-    ) -> Result<RulesetCreated, Refused> {
+    fn grant(&self, ruleset: &OwnedFd, grant: &Grant, access: BitFlags<AccessFs>) -> io::Result<()> {
         match grant {
-            Grant::Directory { opened, .. } => Ok(rules.add_rule(PathBeneath::new(opened, access))?),
+            Grant::Directory { opened, .. } => add_rule(ruleset, opened, access),
             // What is there now, if there is something, and it is for us.
             Grant::File { path } => match open_path(path) {
-                Ok(opened) => self.grant_opened(rules, &opened, access, |_, _| false),
-                Err(error) if is_away(&error) => Ok(rules),
-                Err(error) => Err(error.into()),
+                Ok(opened) => {
+                    // A directory may have taken its place.
+                    let is_directory = FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Directory;
+                    add_rule(ruleset, &opened, if is_directory { access } else { self.of_file(access) })
+                }
+                Err(error) if is_away(&error) => Ok(()),
+                Err(error) => Err(error),
             },
         }
     }
 
-    /// Grants what was opened, unless its permissions as they are now, and whether it is a directory, say that it is hidden.
-    fn grant_opened(
-        &self,
-        rules: RulesetCreated,
-        opened: &OwnedFd,
-        access: BitFlags<AccessFs>,
-        is_hidden: impl Fn(u32, bool) -> bool,
-    ) -> Result<RulesetCreated, Refused> {
-        // One may have taken the place of the other.
-        let mode = fstat(opened).map_err(io::Error::from)?.st_mode;
-        let is_directory = FileType::from_raw_mode(mode) == FileType::Directory;
-        if is_hidden(mode, is_directory) {
-            return Ok(rules);
-        }
-        let access = if is_directory { access } else { access & AccessFs::from_file(self.abi) };
-        Ok(rules.add_rule(PathBeneath::new(opened, access))?)
+    /// What of these rights there is for a file.
+    fn of_file(&self, access: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
+        access & AccessFs::from_file(self.abi)
     }
 
     /// A directory of a session. One that the host named may contain the data directory.
@@ -365,6 +352,24 @@ impl Fence {
     fn if_known(&self, access: AccessFs) -> BitFlags<AccessFs> {
         AccessFs::from_all(self.abi) & access
     }
+}
+
+/// Adds a rule for what was opened. The crate's call asks the kernel before each rule whether it is for a directory, which
+/// takes as long as the rule.
+fn add_rule(ruleset: &OwnedFd, opened: &OwnedFd, access: BitFlags<AccessFs>) -> io::Result<()> {
+    /// `struct landlock_path_beneath_attr`.
+    #[repr(C, packed)]
+    struct PathBeneath {
+        access: u64,
+        parent: i32,
+    }
+    /// `LANDLOCK_RULE_PATH_BENEATH`.
+    const PATH_BENEATH: libc::c_int = 1;
+    let rule = PathBeneath { access: access.bits(), parent: opened.as_raw_fd() };
+    // SAFETY: the kernel reads the rule, which is valid for the call, and nothing else.
+    let added =
+        unsafe { libc::syscall(libc::SYS_landlock_add_rule, ruleset.as_raw_fd(), PATH_BENEATH, &raw const rule, 0) };
+    if added == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The rights that this kernel knows and we use.

@@ -59,7 +59,7 @@ impl Granted {
 
     /// Whether a real path, or what is below it, may be read.
     pub(super) fn reads(&self, path: &Path) -> bool {
-        let is_part = |settings: &Settings| settings.parts().granted.iter().any(|(part, _)| path.starts_with(part));
+        let is_part = |settings: &Settings| settings.parts().granted.iter().any(|part| path.starts_with(&part.path));
         self.all().any(|(grant, _)| path.starts_with(grant.path())) || self.settings.as_ref().is_some_and(is_part)
     }
 

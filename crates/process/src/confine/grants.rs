@@ -73,8 +73,9 @@ pub(super) fn is_closed(mode: u32, is_directory: bool) -> bool {
 }
 
 /// What is closed to other users in a tree, such as `/etc/shadow`, and can be read by us. What we cannot read needs no rule.
-/// Asked of the permissions and not by trying: root reads everything.
-pub(super) fn closed(tree: &Path) -> Vec<PathBuf> {
+/// Asked of the permissions and not by trying: root reads everything. Tells of each open directory before its entries are
+/// looked at.
+pub(super) fn closed(tree: &Path, enter: &mut dyn FnMut(&Path)) -> Vec<PathBuf> {
     let Ok(about) = std::fs::symlink_metadata(tree) else { return Vec::new() };
     if about.is_symlink() {
         return Vec::new();
@@ -83,8 +84,12 @@ pub(super) fn closed(tree: &Path) -> Vec<PathBuf> {
         let is_ours = rustix::fs::access(tree, rustix::fs::Access::READ_OK).is_ok();
         return if is_ours { vec![tree.to_owned()] } else { Vec::new() };
     }
-    let entries = about.is_dir().then(|| std::fs::read_dir(tree).ok()).flatten();
-    entries.into_iter().flatten().flatten().flat_map(|entry| closed(&entry.path())).collect()
+    if !about.is_dir() {
+        return Vec::new();
+    }
+    enter(tree);
+    let entries = std::fs::read_dir(tree).into_iter().flatten().flatten();
+    entries.flat_map(|entry| closed(&entry.path(), enter)).collect()
 }
 
 /// A rule for a link would be one for what it names, which may be hidden.
@@ -142,9 +147,12 @@ mod tests {
         for (name, mode) in [("private", 0o711), ("listed", 0o744), ("open", 0o755), ("", 0o755)] {
             close(name, mode);
         }
-        let mut found = closed(root.path());
+        let mut entered = Vec::new();
+        let mut found = closed(root.path(), &mut |directory| entered.push(directory.to_owned()));
         found.sort();
         assert_eq!(found, ["listed", "open/secret", "private", "shadow"].map(at));
+        assert_eq!(entered, [root.path(), &at("open")]);
+        let closed = |path: &Path| closed(path, &mut |_| ());
         assert_eq!(closed(&at("shadow")), [at("shadow")]);
         assert!(closed(&at("missing")).is_empty() && closed(&at("passwd")).is_empty());
     }
