@@ -16,6 +16,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 /// At its timeout, or when the daemon stops, a command has this long to exit after SIGTERM. Its caller has waited long enough.
 const TERM_GRACE: Duration = Duration::from_millis(350);
@@ -30,8 +31,8 @@ const END_OF_INPUT: u8 = 4;
 /// Steps in a row that only brought output. They empty a pipe more than once, so the command goes on writing; then it is
 /// the turn of everything else: its timeout, signals, and what the session is asked.
 const OUTPUTS_IN_A_ROW: u32 = 8;
-/// From so many bytes in one step on, the output is a flood: the next step writes to the disk too, several times. To do all of
-/// that where it may block takes one change of threads, and each write on its own would take one.
+/// From so many bytes in one step on, the output is a flood: what the next step brings goes to the disk in one go, on a thread
+/// that may block.
 const FLOOD: usize = 64 << 10;
 /// Input that may wait for a command that does not read.
 const INPUT_QUEUE: usize = 64;
@@ -79,6 +80,17 @@ pub struct Typed {
     pub typist: Typist,
 }
 
+/// Much output, on its way to the disk.
+#[derive(Debug, Default)]
+struct Flood {
+    /// Whether the last step brought much. A terminal has none: what it asks for is answered in the step that brings it.
+    is_on: bool,
+    /// What the last step brought.
+    held: Vec<(Stream, Vec<u8>)>,
+    /// What the steps before it brought is being written.
+    writing: Option<JoinHandle<()>>,
+}
+
 /// A command in its shell.
 pub struct Running {
     pub pooled: PooledShell,
@@ -96,8 +108,7 @@ pub struct Running {
     met: LimitsMet,
     /// Steps in a row that only brought output.
     outputs: u32,
-    /// Whether the last step brought a flood of it.
-    is_flood: bool,
+    flood: Flood,
     /// How it ended, while what it left running is being killed.
     ended: Option<Ended>,
     /// Its right to run. A command in the background has none: it no longer belongs to the session.
@@ -129,7 +140,7 @@ impl Running {
             stopping: None,
             met: LimitsMet::default(),
             outputs: 0,
-            is_flood: false,
+            flood: Flood::default(),
             ended: None,
             ticket: None,
         }
@@ -186,18 +197,47 @@ impl Running {
 
     /// Drives it one step further. Cancel-safe.
     pub async fn step(&mut self) -> RunEvent {
-        if self.ended.is_some() {
-            return self.wait_for_leftovers().await;
+        if let Some(writing) = &mut self.flood.writing {
+            if let Err(error) = writing.await {
+                tracing::error!(%error, "output was lost");
+            }
+            self.flood.writing = None;
+        }
+        let event = match self.ended {
+            Some(_) => self.wait_for_leftovers().await,
+            None => self.take_step().await,
+        };
+        self.write_flood(matches!(event, RunEvent::Ended(_)));
+        event
+    }
+
+    /// Writes what was held back, before anything else happens.
+    fn write_flood(&mut self, is_end: bool) {
+        let held = std::mem::take(&mut self.flood.held);
+        if held.is_empty() {
+            return;
         }
         let cell = Arc::clone(&self.cell);
-        let (was_flood, mut brought) = (self.is_flood, 0);
+        let write = move || held.iter().for_each(|(stream, bytes)| cell.append(*stream, bytes));
+        if is_end {
+            return tasks::in_place(write);
+        }
+        self.flood.writing = Some(tasks::blocking(write));
+    }
+
+    async fn take_step(&mut self) -> RunEvent {
+        let (cell, flood) = (Arc::clone(&self.cell), &mut self.flood);
+        let (was_flood, mut brought) = (flood.is_on, 0);
         let mut sink = |stream: shellkeep_process::Stream, bytes: &[u8]| {
             brought += bytes.len();
             let stream = match stream {
                 shellkeep_process::Stream::Stdout => Stream::Stdout,
                 shellkeep_process::Stream::Stderr => Stream::Stderr,
             };
-            cell.append(stream, bytes);
+            match was_flood {
+                true => flood.held.push((stream, bytes.to_vec())),
+                false => cell.append(stream, bytes),
+            }
         };
         let is_others_turn = self.outputs >= OUTPUTS_IN_A_ROW;
         if is_others_turn {
@@ -215,8 +255,8 @@ impl Running {
         };
         tokio::select! {
             biased;
-            progress = tasks::polled_in_place(was_flood, progress) => {
-                self.is_flood = brought >= FLOOD;
+            progress = progress => {
+                self.flood.is_on = brought >= FLOOD && !self.cell.is_terminal();
                 self.on_progress(progress)
             }
             Some(control) = self.controls.recv() => self.on_control(control),

@@ -1,7 +1,7 @@
 //! Tasks, and work on blocking threads. What they run is boxed: tokio's part of a task is some ten functions, which would
 //! be compiled again for each future and each closure.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
@@ -25,16 +25,6 @@ pub(crate) fn in_place<T>(work: impl FnOnce() -> T) -> T {
         true => tokio::task::block_in_place(work),
         false => work(),
     }
-}
-
-/// Polls a future as [`in_place`] does work, if each poll of it may block for long.
-pub(crate) async fn polled_in_place<F: Future>(may_block: bool, future: F) -> F::Output {
-    let mut future = pin!(future);
-    std::future::poll_fn(|cx| match may_block {
-        true => in_place(|| future.as_mut().poll(cx)),
-        false => future.as_mut().poll(cx),
-    })
-    .await
 }
 
 #[cfg(test)]

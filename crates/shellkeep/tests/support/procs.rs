@@ -77,6 +77,11 @@ pub fn resident_kib(pid: u32) -> u64 {
     memory_kib(pid, "VmRSS:")
 }
 
+/// How many threads it has.
+pub fn threads(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
+}
+
 /// The most resident memory that it ever had, in KiB. What it has now depends on when the allocator returns what was
 /// freed; this does not.
 pub fn peak_resident_kib(pid: u32) -> u64 {
