@@ -14,6 +14,7 @@ mod look;
 mod made_alone;
 mod members;
 mod own;
+mod removal_notes;
 mod removals;
 pub(crate) mod scrub;
 mod session_notes;
@@ -35,10 +36,10 @@ use files::Brought;
 pub(crate) use files::SharedFiles;
 pub(crate) use look::Sought;
 use look::{Look, away, emptied, holder, shown, unreachable};
-use made_alone::MadeAlone;
 pub(crate) use members::Members;
 use own::Asker;
 pub(crate) use own::Own;
+use removal_notes::RemovalNotes;
 pub(crate) use removals::Removals;
 use shellkeep_session::ownership::{Claim, Claimed, Head, Meeting, meet};
 use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
@@ -103,11 +104,10 @@ impl Cluster {
             feed.set_gate(Arc::new(move |id, seq| of.upgrade().is_none_or(|ship| ship.may_be_told(id, seq))));
         }
         let members = Members::new(Arc::clone(&ship), entry);
-        let removals = Removals::new(Arc::clone(&ship), &config.node);
-        let elsewhere = Elsewhere::at(data_dir, &config.node).map(Arc::new).map_err(|error| error.to_string())?;
-        let data_dir = data_dir.to_string_lossy().into_owned();
-        let made_alone = MadeAlone::at(Path::new(&data_dir)).map(Arc::new).map_err(|error| error.to_string())?;
-        let asker = Asker { node: config.node.clone(), data_dir: data_dir.clone(), elsewhere, made_alone };
+        let notes = RemovalNotes::at(data_dir).map_err(|error| error.to_string())?;
+        let removals = Removals::new(Arc::clone(&ship), &config.node, notes);
+        let asker = Asker::at(data_dir, &config.node).map_err(|error| error.to_string())?;
+        let data_dir = asker.data_dir.clone();
         let open = |place: &BlobPlace| {
             SharedFiles::open(place, Path::new(&data_dir), Arc::clone(&own.checkpoints), Arc::clone(&ship))
         };
@@ -290,11 +290,11 @@ impl Cluster {
             return Err(not_found(id));
         }
         let request = self.asker.request(id, local.as_ref())?;
-        let (nonce, alone) = (request.ask.nonce.clone(), self.ship.alone());
+        let (nonce, alone) = (request.claim.ask.nonce.clone(), self.ship.alone());
         let taken_by = self.asker.elsewhere.owner(id);
         let (is_lost, asker) = (taken_by.is_some(), self.asker.clone());
         let asked = self.ship.ask(move |tier| {
-            let look = Look::at(tier, &request.session_id, &request.ask.node, &alone)?;
+            let look = Look::at(tier, &request.claim.session_id, &request.claim.ask.node, &alone)?;
             let is_others = look.elsewhere.is_some() || look.is_early || (is_lost && look.is_forgotten());
             let claimed = if is_others { None } else { asker.claim(tier, &request)?.ok() };
             Ok((look, claimed))
@@ -314,7 +314,7 @@ impl Cluster {
         }
         match claimed {
             None => {
-                self.names.remove(id);
+                self.removals.unname(&self.names, id);
                 Err(not_found(id))
             }
             Some(Claimed::Held(by)) => Err(unreachable(id, &by.node)),
@@ -461,11 +461,11 @@ impl Cluster {
         let id = &state.meta.session_id;
         let Some(mine) = self.ship.claim_of(id) else { return true };
         let Ok(mut request) = self.asker.request(id, Some(state)) else { return true };
-        request.ask.mine = Some(mine.clone());
+        request.claim.ask.mine = Some(mine.clone());
         let (owner, asker) = (mine.clone(), self.asker.clone());
         let asked = self.ship.ask(move |tier| {
             // One that is another's by now is not taken from it.
-            match tier.find(&request.session_id)?.filter(|found| found.head.owner != owner) {
+            match tier.find(&request.claim.session_id)?.filter(|found| found.head.owner != owner) {
                 Some(_) => Ok(None),
                 None => Ok(asker.claim(tier, &request)?.ok()),
             }

@@ -72,6 +72,11 @@ impl Alone {
         self.0.lanes().given.current()
     }
 
+    /// Whether all that this node has to give has been given to the tier; not if that was emptied since.
+    pub fn has_given(&self) -> bool {
+        self.0.lanes().given.has_given()
+    }
+
     /// All sessions of this node have been given to an incarnation of the tier.
     pub fn gave(&self, incarnation: &str) {
         let mut lanes = self.0.lanes();

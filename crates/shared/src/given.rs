@@ -133,6 +133,12 @@ impl Given {
         self.file.try_again();
     }
 
+    /// Whether this node has given all of its sessions to the tier as it is, as far as it knows that.
+    pub(crate) fn has_given(&self) -> bool {
+        let given = self.nodes.get(&self.node).map(|seen| &seen.incarnation);
+        self.current.is_some() && given == self.current.as_ref()
+    }
+
     /// Whether a tier of this incarnation lacks nothing.
     pub(crate) fn is_whole(&self, incarnation: &str) -> bool {
         self.nodes.values().all(|seen| seen.incarnation == incarnation)
@@ -171,8 +177,9 @@ mod tests {
         assert!(given.lacking().is_empty());
         assert_eq!((given.found("b").as_str(), given.emptied()), ("a", 1));
         given.seen(&[entry("old", None)]);
-        assert_eq!(given.lacking(), ["n1", "n2"]);
+        assert_eq!((given.lacking(), given.has_given()), (vec!["n1".to_owned(), "n2".to_owned()], false));
         given.gave("b");
+        assert!(given.has_given());
         assert_eq!(given.lacking(), ["n2"]);
         given.seen(&[entry("n2", Some("b"))]);
         assert!(given.lacking().is_empty());

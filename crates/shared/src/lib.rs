@@ -43,7 +43,8 @@ pub use ship::{Closing, Left, Moved, Settled, Ship, ShipOptions, Start};
 pub use tenure::{Remembered, WhenAlone};
 pub use tier::{
     AgentService, Append, Appended, Appending, ClaimAnswer, ClaimRequest, CountAnswer, Create, Down, ForkNote, Found,
-    KeptFiles, Loaded, NoClaim, NodeEntry, OpenError, Pipe, PipeError, SharedToken, Tier, UsedByAgent,
+    KeptFiles, Loaded, NoClaim, NodeEntry, OpenError, Pipe, PipeError, REMEMBERED, RemovedSession, SharedToken, Tier,
+    UsedByAgent,
 };
 
 /// How long a node keeps a session without a word: others take it over afterwards.

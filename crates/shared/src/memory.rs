@@ -3,7 +3,7 @@
 
 use crate::tier::{
     AgentService, Append, Appended, Appending, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found,
-    KeptFiles, Loaded, NoClaim, NodeEntry, Pipe, PipeError, SharedToken, Tier, UsedByAgent,
+    KeptFiles, Loaded, NoClaim, NodeEntry, Pipe, PipeError, RemovedSession, SharedToken, Tier, UsedByAgent,
 };
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{self, Ask, Claim, Claimed, Head};
@@ -31,6 +31,7 @@ struct Contents {
     sessions: HashMap<SessionId, Kept>,
     /// With the epoch that each had last.
     removed: HashMap<SessionId, u64>,
+    marked: HashSet<RemovedSession>,
     leases: HashMap<SessionId, (Claim, Instant)>,
     nodes: BTreeMap<String, (NodeEntry, Instant)>,
     left: HashSet<String>,
@@ -303,6 +304,15 @@ impl Tier for MemoryTier {
             contents.removed.insert(session_id.clone(), claim.epoch);
         }
         Ok(())
+    }
+
+    fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down> {
+        self.up()?.marked.insert(removed.clone());
+        Ok(())
+    }
+
+    fn is_marked(&mut self, session: &RemovedSession) -> Result<bool, Down> {
+        Ok(self.up()?.marked.contains(session))
     }
 
     fn removed(&mut self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Down> {

@@ -6,10 +6,10 @@ mod rows;
 
 use crate::tier::{
     AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,
-    NoClaim, NodeEntry, OpenError, REMEMBERED, SharedToken, Tier, UsedByAgent,
+    NoClaim, NodeEntry, OpenError, REMEMBERED, RemovedSession, SharedToken, Tier, UsedByAgent,
 };
 use connection::{Failed, Server};
-use rows::{head, json, lease, number};
+use rows::{entry, found, head, json, lease, number};
 use shellkeep_session::ownership::{self, Ask, Claim, Claimed, Head};
 use shellkeep_session::{ServiceId, SessionId};
 use std::collections::HashMap;
@@ -199,24 +199,6 @@ async fn set_forks(within: &Transaction<'_>, session_id: &SessionId, forks: &[&s
     Ok(())
 }
 
-fn found(row: &Row) -> Result<Found, Failed> {
-    let files: Option<KeptFiles> =
-        row.try_get::<_, Option<&str>>("files")?.and_then(|files| serde_json::from_str(files).ok());
-    Ok(Found {
-        head: head(row)?,
-        lease: lease(row)?,
-        data_dir: row.try_get("data")?,
-        agent: row.try_get("agent")?,
-        files,
-        is_free: row.try_get("is_free")?,
-        forks: ForkNote::all_of(row.try_get("forks")?),
-    })
-}
-
-fn entry(row: &Row) -> Option<NodeEntry> {
-    serde_json::from_str(row.try_get(0).ok()?).ok()
-}
-
 impl Tier for PostgresTier {
     fn ping(&mut self) -> Result<(), Down> {
         // A server that is only a replica answers too, and takes nothing.
@@ -344,7 +326,23 @@ impl Tier for PostgresTier {
             within.execute(removed, &[&id]).await?;
             let forget = "DELETE FROM sk_shared_heads WHERE removed_at < clock_timestamp() - $1 * interval '1 ms'";
             within.execute(forget, &[&millis(REMEMBERED)]).await?;
+            within.execute("DELETE FROM sk_shared_removed WHERE until < clock_timestamp()", &[]).await?;
             Ok(within.commit().await?)
+        })
+    }
+
+    fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down> {
+        let RemovedSession { session_id, created_at } = removed;
+        let sql = "INSERT INTO sk_shared_removed VALUES ($1, $2, clock_timestamp() + $3 * interval '1 ms') \
+                   ON CONFLICT (session_id, created_at) DO UPDATE SET until = excluded.until";
+        self.execute(sql, &[&session_id.as_str(), &created_at.to_string(), &millis(REMEMBERED)]).map(|_| ())
+    }
+
+    fn is_marked(&mut self, session: &RemovedSession) -> Result<bool, Down> {
+        let RemovedSession { session_id, created_at } = session;
+        self.server.ask(async |client| {
+            let sql = "SELECT 1 FROM sk_shared_removed WHERE session_id = $1 AND created_at = $2";
+            Ok(client.query_opt(sql, &[&session_id.as_str(), &created_at.to_string()]).await?.is_some())
         })
     }
 

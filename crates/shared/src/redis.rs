@@ -9,6 +9,7 @@
 //! - `sk:{S}:lease`: the claim of the node that works with it, with an expiry.
 //! - `sk:{S}:log`: list of records, oldest first; `sk:{S}:base`: the record that stands for those before them;
 //!   `sk:{S}:next`: the one that will replace it; `sk:{S}:packed`: the records before the log of a session that slept, with gzip.
+//! - `sk:{S}:removed:T`: the session of this name that was created at T was removed; with an expiry.
 //! - `sk:agent:{A}:sessions`, `sk:agent:{A}:services`: sorted sets of what agent A has on all nodes; the score is when it
 //!   ends, in ms since 1970. That of a session is infinite once it has a record; a service is `SESSION/SERVICE`.
 //! - `sk:tokens`: hash of tokens by id, without their secrets; `sk:tokens:version`: a number that changes with them.
@@ -24,12 +25,12 @@ mod pipe;
 
 use crate::tier::{
     AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,
-    NodeEntry, OpenError, Pipe, REMEMBERED, SharedToken, Tier, UsedByAgent,
+    NodeEntry, OpenError, Pipe, REMEMBERED, RemovedSession, SharedToken, Tier, UsedByAgent,
 };
 use ::redis::{Cmd, Connection, FromRedisValue, Pipeline, RedisResult, cmd, pipe};
 use address::Address;
 use answers::{appended, claimed, head};
-use calls::{PATIENCE, append_call, call, exchange, keys, millis, text};
+use calls::{PATIENCE, append_call, call, exchange, keys, mark, millis, text};
 use failed::{down, is_worth_another, not_ours, unreadable};
 use pipe::{RedisPipe, run_id_in};
 use shellkeep_session::ownership::Claim;
@@ -328,6 +329,14 @@ impl Tier for RedisTier {
             call.arg(claim.to_string()).arg(millis(REMEMBERED));
         };
         self.run::<i64>(Script::Remove, &keys, arguments).map(|_| ())
+    }
+
+    fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down> {
+        self.query(cmd("SET").arg(mark(removed)).arg("1").arg("PX").arg(millis(REMEMBERED)))
+    }
+
+    fn is_marked(&mut self, session: &RemovedSession) -> Result<bool, Down> {
+        self.query(cmd("EXISTS").arg(mark(session)))
     }
 
     fn removed(&mut self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Down> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Point, Refusal};
-use shellkeep_session::{ServiceId, SessionId};
+use shellkeep_session::{ServiceId, SessionId, Timestamp};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -80,6 +80,13 @@ pub enum NoClaim {
         /// How many these are.
         used: u64,
     },
+}
+
+/// A session that was removed. When it was created tells it from others that had its name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RemovedSession {
+    pub session_id: SessionId,
+    pub created_at: Timestamp,
 }
 
 /// A service of an agent, which counts towards the limit that the agent has on all nodes together.
@@ -306,7 +313,13 @@ pub trait Tier: Send {
     /// later epochs until then.
     fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;
 
-    /// Those of these sessions of which it is remembered that they were removed.
+    /// Remembers for [`REMEMBERED`] that a session was removed, whatever has its name.
+    fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down>;
+
+    /// Whether it is remembered that a session was removed, whatever has its name.
+    fn is_marked(&mut self, session: &RemovedSession) -> Result<bool, Down>;
+
+    /// Those of these names of which it is remembered that a session was removed, and that none has been created under since.
     fn removed(&mut self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Down>;
 
     /// What is known of a session; `None` if it does not exist, or was removed.

@@ -7,6 +7,7 @@ use super::copies::Copies;
 use super::files::SharedFiles;
 use super::look::{away, unreachable};
 use super::own::{Asker, Own};
+use super::removals::as_removed;
 use super::told;
 use crate::checkpoints::Checkpoints;
 use crate::data_dir::DataDir;
@@ -147,11 +148,18 @@ impl Diverged {
     }
 
     /// Whether a copy is of a session that was removed, and the one with this head was made under its name since. A node that
-    /// did not know of a removal claims with an epoch that says so of one session; when it was made does not change.
+    /// did not know of a removal claims with an epoch that says so of one session; when it was made does not change. After the
+    /// store was emptied, the epochs say nothing.
     pub(crate) async fn was_replaced(&self, state: &SessionState, head: &Head) -> Result<bool, OpError> {
         let id = &state.meta.session_id;
         let seems_replaced = !self.was_made_alone(id) && state.claims.was_replaced_by(&head.claims);
-        Ok(seems_replaced && !is_same(state, &self.lines(id).await?))
+        Ok((seems_replaced || self.is_marked(state).await?) && !is_same(state, &self.lines(id).await?))
+    }
+
+    /// Whether the shared store says that this session was removed, whatever has its name.
+    async fn is_marked(&self, state: &SessionState) -> Result<bool, OpError> {
+        let session = as_removed(&state.meta);
+        self.ship.ask(move |tier| tier.is_marked(&session)).await.map_err(away)
     }
 
     /// The records that the shared store has of a session.

@@ -1,12 +1,15 @@
 //! Sessions that this node deleted and that the shared store must forget too. A deletion is recorded here first; until the
-//! shared store has followed, the session must not come back from there.
+//! shared store has followed, the session must not come back from there. Afterwards no other node may bring it back, also if the
+//! shared store is emptied.
 
 use super::arrive;
+use super::removal_notes::RemovalNotes;
+use crate::names::Names;
 use crate::pending::{Deletion, Pending};
 use crate::sync::lock;
 use crate::tasks;
-use shellkeep_session::SessionId;
-use shellkeep_shared::{Down, Ship, Tier};
+use shellkeep_session::{SessionId, SessionMeta, Timestamp};
+use shellkeep_shared::{Down, RemovedSession, Ship, Tier};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,16 +25,83 @@ pub(crate) struct Removals {
     ship: Arc<Ship>,
     node: String,
     waiting: Mutex<HashSet<SessionId>>,
+    notes: Arc<RemovalNotes>,
+    /// Sessions without a name of which there may be a copy here.
+    unnamed: Mutex<HashSet<SessionId>>,
+}
+
+/// A session as one that was removed.
+pub(super) fn as_removed(meta: &SessionMeta) -> RemovedSession {
+    RemovedSession { session_id: meta.session_id.clone(), created_at: meta.created_at }
 }
 
 impl Removals {
-    pub(super) fn new(ship: Arc<Ship>, node: &str) -> Arc<Self> {
-        Arc::new(Self { ship, node: node.to_owned(), waiting: Mutex::default() })
+    pub(super) fn new(ship: Arc<Ship>, node: &str, notes: RemovalNotes) -> Arc<Self> {
+        let (node, waiting, unnamed) = (node.to_owned(), Mutex::default(), Mutex::default());
+        Arc::new(Self { ship, node, waiting, notes: Arc::new(notes), unnamed })
     }
 
     /// Whether a session was deleted here, and the shared store still has it.
     pub(crate) fn is_waiting(&self, id: &SessionId) -> bool {
         lock(&self.waiting).contains(id)
+    }
+
+    /// Whether the shared store says that a session was removed, whatever has its name. Not while it is unreachable.
+    pub(crate) async fn is_marked(&self, meta: &SessionMeta) -> bool {
+        let session = as_removed(meta);
+        self.ship.ask(move |tier| tier.is_marked(&session)).await.unwrap_or_default()
+    }
+
+    /// The shared store says that a session was removed, and it has no name here any more. Its copy is deleted with the next look.
+    pub(super) fn unname(&self, names: &Names, id: &SessionId) {
+        lock(&self.unnamed).insert(id.clone());
+        names.remove(id);
+    }
+
+    /// The sessions of this node, and those that have no name here any more.
+    pub(crate) fn with_unnamed(&self, names: &Names) -> Vec<SessionId> {
+        let mut all = names.all();
+        all.extend(lock(&self.unnamed).drain().filter(|id| !names.contains(id)));
+        all
+    }
+
+    /// Notes that a session was removed. Returns when that is on the disk.
+    pub(crate) async fn note(&self, meta: &SessionMeta) {
+        self.keep(as_removed(meta)).await;
+    }
+
+    async fn keep(&self, removed: RemovedSession) {
+        let (notes, id) = (Arc::clone(&self.notes), removed.session_id.clone());
+        if let Ok(Err(error)) = tasks::blocking(move || notes.add(&removed)).await {
+            tracing::warn!(session = %id, %error, "the note that a session was removed could not be written");
+        }
+    }
+
+    /// Tells a shared store that was emptied of the removals that this node knows of. Returns when that is done, or the node is
+    /// stopping.
+    pub(crate) async fn give_again(&self) {
+        let (alone, notes) = (self.ship.alone(), Arc::clone(&self.notes));
+        let noted = tasks::blocking(move || notes.all()).await.unwrap_or_else(|error| Err(error.into()));
+        let noted = noted.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the notes of removed sessions cannot be read");
+            Vec::new()
+        });
+        for removed in noted {
+            // One that answers, but cannot read what it has, is not asked again.
+            while let Err(down) = self.mark_again(&removed).await
+                && !down.answers
+                && !alone.is_closing()
+            {
+                tracing::debug!(session = %removed.session_id, reason = down.reason, "its removal is not told yet");
+                tokio::time::sleep(FIRST_PAUSE).await;
+                alone.until_reached().await;
+            }
+        }
+    }
+
+    async fn mark_again(&self, removed: &RemovedSession) -> Result<(), Down> {
+        let removed = removed.clone();
+        self.ship.ask(move |tier| mark_again(tier, &removed)).await
     }
 
     /// Which of these sessions the shared store says were removed. None of them while it is unreachable.
@@ -81,31 +151,58 @@ impl Removals {
 
     async fn remove(&self, deletion: &Deletion) -> Result<(), Down> {
         let (node, deletion) = (self.node.clone(), deletion.clone());
-        self.ship.ask(move |tier| remove(tier, &node, &deletion)).await
+        let removed = self.ship.ask(move |tier| remove(tier, &node, &deletion)).await?;
+        if let Some(removed) = removed {
+            self.keep(removed).await;
+        }
+        Ok(())
     }
 }
 
-/// Removes a session that this node owns. One that another node has taken over stays: nobody was told that it is
-/// deleted. So does another session of the same name.
-fn remove(tier: &mut dyn Tier, node: &str, deletion: &Deletion) -> Result<(), Down> {
+/// Removes a session that this node owns, and marks it as removed. One that another node has taken over stays: nobody was told
+/// that it is deleted. So does another session of the same name. Returns what it marked.
+fn remove(tier: &mut dyn Tier, node: &str, deletion: &Deletion) -> Result<Option<RemovedSession>, Down> {
     let id = &deletion.id;
-    let Some(found) = tier.find(id)?.filter(|found| found.head.owner.node == node) else { return Ok(()) };
-    let lines = tier.load(id)?.lines;
-    // One that cannot be read is deleted without its time of creation.
-    let is_another = match arrive::fold(id, None, &lines, |_| Ok(())) {
-        Ok(Some(state)) => !deletion.is_of(&state.meta),
-        Ok(None) | Err(_) => false,
-    };
-    if is_another { Ok(()) } else { tier.remove(id, &found.head.owner) }
+    if let Some(found) = tier.find(id)? {
+        let lines = tier.load(id)?.lines;
+        // One that cannot be read is deleted without its time of creation.
+        let is_another = meta_of(id, &lines).is_some_and(|meta| !deletion.is_of(&meta));
+        if !is_another && found.head.owner.node != node {
+            return Ok(None);
+        }
+        if !is_another {
+            tier.remove(id, &found.head.owner)?;
+        }
+    }
+    let (session_id, created_at) = (id.clone(), deletion.created_at);
+    let is_known = created_at != Timestamp::UNIX_EPOCH;
+    let removed = is_known.then_some(RemovedSession { session_id, created_at });
+    removed.iter().try_for_each(|removed| tier.mark_removed(removed))?;
+    Ok(removed)
+}
+
+/// Marks a session as removed again. A node that was faster has given it to the store: it is removed there.
+fn mark_again(tier: &mut dyn Tier, removed: &RemovedSession) -> Result<(), Down> {
+    tier.mark_removed(removed)?;
+    let id = &removed.session_id;
+    let Some(found) = tier.find(id)? else { return Ok(()) };
+    let is_back = meta_of(id, &tier.load(id)?.lines).is_some_and(|meta| as_removed(&meta) == *removed);
+    if is_back { tier.remove(id, &found.head.owner) } else { Ok(()) }
+}
+
+/// The session that these records are of, if they can be read.
+fn meta_of(id: &SessionId, lines: &[Vec<u8>]) -> Option<SessionMeta> {
+    arrive::fold(id, None, lines, |_| Ok(())).ok().flatten().map(|state| state.meta)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shellkeep_session::ByteString;
-    use shellkeep_session::ownership::{Ask, Claims};
+    use shellkeep_session::ownership::{Ask, Claimed, Claims};
+    use shellkeep_session::{ByteString, Event, Json, Record, SessionState};
     use shellkeep_shared::memory::MemoryTier;
-    use shellkeep_shared::{ClaimRequest, Closing, LEASE, NodeEntry, Remembered, ShipOptions, WhenAlone};
+    use shellkeep_shared::{Append, ClaimRequest, Closing, LEASE, NodeEntry, Remembered, ShipOptions, WhenAlone};
+    use tempfile::TempDir;
     use tokio::sync::mpsc;
     use tokio::time::timeout;
 
@@ -113,7 +210,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     /// A session of this node in a tier, and its deletion.
-    fn deleted() -> (MemoryTier, Arc<Removals>, Deletion) {
+    fn deleted() -> (TempDir, MemoryTier, Arc<Removals>, Deletion) {
         let (mut tier, id) = (MemoryTier::default(), SessionId::parse("s").unwrap());
         let ask = Ask { node: "n1".to_owned(), nonce: "x".to_owned(), mine: None, seen: 0, claims: Claims::default() };
         let request = ClaimRequest { session_id: id.clone(), ask, data_dir: String::new(), agent: None, create: None };
@@ -123,14 +220,56 @@ mod tests {
         let (when_alone, remembered, news) = (WhenAlone::Serve, Remembered::default(), mpsc::unbounded_channel().0);
         let ship =
             Ship::start(ShipOptions { tier: Box::new(tier.clone()), node, when_alone, remembered, news }).unwrap();
-        (tier, Removals::new(Arc::new(ship), "n1"), Deletion::of_files(&id, ByteString::from("")))
+        let data = TempDir::new().unwrap();
+        let removals = Removals::new(Arc::new(ship), "n1", RemovalNotes::at(data.path()).unwrap());
+        (data, tier, removals, Deletion::of_files(&id, ByteString::from("")))
+    }
+
+    fn created_in(year: &str) -> Record {
+        let (session_id, at) = (SessionId::parse("s").unwrap(), format!("{year}-01-01T00:00:00Z").parse().unwrap());
+        let meta = SessionMeta { created_at: at, ..SessionMeta::of_name(session_id.clone()) };
+        let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::default() };
+        Record { session_id, seq: 1, at, event }
+    }
+
+    /// Gives a session to a tier, as a node does that was down.
+    fn give(tier: &mut MemoryTier, record: &Record) {
+        let ask = Ask { node: "n2".to_owned(), nonce: "y".to_owned(), mine: None, seen: 0, claims: Claims::default() };
+        let session_id = record.session_id.clone();
+        let request =
+            ClaimRequest { session_id: session_id.clone(), ask, data_dir: String::new(), agent: None, create: None };
+        let Ok(Claimed::New(head)) = tier.claim(&request, LEASE).unwrap() else { panic!("it is new") };
+        let (claim, after, lines) = (head.owner, head.last, vec![record.to_json().unwrap()]);
+        let append = Append { session_id, claim, after, from: 1, through: 1, lines };
+        tier.append(&[append], LEASE).unwrap().remove(0).unwrap();
+    }
+
+    /// The bug: a store that was emptied knew nothing of removals any more.
+    #[tokio::test]
+    async fn a_store_that_was_emptied_is_told_of_removals_again() {
+        let (_data, mut tier, removals, _) = deleted();
+        let (old, new) = (created_in("2025"), created_in("2026"));
+        let meta = |record: &Record| SessionState::create(record).unwrap().meta;
+        tier.empty();
+        give(&mut tier, &old);
+        removals.note(&meta(&old)).await;
+        assert!(!removals.is_marked(&meta(&old)).await);
+        removals.give_again().await;
+        assert!(removals.is_marked(&meta(&old)).await && !removals.is_marked(&meta(&new)).await);
+        assert_eq!(tier.find(&new.session_id), Ok(None), "a node that was faster had given it");
+        // Another session has the name since.
+        tier.empty();
+        give(&mut tier, &new);
+        removals.give_again().await;
+        assert!(removals.is_marked(&meta(&old)).await);
+        assert!(tier.find(&new.session_id).unwrap().is_some());
     }
 
     /// The bug: a session whose records could not be read was asked for as fast as the store answered, on the thread that renews
     /// leases.
     #[tokio::test]
     async fn a_session_that_cannot_be_removed_is_tried_again_after_a_pause() {
-        let (mut tier, removals, deletion) = deleted();
+        let (_data, mut tier, removals, deletion) = deleted();
         tier.set_unreadable(true);
         let removed = timeout(2 * FIRST_PAUSE, removals.keep_trying(&deletion)).await;
         assert!(removed.is_err(), "it cannot be removed");
@@ -143,7 +282,7 @@ mod tests {
     /// The bug: a node that was stopping answered at once that it was, and was asked again.
     #[tokio::test]
     async fn a_node_that_stops_leaves_a_removal_to_its_next_start() {
-        let (_tier, removals, deletion) = deleted();
+        let (_data, _tier, removals, deletion) = deleted();
         removals.ship.close(Closing::Stop);
         assert!(!timeout(LONG, removals.keep_trying(&deletion)).await.expect("it is given up"));
     }

@@ -309,8 +309,8 @@ async fn compare(inner: Weak<Inner>, id: SessionId) {
             }
             // The shared store went away meanwhile.
             Some(Err(OpError::StoreUnavailable { .. })) if cluster.members().is_away() => {}
-            Some(Ok(Compared::Done)) if !inner.ctx.names.contains(&id) => return copies::forget(&inner.ctx, &id),
-            None | Some(Ok(Compared::Done) | Err(OpError::Session(SessionError::NotFound { .. }))) => return,
+            Some(Ok(Compared::Done)) => return copies::compared(&inner, cluster, &id).await,
+            None | Some(Err(OpError::Session(SessionError::NotFound { .. }))) => return,
             Some(Err(error)) => {
                 return tracing::error!(session = %id, %error, "what only this node has of a session is not kept apart");
             }
@@ -336,7 +336,7 @@ async fn look_around(inner: Weak<Inner>, alone: Alone) {
     let mut doubts = alone.doubts();
     while doubts.wait_for(|doubts| *doubts > 0).await.is_ok() {
         let (gaps, incarnation) = (alone.gaps(), alone.incarnation());
-        let Some(ids) = inner.upgrade().map(|inner| inner.ctx.names.all()) else { return };
+        let Some(ids) = copies::after_removals(&inner).await else { return };
         let Some(mut left) = look_at(&inner, ids).await else { return };
         alone.looked(gaps);
         // With a new doubt, all are looked at again.

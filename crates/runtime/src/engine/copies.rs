@@ -54,11 +54,20 @@ pub(super) async fn remove_if_removed(inner: &Inner, cluster: &Cluster, id: &Ses
     }
     let removing = async {
         // Whoever creates one of the name claims it first, and then waits for this to end.
-        if cluster.removals().removed(vec![id.clone()]).await.is_empty() {
-            return Ok(false);
-        }
+        let has_name = !cluster.removals().removed(vec![id.clone()]).await.is_empty();
+        let state = load(inner, id).await?;
         // What was made here while the shared store was away is not what it removed.
-        remove(inner, cluster, id, |_| !cluster.diverged().was_made_alone(id)).await
+        let mut is_removed = has_name && !cluster.diverged().was_made_alone(id);
+        if let Some(state) = state.as_ref().filter(|_| !is_removed) {
+            is_removed = cluster.removals().is_marked(&state.meta).await;
+        }
+        if is_removed {
+            delete(inner, cluster, id, state.as_ref()).await?;
+        }
+        if let Some(state) = state.filter(|_| is_removed) {
+            cluster.removals().note(&state.meta).await;
+        }
+        Ok::<_, OpError>(is_removed)
     };
     match inner.ctx.registry.while_asleep(id, removing).await {
         Some(Ok(is_gone)) => is_gone,
@@ -68,6 +77,16 @@ pub(super) async fn remove_if_removed(inner: &Inner, cluster: &Cluster, id: &Ses
         }
         None => false,
     }
+}
+
+/// The sessions of this node, after a shared store that was emptied was told of removals: what a node gives it is compared with
+/// those. `None` if the engine has ended.
+pub(super) async fn after_removals(inner: &Weak<Inner>) -> Option<Vec<SessionId>> {
+    let cluster = inner.upgrade()?.ctx.cluster.clone()?;
+    if !cluster.members().alone().has_given() {
+        cluster.removals().give_again().await;
+    }
+    Some(cluster.removals().with_unnamed(&inner.upgrade()?.ctx.names))
 }
 
 /// Deletes what is left here under a name that this node has claimed for a new session, and adds that session. Nobody comes
@@ -81,7 +100,8 @@ pub(super) async fn replace<T>(
     let replacing = async {
         // Another caller may have created it meanwhile, or be about to fork a session under this name.
         if !inner.ctx.names.contains(id) && !inner.ctx.names.is_forking(id) {
-            remove(inner, cluster, id, |_| true).await?;
+            let state = load(inner, id).await?;
+            delete(inner, cluster, id, state.as_ref()).await?;
         }
         add()
     };
@@ -91,28 +111,12 @@ pub(super) async fn replace<T>(
     }
 }
 
-/// Deletes what this node has under a name, if `may_remove` says so of the session that it has. Returns whether it did. Nobody may
-/// wake the session meanwhile.
-async fn remove(
-    inner: &Inner,
-    cluster: &Cluster,
-    id: &SessionId,
-    may_remove: impl FnOnce(Option<&SessionState>) -> bool,
-) -> Result<bool, OpError> {
-    let state = load(inner, id).await?;
-    if !may_remove(state.as_ref()) {
-        return Ok(false);
-    }
-    delete(inner, cluster, id, state.as_ref()).await?;
-    Ok(true)
-}
-
 /// The session that this node has under a name, if it has one.
 async fn load(inner: &Inner, id: &SessionId) -> Result<Option<SessionState>, OpError> {
     in_time(id, inner.ctx.store.load(id)).await
 }
 
-/// Deletes what this node has under a name: a session, or what else is left.
+/// Deletes what this node has under a name: a session, or what else is left. Nobody may wake the session meanwhile.
 async fn delete(inner: &Inner, cluster: &Cluster, id: &SessionId, state: Option<&SessionState>) -> Result<(), OpError> {
     let copies = cluster.diverged().copies();
     match state {
@@ -127,8 +131,18 @@ async fn delete(inner: &Inner, cluster: &Cluster, id: &SessionId, state: Option<
     Ok(())
 }
 
+/// A copy that sleeps was compared with what is shared of its session. That may have been removed, or the copy is kept under another
+/// name.
+pub(super) async fn compared(inner: &Inner, cluster: &Cluster, id: &SessionId) {
+    if inner.ctx.names.contains(id) {
+        remove_if_removed(inner, cluster, id).await;
+    } else {
+        forget(&inner.ctx, id);
+    }
+}
+
 /// Forgets what was found out about a copy that is gone. The next session of its name is perhaps another agent's.
-pub(super) fn forget(ctx: &SessionContext, id: &SessionId) {
+fn forget(ctx: &SessionContext, id: &SessionId) {
     ctx.secrets.forget(id);
     ctx.thinning.forget(id);
     ctx.disk.forget(id);

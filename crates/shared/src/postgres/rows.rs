@@ -1,6 +1,7 @@
 //! What is in the columns of the tables.
 
 use super::connection::Failed;
+use crate::tier::{ForkNote, Found, KeptFiles, NodeEntry};
 use shellkeep_session::ownership::{Claim, Head, Point};
 use std::str::FromStr;
 use tokio_postgres::Row;
@@ -31,4 +32,24 @@ pub(super) fn head(row: &Row) -> Result<Head, Failed> {
 /// Who holds the lease in a row.
 pub(super) fn lease(row: &Row) -> Result<Option<Claim>, Failed> {
     row.try_get::<_, Option<&str>>("lease")?.map(read).transpose()
+}
+
+/// What is known of the session in a row.
+pub(super) fn found(row: &Row) -> Result<Found, Failed> {
+    let files: Option<KeptFiles> =
+        row.try_get::<_, Option<&str>>("files")?.and_then(|files| serde_json::from_str(files).ok());
+    Ok(Found {
+        head: head(row)?,
+        lease: lease(row)?,
+        data_dir: row.try_get("data")?,
+        agent: row.try_get("agent")?,
+        files,
+        is_free: row.try_get("is_free")?,
+        forks: ForkNote::all_of(row.try_get("forks")?),
+    })
+}
+
+/// The node in a row.
+pub(super) fn entry(row: &Row) -> Option<NodeEntry> {
+    serde_json::from_str(row.try_get(0).ok()?).ok()
 }

@@ -1,6 +1,6 @@
 -- What nodes share. `sk_shared_heads` has one row for each session; the columns are those of the hash in Redis.
 -- `sk_shared_log` has the records after `base`, oldest first. The row of `sk_shared_heads` with an empty `session_id`
--- has the name of what there is in `data`. Some of this may be there: somebody dropped the tables and left the
+-- has the name of what there is in `data`. `sk_shared_removed` says which sessions were removed, by when they were created. Some of this may be there: somebody dropped the tables and left the
 -- sequence.
 CREATE TABLE IF NOT EXISTS sk_shared_heads (
     session_id text PRIMARY KEY,
@@ -13,6 +13,9 @@ CREATE INDEX IF NOT EXISTS sk_shared_heads_by_agent ON sk_shared_heads (agent) W
 CREATE TABLE IF NOT EXISTS sk_shared_log (
     session_id text NOT NULL, number bigint GENERATED ALWAYS AS IDENTITY, line bytea NOT NULL,
     PRIMARY KEY (session_id, number)
+);
+CREATE TABLE IF NOT EXISTS sk_shared_removed (
+    session_id text NOT NULL, created_at text NOT NULL, until timestamptz NOT NULL, PRIMARY KEY (session_id, created_at)
 );
 CREATE TABLE IF NOT EXISTS sk_shared_agent_services (
     agent text NOT NULL, session_id text NOT NULL, service_id text NOT NULL, until timestamptz NOT NULL,

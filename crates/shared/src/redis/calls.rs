@@ -1,6 +1,6 @@
 //! What is sent to the server: calls of scripts, and the keys of a session.
 
-use crate::tier::Append;
+use crate::tier::{Append, RemovedSession};
 use redis::{Cmd, Connection, FromRedisValue, Pipeline, RedisResult, Value, cmd, from_redis_value};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::Claim;
@@ -46,6 +46,11 @@ pub(super) fn append_call(hash: &str, append: &Append, lease: Duration) -> Cmd {
 
 pub(super) fn keys<const N: usize>(session_id: &SessionId, names: [&str; N]) -> [String; N] {
     names.map(|name| format!("sk:{{{session_id}}}:{name}"))
+}
+
+/// The key that says of a session that it was removed.
+pub(super) fn mark(RemovedSession { session_id, created_at }: &RemovedSession) -> String {
+    format!("sk:{{{session_id}}}:removed:{created_at}")
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

@@ -4,11 +4,11 @@ use crate::emptied;
 use shellkeep_poll::until;
 use shellkeep_servers::{DatabaseServer, Kind};
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Claims, Head, Point, Refusal};
-use shellkeep_session::{ServiceId, SessionId};
+use shellkeep_session::{ServiceId, SessionId, Timestamp};
 use shellkeep_shared::memory::MemoryTier;
 use shellkeep_shared::{
-    AgentService, Append, ClaimRequest, Create, ForkNote, KeptFiles, NoClaim, NodeEntry, SharedToken, Tier,
-    UsedByAgent, open,
+    AgentService, Append, ClaimRequest, Create, ForkNote, KeptFiles, NoClaim, NodeEntry, RemovedSession, SharedToken,
+    Tier, UsedByAgent, open,
 };
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -295,6 +295,16 @@ fn removal_is_remembered(tier: &mut dyn Tier) {
     assert!(anew.owner.epoch > head.owner.epoch, "{} after {}: it looks like the same", anew.owner, head.owner);
     assert!(tier.removed(&[id("e")]).unwrap().is_empty());
     assert!(lines(tier, "e").is_empty());
+    let removed = |name: &str, second: i64| RemovedSession {
+        session_id: id(name),
+        created_at: Timestamp::new(1_800_000_000 + second, 123_456_789).unwrap(),
+    };
+    for _ in 0..2 {
+        tier.mark_removed(&removed("e", 0)).unwrap();
+    }
+    let marked = [removed("e", 0), removed("e", 1), removed("a", 0)].map(|one| tier.is_marked(&one).unwrap());
+    assert_eq!(marked, [true, false, false], "a session is marked, and not its name");
+    assert!(tier.find(&id("e")).unwrap().is_some(), "the one that has the name stays");
 }
 
 fn nodes_come_and_go(tier: &mut dyn Tier) {

@@ -1,5 +1,6 @@
 //! Redis that was emptied, or is away, and sessions that it does not know any more.
 
+use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
 use crate::support::Daemon;
 use serde_json::json;
@@ -89,4 +90,46 @@ fn a_session_of_another_node_is_not_unknown_while_redis_is_away() {
     redis.restart();
     assert_eq!(counted(&second, "s"), "1\n");
     until("one that never was is known as such", || (second.get("/v1/sessions/never").status == 404).then_some(()));
+}
+
+/// The bug: a Redis that was emptied did not know any more what had been removed, and took it again from a node that had been down.
+/// A session that has the name of a removed one is left alone.
+#[test]
+fn a_removed_session_does_not_come_back_after_redis_was_emptied() {
+    let redis = Redis::start();
+    let (mut first, mut second) = (redis.node("n1"), redis.node("n2"));
+    for session in ["removed", "replaced"] {
+        first.create(session);
+        first.sh(session, "n=1; echo secret > f");
+    }
+    first.kill();
+    for session in ["removed", "replaced"] {
+        run_when_taken_over(&second, session, &json!({"command": "true"}));
+        second.destroy(session);
+    }
+    second.create("replaced");
+    second.sh("replaced", "n=2");
+    // It knows of removals after a restart.
+    second.restart();
+    assert_eq!(counted(&second, "replaced"), "2\n");
+    redis.cli(&["FLUSHALL"]);
+    until("it has what is left", || {
+        let seq = redis.cli(&["HGET", "sk:{replaced}:head", "seq"]);
+        seq.trim().parse::<u64>().ok().filter(|seq| *seq > 0)
+    });
+    first.restart();
+    for session in ["removed", "replaced"] {
+        let copy = first.data().join("workspaces").join(session).join("f");
+        until("the copy is deleted", || (!copy.exists()).then_some(()));
+    }
+    for daemon in [&first, &second] {
+        assert_eq!(daemon.get("/v1/sessions/removed").status, 404);
+        assert_eq!(counted(daemon, "replaced"), "2\n");
+        let sessions = daemon.get("/v1/sessions").json();
+        assert_eq!(
+            sessions["sessions"].as_array().map(Vec::len),
+            Some(1),
+            "nothing came back or was forked: {sessions}"
+        );
+    }
 }
