@@ -101,7 +101,7 @@ impl Cluster {
             let (of, tell) = (Arc::downgrade(&ship), feed.clone());
             ship.on_settled(Box::new(move || tell.wake()));
             // What the shared store may not have does not become history.
-            feed.set_gate(Arc::new(move |id, seq| of.upgrade().is_none_or(|ship| ship.may_be_told(id, seq))));
+            feed.set_gate(Arc::new(move |record, at| of.upgrade().is_none_or(|ship| ship.may_be_told(record, at))));
         }
         let members = Members::new(Arc::clone(&ship), entry);
         let notes = RemovalNotes::at(data_dir).map_err(|error| error.to_string())?;
@@ -351,9 +351,9 @@ impl Cluster {
         };
         // This node may have known a removed session of the name, which was another agent's.
         self.names.add(id, state.meta.agent.as_deref().map(Arc::from));
-        let (seq, is_first) = (state.seq, state.claims.last() != Some(&head.owner));
-        let from = if is_first { seq + 1 } else { state.claims.last_from().unwrap_or(seq + 1) };
-        let start = Start { claim: head.owner.clone(), from, known: Some(head.last), seq };
+        let (next, is_first) = (state.seq + 1, state.claims.last() != Some(&head.owner));
+        let from = if is_first { next } else { state.claims.last_from().unwrap_or(next) };
+        let start = Start::of(&state, head.owner.clone(), from, Some(head.last));
         self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
         if is_first {
             let has_copy = !self.asker.elsewhere.is_lost(id);
@@ -440,14 +440,14 @@ impl Cluster {
         match state.claims.last().cloned() {
             Some(claim) if claim.node == self.node => {
                 let from = state.claims.last_from().unwrap_or(state.seq);
-                let start = Start { claim, from, known: None, seq: state.seq };
+                let start = Start::of(&state, claim, from, None);
                 self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
             }
             Some(claim) => return Err(unreachable(id, &claim.node)),
             None => {
                 self.asker.made_alone.note(id).await;
                 let claim = Claim { epoch: 1, node: self.node.clone(), nonce };
-                let start = Start { claim: claim.clone(), from: state.seq + 1, known: None, seq: state.seq };
+                let start = Start::of(&state, claim.clone(), state.seq + 1, None);
                 self.ship.begin(id, start, |after| Some(stands_for(&state, after + 1, NOT_SHARED)));
                 self.arrive(&mut state, arrive::joined(claim))?;
             }
@@ -476,7 +476,7 @@ impl Cluster {
             Ok(Some(Claimed::New(head) | Claimed::Kept(head))) => {
                 self.asker.made_alone.forget(id).await;
                 let from = state.claims.last_from().unwrap_or(state.seq);
-                let start = Start { claim: mine, from, known: Some(head.last), seq: state.seq };
+                let start = Start::of(state, mine, from, Some(head.last));
                 self.ship.begin(id, start, |after| Some(stands_for(state, after + 1, NOT_SHARED)));
                 // A store that came back empty does not know where the files are.
                 self.files.iter().for_each(|files| files.offer(state));

@@ -2,7 +2,7 @@
 
 use crate::tier::{Append, ForkNote};
 use shellkeep_session::ownership::{Claim, Head, Point};
-use shellkeep_session::{Json, Record, SessionId};
+use shellkeep_session::{Event, Json, Record, SessionId, Timestamp};
 use std::collections::VecDeque;
 use std::time::Instant;
 use tokio::sync::oneshot;
@@ -77,10 +77,21 @@ pub(crate) enum Rewind {
     Apart,
 }
 
+/// When the session was created that a record begins.
+pub(crate) fn created_at(record: &Record) -> Option<Timestamp> {
+    match &record.event {
+        Event::SessionCreated { meta, .. } => Some(meta.created_at),
+        Event::RecordsLost { state, .. } => Some(state.meta.created_at),
+        _ => None,
+    }
+}
+
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub claim: Claim,
+    /// When the session was created, once that is known.
+    pub created_at: Option<Timestamp>,
     /// Number of the first record under this claim.
     from: u64,
     /// The last record in the tier; none until the tier has confirmed the claim.
@@ -108,6 +119,7 @@ impl Lane {
     pub(crate) fn new(claim: Claim, from: u64, known: Option<Point>) -> Self {
         Self {
             claim,
+            created_at: None,
             from,
             known,
             queue: VecDeque::new(),
@@ -147,6 +159,16 @@ impl Lane {
     pub(crate) fn has(&self, seq: u64) -> bool {
         self.queue.front().is_none_or(|next| next.seq > seq)
             && self.known.as_ref().is_some_and(|known| known.seq >= seq)
+    }
+
+    /// Whether a record is of this session, and not of a former one that had its name. `created_at` is when the record's session was
+    /// created, if that is known.
+    pub(crate) fn is_of(&self, record: &Record, created_at: Option<Timestamp>) -> bool {
+        match (self.created_at, created_at) {
+            (Some(own), Some(created_at)) => own == created_at,
+            (Some(own), None) => own <= record.at,
+            (None, _) => true,
+        }
     }
 
     /// Another lane of the session takes its place, and those who wait with it. Gives the lines that the tier may lack.

@@ -7,14 +7,14 @@ use crate::appender;
 use crate::drain::Drain;
 use crate::given::Given;
 pub use crate::lane::Settled;
-use crate::lane::{Lane, Line, Unclaimed};
+use crate::lane::{Lane, Line, Unclaimed, created_at};
 pub use crate::lanes::{Closing, Moved};
 use crate::lanes::{Lanes, MOST_QUEUED, Shared};
 use crate::tenure::{Remembered, Tenure, WhenAlone};
 use crate::tier::{Down, ForkNote, NodeEntry, Tier};
 use crate::worker::Worker;
 use shellkeep_session::ownership::{Claim, Point};
-use shellkeep_session::{Json, Record, SessionId};
+use shellkeep_session::{Json, Record, SessionId, SessionState, Timestamp};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::runtime::Handle;
@@ -39,12 +39,21 @@ pub struct ShipOptions {
 pub struct Start {
     /// The node's claim.
     pub claim: Claim,
+    /// When the session was created; none if it is about to be.
+    pub created_at: Option<Timestamp>,
     /// Number of the first record under it.
     pub from: u64,
     /// The last record in the tier; none if the tier is unreachable and has not confirmed the claim.
     pub known: Option<Point>,
     /// Number of the last record that the node has.
     pub seq: u64,
+}
+
+impl Start {
+    /// The start of a session as this node has it.
+    pub fn of(state: &SessionState, claim: Claim, from: u64, known: Option<Point>) -> Self {
+        Self { claim, created_at: Some(state.meta.created_at), from, known, seq: state.seq }
+    }
 }
 
 /// What a node wrote last to a session that it no longer has.
@@ -114,10 +123,11 @@ impl Ship {
         start: Start,
         stands_for: impl FnOnce(u64) -> Option<Record>,
     ) {
-        let Start { claim, from, known, seq } = start;
+        let Start { claim, created_at, from, known, seq } = start;
         let after = known.as_ref().map_or(0, |known| known.seq);
         let Unclaimed { mut lines, told, .. } = lanes.unclaimed.remove(session_id).unwrap_or_default();
         let mut lane = Lane::new(claim, from, known);
+        lane.created_at = created_at;
         lane.tell(told.unwrap_or(0));
         if let Some(before) = lanes.all.remove(session_id) {
             let queued = before.give_way_to(&mut lane);
@@ -158,6 +168,7 @@ impl Ship {
             }
             return;
         };
+        lane.created_at = lane.created_at.or_else(|| created_at(record));
         if is_full {
             let (was_known, dropped) = (lane.is_known(), lane.drop_queue());
             lane.dropped_through = lane.dropped_through.max(line.seq);
@@ -274,10 +285,12 @@ impl Ship {
     }
 
     /// Whether a record of this node may be shown to others: not while it waits to be sent. One that the tier refused may: it
-    /// was written under a claim that has been replaced, which its epoch says.
-    pub fn may_be_told(&self, session_id: &SessionId, seq: u64) -> bool {
+    /// was written under a claim that has been replaced, which its epoch says. So may one of a former session that had the name:
+    /// it does not wait for the session that has it now. `created_at` is when the record's session was created, if that is known.
+    pub fn may_be_told(&self, record: &Record, created_at: Option<Timestamp>) -> bool {
         let lanes = self.shared.lanes();
-        lanes.all.get(session_id).is_none_or(|lane| lane.has(seq))
+        let waits = |lane: &Lane| lane.is_of(record, created_at) && !lane.has(record.seq);
+        !lanes.all.get(&record.session_id).is_some_and(waits)
     }
 
     /// Calls back whenever records were sent.

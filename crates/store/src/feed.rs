@@ -129,11 +129,13 @@ impl Feed {
         let mut entries = Vec::with_capacity(batch.entries.len());
         for (entry, place) in batch.entries.into_iter().zip(batch.places) {
             let Entry::Record(record) = entry else { continue };
-            if !self.shared.feed.may_leave(&record.session_id, record.seq) {
+            let origin = self.origin_of(&record);
+            if !self.shared.feed.may_leave(&record, origin.created_at) {
                 to = place;
                 break;
             }
-            let Origin { epoch, created_at } = self.origin_of(&record);
+            self.ahead.insert(record.session_id.clone(), (!record.event.destroys()).then_some(origin));
+            let Origin { epoch, created_at } = origin;
             entries.push(FeedEntry { place, epoch, created_at, record });
         }
         Ok((to > self.tail.position()).then_some(FeedBatch { entries, to }))
@@ -203,7 +205,7 @@ impl Feed {
 
     /// Under which epoch a record was written, and when its session was created. Other records of the session say so; if
     /// those are before what is read here, its state knows.
-    fn origin_of(&mut self, record: &Record) -> Origin {
+    fn origin_of(&self, record: &Record) -> Origin {
         let (id, is_gated) = (&record.session_id, self.shared.feed.has_gate());
         let known = match self.ahead.get(id) {
             Some(ahead) => *ahead,
@@ -228,7 +230,6 @@ impl Feed {
             }
             _ => {}
         }
-        self.ahead.insert(id.clone(), (!record.event.destroys()).then_some(origin));
         origin
     }
 

@@ -5,7 +5,7 @@ use crate::backend::Mark;
 use crate::error::ReadError;
 use crate::lock::hold;
 use shellkeep_redact::Redactor;
-use shellkeep_session::{OutOfReach, SessionId};
+use shellkeep_session::{OutOfReach, Record, SessionId, Timestamp};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -26,8 +26,9 @@ pub struct FeedOptions {
 /// After how long without an answer the reader outside is reported.
 const MOST_SILENCE: Duration = Duration::from_secs(5);
 
-/// Whether a record may leave the node: where nodes share a store, only what that store has acknowledged.
-pub type Gate = Arc<dyn Fn(&SessionId, u64) -> bool + Send + Sync>;
+/// Whether a record may leave the node, of a session that was created at this time, if that is known: where nodes share a store,
+/// only what that store has acknowledged.
+pub type Gate = Arc<dyn Fn(&Record, Option<Timestamp>) -> bool + Send + Sync>;
 
 /// A secret to be masked in what the reader outside has written.
 pub struct FeedScrub {
@@ -139,13 +140,13 @@ impl FeedPort {
     }
 
     /// Whether a record may leave the node now.
-    pub(crate) fn may_leave(&self, session_id: &SessionId, seq: u64) -> bool {
+    pub(crate) fn may_leave(&self, record: &Record, created_at: Option<Timestamp>) -> bool {
         let (gate, needs_gate) = {
             let inner = hold(&self.inner);
             (inner.gate.clone(), inner.needs_gate)
         };
         match gate {
-            Some(gate) => gate(session_id, seq),
+            Some(gate) => gate(record, created_at),
             None => !needs_gate,
         }
     }
@@ -266,6 +267,7 @@ impl FeedPort {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shellkeep_session::Event;
 
     #[test]
     fn segments_stay_until_the_reader_is_past_them_but_not_without_limit() {
@@ -284,10 +286,14 @@ mod tests {
     fn what_needs_a_gate_waits_for_it() {
         let (port, id) =
             (FeedPort::from_segment(1, FeedOptions { gated: true, most_bytes: 1 }), SessionId::parse("s").unwrap());
-        assert!(!port.may_leave(&id, 1));
-        port.set_gate(Arc::new(|_, seq| seq < 2));
+        let may_leave = |seq: u64| {
+            let (session_id, event) = (id.clone(), Event::ShellStarted { generation: 1 });
+            port.may_leave(&Record { session_id, seq, at: Timestamp::UNIX_EPOCH, event }, None)
+        };
+        assert!(!may_leave(1));
+        port.set_gate(Arc::new(|record, _| record.seq < 2));
         assert_eq!(port.wait(Duration::ZERO), Woken::News);
-        assert!(port.may_leave(&id, 1) && !port.may_leave(&id, 2));
+        assert!(may_leave(1) && !may_leave(2));
         assert_eq!(port.wait(Duration::ZERO), Woken::Nothing);
         port.close();
         assert_eq!(port.wait(Duration::from_secs(60)), Woken::Closing);

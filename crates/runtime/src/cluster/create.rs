@@ -72,7 +72,7 @@ impl Creations {
         if !is_counted {
             self.asker.made_alone.note(id).await;
         }
-        let start = Start { claim: claim.clone(), from: 2, known, seq: 0 };
+        let start = Start { claim: claim.clone(), created_at: None, from: 2, known, seq: 0 };
         let claim = match is_counted {
             true => {
                 self.ship.begin(id, start, |_| None);

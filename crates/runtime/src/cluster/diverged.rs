@@ -278,7 +278,7 @@ impl Diverged {
             Ok(Claimed::Held(by)) => return Err(unreachable(fork_id, &by.node)),
             Err(_) => return Err(OpError::Internal { detail: format!("'{fork_id}' could not be created") }),
         };
-        let start = Start { claim: head.owner.clone(), from, known: Some(head.last), seq: 0 };
+        let start = Start { claim: head.owner.clone(), created_at: None, from, known: Some(head.last), seq: 0 };
         self.ship.begin(fork_id, start, |_| None);
         Ok(head.owner)
     }

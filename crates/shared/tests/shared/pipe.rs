@@ -104,7 +104,7 @@ async fn records_settle_once_while_connections_break() {
     let sessions: Vec<SessionId> = ["a", "b", "c"].map(id).into();
     for session in &sessions {
         let head = claimed(&mut *tier, &request(session.as_str(), "n1", "x", None), LEASE);
-        let start = Start { claim: head.owner, from: 1, known: Some(head.last), seq: 0 };
+        let start = Start { claim: head.owner, created_at: None, from: 1, known: Some(head.last), seq: 0 };
         ship.begin(session, start, |_| None);
     }
     for seq in 1..=300 {

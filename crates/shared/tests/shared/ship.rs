@@ -2,7 +2,7 @@
 
 use shellkeep_poll::until;
 use shellkeep_session::ownership::{Ask, Claim, Claimed, Claims, Head};
-use shellkeep_session::{Event, Record, SessionId, Timestamp};
+use shellkeep_session::{Event, Record, SessionId, SessionMeta, Timestamp};
 use shellkeep_shared::memory::MemoryTier;
 use shellkeep_shared::{
     ClaimRequest, LEASE, Moved, NodeEntry, NotAdmitted, Remembered, Settled, Ship, ShipOptions, Start, Tier, WhenAlone,
@@ -71,7 +71,7 @@ impl Fixture {
     /// The session is this node's, with nothing recorded.
     fn begin(&self) -> Claim {
         let head = self.claim("n1", None);
-        let start = Start { claim: head.owner.clone(), from: 1, known: Some(head.last), seq: 0 };
+        let start = Start { claim: head.owner.clone(), created_at: None, from: 1, known: Some(head.last), seq: 0 };
         self.ship.begin(&self.id, start, |_| None);
         head.owner
     }
@@ -175,7 +175,7 @@ async fn a_tier_that_came_back_empty_is_given_the_state() {
     assert_eq!(fixture.news.recv().await, Some(Moved::Reclaim(fixture.id.clone())));
     fixture.ship.offer(&record(&fixture.id, 102));
     let head = fixture.claim("n1", Some(claim));
-    let start = Start { claim: head.owner, from: 1, known: Some(head.last), seq: 101 };
+    let start = Start { claim: head.owner, created_at: None, from: 1, known: Some(head.last), seq: 101 };
     fixture.ship.begin(&fixture.id, start, |after| {
         assert_eq!(after, 0);
         Some(record(&fixture.id, 101))
@@ -205,7 +205,7 @@ async fn a_session_whose_records_do_not_fit_is_given_again_once() {
     assert!(fixture.news.try_recv().is_err(), "it was told");
 
     let head = fixture.claim("n1", Some(claim));
-    let start = Start { claim: head.owner, from: 1, known: Some(head.last), seq: 3 };
+    let start = Start { claim: head.owner, created_at: None, from: 1, known: Some(head.last), seq: 3 };
     fixture.ship.begin(&fixture.id, start, |_| Some(record(&fixture.id, 3)));
     assert_eq!(fixture.ship.settle(&fixture.id, 3).await, Settled::Kept);
     fixture.tier.set_down(true);
@@ -238,7 +238,7 @@ async fn what_does_not_fit_while_a_session_is_given_again_is_given_too() {
     fixture.ship.drop_left(&other);
     let head = fixture.claim("n1", Some(claim));
     let give = |seq: u64| {
-        let start = Start { claim: head.owner.clone(), from: 1, known: Some(head.last.clone()), seq };
+        let start = Start { claim: head.owner.clone(), created_at: None, from: 1, known: Some(head.last.clone()), seq };
         fixture.ship.begin(&fixture.id, start, |_| Some(record(&fixture.id, seq)));
     };
     give(2);
@@ -262,7 +262,7 @@ async fn a_session_that_sleeps_gives_up_its_lease_and_one_that_is_forgotten_is_n
     });
     assert_eq!(slept.await.head.last.seq, 1, "not before everything is sent");
     let head = fixture.claim("n1", None);
-    let start = Start { claim: head.owner, from: 2, known: Some(head.last), seq: 1 };
+    let start = Start { claim: head.owner, created_at: None, from: 2, known: Some(head.last), seq: 1 };
     fixture.ship.begin(&fixture.id, start, |_| None);
     fixture.ship.forget(&fixture.id);
     assert!(!fixture.ship.is_open(&fixture.id));
@@ -441,10 +441,34 @@ fn two_that_create_a_session_while_the_tier_is_away_have_one_claim() {
     let fixture = Fixture::new();
     let begin = |nonce: &str| {
         let claim: Claim = format!("1.n1.{nonce}").parse().unwrap();
-        fixture.ship.begin_unless_open(&fixture.id, Start { claim, from: 2, known: None, seq: 0 }).nonce
+        fixture
+            .ship
+            .begin_unless_open(&fixture.id, Start { claim, created_at: None, from: 2, known: None, seq: 0 })
+            .nonce
     };
     assert_eq!([begin("a"), begin("b")], ["a", "a"]);
     assert_eq!(fixture.ship.claim_of(&fixture.id).map(|claim| claim.nonce).as_deref(), Some("a"));
     fixture.ship.forget(&fixture.id);
     assert_eq!(begin("b"), "b");
+}
+
+/// The bug: the records of a removed session, its end among them, waited until the session that has its name now had as many. All
+/// history of the node waited with them.
+#[tokio::test]
+async fn a_record_of_a_former_session_does_not_wait_for_the_one_that_has_its_name() {
+    let fixture = Fixture::new();
+    fixture.begin();
+    let [before, created, after] = [100, 200, 300].map(|second| Timestamp::from_second(second).unwrap());
+    let meta = SessionMeta { created_at: created, ..SessionMeta::of_name(fixture.id.clone()) };
+    let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::default() };
+    fixture.ship.offer(&Record { event, at: created, ..record(&fixture.id, 1) });
+    assert_eq!(fixture.ship.settle(&fixture.id, 1).await, Settled::Kept);
+    let may_be_told = |seq: u64, at: Timestamp, of: Option<Timestamp>| {
+        fixture.ship.may_be_told(&Record { at, event: Event::SessionDestroyed, ..record(&fixture.id, seq) }, of)
+    };
+    assert!(may_be_told(50, before, Some(before)));
+    assert!(may_be_told(50, after, Some(before)), "the clock of another node was behind");
+    assert!(may_be_told(50, before, None), "it is older than the session");
+    assert!(may_be_told(1, created, Some(created)));
+    assert!(!may_be_told(2, after, Some(created)) && !may_be_told(2, after, None), "it was not sent");
 }
