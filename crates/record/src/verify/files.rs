@@ -101,8 +101,8 @@ impl Beside {
         }
         if elsewhere > 0 {
             verdict.remarks.push(format!(
-                "files with large outputs or agent states that are not here, because they stayed on a node that had the session \
-                 before: {elsewhere}; they are not checked"
+                "files with large outputs or agent states that are not here, because a fork has them, or they stayed on a node that \
+                 had the session before: {elsewhere}; they are not checked"
             ));
         }
         Ok(())

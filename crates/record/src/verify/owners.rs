@@ -1,4 +1,5 @@
-//! Which node made a file beside a recording: what stayed on the node that had the session before is not missing.
+//! Which node made a file beside a recording: what stayed on the node that had the session before is not missing, nor what a node
+//! gave to a fork.
 
 use crate::line::Line;
 use serde_json::Value;
@@ -9,6 +10,8 @@ const OWNED: &str = "session_owned";
 const OF_STATE: [&str; 2] = [OWNED, crate::line::RECORDS_LOST];
 /// Type of the line that tells of masked files, which were there when they were masked.
 const SCRUBBED: &str = "scrubbed";
+/// Type of the line that tells of a fork.
+const FORKED: &str = "session_forked";
 /// Why a node owns a session that came to it from another, or back to it after it lost its data directory.
 const CAME: &str = "owner_gone";
 
@@ -41,49 +44,87 @@ struct Owner {
     came: bool,
 }
 
+/// What a node had of a session that went on without it: it gave the files to a fork.
+#[derive(Debug)]
+struct Given {
+    node: String,
+    /// Number of the last line that both have.
+    through: u64,
+}
+
 /// The owners of a session as its lines tell, oldest first. The last one has the recording.
 #[derive(Debug, Default)]
-pub(super) struct Owners(Vec<Owner>);
+pub(super) struct Owners {
+    all: Vec<Owner>,
+    given: Vec<Given>,
+}
 
 impl Owners {
     /// Collects what a line tells.
     pub(super) fn line(&mut self, line: &Line) {
+        if line.author.is_posted() {
+            return;
+        }
+        let text = |name: &str| line.data.get(name).and_then(Value::as_str).map(str::to_owned);
         if line.event_type == OWNED
-            && !line.author.is_posted()
-            && let Some(node) = line.data.get("node").and_then(Value::as_str)
+            && let Some(node) = text("node")
         {
             let came = line.data.get("reason").is_some_and(|reason| reason == CAME);
-            self.0.push(Owner { from: line.seq, node: node.to_owned(), came });
+            self.all.push(Owner { from: line.seq, node, came });
+        }
+        if line.event_type == FORKED
+            && let (Some(node), Some(through)) = (text("diverged_on"), line.data.get("at").and_then(Value::as_u64))
+        {
+            self.given.push(Given { node, through });
         }
     }
 
     /// Whether what was made then was made elsewhere, so that it need not be here.
     pub(super) fn made_elsewhere(&self, made: Made) -> bool {
-        let Some(last) = self.0.last() else { return false };
-        let at = match made {
-            Made::Before(seq) => return self.0.iter().any(|owner| owner.came && owner.from >= seq),
-            Made::At(seq) => self.0.iter().rposition(|owner| owner.from <= seq),
+        let Some(last) = self.all.last() else { return false };
+        let seq = match made {
+            Made::Before(seq) => return self.all.iter().any(|owner| owner.came && owner.from >= seq),
+            Made::At(seq) => seq,
         };
-        let (Some(maker), after) = (at.map(|at| &self.0[at]), at.map_or(0, |at| at + 1)) else {
+        let Some(at) = self.all.iter().rposition(|owner| owner.from <= seq) else {
             // Nobody is named who had it before.
-            return self.0[0].came;
+            return self.all[0].came;
         };
+        let maker = &self.all[at];
+        let was_given = self.given.iter().any(|given| given.node == maker.node && given.through >= seq);
         let mut node = &maker.node;
-        let was_lost = self.0[after..].iter().any(|owner| {
+        let was_lost = self.all[at + 1..].iter().any(|owner| {
             let is_back = owner.came && owner.node == *node;
             node = &owner.node;
             is_back
         });
-        was_lost || maker.node != last.node
+        was_given || was_lost || maker.node != last.node
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::line::sample;
+    use serde_json::json;
 
     fn owners(all: &[(u64, &str, bool)]) -> Owners {
-        Owners(all.iter().map(|&(from, node, came)| Owner { from, node: node.to_owned(), came }).collect())
+        let all = all.iter().map(|&(from, node, came)| Owner { from, node: node.to_owned(), came }).collect();
+        Owners { all, given: Vec::new() }
+    }
+
+    /// The bug: a node to which a session came back had given its files to a fork, and they were called missing.
+    #[test]
+    fn what_a_node_gave_to_a_fork_is_elsewhere() {
+        let mut back = owners(&[(2, "a", false), (8, "b", true), (12, "a", true)]);
+        assert!(!back.made_elsewhere(Made::At(5)));
+        back.line(&sample(FORKED, json!({"session_id": "s.fork-1.a", "at": 6, "diverged_on": "a"})));
+        assert!(back.made_elsewhere(Made::At(5)) && back.made_elsewhere(Made::At(6)));
+        assert!(!back.made_elsewhere(Made::At(7)) && !back.made_elsewhere(Made::At(13)), "it made that afterwards");
+        // A fork that somebody asked for is a copy.
+        let mut copied = owners(&[(2, "a", false)]);
+        copied.line(&sample(FORKED, json!({"session_id": "f", "at": 6})));
+        assert!(!copied.made_elsewhere(Made::At(5)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Two nodes continue one session: a replica is promoted that lacks what was acknowledged, and another node takes the session
 //! before its owner can send it again. Both histories are kept, and each tells of the other.
 
+use crate::nodes::run_when_taken_over;
 use crate::redis::{Failover, node};
 use crate::support::daemon::signal;
 use crate::support::{Daemon, Reply, Request, soak};
@@ -128,13 +129,24 @@ fn check_session(second: &Daemon, story: &Story) {
     assert_eq!(events["events"].as_array().map(Vec::len), Some(1), "{events}");
 }
 
+/// The session is back on the first node, which gave the large output to the fork. The bug: that was called missing.
+fn check_return(first: &Daemon, story: &Story) {
+    run_when_taken_over(first, &story.session, &json!({"command": "true"}));
+    let verdict = first.post(&story.path("/verify"), &json!({})).json();
+    assert_eq!(verdict["intact"], true, "{} {verdict}", story.session);
+    assert!(verdict["remarks"].to_string().contains("a fork has them"), "{verdict}");
+    let fork = first.post(&format!("/v1/sessions/{}/verify", story.fork()), &json!({})).json();
+    assert_eq!(fork["intact"], true, "{} {fork}", story.fork());
+}
+
 fn round(seeds: std::ops::Range<u64>) {
     let mut servers = Failover::start();
-    let (first, second) = (node("n1", &servers.url()), node("n2", &servers.url()));
+    let (first, mut second) = (node("n1", &servers.url()), node("n2", &servers.url()));
     let stories: Vec<Story> = seeds.map(Story::new).collect();
     for story in &stories {
         first.create(&story.session);
         first.sh(&story.session, "n=0");
+        first.sh(&story.session, "head -c 200000 /dev/zero | tr '\\0' x");
         (1..=story.shared).for_each(|number| drop(first.run(&story.session, count(number))));
     }
     for story in &stories {
@@ -166,6 +178,8 @@ fn round(seeds: std::ops::Range<u64>) {
         .expect("it runs");
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(stories.iter().all(|story| listed.contains(&story.fork())), "{listed}");
+    second.kill();
+    stories.iter().for_each(|story| check_return(&first, story));
 }
 
 #[test]
