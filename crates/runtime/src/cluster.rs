@@ -28,8 +28,8 @@ use crate::ops::{ClusterError, OpError};
 pub(crate) use agents::Agents;
 use arrive::{Former, kept, stands_for};
 pub use config::{BlobPlace, ClusterConfig};
-pub(crate) use create::Creation;
 use create::Creations;
+pub(crate) use create::{ClaimedName, Creation};
 pub(crate) use diverged::{Compared, Diverged, Whose};
 pub(crate) use elsewhere::Elsewhere;
 use files::Brought;
@@ -151,7 +151,7 @@ impl Cluster {
                 Ok(Settled::HereOnly { reason }) => return Ok(Some(told::kept_here_only(&reason))),
                 Ok(Settled::Moved) => return Err(moved(id)),
                 // Not longer than the store is away: to claim it again, a store that came back empty needs the session's task.
-                Err(_) if self.ship.alone().waits() && self.ship.problem().is_some() => {}
+                Err(_) if self.ship.alone().waits() && self.ship.alone().problem().is_some() => {}
                 // The process was stopped: another node may have the session by now, which is known soon.
                 Err(_) if self.ship.alone().is_late() => {}
                 Err(_) => {
@@ -183,7 +183,7 @@ impl Cluster {
     /// What is wrong, each in a sentence.
     pub(crate) fn problems(&self) -> Vec<String> {
         let unserved = self.ship.alone().unserved().is_some();
-        let away = self.ship.problem().map(|reason| told::away(&reason, unserved));
+        let away = self.ship.alone().problem().map(|reason| told::away(&reason, unserved));
         away.into_iter().chain(self.files.as_ref().and_then(|files| files.problem())).collect()
     }
 

@@ -41,6 +41,11 @@ impl Alone {
         let _ = self.0.away.subscribe().wait_for(|is_away| !*is_away).await;
     }
 
+    /// Why the tier is unreachable, if it is.
+    pub fn problem(&self) -> Option<String> {
+        self.0.lanes().down.as_ref().map(|down| down.reason.clone())
+    }
+
     /// Whether the node is stopping: the tier is asked nothing more.
     pub fn is_closing(&self) -> bool {
         self.0.lanes().closing.is_some()

@@ -273,6 +273,16 @@ impl Ship {
         }
     }
 
+    /// Nothing follows under this claim: its lease is given up. A session that has another claim by now is left as it is.
+    pub fn give_back(&self, session_id: &SessionId, claim: &Claim) {
+        let mut lanes = self.shared.lanes();
+        if let Some(lane) = lanes.all.get_mut(session_id).filter(|lane| lane.claim == *claim) {
+            lane.is_closing = true;
+            lanes.dirty.insert(session_id.clone());
+            self.shared.work.notify_one();
+        }
+    }
+
     /// The session was deleted here: nothing of it is sent.
     pub fn forget(&self, session_id: &SessionId) {
         self.shared.lanes().forget(session_id);
@@ -322,11 +332,6 @@ impl Ship {
     /// What this node may do while the tier is unreachable.
     pub fn alone(&self) -> Alone {
         Alone(Arc::clone(&self.shared))
-    }
-
-    /// Why the tier is unreachable, if it is.
-    pub fn problem(&self) -> Option<String> {
-        self.shared.lanes().down.as_ref().map(|down| down.reason.clone())
     }
 
     /// Sends what it can, gives up or renews leases, and ends the thread. Blocks meanwhile.

@@ -20,7 +20,7 @@ const CREATE_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) enum Creation {
     /// It is this node's: its records follow.
     Mine {
-        claim: Claim,
+        name: ClaimedName,
         /// Whether it was checked that its agent may have one more; not while the shared store is unreachable.
         is_counted: bool,
     },
@@ -28,6 +28,32 @@ pub(crate) enum Creation {
     Full { used: u64 },
     /// It exists.
     Exists(Box<SessionState>),
+}
+
+/// The name of a new session, which this node has claimed. It is given back unless it is kept: whoever uses it next would wait for a
+/// session that nobody creates.
+pub(crate) struct ClaimedName {
+    ship: Arc<Ship>,
+    id: SessionId,
+    claim: Claim,
+    /// Not if another caller creates the session under the same claim.
+    gives_back: bool,
+}
+
+impl ClaimedName {
+    /// The session exists. Gives the claim.
+    pub(crate) fn keep(mut self) -> Claim {
+        self.gives_back = false;
+        self.claim.clone()
+    }
+}
+
+impl Drop for ClaimedName {
+    fn drop(&mut self) {
+        if self.gives_back {
+            self.ship.give_back(&self.id, &self.claim);
+        }
+    }
 }
 
 /// Claims the names of new sessions.
@@ -73,15 +99,16 @@ impl Creations {
             self.asker.made_alone.note(id).await;
         }
         let start = Start { claim: claim.clone(), created_at: None, from: 2, known, seq: 0 };
-        let claim = match is_counted {
+        let open = match is_counted {
             true => {
                 self.ship.begin(id, start, |_| None);
-                claim
+                claim.clone()
             }
             // Another caller may be creating it, and has recorded its claim.
             false => self.ship.begin_unless_open(id, start),
         };
-        Ok(Creation::Mine { claim, is_counted })
+        let (gives_back, ship) = (open == claim, Arc::clone(&self.ship));
+        Ok(Creation::Mine { name: ClaimedName { ship, id: id.clone(), claim: open, gives_back }, is_counted })
     }
 
     /// A session that another node has, or is about to have.
@@ -98,5 +125,70 @@ impl Creations {
             }
             tokio::time::sleep(CREATE_PAUSE).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::removal_notes::RemovalNotes;
+    use super::*;
+    use shellkeep_shared::memory::MemoryTier;
+    use shellkeep_shared::{Closing, NodeEntry, Remembered, ShipOptions, Tier, WhenAlone};
+    use std::collections::HashSet;
+    use tempfile::TempDir;
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
+    /// Far more than anything here takes.
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn creations(data: &TempDir, tier: &MemoryTier) -> Creations {
+        let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
+        let node = NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given: None };
+        let (when_alone, remembered, news) = (WhenAlone::Serve, Remembered::default(), mpsc::unbounded_channel().0);
+        let options = ShipOptions { tier: Box::new(tier.clone()), node, when_alone, remembered, news };
+        let ship = Arc::new(Ship::start(options).unwrap());
+        let removals = Removals::new(Arc::clone(&ship), "n1", RemovalNotes::at(data.path()).unwrap());
+        Creations::new(ship, Asker::at(data.path(), "n1").unwrap(), removals)
+    }
+
+    async fn claimed(creations: &Creations, id: &SessionId) -> ClaimedName {
+        match creations.claim(id, None, 9).await {
+            Ok(Creation::Mine { name, .. }) => name,
+            _ => panic!("it is this node's"),
+        }
+    }
+
+    /// The bug: a creation that found its name taken kept the lease, and renewed it for as long as the node lived.
+    #[tokio::test]
+    async fn a_name_that_is_not_used_is_given_back() {
+        let (data, tier, id) = (TempDir::new().unwrap(), MemoryTier::default(), SessionId::parse("s").unwrap());
+        let creations = creations(&data, &tier);
+        let lease = || tier.clone().find(&id).unwrap().and_then(|found| found.lease);
+        let name = claimed(&creations, &id).await;
+        assert!(lease().is_some());
+        let drain = creations.ship.drain();
+        assert!(drain.begin(HashSet::new()));
+        drain.free();
+        drop(name);
+        assert!(timeout(LONG, drain.until_left(&[&id])).await.expect("it is given back"));
+        assert_eq!(lease(), None);
+        let claim = claimed(&creations, &id).await.keep();
+        assert!(creations.ship.is_open(&id) && lease() == Some(claim));
+        creations.ship.close(Closing::Stop);
+    }
+
+    /// The claim of one that creates a session while the store is away is not given back by another.
+    #[tokio::test]
+    async fn a_claim_that_another_uses_is_not_given_back() {
+        let (data, tier, id) = (TempDir::new().unwrap(), MemoryTier::default(), SessionId::parse("s").unwrap());
+        let creations = creations(&data, &tier);
+        tier.set_down(true);
+        let (first, second) = (claimed(&creations, &id).await, claimed(&creations, &id).await);
+        drop(second);
+        assert!(creations.ship.is_open(&id));
+        drop(first);
+        assert!(!creations.ship.is_open(&id));
+        creations.ship.close(Closing::Stop);
     }
 }

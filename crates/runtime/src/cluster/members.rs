@@ -109,7 +109,7 @@ impl Members {
 
     /// Whether the shared store is unreachable.
     pub(crate) fn is_away(&self) -> bool {
-        self.ship.problem().is_some()
+        self.alone().problem().is_some()
     }
 
     /// What this node may do while the shared store is unreachable.

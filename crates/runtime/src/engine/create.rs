@@ -4,7 +4,7 @@ use super::access::{Access, only_its_own};
 use super::copies;
 use super::handle::Engine;
 use super::inner::Inner;
-use crate::cluster::Creation;
+use crate::cluster::{ClaimedName, Creation};
 use crate::identities::{Scope, bound};
 use crate::names::{Added, not_found};
 use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionError, SessionView};
@@ -53,13 +53,13 @@ impl Engine {
             let owner: Option<Arc<str>> = request.agent.as_deref().map(Arc::from);
             let user_id = request.user_id.clone();
             let (meta, shell) = first_state(inner, &id, request, self.access.scope().token()).await?;
-            let claim = match &inner.ctx.cluster {
+            let claimed = match &inner.ctx.cluster {
                 None => None,
                 Some(cluster) => match cluster.create(&id, meta.agent.as_deref(), most).await? {
-                    Creation::Mine { claim, is_counted } => {
+                    Creation::Mine { name, is_counted } => {
                         // This node may have copies of sessions that others removed.
                         most = if is_counted { u64::MAX } else { most };
-                        Some(claim)
+                        Some(name)
                     }
                     Creation::Full { used } => return Err(self.access.too_many_sessions(used)),
                     Creation::Exists(state) => return of_user(found(&self.access, *state)?, user_id.as_deref()),
@@ -69,17 +69,17 @@ impl Engine {
             let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
             let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
             let add = || inner.ctx.names.add_new(&id, owner.clone(), most, || keep(inner, &record));
-            let added = copies::replace(inner, &id, add).await;
-            match added.inspect_err(|_| inner.stored.left(&id))? {
+            match copies::replace(inner, &id, add).await? {
                 Added::New => inner.ctx.counts.event(&record.event),
-                // Its fork has what this node claimed for it.
                 Added::Forking => return Err(exists(&id)),
-                Added::Known => return of_user(self.existing(&id).await?, user_id.as_deref()),
-                Added::Full(used) => {
-                    inner.stored.left(&id);
-                    return Err(self.access.too_many_sessions(used));
+                Added::Known => {
+                    // The session that there is may have to be claimed.
+                    drop(claimed);
+                    return of_user(self.existing(&id).await?, user_id.as_deref());
                 }
+                Added::Full(used) => return Err(self.access.too_many_sessions(used)),
             }
+            let claim = claimed.map(ClaimedName::keep);
             self.access.audit("create", id.as_str());
             if let Err(error) = inner.ctx.workspaces.ensure(&view.meta.workspace) {
                 // The session is recorded, and its first command tries again and reports the failure.

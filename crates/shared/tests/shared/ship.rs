@@ -152,14 +152,14 @@ async fn a_node_goes_on_while_the_tier_is_away_and_sends_what_it_lacks() {
     for seq in 2..=4 {
         assert!(matches!(fixture.put(seq).await, Settled::HereOnly { .. }));
     }
-    assert!(fixture.ship.problem().is_some());
+    assert!(fixture.ship.alone().problem().is_some());
     fixture.tier.set_down(false);
     let settled = shellkeep_poll::until_async(shellkeep_poll::LONG, "the tier is used again", async || {
         Some(fixture.ship.settle(&fixture.id, 4).await).filter(|settled| *settled == Settled::Kept)
     });
     assert_eq!(settled.await, Settled::Kept);
     assert_eq!(fixture.shared(), [1, 2, 3, 4]);
-    assert_eq!(fixture.ship.problem(), None);
+    assert_eq!(fixture.ship.alone().problem(), None);
 }
 
 #[tokio::test]
@@ -368,18 +368,18 @@ fn of_two_nodes_with_one_name_the_later_one_does_without_the_tier() {
     // As if both had started at once.
     let reason = until("it knows that it is not the only one", || {
         fixture.tier.clone().beat(&early, LEASE).unwrap();
-        fixture.ship.problem()
+        fixture.ship.alone().problem()
     });
     assert!(reason.contains("another node is named 'n1'"), "{reason}");
     assert_eq!(shown().as_deref(), Some("d1"));
     fixture.tier.clone().leave("n1").unwrap();
-    until("it goes on when the other has left", || fixture.ship.problem().is_none().then_some(()));
+    until("it goes on when the other has left", || fixture.ship.alone().problem().is_none().then_some(()));
 
     let fixture = Fixture::of(early);
     fixture.tier.clone().beat(&late, LEASE).unwrap();
     let shown = || fixture.tier.clone().node("n1").unwrap().and_then(|node| node.data_id);
     until("the earlier one is in the list", || (shown().as_deref() == Some("d1")).then_some(()));
-    assert_eq!(fixture.ship.problem(), None);
+    assert_eq!(fixture.ship.alone().problem(), None);
 }
 
 #[test]
