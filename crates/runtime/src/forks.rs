@@ -17,6 +17,23 @@ pub(crate) async fn begin(
     agent: Option<&str>,
     events: Vec<Event>,
 ) -> Result<SessionView, OpError> {
+    let Some(cluster) = &ctx.cluster else { return append(ctx, id, agent, events).await };
+    // A session of this name may have been removed: that says nothing of the fork.
+    let made_alone = cluster.diverged().made_alone();
+    made_alone.note(id).await;
+    let begun = append(ctx, id, agent, events).await;
+    if begun.is_err() {
+        made_alone.forget(id).await;
+    }
+    begun
+}
+
+async fn append(
+    ctx: &SessionContext,
+    id: &SessionId,
+    agent: Option<&str>,
+    events: Vec<Event>,
+) -> Result<SessionView, OpError> {
     let mut state: Option<SessionState> = None;
     for (event, seq) in events.into_iter().zip(1..) {
         let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event };

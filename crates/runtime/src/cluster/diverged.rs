@@ -6,6 +6,7 @@ use super::arrive::{self, kept};
 use super::copies::Copies;
 use super::files::SharedFiles;
 use super::look::{away, unreachable};
+use super::made_alone::MadeAlone;
 use super::own::{Asker, Own};
 use super::removals::as_removed;
 use super::told;
@@ -116,9 +117,14 @@ impl Diverged {
         &self.copies
     }
 
-    /// Whether this node made a session without the shared store, which may know of an earlier one of its name.
+    /// Whether this node made a session without asking the shared store, which may know of an earlier one of its name.
     pub(crate) fn was_made_alone(&self, id: &SessionId) -> bool {
         self.asker.made_alone.contains(id)
+    }
+
+    /// Sessions that this node made without asking the shared store.
+    pub(crate) fn made_alone(&self) -> &Arc<MadeAlone> {
+        &self.asker.made_alone
     }
 
     /// Whether this node was the last owner of a session, as far as it knows.

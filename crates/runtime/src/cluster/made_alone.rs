@@ -1,6 +1,6 @@
-//! Sessions that this node made while the shared store was away, and that the store has not confirmed since. It may say of their
-//! names that a session was removed: that was an earlier one. There is a file for each, so that a node that was restarted knows it
-//! too.
+//! Sessions that this node made without asking the shared store for their names, because that was away or they are forks, and that
+//! the store has not confirmed since. It may say of their names that a session was removed: that was an earlier one. There is a
+//! file for each, so that a node that was restarted knows it too.
 
 use super::session_notes::SessionNotes;
 use crate::sync::lock;
@@ -17,7 +17,7 @@ const FOLDER: &str = "alone";
 
 /// Sessions that this node made without the shared store.
 #[derive(Debug)]
-pub(super) struct MadeAlone {
+pub(crate) struct MadeAlone {
     notes: SessionNotes,
     ids: Mutex<HashSet<SessionId>>,
 }
@@ -36,14 +36,14 @@ impl MadeAlone {
     }
 
     /// The session is about to be made. Returns when that is noted.
-    pub(super) async fn note(self: &Arc<Self>, id: &SessionId) {
+    pub(crate) async fn note(self: &Arc<Self>, id: &SessionId) {
         if lock(&self.ids).insert(id.clone()) {
             self.save(id).await;
         }
     }
 
     /// The shared store knows the session, or it is gone.
-    pub(super) async fn forget(self: &Arc<Self>, id: &SessionId) {
+    pub(crate) async fn forget(self: &Arc<Self>, id: &SessionId) {
         if lock(&self.ids).remove(id) {
             self.save(id).await;
         }

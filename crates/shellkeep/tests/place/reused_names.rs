@@ -96,3 +96,29 @@ fn a_removed_session_does_not_come_back_as_a_fork() {
     run_when_taken_over(&first, "s", &json!({"command": "true"}));
     assert_eq!((ann.get("/v1/sessions/s").status, bob.get("/v1/sessions/s").status), (404, 200));
 }
+
+/// The bug: a fork under the name of a removed session was answered with `session_not_found`, and with `session_exists` by a node that
+/// had a copy of the removed one.
+#[test]
+fn a_fork_may_have_the_name_of_a_removed_session() {
+    let redis = Redis::start();
+    let (mut first, second) = (redis.node("n1"), redis.node("n2"));
+    lost_by_first(&first, &second);
+    second.create("t");
+    for session in ["s", "t"] {
+        second.destroy(session);
+    }
+    first.create_with(json!({"session_id": "origin", "agent": "bob"}));
+    first.sh("origin", "n=7; echo mine > g");
+    for session in ["s", "t"] {
+        let fork = first.post("/v1/sessions/origin/fork", &json!({"session_id": session}));
+        assert_eq!(fork.status, 201, "{session}: {}", fork.text());
+        assert_eq!(first.sh(session, "ls -A; echo $n").out(), "g\n7\n");
+        assert_eq!(first.get(&format!("/v1/sessions/{session}/kv/colour")).status, 404);
+        assert_eq!(second.sh(session, "echo $n").out(), "7\n");
+    }
+    // It is in the shared store like any other.
+    first.kill();
+    let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "echo $n"}));
+    assert_eq!(answer["stdout"], "7\n");
+}

@@ -4,6 +4,7 @@ use super::FileOps;
 use crate::actor::{FilesTask, ForkOrder, is_outside, refuse_others};
 use crate::checkpoints::commit_of;
 use crate::engine::access::Permitted;
+use crate::engine::copies;
 use crate::engine::create::name_for;
 use crate::engine::services;
 use crate::notices;
@@ -59,7 +60,12 @@ impl FileOps<'_> {
             let agent = inner.ctx.names.agent_of(&id);
             let copied = inner.ctx.disk.check_copy(&id, agent.as_deref())?;
             self.access.audit("fork", id.as_str());
-            let Some(_reserved) = inner.ctx.names.reserve(&new) else {
+            if inner.ctx.names.contains(&new) {
+                // It may be that of a session that another node removed.
+                copies::is_stale(inner, &new).await;
+            }
+            let reserved = copies::replace(inner, &new, || Ok(inner.ctx.names.reserve(&new))).await?;
+            let Some(_reserved) = reserved else {
                 return Err(OpError::Session(SessionError::Exists { session_id: new.to_string() }));
             };
             let by = self.access.scope().token().map(str::to_owned);
