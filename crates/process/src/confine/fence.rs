@@ -5,7 +5,7 @@ use super::ahead::{Preparation, Step};
 use super::confinement::{Around, Confinement};
 use super::filter;
 use super::granted::{Grant, Granted, NotOpened, Use};
-use super::grants::{DEVICES, SHARED_MEMORY, open_path, without};
+use super::grants::{DEVICES, SHARED_MEMORY, is_away, open_path, without};
 use super::plan::{self, PROCESSORS, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use super::settings::Settings;
@@ -269,9 +269,10 @@ impl Fence {
         for (grant, how) in self.granted.all().filter(|(grant, _)| grant.is_held()) {
             self.grant(&ruleset, grant, self.access(how))?;
         }
-        let settings = self.granted.settings().map(|settings| (settings.root(), settings.parts()));
-        if let Some((root, parts)) = &settings {
-            add_rule(&ruleset, &open_path(root)?, AccessFs::ReadDir.into())?;
+        let settings = self.granted.settings();
+        let parts = settings.map(Settings::parts).transpose()?;
+        if let (Some(settings), Some(parts)) = (settings, &parts) {
+            add_rule(&ruleset, &open_path(settings.root())?, AccessFs::ReadDir.into())?;
             for part in &parts.granted {
                 let access = self.access(Use::Read);
                 add_rule(&ruleset, &part.opened, if part.is_directory { access } else { self.of_file(access) })?;
@@ -285,11 +286,11 @@ impl Fence {
             let shared = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | MakeReg | RemoveFile});
             add_rule(&ruleset, opened, shared)?;
         }
-        Ok(Begun { ruleset, settings: settings.map_or(0, |(_, parts)| parts.generation) })
+        Ok(Begun { ruleset, settings: parts.map_or(0, |parts| parts.generation) })
     }
 
     fn ruleset(&self, own: Own<'_>) -> Result<Begun, Refused> {
-        let now = self.granted.settings().map_or(0, |settings| settings.parts().generation);
+        let now = self.granted.settings().map(Settings::parts).transpose()?.map_or(0, |parts| parts.generation);
         let begun = {
             let mut begun = lock(&self.begun);
             begun.retain(|begun| begun.settings == now);
@@ -381,11 +382,6 @@ fn supported() -> Result<ABI, NoFence> {
         Ok(version) if version > 0 => Err(NoFence::Old(version)),
         _ => Err(NoFence::Landlock(io::Error::last_os_error().to_string())),
     }
-}
-
-/// Whether something is not there for us, and not only out of reach for want of descriptors or memory.
-fn is_away(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
 }
 
 fn real(path: &Path) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use super::grants::{open_path, system, without};
 use super::plan;
-use super::settings::Settings;
+use super::settings::{SETTINGS, Settings};
 use rustix::fd::OwnedFd;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,13 +53,15 @@ impl Granted {
     ) -> Result<Self, NotOpened> {
         // What cannot be opened is not there, or is not for us.
         let system = system(hidden).into_iter().filter_map(|path| Grant::open(path).ok()).collect();
-        let settings = Settings::find(hidden);
+        let settings = Settings::find(hidden).map_err(|error| NotOpened { path: SETTINGS.into(), error })?;
         Ok(Self { system, settings, read: named(read, data)?, write: named(write, data)? })
     }
 
     /// Whether a real path, or what is below it, may be read.
     pub(super) fn reads(&self, path: &Path) -> bool {
-        let is_part = |settings: &Settings| settings.parts().granted.iter().any(|part| path.starts_with(&part.path));
+        let is_part = |settings: &Settings| {
+            settings.parts().is_ok_and(|parts| parts.granted.iter().any(|part| path.starts_with(&part.path)))
+        };
         self.all().any(|(grant, _)| path.starts_with(grant.path())) || self.settings.as_ref().is_some_and(is_part)
     }
 

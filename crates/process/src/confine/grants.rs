@@ -4,7 +4,6 @@
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, open};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The system: programs, libraries and their data. Not in it: homes, `/tmp`, `/dev`, mounts, and what daemons keep in
@@ -72,29 +71,14 @@ pub(super) fn is_closed(mode: u32, is_directory: bool) -> bool {
     mode & wanted != wanted
 }
 
-/// What is closed to other users in a tree, such as `/etc/shadow`, and can be read by us. What we cannot read needs no rule.
-/// Asked of the permissions and not by trying: root reads everything. Tells of each open directory before its entries are
-/// looked at.
-pub(super) fn closed(tree: &Path, enter: &mut dyn FnMut(&Path)) -> Vec<PathBuf> {
-    let Ok(about) = std::fs::symlink_metadata(tree) else { return Vec::new() };
-    if about.is_symlink() {
-        return Vec::new();
-    }
-    if is_closed(about.mode(), about.is_dir()) {
-        let is_ours = rustix::fs::access(tree, rustix::fs::Access::READ_OK).is_ok();
-        return if is_ours { vec![tree.to_owned()] } else { Vec::new() };
-    }
-    if !about.is_dir() {
-        return Vec::new();
-    }
-    enter(tree);
-    let entries = std::fs::read_dir(tree).into_iter().flatten().flatten();
-    entries.flat_map(|entry| closed(&entry.path(), enter)).collect()
-}
-
 /// A rule for a link would be one for what it names, which may be hidden.
 fn is_link(entry: &std::fs::DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| kind.is_symlink())
+}
+
+/// Whether something is not there for us, and not only out of reach for want of descriptors or memory.
+pub(super) fn is_away(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
 }
 
 /// Opens what is at a path, to grant it.
@@ -124,37 +108,6 @@ mod tests {
         assert_eq!(granted(&[at("a/secret/deep")]), [at("a/x"), at("b"), at("secretive")]);
         assert!(granted(&[root.path().to_owned()]).is_empty());
         assert!(without(&at("a/x"), &[root.path().to_owned()]).is_empty());
-    }
-
-    #[test]
-    fn what_others_cannot_read_is_closed() {
-        use std::os::unix::fs::{PermissionsExt as _, symlink};
-        let root = tempfile::tempdir().unwrap();
-        let at = |name: &str| root.path().join(name);
-        let close = |name: &str, mode: u32| {
-            std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();
-        };
-        for name in ["private", "listed", "open"] {
-            std::fs::create_dir(at(name)).unwrap();
-            std::fs::write(at(name).join("key"), "").unwrap();
-            close(&format!("{name}/key"), 0o644);
-        }
-        for (name, mode) in [("shadow", 0o640), ("passwd", 0o644), ("open/secret", 0o600)] {
-            std::fs::write(at(name), "").unwrap();
-            close(name, mode);
-        }
-        symlink(at("shadow"), at("link")).unwrap();
-        for (name, mode) in [("private", 0o711), ("listed", 0o744), ("open", 0o755), ("", 0o755)] {
-            close(name, mode);
-        }
-        let mut entered = Vec::new();
-        let mut found = closed(root.path(), &mut |directory| entered.push(directory.to_owned()));
-        found.sort();
-        assert_eq!(found, ["listed", "open/secret", "private", "shadow"].map(at));
-        assert_eq!(entered, [root.path(), &at("open")]);
-        let closed = |path: &Path| closed(path, &mut |_| ());
-        assert_eq!(closed(&at("shadow")), [at("shadow")]);
-        assert!(closed(&at("missing")).is_empty() && closed(&at("passwd")).is_empty());
     }
 
     #[test]

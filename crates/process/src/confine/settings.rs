@@ -5,21 +5,23 @@
 //! renamed over it has none. So the kernel tells when a directory or the permissions of something in it change, the parts are
 //! gathered again then, and shells with rules for other parts are to be replaced.
 
-use super::grants::{closed, is_closed, open_path, without};
+use super::grants::{is_away, is_closed, open_path};
 use crate::sync::lock;
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Where they are.
-const SETTINGS: &str = "/etc";
+pub(super) const SETTINGS: &str = "/etc";
 
-/// How long what was seen is believed when a shell is used again, where the kernel does not tell of changes. A new shell
-/// always looks.
+/// How long what was seen is believed where the kernel does not tell of changes: of none if a user may watch no more, and of none
+/// that is made under another name of a file. Without any news, a new shell always looks.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// Room for some hundred changes.
@@ -37,6 +39,8 @@ pub(super) struct Settings {
 struct Current {
     parts: Arc<Parts>,
     news: Option<News>,
+    /// Something has changed, and the parts could not be gathered since.
+    is_behind: bool,
     looked_at: Instant,
 }
 
@@ -59,19 +63,20 @@ pub(super) struct Part {
 }
 
 impl Settings {
-    /// The settings without what is hidden, if some of them are closed. `None` if they can be granted as a whole.
-    pub(super) fn find(hidden: &[PathBuf]) -> Option<Self> {
-        Self::below(Path::new(SETTINGS).canonicalize().ok()?, hidden, News::open())
+    /// The settings without what is hidden, if some of them are hidden or closed. `None` if they can be granted as a whole.
+    pub(super) fn find(hidden: &[PathBuf]) -> io::Result<Option<Self>> {
+        match Path::new(SETTINGS).canonicalize() {
+            Ok(root) => Self::below(root, hidden, News::open()),
+            Err(error) if is_away(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    fn below(root: PathBuf, hidden: &[PathBuf], mut news: Option<News>) -> Option<Self> {
-        let closed = closed_in(&root, &mut news);
-        if closed.is_empty() {
-            return None;
-        }
-        let parts = Arc::new(Parts { generation: 1, granted: granted(&root, hidden, &closed) });
-        let current = Mutex::new(Current { parts, news, looked_at: Instant::now() });
-        Some(Self { root, hidden: hidden.to_vec(), current })
+    fn below(root: PathBuf, hidden: &[PathBuf], mut news: Option<News>) -> io::Result<Option<Self>> {
+        let Tree::Parts(paths) = look_through(&root, hidden, &mut news)? else { return Ok(None) };
+        let parts = Arc::new(Parts { generation: 1, granted: opened(paths)? });
+        let current = Mutex::new(Current { parts, news, is_behind: false, looked_at: Instant::now() });
+        Ok(Some(Self { root, hidden: hidden.to_vec(), current }))
     }
 
     /// The directory of all settings.
@@ -80,43 +85,68 @@ impl Settings {
     }
 
     /// The parts as they are now.
-    pub(super) fn parts(&self) -> Arc<Parts> {
-        self.look(Duration::ZERO)
+    pub(super) fn parts(&self) -> io::Result<Arc<Parts>> {
+        let mut current = lock(&self.current);
+        self.look(&mut current, Duration::ZERO)?;
+        Ok(Arc::clone(&current.parts))
     }
 
     /// The number of the parts as they were a moment ago.
     pub(super) fn generation(&self) -> u64 {
-        self.look(BELIEVED).generation
+        let mut current = lock(&self.current);
+        // If they cannot be looked at, a shell keeps what it has; a new one says why.
+        let _ = self.look(&mut current, BELIEVED);
+        current.parts.generation
     }
 
-    fn look(&self, believed: Duration) -> Arc<Parts> {
-        let mut current = lock(&self.current);
-        if current.is_outdated(believed) {
-            let closed = closed_in(&self.root, &mut current.news);
-            let granted = granted(&self.root, &self.hidden, &closed);
-            if !granted.iter().map(Part::key).eq(current.parts.granted.iter().map(Part::key)) {
-                current.parts = Arc::new(Parts { generation: current.parts.generation + 1, granted });
-            }
-            current.looked_at = Instant::now();
+    fn look(&self, current: &mut Current, believed: Duration) -> io::Result<()> {
+        current.is_behind |= current.is_outdated(believed);
+        if !current.is_behind {
+            return Ok(());
         }
-        Arc::clone(&current.parts)
+        let granted = match look_through(&self.root, &self.hidden, &mut current.news)? {
+            Tree::Parts(paths) => opened(paths)?,
+            Tree::Open => opened(vec![self.root.clone()])?,
+            Tree::Away => Vec::new(),
+        };
+        if !granted.iter().map(Part::key).eq(current.parts.granted.iter().map(Part::key)) {
+            current.parts = Arc::new(Parts { generation: current.parts.generation + 1, granted });
+        }
+        current.is_behind = false;
+        Ok(())
     }
 }
 
 impl Current {
-    fn is_outdated(&self, believed: Duration) -> bool {
-        self.news.as_ref().map_or_else(|| self.looked_at.elapsed() >= believed, News::take)
+    fn is_outdated(&mut self, believed: Duration) -> bool {
+        let since = self.looked_at.elapsed();
+        if since >= BELIEVED {
+            self.looked_at = Instant::now();
+        }
+        match &self.news {
+            Some(news) => news.take() || since >= BELIEVED && self.parts.granted.iter().any(Part::is_closed),
+            None => since >= believed,
+        }
     }
 }
 
 impl Part {
-    /// Opens what is at a path. What cannot be opened is gone, or is not for us; and it may be closed since it was seen.
-    fn open(path: PathBuf) -> Option<Self> {
-        let opened = open_path(&path).ok()?;
-        let about = fstat(&opened).ok()?;
+    /// Opens what is at a path. None if it is gone, or is not for us, or was closed since it was seen.
+    fn open(path: PathBuf) -> io::Result<Option<Self>> {
+        let opened = match open_path(&path) {
+            Ok(opened) => opened,
+            Err(error) if is_away(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let about = fstat(&opened)?;
         let is_directory = FileType::from_raw_mode(about.st_mode) == FileType::Directory;
         let file = (about.st_dev, about.st_ino);
-        (!is_closed(about.st_mode, is_directory)).then_some(Self { path, opened, is_directory, file })
+        Ok((!is_closed(about.st_mode, is_directory)).then_some(Self { path, opened, is_directory, file }))
+    }
+
+    /// Whether it is closed by now.
+    fn is_closed(&self) -> bool {
+        fstat(&self.opened).is_ok_and(|about| is_closed(about.st_mode, self.is_directory))
     }
 
     fn key(&self) -> (&Path, (u64, u64)) {
@@ -124,21 +154,65 @@ impl Part {
     }
 }
 
-/// What is closed in the settings. All directories in which something may be closed later are watched from now on; if one
-/// cannot be, nothing is told.
-fn closed_in(root: &Path, news: &mut Option<News>) -> Vec<PathBuf> {
-    closed(root, &mut |directory| {
-        if news.as_ref().is_some_and(|news| !news.watch(directory)) {
-            *news = None;
-        }
-    })
+/// Opens parts, in the order of their paths.
+fn opened(mut paths: Vec<PathBuf>) -> io::Result<Vec<Part>> {
+    paths.sort();
+    paths.into_iter().filter_map(|path| Part::open(path).transpose()).collect()
 }
 
-/// The settings without what is hidden or closed, in the order of their paths.
-fn granted(root: &Path, hidden: &[PathBuf], closed: &[PathBuf]) -> Vec<Part> {
-    let mut paths = without(root, &[hidden, closed].concat());
-    paths.sort();
-    paths.into_iter().filter_map(Part::open).collect()
+/// What of a tree may be read.
+#[derive(Debug, PartialEq, Eq)]
+enum Tree {
+    /// All of it.
+    Open,
+    /// Only these parts.
+    Parts(Vec<PathBuf>),
+    /// It is gone, or a link, or not even we can read it. There is no rule for it, and it is not in the way of one for more: a rule
+    /// for a link would be one for what it names, which may be hidden.
+    Away,
+}
+
+/// Looks for what is hidden in a tree, and what is closed to other users in it, such as `/etc/shadow`, and can be read by us. Asked
+/// of the permissions and not by trying: root reads everything. All open directories are watched from before their entries are
+/// looked at; if one cannot be, nothing is told any more.
+fn look_through(tree: &Path, hidden: &[PathBuf], news: &mut Option<News>) -> io::Result<Tree> {
+    if hidden.iter().any(|path| tree.starts_with(path)) {
+        return Ok(Tree::Parts(Vec::new()));
+    }
+    let about = match std::fs::symlink_metadata(tree) {
+        Ok(about) if about.is_symlink() => return Ok(Tree::Away),
+        Ok(about) => about,
+        Err(error) if is_away(&error) => return Ok(Tree::Away),
+        Err(error) => return Err(error),
+    };
+    if is_closed(about.mode(), about.is_dir()) {
+        let is_ours = rustix::fs::access(tree, rustix::fs::Access::READ_OK).is_ok();
+        return Ok(if is_ours { Tree::Parts(Vec::new()) } else { Tree::Away });
+    }
+    if !about.is_dir() {
+        return Ok(Tree::Open);
+    }
+    if news.as_ref().is_some_and(|news| !news.watch(tree)) {
+        *news = None;
+    }
+    let entries = match std::fs::read_dir(tree) {
+        Ok(entries) => entries,
+        Err(error) if is_away(&error) => return Ok(Tree::Away),
+        Err(error) => return Err(error),
+    };
+    let (mut parts, mut is_whole) = (Vec::new(), true);
+    for entry in entries {
+        let path = entry?.path();
+        match look_through(&path, hidden, news)? {
+            Tree::Open => parts.push(path),
+            Tree::Parts(below) => {
+                parts.extend(below);
+                is_whole = false;
+            }
+            Tree::Away => {}
+        }
+    }
+    Ok(if is_whole { Tree::Open } else { Tree::Parts(parts) })
 }
 
 /// What the kernel tells of directories: changes of their entries, and of permissions.
@@ -187,10 +261,47 @@ mod tests {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
 
+    #[test]
+    fn what_others_cannot_read_is_closed() {
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let set = |name: &str, mode: u32| {
+            std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for name in ["private", "listed", "open", "all/deep"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+            std::fs::write(at(name).join("key"), "").unwrap();
+            set(&format!("{name}/key"), 0o644);
+        }
+        for (name, mode) in [("shadow", 0o640), ("passwd", 0o644), ("open/secret", 0o600)] {
+            std::fs::write(at(name), "").unwrap();
+            set(name, mode);
+        }
+        symlink(at("shadow"), at("link")).unwrap();
+        for (name, mode) in
+            [("private", 0o711), ("listed", 0o744), ("open", 0o755), ("all", 0o755), ("all/deep", 0o755), ("", 0o755)]
+        {
+            set(name, mode);
+        }
+        let parts = |hidden: &[PathBuf]| match look_through(root.path(), hidden, &mut None).unwrap() {
+            Tree::Parts(mut parts) => {
+                parts.sort();
+                parts
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(parts(&[]), ["all", "open/key", "passwd"].map(at));
+        assert_eq!(parts(&[at("all/deep/key"), at("none")]), ["open/key", "passwd"].map(at));
+        let seen = |name: &str| look_through(&at(name), &[], &mut None).unwrap();
+        assert_eq!((seen("shadow"), seen("all")), (Tree::Parts(Vec::new()), Tree::Open));
+        assert_eq!((seen("missing"), seen("link"), seen("passwd")), (Tree::Away, Tree::Away, Tree::Open));
+    }
+
     /// A live shell lost each file that was replaced, and files that appeared or were closed later could be read.
     #[test]
     fn what_is_replaced_closed_or_new_is_noticed() {
-        noticed(News::open());
+        noticed(Some(News::open().expect("inotify")));
         noticed(None);
     }
 
@@ -201,18 +312,18 @@ mod tests {
         for name in ["hosts", "shadow", "ssl/cert", "ssl/key", "ssl/deep/list"] {
             std::fs::write(at(name), "x").unwrap();
         }
-        assert!(Settings::below(top.path().to_owned(), &[], None).is_none(), "nothing is closed");
+        assert!(Settings::below(top.path().to_owned(), &[], None).unwrap().is_none(), "nothing is closed");
         ["shadow", "ssl/key"].iter().for_each(|name| close(&at(name)));
         let is_told = news.is_some();
-        let settings = Settings::below(top.path().to_owned(), &[], news).unwrap();
+        let settings = Settings::below(top.path().to_owned(), &[], news).unwrap().unwrap();
         let now = || {
-            let parts = settings.parts();
+            let parts = settings.parts().unwrap();
             (parts.generation, parts.granted.iter().map(|part| part.path.clone()).collect::<Vec<_>>())
         };
         assert_eq!(now(), (1, vec![at("hosts"), at("ssl/cert"), at("ssl/deep")]));
         std::fs::write(at("new"), "y").unwrap();
         std::fs::rename(at("new"), at("hosts")).unwrap();
-        assert_eq!(settings.generation(), if is_told { 2 } else { 1 }, "of a shell that is used again");
+        assert!(!is_told || settings.generation() == 2, "of a shell that is used again");
         assert_eq!(now(), (2, vec![at("hosts"), at("ssl/cert"), at("ssl/deep")]), "a new shell always looks");
         assert_eq!(settings.generation(), 2);
         std::fs::write(at("ssl/other"), "z").unwrap();
