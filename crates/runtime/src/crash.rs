@@ -2,6 +2,10 @@
 
 use rustix::process::{Signal, getpid, kill_process};
 use std::sync::OnceLock;
+use std::time::Duration;
+
+/// A signal has reached all threads long before.
+const TAKES_EFFECT: Duration = Duration::from_secs(1);
 
 /// The points, in the order in which a command passes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,4 +100,6 @@ pub fn point(point: Point, command: &[u8]) {
         _ => Signal::KILL,
     };
     let _ = kill_process(getpid(), signal);
+    // Another thread may get the signal, and this one would go on until the kernel has stopped it too.
+    std::thread::sleep(TAKES_EFFECT);
 }
