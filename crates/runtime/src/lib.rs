@@ -52,6 +52,7 @@ mod data_dir;
 mod disk;
 pub mod engine;
 mod file_views;
+mod flood;
 mod forks;
 pub mod given_secrets;
 pub mod hang_up;

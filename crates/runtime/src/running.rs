@@ -4,6 +4,7 @@ use crate::admission::Ticket;
 use crate::alarm::Alarm;
 use crate::cell::{RunCell, RunControl, Typist};
 use crate::conclude::{Ended, StopReason, Stopped};
+use crate::flood::Flood;
 use crate::hang_up::{HangUp, hung_up};
 use crate::ops::{OnTimeout, Stream, TerminalSize};
 use crate::pool::PooledShell;
@@ -16,7 +17,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 /// At its timeout, or when the daemon stops, a command has this long to exit after SIGTERM. Its caller has waited long enough.
 const TERM_GRACE: Duration = Duration::from_millis(350);
@@ -31,9 +31,6 @@ const END_OF_INPUT: u8 = 4;
 /// Steps in a row that only brought output. They empty a pipe more than once, so the command goes on writing; then it is
 /// the turn of everything else: its timeout, signals, and what the session is asked.
 const OUTPUTS_IN_A_ROW: u32 = 8;
-/// From so many bytes in one step on, the output is a flood: what the next step brings goes to the disk in one go, on a thread
-/// that may block.
-const FLOOD: usize = 64 << 10;
 /// Input that may wait for a command that does not read.
 const INPUT_QUEUE: usize = 64;
 
@@ -80,17 +77,6 @@ pub struct Typed {
     pub typist: Typist,
 }
 
-/// Much output, on its way to the disk.
-#[derive(Debug, Default)]
-struct Flood {
-    /// Whether the last step brought much. A terminal has none: what it asks for is answered in the step that brings it.
-    is_on: bool,
-    /// What the last step brought.
-    held: Vec<(Stream, Vec<u8>)>,
-    /// What the steps before it brought is being written.
-    writing: Option<JoinHandle<()>>,
-}
-
 /// A command in its shell.
 pub struct Running {
     pub pooled: PooledShell,
@@ -108,6 +94,7 @@ pub struct Running {
     met: LimitsMet,
     /// Steps in a row that only brought output.
     outputs: u32,
+    /// Its output, while it is much.
     flood: Flood,
     /// How it ended, while what it left running is being killed.
     ended: Option<Ended>,
@@ -195,49 +182,20 @@ impl Running {
         self.alarm.set(crate::ops::MAX_TIMEOUT);
     }
 
-    /// Drives it one step further. Cancel-safe.
+    /// Drives it one step further. Cancel-safe, if [`Running::write_out`] follows the last step.
     pub async fn step(&mut self) -> RunEvent {
-        if let Some(writing) = &mut self.flood.writing {
-            if let Err(error) = writing.await {
-                tracing::error!(%error, "output was lost");
-            }
-            self.flood.writing = None;
+        self.flood.written().await;
+        if self.ended.is_some() {
+            return self.wait_for_leftovers().await;
         }
-        let event = match self.ended {
-            Some(_) => self.wait_for_leftovers().await,
-            None => self.take_step().await,
-        };
-        self.write_flood(matches!(event, RunEvent::Ended(_)));
-        event
-    }
-
-    /// Writes what was held back, before anything else happens.
-    fn write_flood(&mut self, is_end: bool) {
-        let held = std::mem::take(&mut self.flood.held);
-        if held.is_empty() {
-            return;
-        }
-        let cell = Arc::clone(&self.cell);
-        let write = move || held.iter().for_each(|(stream, bytes)| cell.append(*stream, bytes));
-        if is_end {
-            return tasks::in_place(write);
-        }
-        self.flood.writing = Some(tasks::blocking(write));
-    }
-
-    async fn take_step(&mut self) -> RunEvent {
-        let (cell, flood) = (Arc::clone(&self.cell), &mut self.flood);
-        let (was_flood, mut brought) = (flood.is_on, 0);
+        let is_holding = self.flood.is_holding();
+        let (cell, flood) = (&self.cell, &mut self.flood);
         let mut sink = |stream: shellkeep_process::Stream, bytes: &[u8]| {
-            brought += bytes.len();
             let stream = match stream {
                 shellkeep_process::Stream::Stdout => Stream::Stdout,
                 shellkeep_process::Stream::Stderr => Stream::Stderr,
             };
-            match was_flood {
-                true => flood.held.push((stream, bytes.to_vec())),
-                false => cell.append(stream, bytes),
-            }
+            flood.take(cell, stream, bytes);
         };
         let is_others_turn = self.outputs >= OUTPUTS_IN_A_ROW;
         if is_others_turn {
@@ -253,10 +211,11 @@ impl Running {
             }
             shell.progress(&mut sink).await
         };
-        tokio::select! {
+        let mut has_more = false;
+        let event = tokio::select! {
             biased;
             progress = progress => {
-                self.flood.is_on = brought >= FLOOD && !self.cell.is_terminal();
+                has_more = matches!(progress, Ok(Progress::Output));
                 self.on_progress(progress)
             }
             Some(control) = self.controls.recv() => self.on_control(control),
@@ -266,7 +225,16 @@ impl Running {
                 self.stop(StopReason::Signalled(Signal::TERM.as_raw()));
                 RunEvent::Continue
             }
-        }
+            // Nothing else happens at once.
+            () = std::future::ready(()), if is_holding => RunEvent::Continue,
+        };
+        self.flood.step_is_over(&self.cell, has_more);
+        event
+    }
+
+    /// Waits until all output that was read is written. Cancel-safe.
+    pub async fn write_out(&mut self) {
+        self.flood.write_out(&self.cell).await;
     }
 
     fn on_progress(&mut self, progress: io::Result<Progress>) -> RunEvent {

@@ -12,6 +12,7 @@ pub(super) async fn drive(ctx: Arc<SessionContext>, id: SessionId, mut running: 
     loop {
         match running.step().await {
             RunEvent::Ended(ended) => {
+                running.write_out().await;
                 ctx.sync_files(running.cell.files()).await;
                 if let Some(counted) = counted {
                     counted.end().await;

@@ -296,6 +296,7 @@ impl Session {
     /// this session's shell, so [`Session::publish`] comes before it is dropped.
     pub(super) async fn finish(&mut self, run: Run, mut ended: Ended) -> Option<Ticket> {
         let Run { mut running, caller, found } = run;
+        running.write_out().await;
         let mut ticket = running.take_ticket();
         for reader in ended.take_late() {
             self.late.collect(reader, self.journal.mask().map(SessionMask::redactor));
