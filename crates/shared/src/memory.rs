@@ -306,6 +306,15 @@ impl Tier for MemoryTier {
         Ok(())
     }
 
+    fn drop_session(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
+        let mut contents = self.up()?;
+        if contents.owned(session_id, claim).is_some() {
+            contents.sessions.remove(session_id);
+            contents.leases.remove(session_id);
+        }
+        Ok(())
+    }
+
     fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down> {
         self.up()?.marked.insert(removed.clone());
         Ok(())

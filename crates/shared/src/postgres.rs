@@ -2,6 +2,7 @@
 //! that it is one step for all nodes. Times are the server's. `postgres/schema.sql` has the tables, which a person can read.
 
 mod connection;
+mod removed;
 mod rows;
 
 use crate::tier::{
@@ -9,7 +10,7 @@ use crate::tier::{
     NoClaim, NodeEntry, OpenError, REMEMBERED, RemovedSession, SharedToken, Tier, UsedByAgent,
 };
 use connection::{Failed, Server};
-use rows::{entry, found, head, json, lease, number};
+use rows::{entry, found, head, json, lease, millis, number};
 use shellkeep_session::ownership::{self, Ask, Claim, Claimed, Head};
 use shellkeep_session::{ServiceId, SessionId};
 use std::collections::HashMap;
@@ -37,10 +38,16 @@ impl PostgresTier {
     fn execute(&mut self, sql: &str, values: &[&(dyn tokio_postgres::types::ToSql + Sync)]) -> Result<u64, Down> {
         self.server.ask(async |client| Ok(client.execute(sql, values).await?))
     }
-}
 
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
+    /// Removes a session, as at a moment.
+    fn end(&mut self, session_id: &SessionId, claim: &Claim, removed_at: &str) -> Result<(), Down> {
+        self.server.ask(async |client| {
+            let within = client.transaction().await?;
+            let Some(_) = owned(&within, session_id, claim).await? else { return Ok(()) };
+            removed::clear(&within, session_id, removed_at).await?;
+            Ok(within.commit().await?)
+        })
+    }
 }
 
 fn text(claim: Option<&Claim>) -> String {
@@ -316,44 +323,23 @@ impl Tier for PostgresTier {
     }
 
     fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
-        self.server.ask(async |client| {
-            let within = client.transaction().await?;
-            let Some(_) = owned(&within, session_id, claim).await? else { return Ok(()) };
-            let id = session_id.as_str();
-            within.execute("DELETE FROM sk_shared_log WHERE session_id = $1", &[&id]).await?;
-            let removed = "UPDATE sk_shared_heads SET removed_at = clock_timestamp(), lease_until = NULL, agent = NULL, \
-                           files = NULL, forks = '', base = NULL, next = NULL, covers = NULL WHERE session_id = $1";
-            within.execute(removed, &[&id]).await?;
-            let forget = "DELETE FROM sk_shared_heads WHERE removed_at < clock_timestamp() - $1 * interval '1 ms'";
-            within.execute(forget, &[&millis(REMEMBERED)]).await?;
-            within.execute("DELETE FROM sk_shared_removed WHERE until < clock_timestamp()", &[]).await?;
-            Ok(within.commit().await?)
-        })
+        self.end(session_id, claim, removed::NOW)
+    }
+
+    fn drop_session(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
+        self.end(session_id, claim, removed::LONG_AGO)
     }
 
     fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down> {
-        let RemovedSession { session_id, created_at } = removed;
-        let sql = "INSERT INTO sk_shared_removed VALUES ($1, $2, clock_timestamp() + $3 * interval '1 ms') \
-                   ON CONFLICT (session_id, created_at) DO UPDATE SET until = excluded.until";
-        self.execute(sql, &[&session_id.as_str(), &created_at.to_string(), &millis(REMEMBERED)]).map(|_| ())
+        self.server.ask(async |client| removed::mark(client, removed).await)
     }
 
     fn is_marked(&mut self, session: &RemovedSession) -> Result<bool, Down> {
-        let RemovedSession { session_id, created_at } = session;
-        self.server.ask(async |client| {
-            let sql = "SELECT 1 FROM sk_shared_removed WHERE session_id = $1 AND created_at = $2";
-            Ok(client.query_opt(sql, &[&session_id.as_str(), &created_at.to_string()]).await?.is_some())
-        })
+        self.server.ask(async |client| removed::is_marked(client, session).await)
     }
 
     fn removed(&mut self, sessions: &[SessionId]) -> Result<Vec<SessionId>, Down> {
-        let ids: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
-        let rows = self.server.ask(async |client| {
-            let sql = "SELECT session_id FROM sk_shared_heads WHERE session_id = ANY($1) AND removed_at IS NOT NULL";
-            Ok(client.query(sql, &[&ids]).await?)
-        })?;
-        let removed: Vec<&str> = rows.iter().filter_map(|row| row.try_get(0).ok()).collect();
-        Ok(sessions.iter().filter(|id| removed.contains(&id.as_str())).cloned().collect())
+        self.server.ask(async |client| removed::of(client, sessions).await)
     }
 
     fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down> {

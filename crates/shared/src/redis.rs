@@ -177,6 +177,15 @@ impl RedisTier {
         Ok(Records { owner, seq, base, packed, log })
     }
 
+    /// Removes a session, and remembers that for a while.
+    fn remove_for(&mut self, session_id: &SessionId, claim: &Claim, remembered: Duration) -> Result<(), Down> {
+        let keys = keys(session_id, ["head", "lease", "log", "base", "next", "packed"]);
+        let arguments = |call: &mut Cmd| {
+            call.arg(claim.to_string()).arg(millis(remembered));
+        };
+        self.run::<i64>(Script::Remove, &keys, arguments).map(|_| ())
+    }
+
     fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Down> {
         self.ask(|live| command.query(&mut live.connection))
     }
@@ -324,11 +333,11 @@ impl Tier for RedisTier {
     }
 
     fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
-        let keys = keys(session_id, ["head", "lease", "log", "base", "next", "packed"]);
-        let arguments = |call: &mut Cmd| {
-            call.arg(claim.to_string()).arg(millis(REMEMBERED));
-        };
-        self.run::<i64>(Script::Remove, &keys, arguments).map(|_| ())
+        self.remove_for(session_id, claim, REMEMBERED)
+    }
+
+    fn drop_session(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down> {
+        self.remove_for(session_id, claim, Duration::ZERO)
     }
 
     fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down> {

@@ -313,6 +313,10 @@ pub trait Tier: Send {
     /// later epochs until then.
     fn remove(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;
 
+    /// Removes a session, if the claim owns it, and does not remember that of its name: a node that is down may have another session
+    /// of the name, which nobody removed.
+    fn drop_session(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;
+
     /// Remembers for [`REMEMBERED`] that a session was removed, whatever has its name.
     fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down>;
 

@@ -181,13 +181,14 @@ fn remove(tier: &mut dyn Tier, node: &str, deletion: &Deletion) -> Result<Option
     Ok(removed)
 }
 
-/// Marks a session as removed again. A node that was faster has given it to the store: it is removed there.
+/// Marks a session as removed again. A node that was faster has given it to the store: it is removed there. Its name is not marked:
+/// another session may have it on a node that is down.
 fn mark_again(tier: &mut dyn Tier, removed: &RemovedSession) -> Result<(), Down> {
     tier.mark_removed(removed)?;
     let id = &removed.session_id;
     let Some(found) = tier.find(id)? else { return Ok(()) };
     let is_back = meta_of(id, &tier.load(id)?.lines).is_some_and(|meta| as_removed(&meta) == *removed);
-    if is_back { tier.remove(id, &found.head.owner) } else { Ok(()) }
+    if is_back { tier.drop_session(id, &found.head.owner) } else { Ok(()) }
 }
 
 /// The session that these records are of, if they can be read.
@@ -257,6 +258,7 @@ mod tests {
         removals.give_again().await;
         assert!(removals.is_marked(&meta(&old)).await && !removals.is_marked(&meta(&new)).await);
         assert_eq!(tier.find(&new.session_id), Ok(None), "a node that was faster had given it");
+        assert!(removals.removed(vec![new.session_id.clone()]).await.is_empty(), "it is not known what has its name");
         // Another session has the name since.
         tier.empty();
         give(&mut tier, &new);

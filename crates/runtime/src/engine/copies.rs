@@ -57,14 +57,17 @@ pub(super) async fn remove_if_removed(inner: &Inner, cluster: &Cluster, id: &Ses
         let has_name = !cluster.removals().removed(vec![id.clone()]).await.is_empty();
         let state = load(inner, id).await?;
         // What was made here while the shared store was away is not what it removed.
-        let mut is_removed = has_name && !cluster.diverged().was_made_alone(id);
-        if let Some(state) = state.as_ref().filter(|_| !is_removed) {
-            is_removed = cluster.removals().is_marked(&state.meta).await;
-        }
+        let is_of_name = has_name && !cluster.diverged().was_made_alone(id);
+        let is_marked = match &state {
+            Some(state) => cluster.removals().is_marked(&state.meta).await,
+            None => false,
+        };
+        let is_removed = is_of_name || is_marked;
         if is_removed {
             delete(inner, cluster, id, state.as_ref()).await?;
         }
-        if let Some(state) = state.filter(|_| is_removed) {
+        // The name alone does not say which session of it was removed.
+        if let Some(state) = state.filter(|_| is_marked) {
             cluster.removals().note(&state.meta).await;
         }
         Ok::<_, OpError>(is_removed)

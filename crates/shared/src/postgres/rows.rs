@@ -4,7 +4,12 @@ use super::connection::Failed;
 use crate::tier::{ForkNote, Found, KeptFiles, NodeEntry};
 use shellkeep_session::ownership::{Claim, Head, Point};
 use std::str::FromStr;
+use std::time::Duration;
 use tokio_postgres::Row;
+
+pub(super) fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
 
 pub(super) fn number(seq: u64) -> Result<i64, Failed> {
     i64::try_from(seq).map_err(|_| Failed::Foreign(format!("{seq} is too large")))

@@ -69,6 +69,7 @@ fn contract(tier: &mut dyn Tier) {
     files_are_noted_by_the_owner(tier);
     forks_are_noted_until_the_owner_has_recorded_them(tier);
     removal_is_remembered(tier);
+    a_dropped_session_leaves_its_name(tier);
     nodes_come_and_go(tier);
     tokens_are_shared_and_stay_revoked(tier);
     sessions_of_an_agent_are_limited(tier);
@@ -305,6 +306,20 @@ fn removal_is_remembered(tier: &mut dyn Tier) {
     let marked = [removed("e", 0), removed("e", 1), removed("a", 0)].map(|one| tier.is_marked(&one).unwrap());
     assert_eq!(marked, [true, false, false], "a session is marked, and not its name");
     assert!(tier.find(&id("e")).unwrap().is_some(), "the one that has the name stays");
+}
+
+/// One that came back although it was removed leaves nothing behind: another session has the name on a node that is down.
+fn a_dropped_session_leaves_its_name(tier: &mut dyn Tier) {
+    let head = claimed(tier, &request("dropped", "n1", "x", None), LEASE);
+    let head = send(tier, "dropped", &head, 1, &["one"]).unwrap();
+    tier.drop_session(&id("dropped"), &"7.n7.x".parse().unwrap()).unwrap();
+    assert_eq!(lines(tier, "dropped"), ["one"], "only its owner drops it");
+    tier.drop_session(&id("dropped"), &head.owner).unwrap();
+    assert_eq!(tier.find(&id("dropped")).unwrap(), None);
+    assert!(lines(tier, "dropped").is_empty() && tier.removed(&[id("dropped")]).unwrap().is_empty());
+    assert!(matches!(send(tier, "dropped", &head, 1, &["late"]), Err(Refusal::Fenced(_))));
+    let other = tier.claim(&request("dropped", "n2", "y", None), LEASE).unwrap();
+    assert!(matches!(&other, Ok(Claimed::New(head)) if head.last.seq == 0), "{other:?}");
 }
 
 fn nodes_come_and_go(tier: &mut dyn Tier) {

@@ -133,3 +133,26 @@ fn a_removed_session_does_not_come_back_after_redis_was_emptied() {
         );
     }
 }
+
+/// The bug: a node with a copy of a removed session, which it gave to a Redis that had been emptied, had the name marked as removed. The
+/// next session of the name, whose node was down, was deleted when that came back.
+#[test]
+fn a_living_session_is_not_taken_for_a_removed_one_of_its_name() {
+    let redis = Redis::start();
+    let (mut first, second, mut third) = (redis.node("n1"), redis.node("n2"), redis.node("n3"));
+    first.create("s");
+    first.sh("s", "n=1; echo secret > f");
+    first.kill();
+    run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    second.destroy("s");
+    third.create("s");
+    third.sh("s", "n=2; echo kept > g");
+    third.kill();
+    redis.cli(&["FLUSHALL"]);
+    until("the mark is there again", || (!redis.cli(&["KEYS", "sk:{s}:removed:*"]).trim().is_empty()).then_some(()));
+    first.restart();
+    until("the copy is deleted", || (!first.data().join("workspaces/s/f").exists()).then_some(()));
+    third.restart();
+    assert_eq!(counted(&third, "s"), "2\n");
+    assert_eq!(third.sh("s", "cat g").out(), "kept\n");
+}

@@ -1,0 +1,52 @@
+//! What is remembered of sessions that were removed.
+
+use super::connection::Failed;
+use super::rows::millis;
+use crate::tier::{REMEMBERED, RemovedSession};
+use shellkeep_session::SessionId;
+use tokio_postgres::{GenericClient, Transaction};
+
+/// When a session is removed.
+pub(super) const NOW: &str = "clock_timestamp()";
+/// The same for one of whose name it is not remembered.
+pub(super) const LONG_AGO: &str = "'-infinity'";
+
+/// Removes a session whose row is locked, and forgets what was removed too long ago.
+pub(super) async fn clear(within: &Transaction<'_>, session_id: &SessionId, removed_at: &str) -> Result<(), Failed> {
+    let id = session_id.as_str();
+    within.execute("DELETE FROM sk_shared_log WHERE session_id = $1", &[&id]).await?;
+    let removed = format!(
+        "UPDATE sk_shared_heads SET removed_at = {removed_at}, lease_until = NULL, agent = NULL, files = NULL, \
+         forks = '', base = NULL, next = NULL, covers = NULL WHERE session_id = $1"
+    );
+    within.execute(removed.as_str(), &[&id]).await?;
+    let forget = "DELETE FROM sk_shared_heads WHERE removed_at < clock_timestamp() - $1 * interval '1 ms' \
+                  AND session_id <> $2";
+    within.execute(forget, &[&millis(REMEMBERED), &id]).await?;
+    within.execute("DELETE FROM sk_shared_removed WHERE until < clock_timestamp()", &[]).await?;
+    Ok(())
+}
+
+pub(super) async fn mark(client: &impl GenericClient, removed: &RemovedSession) -> Result<(), Failed> {
+    let RemovedSession { session_id, created_at } = removed;
+    let sql = "INSERT INTO sk_shared_removed VALUES ($1, $2, clock_timestamp() + $3 * interval '1 ms') \
+               ON CONFLICT (session_id, created_at) DO UPDATE SET until = excluded.until";
+    client.execute(sql, &[&session_id.as_str(), &created_at.to_string(), &millis(REMEMBERED)]).await?;
+    Ok(())
+}
+
+pub(super) async fn is_marked(client: &impl GenericClient, session: &RemovedSession) -> Result<bool, Failed> {
+    let RemovedSession { session_id, created_at } = session;
+    let sql = "SELECT 1 FROM sk_shared_removed WHERE session_id = $1 AND created_at = $2";
+    Ok(client.query_opt(sql, &[&session_id.as_str(), &created_at.to_string()]).await?.is_some())
+}
+
+/// Those of these names of which it is remembered.
+pub(super) async fn of(client: &impl GenericClient, sessions: &[SessionId]) -> Result<Vec<SessionId>, Failed> {
+    let ids: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
+    let sql = "SELECT session_id FROM sk_shared_heads WHERE session_id = ANY($1) \
+               AND removed_at > clock_timestamp() - $2 * interval '1 ms'";
+    let rows = client.query(sql, &[&ids, &millis(REMEMBERED)]).await?;
+    let removed: Vec<&str> = rows.iter().filter_map(|row| row.try_get(0).ok()).collect();
+    Ok(sessions.iter().filter(|id| removed.contains(&id.as_str())).cloned().collect())
+}
