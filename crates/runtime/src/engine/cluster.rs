@@ -6,14 +6,14 @@ use super::drain;
 use super::inner::Inner;
 use super::node::NodeOps;
 use crate::actor::{Message, copy_later};
-use crate::cluster::{Cluster, Compared, Sought, Uncopied, Whose};
+use crate::cluster::{Cluster, Sought, Uncopied, Whose};
 use crate::context::SessionContext;
 use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
 use crate::services::StopReason;
 use crate::tasks;
 use shellkeep_session::SessionId;
-use shellkeep_shared::{Alone, ForkNote, LEASE, Moved};
+use shellkeep_shared::{Alone, ForkNote, Moved};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -24,10 +24,6 @@ const MOVED_GRACE: Duration = Duration::from_millis(500);
 /// After how long the shared store is asked again for a session that it gave no answer for, or is given one again that it could
 /// not be given.
 const GIVE_PAUSE: Duration = Duration::from_secs(1);
-
-/// How often to look whether another node goes on with a session that it has claimed. If it does not, this node's copy stays
-/// as it is.
-const UNDECIDED: u32 = 3;
 
 /// Operations on the cluster.
 pub struct ClusterOps<'a> {
@@ -288,34 +284,7 @@ async fn leave(inner: Arc<Inner>, id: SessionId) {
     inner.ctx.services.stop(MOVED_GRACE, StopReason::SessionEnded, |seen| seen.session_id == id).await;
     let weak = Arc::downgrade(&inner);
     drop(inner);
-    compare(weak, id).await;
-}
-
-/// Keeps what this node has of a session that another node may have continued without it, as soon as that can be known.
-async fn compare(inner: Weak<Inner>, id: SessionId) {
-    let mut undecided = 0;
-    while undecided < UNDECIDED {
-        let Some(alone) = inner.upgrade().and_then(|inner| Some(inner.ctx.cluster.as_ref()?.members().alone())) else {
-            return;
-        };
-        alone.until_reached().await;
-        let Some(inner) = inner.upgrade() else { return };
-        let Some(cluster) = &inner.ctx.cluster else { return };
-        let work = async { cluster.diverged().compare(&inner.stored.load(&id).await?).await };
-        match inner.ctx.registry.while_asleep(&id, work).await {
-            Some(Ok(Compared::Undecided)) => {
-                undecided += 1;
-                tokio::time::sleep(LEASE).await;
-            }
-            // The shared store went away meanwhile.
-            Some(Err(OpError::StoreUnavailable { .. })) if cluster.members().is_away() => {}
-            Some(Ok(Compared::Done)) => return copies::compared(&inner, cluster, &id).await,
-            None | Some(Err(OpError::Session(SessionError::NotFound { .. }))) => return,
-            Some(Err(error)) => {
-                return tracing::error!(session = %id, %error, "what only this node has of a session is not kept apart");
-            }
-        }
-    }
+    copies::compare(weak, id).await;
 }
 
 /// Other nodes wrote what is not part of a session: its history says so.
@@ -359,33 +328,33 @@ async fn look_around(inner: Weak<Inner>, alone: Alone) {
 /// Returns whether nothing is left to do: the shared store has it, or it is not this node's to give.
 async fn give_again(inner: Arc<Inner>, id: &SessionId) -> bool {
     let Some(cluster) = &inner.ctx.cluster else { return true };
+    let given = give(&inner, cluster, id).await;
+    if given.is_none() {
+        copies::remove_if_removed(&inner, cluster, id).await;
+    }
+    given.unwrap_or(true)
+}
+
+/// The same; `None` if it is not this node's to give: it may have been removed, and have no name here any more.
+async fn give(inner: &Arc<Inner>, cluster: &Cluster, id: &SessionId) -> Option<bool> {
+    let is_gone = |error: &OpError| matches!(error, OpError::Session(SessionError::NotFound { .. }));
     let state = match inner.stored.load_patiently(id).await {
         Ok(state) => state,
-        Err(OpError::StoreUnavailable { .. }) => return false,
+        Err(OpError::StoreUnavailable { .. }) => return Some(false),
         // It is gone or damaged.
-        Err(_) => return true,
+        Err(error) => return (!is_gone(&error)).then_some(true),
     };
     if !cluster.diverged().was_own(&state) {
-        copies::remove_if_removed(&inner, cluster, id).await;
-        return true;
+        return None;
     }
     if cluster.members().works_with(id) {
-        reclaim(Arc::clone(&inner), id.clone()).await;
-    } else {
-        match inner.ctx.registry.ask(id, Message::View).await {
-            Ok(_) => {}
-            Err(OpError::Session(SessionError::NotFound { .. })) => {
-                copies::remove_if_removed(&inner, cluster, id).await;
-                return true;
-            }
-            Err(error) => {
-                tracing::debug!(session = %id, %error, "not given to the shared store yet");
-                return false;
-            }
-        }
+        reclaim(Arc::clone(inner), id.clone()).await;
+    } else if let Err(error) = inner.ctx.registry.ask(id, Message::View).await {
+        tracing::debug!(session = %id, %error, "not given to the shared store yet");
+        return (!is_gone(&error)).then_some(false);
     }
     let settled = cluster.settle(id, state.seq).await;
-    matches!(settled, Ok(None) | Err(OpError::Cluster(ClusterError::Moved { .. })))
+    Some(matches!(settled, Ok(None) | Err(OpError::Cluster(ClusterError::Moved { .. }))))
 }
 
 /// Looks at sessions of this node. Returns those that could not be given again; `None` if the engine has ended, or is about to.

@@ -2,12 +2,13 @@
 //! same name, are deleted here too.
 
 use super::inner::Inner;
-use crate::cluster::{Cluster, Whose};
+use crate::cluster::{Cluster, Compared, Whose};
 use crate::context::SessionContext;
-use crate::ops::OpError;
+use crate::ops::{OpError, SessionError};
 use crate::stored::in_time;
 use shellkeep_session::ownership::Head;
 use shellkeep_session::{SessionId, SessionState};
+use shellkeep_shared::LEASE;
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -16,6 +17,10 @@ use std::time::Duration;
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 /// The longest of these pauses. Whoever creates a session of the name looks at once.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
+
+/// How often to look whether another node goes on with a session that it has claimed. If it does not, this node's copy stays
+/// as it is.
+const UNDECIDED: u32 = 3;
 
 /// Whether the session of a name that this node knows is another node's, or was removed by one. Then this node's copy says
 /// nothing; one that was removed is deleted.
@@ -53,6 +58,9 @@ pub(super) async fn remove_if_removed(inner: &Inner, cluster: &Cluster, id: &Ses
         return false;
     }
     let removing = async {
+        if inner.ctx.names.is_forking(id) {
+            return Ok(false);
+        }
         // Whoever creates one of the name claims it first, and then waits for this to end.
         let has_name = !cluster.removals().removed(vec![id.clone()]).await.is_empty();
         let state = load(inner, id).await?;
@@ -134,9 +142,41 @@ async fn delete(inner: &Inner, cluster: &Cluster, id: &SessionId, state: Option<
     Ok(())
 }
 
+/// Keeps what this node has of a session that another node may have continued without it, as soon as that can be known.
+pub(super) async fn compare(inner: Weak<Inner>, id: SessionId) {
+    let mut undecided = 0;
+    while undecided < UNDECIDED {
+        let Some(alone) = inner.upgrade().and_then(|inner| Some(inner.ctx.cluster.as_ref()?.members().alone())) else {
+            return;
+        };
+        alone.until_reached().await;
+        let Some(inner) = inner.upgrade() else { return };
+        let Some(cluster) = &inner.ctx.cluster else { return };
+        let work = async { cluster.diverged().compare(&inner.stored.load(&id).await?).await };
+        match inner.ctx.registry.while_asleep(&id, work).await {
+            Some(Ok(Compared::Undecided)) => {
+                undecided += 1;
+                tokio::time::sleep(LEASE).await;
+            }
+            // The shared store went away meanwhile.
+            Some(Err(OpError::StoreUnavailable { .. })) if cluster.members().is_away() => {}
+            Some(Ok(Compared::Done)) => return compared(&inner, cluster, &id).await,
+            None => return,
+            // What it has may have no name any more.
+            Some(Err(OpError::Session(SessionError::NotFound { .. }))) => {
+                remove_if_removed(&inner, cluster, &id).await;
+                return;
+            }
+            Some(Err(error)) => {
+                return tracing::error!(session = %id, %error, "what only this node has of a session is not kept apart");
+            }
+        }
+    }
+}
+
 /// A copy that sleeps was compared with what is shared of its session. That may have been removed, or the copy is kept under another
 /// name.
-pub(super) async fn compared(inner: &Inner, cluster: &Cluster, id: &SessionId) {
+async fn compared(inner: &Inner, cluster: &Cluster, id: &SessionId) {
     if inner.ctx.names.contains(id) {
         remove_if_removed(inner, cluster, id).await;
     } else {

@@ -122,3 +122,21 @@ fn a_fork_may_have_the_name_of_a_removed_session() {
     let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "echo $n"}));
     assert_eq!(answer["stdout"], "7\n");
 }
+
+/// The bug: a node that learned from a request that another had removed a session forgot the name, and then kept what it had of it.
+#[test]
+fn what_has_no_name_any_more_is_deleted() {
+    let redis = Redis::start();
+    let first = redis.node("n1");
+    first.create("s");
+    first.sh("s", "echo secret > f");
+    first.hibernate("s");
+    until("it sleeps", || redis.cli(&["GET", "sk:{s}:lease"]).trim().is_empty().then_some(()));
+    // Another node takes it and removes it.
+    redis.cli(&["DEL", "sk:{s}:head", "sk:{s}:log", "sk:{s}:base", "sk:{s}:next", "sk:{s}:packed"]);
+    redis.cli(&["HSET", "sk:{s}:head", "removed", "1", "owner", "9.n2.x"]);
+    assert_eq!(first.post("/v1/sessions/s/run", &json!({"command": "true"})).status, 404);
+    assert!(first.data().join("workspaces/s/f").exists(), "it is deleted with the next look");
+    redis.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    until("it is deleted", || (!first.data().join("workspaces/s/f").exists()).then_some(()));
+}
