@@ -6,6 +6,10 @@ use crate::support::{Agent, Daemon, Request};
 use crate::taken_back::lose;
 use serde_json::json;
 use shellkeep_poll::until;
+use std::time::{Duration, Instant};
+
+/// How long an owner that is to leave is waited for.
+const LEAVING: Duration = Duration::from_secs(10);
 
 /// A session of ann's on the first node, which loses it to the second.
 fn lost_by_first(first: &Daemon, second: &Daemon) {
@@ -139,4 +143,20 @@ fn what_has_no_name_any_more_is_deleted() {
     assert!(first.data().join("workspaces/s/f").exists(), "it is deleted with the next look");
     redis.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
     until("it is deleted", || (!first.data().join("workspaces/s/f").exists()).then_some(()));
+}
+
+/// The bug: a fork under the name of a session that was awake waited for that to fall asleep before it was refused.
+#[test]
+fn a_fork_does_not_wait_for_the_session_that_has_its_name() {
+    let redis = Redis::start();
+    let first = redis.node("n1");
+    for session in ["origin", "taken"] {
+        first.create(session);
+        first.sh(session, "true");
+    }
+    let asked = Instant::now();
+    let fork = first.post("/v1/sessions/origin/fork", &json!({"session_id": "taken"}));
+    assert_eq!((fork.status, fork.json()["code"].as_str()), (409, Some("session_exists")), "{}", fork.text());
+    assert!(asked.elapsed() < LEAVING, "it waited");
+    assert_eq!(first.sh("taken", "echo here").out(), "here\n");
 }

@@ -60,14 +60,16 @@ impl FileOps<'_> {
             let agent = inner.ctx.names.agent_of(&id);
             let copied = inner.ctx.disk.check_copy(&id, agent.as_deref())?;
             self.access.audit("fork", id.as_str());
+            let exists = || OpError::Session(SessionError::Exists { session_id: new.to_string() });
             if inner.ctx.names.contains(&new) {
-                // It may be that of a session that another node removed.
+                // It may be that of a session that another node removed. One that is awake is not waited for.
                 copies::is_stale(inner, &new).await;
+                if inner.ctx.names.contains(&new) {
+                    return Err(exists());
+                }
             }
             let reserved = copies::replace(inner, &new, || Ok(inner.ctx.names.reserve(&new))).await?;
-            let Some(_reserved) = reserved else {
-                return Err(OpError::Session(SessionError::Exists { session_id: new.to_string() }));
-            };
+            let _reserved = reserved.ok_or_else(exists)?;
             let by = self.access.scope().token().map(str::to_owned);
             let Fork { at, user_id, share_files, .. } = request;
             let order = Box::new(ForkOrder { id: new.clone(), user_id, at, by, share_files });
