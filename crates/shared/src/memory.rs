@@ -315,8 +315,8 @@ impl Tier for MemoryTier {
         Ok(())
     }
 
-    fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down> {
-        self.up()?.marked.insert(removed.clone());
+    fn mark_removed(&mut self, removed: &[RemovedSession]) -> Result<(), Down> {
+        self.up()?.marked.extend(removed.iter().cloned());
         Ok(())
     }
 

@@ -330,7 +330,7 @@ impl Tier for PostgresTier {
         self.end(session_id, claim, removed::LONG_AGO)
     }
 
-    fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down> {
+    fn mark_removed(&mut self, removed: &[RemovedSession]) -> Result<(), Down> {
         self.server.ask(async |client| removed::mark(client, removed).await)
     }
 

@@ -340,8 +340,15 @@ impl Tier for RedisTier {
         self.remove_for(session_id, claim, Duration::ZERO)
     }
 
-    fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down> {
-        self.query(cmd("SET").arg(mark(removed)).arg("1").arg("PX").arg(millis(REMEMBERED)))
+    fn mark_removed(&mut self, removed: &[RemovedSession]) -> Result<(), Down> {
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let mut all = pipe();
+        for removed in removed {
+            all.cmd("SET").arg(mark(removed)).arg("1").arg("PX").arg(millis(REMEMBERED));
+        }
+        self.query_all(&all)
     }
 
     fn is_marked(&mut self, session: &RemovedSession) -> Result<bool, Down> {

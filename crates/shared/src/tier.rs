@@ -317,8 +317,8 @@ pub trait Tier: Send {
     /// of the name, which nobody removed.
     fn drop_session(&mut self, session_id: &SessionId, claim: &Claim) -> Result<(), Down>;
 
-    /// Remembers for [`REMEMBERED`] that a session was removed, whatever has its name.
-    fn mark_removed(&mut self, removed: &RemovedSession) -> Result<(), Down>;
+    /// Remembers for [`REMEMBERED`] that these sessions were removed, whatever has their names. In one round trip.
+    fn mark_removed(&mut self, removed: &[RemovedSession]) -> Result<(), Down>;
 
     /// Whether it is remembered that a session was removed, whatever has its name.
     fn is_marked(&mut self, session: &RemovedSession) -> Result<bool, Down>;

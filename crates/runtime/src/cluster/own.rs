@@ -132,7 +132,7 @@ mod tests {
         let (asker, mut tier, id) =
             (Asker::at(data.path(), "n1").unwrap(), MemoryTier::default(), SessionId::parse("s").unwrap());
         let (old, new) = (created(&id, Timestamp::UNIX_EPOCH), created(&id, Timestamp::now()));
-        tier.mark_removed(&as_removed(&old.meta)).unwrap();
+        tier.mark_removed(&[as_removed(&old.meta)]).unwrap();
         let request = |state: &SessionState| asker.request(&id, Some(state)).unwrap();
         assert_eq!(asker.claim(&mut tier, &request(&old)).unwrap(), Err(NoClaim::Removed));
         assert_eq!(tier.find(&id), Ok(None));

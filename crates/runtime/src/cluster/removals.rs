@@ -8,8 +8,9 @@ use crate::names::Names;
 use crate::pending::{Deletion, Pending};
 use crate::sync::lock;
 use crate::tasks;
+use shellkeep_session::ownership::Claim;
 use shellkeep_session::{SessionId, SessionMeta, Timestamp};
-use shellkeep_shared::{Down, RemovedSession, Ship, Tier};
+use shellkeep_shared::{Down, Loaded, RemovedSession, Ship, Tier};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,6 +20,9 @@ use std::time::Duration;
 /// thread that renews leases.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Of how many sessions the shared store is told, or asked, in one turn of that thread.
+const AT_ONCE: usize = 100;
 
 /// Deletions that the shared store has not followed yet.
 pub(crate) struct Removals {
@@ -77,31 +81,72 @@ impl Removals {
         }
     }
 
-    /// Tells a shared store that was emptied of the removals that this node knows of. Returns when that is done, or the node is
-    /// stopping.
-    pub(crate) async fn give_again(&self) {
-        let (alone, notes) = (self.ship.alone(), Arc::clone(&self.notes));
-        let noted = tasks::blocking(move || notes.all()).await.unwrap_or_else(|error| Err(error.into()));
-        let noted = noted.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the notes of removed sessions cannot be read");
-            Vec::new()
-        });
-        for removed in noted {
-            // One that answers, but cannot read what it has, is not asked again.
-            while let Err(down) = self.mark_again(&removed).await
-                && !down.answers
-                && !alone.is_closing()
-            {
-                tracing::debug!(session = %removed.session_id, reason = down.reason, "its removal is not told yet");
-                tokio::time::sleep(FIRST_PAUSE).await;
-                alone.until_reached().await;
+    /// Tells a shared store that was emptied of the removals that this node knows of. Returns whether it has told all of them: not if
+    /// they cannot be read now, or the node is stopping.
+    pub(crate) async fn give_again(&self) -> bool {
+        let notes = Arc::clone(&self.notes);
+        match tasks::blocking(move || notes.all()).await.unwrap_or_else(|error| Err(error.into())) {
+            Ok(noted) => self.give(noted.into_iter().collect()).await.is_ok(),
+            Err(error) => {
+                tracing::warn!(%error, "the notes of removed sessions cannot be read");
+                false
             }
         }
     }
 
-    async fn mark_again(&self, removed: &RemovedSession) -> Result<(), Down> {
-        let removed = removed.clone();
-        self.ship.ask(move |tier| mark_again(tier, &removed)).await
+    async fn give(&self, noted: HashSet<RemovedSession>) -> Result<(), Down> {
+        let all: Vec<_> = noted.iter().cloned().collect();
+        for some in all.chunks(AT_ONCE) {
+            self.patiently(some.to_vec(), |tier, some| tier.mark_removed(some)).await?;
+        }
+        let names: HashSet<_> = all.into_iter().map(|removed| removed.session_id).collect();
+        let names: Vec<_> = names.into_iter().collect();
+        for some in names.chunks(AT_ONCE) {
+            for id in self.patiently(some.to_vec(), |tier, some| in_use(tier, some)).await? {
+                self.drop_if_back(&id, &noted).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the session that has a name from the shared store if it is one of those that were removed: a node that was faster has
+    /// given it to the store. Its name is not marked: another session may have it on a node that is down.
+    async fn drop_if_back(&self, id: &SessionId, noted: &HashSet<RemovedSession>) -> Result<(), Down> {
+        let (owner, loaded) = match self.patiently(id.clone(), load).await {
+            Ok(Some(loaded)) => loaded,
+            Ok(None) => return Ok(()),
+            Err(down) if down.answers => {
+                tracing::warn!(session = %id, reason = down.reason, "whether it is one that was removed is not known");
+                return Ok(());
+            }
+            Err(down) => return Err(down),
+        };
+        let of = id.clone();
+        let meta = tasks::blocking(move || meta_of(&of, &loaded.lines)).await.ok().flatten();
+        if meta.is_some_and(|meta| noted.contains(&as_removed(&meta))) {
+            self.patiently((id.clone(), owner), |tier, (id, owner)| tier.drop_session(id, owner)).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks the shared store until it answers, or the node is stopping.
+    async fn patiently<Q, T>(&self, about: Q, question: fn(&mut dyn Tier, &Q) -> Result<T, Down>) -> Result<T, Down>
+    where
+        Q: Clone + Send + 'static,
+        T: Send + 'static,
+    {
+        let alone = self.ship.alone();
+        loop {
+            let asked = about.clone();
+            match self.ship.ask(move |tier| question(tier, &asked)).await {
+                Err(down) if !down.answers && !alone.is_closing() => {
+                    tracing::debug!(reason = down.reason, "what was removed is not told yet");
+                    tokio::time::sleep(FIRST_PAUSE).await;
+                    alone.until_reached().await;
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// Which of these sessions the shared store says were removed. None of them while it is unreachable.
@@ -177,18 +222,23 @@ fn remove(tier: &mut dyn Tier, node: &str, deletion: &Deletion) -> Result<Option
     let (session_id, created_at) = (id.clone(), deletion.created_at);
     let is_known = created_at != Timestamp::UNIX_EPOCH;
     let removed = is_known.then_some(RemovedSession { session_id, created_at });
-    removed.iter().try_for_each(|removed| tier.mark_removed(removed))?;
+    tier.mark_removed(removed.as_slice())?;
     Ok(removed)
 }
 
-/// Marks a session as removed again. A node that was faster has given it to the store: it is removed there. Its name is not marked:
-/// another session may have it on a node that is down.
-fn mark_again(tier: &mut dyn Tier, removed: &RemovedSession) -> Result<(), Down> {
-    tier.mark_removed(removed)?;
-    let id = &removed.session_id;
-    let Some(found) = tier.find(id)? else { return Ok(()) };
-    let is_back = meta_of(id, &tier.load(id)?.lines).is_some_and(|meta| as_removed(&meta) == *removed);
-    if is_back { tier.drop_session(id, &found.head.owner) } else { Ok(()) }
+/// Those of these names that a session with records has.
+fn in_use(tier: &mut dyn Tier, names: &[SessionId]) -> Result<Vec<SessionId>, Down> {
+    let mut used = Vec::new();
+    for id in names {
+        used.extend(tier.find(id)?.filter(|found| found.head.last.seq > 0).map(|_| id.clone()));
+    }
+    Ok(used)
+}
+
+/// The owner and the records of a session, if there is one.
+fn load(tier: &mut dyn Tier, id: &SessionId) -> Result<Option<(Claim, Loaded)>, Down> {
+    let Some(found) = tier.find(id)? else { return Ok(None) };
+    Ok(Some((found.head.owner, tier.load(id)?)))
 }
 
 /// The session that these records are of, if they can be read.
@@ -265,6 +315,39 @@ mod tests {
         removals.give_again().await;
         assert!(removals.is_marked(&meta(&old)).await);
         assert!(tier.find(&new.session_id).unwrap().is_some());
+    }
+
+    /// The bug: each removal took a turn of the thread that renews leases, and with it the whole session that has the name.
+    #[tokio::test]
+    async fn what_has_a_name_is_read_once_however_often_that_was_removed() {
+        let (_data, mut tier, removals, _) = deleted();
+        let old: Vec<_> = (0..2 * AT_ONCE).map(|year| created_in(&(2000 + year).to_string())).collect();
+        let metas: Vec<_> = old.iter().map(|record| SessionState::create(record).unwrap().meta).collect();
+        tier.empty();
+        give(&mut tier, &old[AT_ONCE]);
+        for meta in &metas {
+            removals.notes.add(&as_removed(meta)).unwrap();
+        }
+        assert!(removals.give_again().await);
+        assert_eq!((tier.loads(), tier.find(&metas[0].session_id)), (1, Ok(None)));
+        for meta in &metas {
+            assert!(removals.is_marked(meta).await, "{meta:?}");
+        }
+    }
+
+    /// The bug: notes that could not be read counted as none, and the store was never told of them.
+    #[tokio::test]
+    async fn removals_that_cannot_be_read_are_not_told() {
+        let (data, mut tier, removals, _) = deleted();
+        let (old, unreadable) = (created_in("2025"), data.path().join("removed/9999999"));
+        tier.empty();
+        give(&mut tier, &old);
+        let meta = SessionState::create(&old).unwrap().meta;
+        removals.note(&meta).await;
+        std::fs::create_dir(&unreadable).unwrap();
+        assert!(!removals.give_again().await && !removals.is_marked(&meta).await);
+        std::fs::remove_dir(unreadable).unwrap();
+        assert!(removals.give_again().await && removals.is_marked(&meta).await);
     }
 
     /// The bug: a session whose records could not be read was asked for as fast as the store answered, on the thread that renews

@@ -305,17 +305,23 @@ async fn look_around(inner: Weak<Inner>, alone: Alone) {
     let mut doubts = alone.doubts();
     while doubts.wait_for(|doubts| *doubts > 0).await.is_ok() {
         let (gaps, incarnation) = (alone.gaps(), alone.incarnation());
-        let Some(ids) = copies::after_removals(&inner).await else { return };
+        // What this node gives is compared with what was removed.
+        let Some(mut has_told) = copies::tell_removals(&inner).await else { return };
+        let Some(ids) = copies::to_look_at(&inner) else { return };
         let Some(mut left) = look_at(&inner, ids).await else { return };
         alone.looked(gaps);
         // With a new doubt, all are looked at again.
-        while !left.is_empty() && doubts.has_changed().is_ok_and(|has_changed| !has_changed) {
+        while !(has_told && left.is_empty()) && doubts.has_changed().is_ok_and(|has_changed| !has_changed) {
             alone.until_reached().await;
             tokio::time::sleep(GIVE_PAUSE).await;
+            if !has_told {
+                let Some(has_now) = copies::tell_removals(&inner).await else { return };
+                has_told = has_now;
+            }
             let Some(still_left) = look_at(&inner, left).await else { return };
             left = still_left;
         }
-        if left.is_empty() {
+        if has_told && left.is_empty() {
             incarnation.iter().for_each(|incarnation| alone.gave(incarnation));
         }
         if doubts.changed().await.is_err() {

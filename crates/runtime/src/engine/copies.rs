@@ -90,14 +90,17 @@ pub(super) async fn remove_if_removed(inner: &Inner, cluster: &Cluster, id: &Ses
     }
 }
 
-/// The sessions of this node, after a shared store that was emptied was told of removals: what a node gives it is compared with
-/// those. `None` if the engine has ended.
-pub(super) async fn after_removals(inner: &Weak<Inner>) -> Option<Vec<SessionId>> {
+/// Tells a shared store that was emptied of removals, which it does not know any more. Returns whether it was told all of them; `None`
+/// if the engine has ended.
+pub(super) async fn tell_removals(inner: &Weak<Inner>) -> Option<bool> {
     let cluster = inner.upgrade()?.ctx.cluster.clone()?;
-    if !cluster.members().alone().has_given() {
-        cluster.removals().give_again().await;
-    }
-    Some(cluster.removals().with_unnamed(&inner.upgrade()?.ctx.names))
+    Some(cluster.members().alone().has_given() || cluster.removals().give_again().await)
+}
+
+/// The sessions of this node, also those without a name. `None` if the engine has ended.
+pub(super) fn to_look_at(inner: &Weak<Inner>) -> Option<Vec<SessionId>> {
+    let inner = inner.upgrade()?;
+    Some(inner.ctx.cluster.as_ref()?.removals().with_unnamed(&inner.ctx.names))
 }
 
 /// Deletes what is left here under a name that this node has claimed for a new session, and adds that session. Nobody comes

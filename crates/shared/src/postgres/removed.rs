@@ -27,11 +27,15 @@ pub(super) async fn clear(within: &Transaction<'_>, session_id: &SessionId, remo
     Ok(())
 }
 
-pub(super) async fn mark(client: &impl GenericClient, removed: &RemovedSession) -> Result<(), Failed> {
-    let RemovedSession { session_id, created_at } = removed;
-    let sql = "INSERT INTO sk_shared_removed VALUES ($1, $2, clock_timestamp() + $3 * interval '1 ms') \
+/// Marks sessions as removed, in the order of their names, so that no two nodes wait for each other.
+pub(super) async fn mark(client: &impl GenericClient, removed: &[RemovedSession]) -> Result<(), Failed> {
+    let ids: Vec<&str> = removed.iter().map(|removed| removed.session_id.as_str()).collect();
+    let times: Vec<String> = removed.iter().map(|removed| removed.created_at.to_string()).collect();
+    let sql = "INSERT INTO sk_shared_removed SELECT *, clock_timestamp() + $3 * interval '1 ms' \
+               FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS given (session_id, created_at) \
+               ORDER BY session_id, created_at) AS ordered \
                ON CONFLICT (session_id, created_at) DO UPDATE SET until = excluded.until";
-    client.execute(sql, &[&session_id.as_str(), &created_at.to_string(), &millis(REMEMBERED)]).await?;
+    client.execute(sql, &[&ids, &times, &millis(REMEMBERED)]).await?;
     Ok(())
 }
 

@@ -301,10 +301,12 @@ fn removal_is_remembered(tier: &mut dyn Tier) {
         created_at: Timestamp::new(1_800_000_000 + second, 123_456_789).unwrap(),
     };
     for _ in 0..2 {
-        tier.mark_removed(&removed("e", 0)).unwrap();
+        tier.mark_removed(&[removed("e", 0), removed("b", 0), removed("e", 0)]).unwrap();
     }
-    let marked = [removed("e", 0), removed("e", 1), removed("a", 0)].map(|one| tier.is_marked(&one).unwrap());
-    assert_eq!(marked, [true, false, false], "a session is marked, and not its name");
+    tier.mark_removed(&[]).unwrap();
+    let sessions = [removed("e", 0), removed("b", 0), removed("e", 1), removed("a", 0)];
+    let marked = sessions.map(|one| tier.is_marked(&one).unwrap());
+    assert_eq!(marked, [true, true, false, false], "a session is marked, and not its name");
     assert!(tier.find(&id("e")).unwrap().is_some(), "the one that has the name stays");
 }
 
