@@ -18,10 +18,10 @@ const MAKING: Duration = Duration::from_secs(5);
 /// Held while tables are made: all nodes may start at once. The number is arbitrary.
 const MAKING_LOCK: &str = "SELECT pg_advisory_xact_lock(7433150001)";
 
-/// Whether all tables and the sequence are there: somebody may have dropped some of them.
+/// Whether all tables and the sequence are there: somebody may have dropped some of them, or an older version made them.
 const IS_MADE: &str = "SELECT bool_and(to_regclass(wanted) IS NOT NULL) FROM unnest(ARRAY['sk_shared_heads', \
-    'sk_shared_log', 'sk_shared_removed', 'sk_shared_agent_services', 'sk_shared_tokens', 'sk_shared_tokens_version', \
-    'sk_shared_nodes']) AS wanted";
+    'sk_shared_log', 'sk_shared_removed', 'sk_shared_removed_by_end', 'sk_shared_agent_services', 'sk_shared_tokens', \
+    'sk_shared_tokens_version', 'sk_shared_nodes']) AS wanted";
 
 /// How the client tells that it lacks a setting.
 const BAD_SETTINGS: &str = "invalid configuration";

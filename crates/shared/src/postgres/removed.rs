@@ -41,7 +41,7 @@ pub(super) async fn mark(client: &impl GenericClient, removed: &[RemovedSession]
 
 pub(super) async fn is_marked(client: &impl GenericClient, session: &RemovedSession) -> Result<bool, Failed> {
     let RemovedSession { session_id, created_at } = session;
-    let sql = "SELECT 1 FROM sk_shared_removed WHERE session_id = $1 AND created_at = $2";
+    let sql = "SELECT 1 FROM sk_shared_removed WHERE session_id = $1 AND created_at = $2 AND until > clock_timestamp()";
     Ok(client.query_opt(sql, &[&session_id.as_str(), &created_at.to_string()]).await?.is_some())
 }
 

@@ -17,6 +17,7 @@ CREATE TABLE IF NOT EXISTS sk_shared_log (
 CREATE TABLE IF NOT EXISTS sk_shared_removed (
     session_id text NOT NULL, created_at text NOT NULL, until timestamptz NOT NULL, PRIMARY KEY (session_id, created_at)
 );
+CREATE INDEX IF NOT EXISTS sk_shared_removed_by_end ON sk_shared_removed (until);
 CREATE TABLE IF NOT EXISTS sk_shared_agent_services (
     agent text NOT NULL, session_id text NOT NULL, service_id text NOT NULL, until timestamptz NOT NULL,
     PRIMARY KEY (agent, session_id, service_id)

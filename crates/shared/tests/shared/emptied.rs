@@ -3,9 +3,10 @@
 use crate::contract::{LEASE, RedisServer, claimed, id, postgres, request, send};
 use crate::pipe::say;
 use shellkeep_poll::until;
+use shellkeep_session::Timestamp;
 use shellkeep_session::ownership::{Ask, Claim};
 use shellkeep_shared::memory::MemoryTier;
-use shellkeep_shared::{ClaimRequest, NodeEntry, Remembered, Ship, ShipOptions, Tier, WhenAlone, open};
+use shellkeep_shared::{ClaimRequest, NodeEntry, Remembered, RemovedSession, Ship, ShipOptions, Tier, WhenAlone, open};
 use tokio::sync::mpsc;
 
 /// What every tier must do.
@@ -123,4 +124,20 @@ fn postgres_has_another_name_and_its_tables_after_it_was_emptied() {
     execute(&server.url(), "DROP SEQUENCE sk_shared_tokens_version");
     assert_eq!(until("it is made again, though the tables are there", || tier.tokens_version().ok()), 0);
     assert_eq!(tier.incarnation("4.n1").unwrap(), "3.n1");
+}
+
+/// The bug: a removal was remembered for as long as no other followed, and each that followed read the whole table to forget it.
+#[test]
+fn postgres_remembers_a_removal_until_its_end() {
+    let server = postgres();
+    let mut tier = open(&server.url()).unwrap();
+    let removed = RemovedSession { session_id: id("s"), created_at: Timestamp::UNIX_EPOCH };
+    tier.mark_removed(std::slice::from_ref(&removed)).unwrap();
+    assert!(tier.is_marked(&removed).unwrap());
+    execute(&server.url(), "UPDATE sk_shared_removed SET until = clock_timestamp() - interval '1 s'");
+    assert!(!tier.is_marked(&removed).unwrap());
+    // An older version made no index.
+    execute(&server.url(), "DROP INDEX sk_shared_removed_by_end");
+    open(&server.url()).unwrap().ping().unwrap();
+    execute(&server.url(), "ALTER INDEX sk_shared_removed_by_end RENAME TO it_is_there");
 }
