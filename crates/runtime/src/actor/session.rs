@@ -305,7 +305,6 @@ impl Session {
         let notices = self.journal.take_notices(found.notices);
         let cwd_missing = found.cwd_missing.clone().or(ended.cwd_missing().map(str::to_owned));
         let (forked, shell_is_alive) = (ended.may_have_forked(), ended.shell_is_alive());
-        let late = self.late.take();
         let mut conclusion = self.conclude(&running, ended, notices);
         if let Some(why) = cwd_missing.filter(|_| conclusion.delta.cwd.is_none()) {
             conclusion.notices.push(notices::cwd_missing(&self.journal.shell().cwd.to_text(), &why));
@@ -314,7 +313,7 @@ impl Session {
         conclusion.notices.extend(self.refused(&running, conclusion.exit_code));
         let changed = self.files.before_end(&mut self.journal);
         let Finished { result, seq, has_moved } =
-            self.journal.finish_run(conclusion, &cell, late, ticket.as_mut()).await;
+            self.journal.finish_run(conclusion, &cell, self.late.take(), ticket.as_mut()).await;
         cell.finish(RunEnd { seq, result, unread_input });
         self.ctx.runs.remove(self.id(), cell.run_id.clone());
         if let Some(Caller { answer, max_output }) = caller {
