@@ -105,3 +105,68 @@ impl Flood {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::NewCell;
+    use shellkeep_session::{ByteString, RunId, Timestamp};
+    use std::time::Duration;
+
+    fn cell(directory: &tempfile::TempDir) -> Arc<RunCell> {
+        let text = || ByteString::from("x");
+        let new = NewCell {
+            run_id: RunId::from_seq(1),
+            seq: 1,
+            command: text(),
+            takes_input: false,
+            terminal: None,
+            is_merged: true,
+            timeout: Duration::from_secs(1),
+            started_at: Timestamp::UNIX_EPOCH,
+            cwd: text(),
+            by: None,
+            directory: directory.path().into(),
+            limit: u64::MAX,
+            redactor: None,
+            tool_name: None,
+        };
+        RunCell::new(new).0
+    }
+
+    fn written(cell: &RunCell) -> Vec<u8> {
+        cell.read(Stream::Stdout, 0, usize::MAX).unwrap()
+    }
+
+    /// The bug: what was on its way when a command was killed with its session was lost, or came after the end.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn what_was_taken_is_written_in_its_order_before_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let (cell, mut flood, mut expected) = (cell(&directory), Flood::default(), Vec::new());
+        for (step, length) in [10, MUCH, 10, ENOUGH, 7, 3 * MUCH].into_iter().enumerate() {
+            flood.written().await;
+            for (stream, byte) in [(Stream::Stdout, b'a'), (Stream::Stderr, b'A')] {
+                let bytes = vec![byte + step as u8; length];
+                flood.take(&cell, stream, &bytes);
+                expected.extend(bytes);
+            }
+            flood.step_is_over(&cell, true);
+        }
+        assert!(written(&cell).len() < expected.len() && flood.is_holding(), "the next step may bring more at once");
+        flood.write_out(&cell).await;
+        assert!(written(&cell) == expected && !flood.is_holding());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn no_more_is_held_than_there_may_be() {
+        let directory = tempfile::tempdir().unwrap();
+        let (cell, mut flood) = (cell(&directory), Flood::default());
+        for _ in 0..3 * MOST_HELD / MUCH {
+            flood.take(&cell, Stream::Stdout, &[b'x'; MUCH]);
+            assert!(flood.held.bytes.len() <= MOST_HELD);
+        }
+        assert!(written(&cell).len() >= 2 * MOST_HELD);
+        flood.write_out(&cell).await;
+        assert_eq!(written(&cell).len(), 3 * MOST_HELD);
+    }
+}
