@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// Where they are.
 pub(super) const SETTINGS: &str = "/etc";
 
-/// How long what was seen is believed where the kernel does not tell of changes: of none if a user may watch no more, and of none
-/// that is made under another name of a file. Without any news, a new shell always looks.
+/// How long what was seen is believed where the kernel does not tell: of any change, if a user may watch no more directories; that
+/// a part was closed under another of its names. If it tells nothing at all, a new shell always looks.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// Room for some hundred changes.

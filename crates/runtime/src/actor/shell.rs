@@ -51,7 +51,7 @@ enum NotAcquired {
 pub(super) enum Outdated {
     /// It is less confined than its session is to be.
     Loose,
-    /// It cannot read settings of the machine that were changed since.
+    /// What it may read of the settings of the machine is not what others may read by now.
     Settings,
 }
 
@@ -68,7 +68,7 @@ impl Outdated {
     pub(super) fn why(self) -> &'static str {
         match self {
             Self::Loose => "its agent got a token, and sessions of agents with tokens are confined",
-            Self::Settings => "it could not read what was changed in the settings of the machine since",
+            Self::Settings => "what may be read in /etc has changed since it started",
         }
     }
 }
