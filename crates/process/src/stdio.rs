@@ -22,7 +22,9 @@ const USUAL_PIPE: usize = 64 << 10;
 const MUCH: usize = USUAL_PIPE / 2;
 /// How much is read at once.
 const READ_BYTES: usize = 256 << 10;
-/// Reads of a stream between two looks at whether the command has ended, so that a flood cannot hide the end.
+/// What is read of a stream between two looks at whether the command has ended, so that a flood cannot hide the end.
+const MOST_AT_ONCE: usize = 2 * READ_BYTES;
+/// So many reads, if they bring little.
 const READS_AT_ONCE: usize = 16;
 /// Most that the kernel keeps of what was typed at a terminal.
 const TYPED_AHEAD: usize = 4096;
@@ -56,9 +58,18 @@ pub(crate) fn poll_streams<S: Copy + Send + Sync>(
 ) -> bool {
     let mut any = false;
     for (slot, stream) in streams {
+        let mut brought = 0;
         for _ in 0..READS_AT_ONCE {
             let Some(reader) = slot else { break };
-            match reader.poll_read(cx, &mut |bytes| sink(stream, bytes)) {
+            let mut sink = |bytes: &[u8]| {
+                brought += bytes.len();
+                sink(stream, bytes);
+            };
+            match reader.poll_read(cx, &mut sink) {
+                Poll::Ready(Read::Bytes) if brought >= MOST_AT_ONCE => {
+                    any = true;
+                    break;
+                }
                 Poll::Ready(Read::Bytes) => any = true,
                 Poll::Ready(Read::End) => *slot = None,
                 Poll::Ready(Read::Empty) | Poll::Pending => break,

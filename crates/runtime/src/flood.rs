@@ -1,30 +1,42 @@
 //! Much output, on its way to the disk. A write may wait for the disk, so what some steps of a command have brought is written
-//! by a thread that may block, and the next step waits for that. A change of threads for each write would leave threads
-//! behind, each with memory of its own.
+//! by a thread that may block, while the next ones bring more. A change of threads for each write would leave threads
+//! behind, each with memory of its own; and buffers that grow leave their smaller selves to the allocator, so these do not.
 
 use crate::cell::RunCell;
 use crate::ops::Stream;
+use crate::sync::lock;
 use crate::tasks;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
 /// From so many bytes in one step on, the output is much.
 const MUCH: usize = 64 << 10;
 /// From so many bytes on, what is held is written also if more is coming.
 const ENOUGH: usize = 1 << 20;
-/// Most that is held: more than that and a step. A step brings more only while it empties what a command leaves in its pipes.
-const MOST_HELD: usize = 6 << 20;
+/// Most that is held, and what a buffer has room for.
+const MOST_HELD: usize = 2 << 20;
 
 /// The output of one command, while it is much.
 #[derive(Debug, Default)]
 pub struct Flood {
+    taken: Taken,
+    writing: Writing,
+}
+
+/// What was taken and nobody writes yet.
+#[derive(Debug, Default)]
+pub struct Taken {
     /// Whether this step or the last one brought much.
     is_on: bool,
     brought: usize,
     held: Held,
-    /// What is being written. Nothing is taken meanwhile.
-    writing: Option<JoinHandle<Held>>,
+    backlog: Arc<Backlog>,
 }
+
+/// The thread that writes, if one does.
+#[derive(Debug, Default)]
+pub struct Writing(Option<JoinHandle<()>>);
 
 /// Output in the order in which it came.
 #[derive(Debug, Default)]
@@ -34,6 +46,18 @@ struct Held {
 }
 
 impl Held {
+    fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve_exact(MOST_HELD);
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.pieces.push((stream, bytes.len()));
+    }
+
     /// Writes all of it. What is left is the memory, for the next.
     fn write(&mut self, cell: &RunCell) {
         let mut rest = &self.bytes[..];
@@ -46,63 +70,139 @@ impl Held {
     }
 }
 
-impl Flood {
+/// What waits to be written. Whoever writes takes it in its order, so it does not matter who does.
+#[derive(Debug, Default)]
+struct Backlog {
+    line: Mutex<Line>,
+    /// Held by who writes.
+    turn: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    waiting: VecDeque<Held>,
+    is_written: bool,
+    spare: Option<Held>,
+}
+
+impl Backlog {
+    fn is_empty(&self) -> bool {
+        let line = lock(&self.line);
+        line.waiting.is_empty() && !line.is_written
+    }
+
+    /// Takes it, and gives an empty one for it.
+    fn push(&self, held: Held) -> Held {
+        let mut line = lock(&self.line);
+        line.waiting.push_back(held);
+        line.spare.take().unwrap_or_default()
+    }
+
+    /// Writes until nothing waits.
+    fn write(&self, cell: &RunCell) {
+        let _turn = lock(&self.turn);
+        while let Some(mut held) = self.next() {
+            held.write(cell);
+            lock(&self.line).spare = Some(held);
+        }
+    }
+
+    fn next(&self) -> Option<Held> {
+        let mut line = lock(&self.line);
+        let next = line.waiting.pop_front();
+        line.is_written = next.is_some();
+        next
+    }
+
+    fn give_back(&self) {
+        lock(&self.line).spare = None;
+    }
+}
+
+impl Taken {
     /// Takes what a step brings.
     pub fn take(&mut self, cell: &RunCell, stream: Stream, bytes: &[u8]) {
         self.brought += bytes.len();
         // What a terminal asks for is answered in the step that brings it.
         self.is_on |= self.brought >= MUCH && !cell.is_terminal();
-        if !self.is_on && !self.is_holding() {
+        if !self.is_on && !self.is_holding() && self.backlog.is_empty() {
             return cell.append(stream, bytes);
         }
-        self.held.bytes.extend_from_slice(bytes);
-        self.held.pieces.push((stream, bytes.len()));
-        if self.held.bytes.len() > MOST_HELD {
-            tasks::in_place(|| self.held.write(cell));
+        // One step brings so much only while it empties what a command leaves in its pipes.
+        if !self.held.is_empty() && self.held.bytes.len() + bytes.len() > MOST_HELD {
+            self.hand_over();
+            tasks::in_place(|| self.backlog.write(cell));
         }
+        self.held.push(stream, bytes);
     }
 
     /// Whether something was taken that nobody writes yet.
     pub fn is_holding(&self) -> bool {
-        !self.held.pieces.is_empty()
+        !self.held.is_empty()
+    }
+
+    /// Whether there is room for what a step may bring.
+    pub fn has_room(&self) -> bool {
+        self.held.bytes.len() < ENOUGH
+    }
+
+    fn hand_over(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        self.held = self.backlog.push(held);
+    }
+}
+
+impl Writing {
+    /// Waits until nothing is being written. Cancel-safe.
+    pub async fn written(&mut self) {
+        if let Some(writing) = &mut self.0 {
+            if let Err(error) = writing.await {
+                tracing::error!(%error, "output was lost");
+            }
+            self.0 = None;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Flood {
+    /// What takes the output of a step, and the writing that goes on beside it.
+    pub fn parts(&mut self) -> (&mut Taken, &mut Writing) {
+        (&mut self.taken, &mut self.writing)
     }
 
     /// A step is over, and perhaps the next one brings more at once.
     pub fn step_is_over(&mut self, cell: &Arc<RunCell>, has_more: bool) {
-        self.is_on &= std::mem::take(&mut self.brought) >= MUCH;
-        if !has_more || self.held.bytes.len() >= ENOUGH {
+        let taken = &mut self.taken;
+        taken.is_on &= std::mem::take(&mut taken.brought) >= MUCH;
+        if (!has_more || taken.held.bytes.len() >= ENOUGH) && self.writing.is_over() {
             self.begin_to_write(cell);
         }
     }
 
     /// Waits until all that was taken is written. Cancel-safe.
     pub async fn write_out(&mut self, cell: &Arc<RunCell>) {
-        self.written().await;
+        self.writing.written().await;
         self.begin_to_write(cell);
-        self.written().await;
-    }
-
-    /// Waits until nothing is being written. Cancel-safe.
-    pub async fn written(&mut self) {
-        if let Some(writing) = &mut self.writing {
-            match writing.await {
-                // While it is not much, the memory is given back: a command may live long, and there may be many.
-                Ok(emptied) if self.is_on => self.held = emptied,
-                Ok(_) => {}
-                Err(error) => tracing::error!(%error, "output was lost"),
-            }
-            self.writing = None;
-        }
+        self.writing.written().await;
     }
 
     fn begin_to_write(&mut self, cell: &Arc<RunCell>) {
-        if self.is_holding() {
-            let (cell, mut held) = (Arc::clone(cell), std::mem::take(&mut self.held));
-            self.writing = Some(tasks::blocking(move || {
-                held.write(&cell);
-                held
-            }));
+        if !self.taken.is_holding() {
+            return;
         }
+        self.taken.hand_over();
+        let (cell, backlog, is_on) = (Arc::clone(cell), Arc::clone(&self.taken.backlog), self.taken.is_on);
+        self.writing = Writing(Some(tasks::blocking(move || {
+            backlog.write(&cell);
+            // While it is not much, the memory is given back: a command may live long, and there may be many.
+            if !is_on {
+                backlog.give_back();
+            }
+        })));
     }
 }
 
@@ -144,17 +244,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (cell, mut flood, mut expected) = (cell(&directory), Flood::default(), Vec::new());
         for (step, length) in [10, MUCH, 10, ENOUGH, 7, 3 * MUCH].into_iter().enumerate() {
-            flood.written().await;
+            flood.writing.written().await;
             for (stream, byte) in [(Stream::Stdout, b'a'), (Stream::Stderr, b'A')] {
                 let bytes = vec![byte + step as u8; length];
-                flood.take(&cell, stream, &bytes);
+                flood.taken.take(&cell, stream, &bytes);
                 expected.extend(bytes);
             }
             flood.step_is_over(&cell, true);
         }
-        assert!(written(&cell).len() < expected.len() && flood.is_holding(), "the next step may bring more at once");
+        assert!(
+            written(&cell).len() < expected.len() && flood.taken.is_holding(),
+            "the next step may bring more at once"
+        );
         flood.write_out(&cell).await;
-        assert!(written(&cell) == expected && !flood.is_holding());
+        assert!(written(&cell) == expected && !flood.taken.is_holding());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -162,8 +265,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (cell, mut flood) = (cell(&directory), Flood::default());
         for _ in 0..3 * MOST_HELD / MUCH {
-            flood.take(&cell, Stream::Stdout, &[b'x'; MUCH]);
-            assert!(flood.held.bytes.len() <= MOST_HELD);
+            flood.taken.take(&cell, Stream::Stdout, &[b'x'; MUCH]);
+            assert!(flood.taken.held.bytes.len() <= MOST_HELD);
         }
         assert!(written(&cell).len() >= 2 * MOST_HELD);
         flood.write_out(&cell).await;

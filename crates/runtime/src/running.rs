@@ -184,18 +184,19 @@ impl Running {
 
     /// Drives it one step further. Cancel-safe, if [`Running::write_out`] follows the last step.
     pub async fn step(&mut self) -> RunEvent {
-        self.flood.written().await;
         if self.ended.is_some() {
+            self.write_out().await;
             return self.wait_for_leftovers().await;
         }
-        let is_holding = self.flood.is_holding();
-        let (cell, flood) = (&self.cell, &mut self.flood);
+        let cell = &self.cell;
+        let (taken, writing) = self.flood.parts();
+        let (is_holding, has_room) = (taken.is_holding(), taken.has_room());
         let mut sink = |stream: shellkeep_process::Stream, bytes: &[u8]| {
             let stream = match stream {
                 shellkeep_process::Stream::Stdout => Stream::Stdout,
                 shellkeep_process::Stream::Stderr => Stream::Stderr,
             };
-            flood.take(cell, stream, bytes);
+            taken.take(cell, stream, bytes);
         };
         let is_others_turn = self.outputs >= OUTPUTS_IN_A_ROW;
         if is_others_turn {
@@ -214,7 +215,7 @@ impl Running {
         let mut has_more = false;
         let event = tokio::select! {
             biased;
-            progress = progress => {
+            progress = progress, if has_room => {
                 has_more = matches!(progress, Ok(Progress::Output));
                 self.on_progress(progress)
             }
@@ -225,8 +226,8 @@ impl Running {
                 self.stop(StopReason::Signalled(Signal::TERM.as_raw()));
                 RunEvent::Continue
             }
-            // Nothing else happens at once.
-            () = std::future::ready(()), if is_holding => RunEvent::Continue,
+            // Nothing else happens at once, or there is no room, so what is held is written next.
+            () = writing.written(), if is_holding => RunEvent::Continue,
         };
         self.flood.step_is_over(&self.cell, has_more);
         event
