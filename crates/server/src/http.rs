@@ -19,6 +19,7 @@ mod metrics;
 mod node;
 pub mod openapi;
 mod output;
+mod pieces;
 mod problem;
 mod quotas;
 mod records;

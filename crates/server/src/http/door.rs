@@ -1,5 +1,6 @@
 //! What handlers share, and JSON responses.
 
+use super::pieces;
 use crate::control::Control;
 use crate::metrics::RequestMetrics;
 use crate::refusal::Refusal;
@@ -32,7 +33,7 @@ pub(crate) fn sourced(origin: Origin, mut answer: Response) -> Response {
 
 /// A JSON answer.
 pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
-    match serde_json::to_vec(value) {
+    match pieces::body(value) {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
         Err(error) => Refusal::internal(format!("cannot encode the response: {error}")).into_response(),
     }
