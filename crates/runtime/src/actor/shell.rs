@@ -46,6 +46,10 @@ enum NotAcquired {
     Failed(io::Error),
 }
 
+/// How many shells are tried if they end while they take over a session: whoever kills one that was prepared, such as the
+/// kernel when memory is short, may kill several at once.
+const TRIES: usize = 5;
+
 /// Why an idle shell is not used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outdated {
@@ -86,11 +90,14 @@ pub(super) async fn acquire(
     state: &SessionState,
     given: &GivenSecrets,
 ) -> Result<Option<Acquired>, OpError> {
-    let acquired = match hand_over(ctx, state, given).await {
+    let mut acquired = hand_over(ctx, state, given).await;
+    for _ in 1..TRIES {
         // It ended before it ran anything, so another one can do the same.
-        Err(NotAcquired::Failed(error)) if is_gone(&error) => hand_over(ctx, state, given).await,
-        acquired => acquired,
-    };
+        if !matches!(&acquired, Err(NotAcquired::Failed(error)) if is_gone(error)) {
+            break;
+        }
+        acquired = hand_over(ctx, state, given).await;
+    }
     acquired.map_err(|why| match why {
         NotAcquired::Refused(error) => error,
         NotAcquired::Failed(error) => OpError::Run(not_started(ctx, state, &error)),
