@@ -22,8 +22,8 @@ const USUAL_PIPE: usize = 64 << 10;
 const MUCH: usize = USUAL_PIPE / 2;
 /// How much is read at once.
 const READ_BYTES: usize = 256 << 10;
-/// What is read of a stream between two looks at whether the command has ended, so that a flood cannot hide the end.
-const MOST_AT_ONCE: usize = 2 * READ_BYTES;
+/// Most that is read of a stream between two looks at whether the command has ended, so that a flood cannot hide the end.
+pub const MOST_AT_ONCE: usize = 2 * READ_BYTES;
 /// So many reads, if they bring little.
 const READS_AT_ONCE: usize = 16;
 /// Most that the kernel keeps of what was typed at a terminal.
@@ -60,16 +60,12 @@ pub(crate) fn poll_streams<S: Copy + Send + Sync>(
     for (slot, stream) in streams {
         let mut brought = 0;
         for _ in 0..READS_AT_ONCE {
-            let Some(reader) = slot else { break };
+            let Some(reader) = slot.as_ref().filter(|_| brought + READ_BYTES <= MOST_AT_ONCE) else { break };
             let mut sink = |bytes: &[u8]| {
                 brought += bytes.len();
                 sink(stream, bytes);
             };
             match reader.poll_read(cx, &mut sink) {
-                Poll::Ready(Read::Bytes) if brought >= MOST_AT_ONCE => {
-                    any = true;
-                    break;
-                }
                 Poll::Ready(Read::Bytes) => any = true,
                 Poll::Ready(Read::End) => *slot = None,
                 Poll::Ready(Read::Empty) | Poll::Pending => break,
@@ -108,6 +104,11 @@ impl Reader {
         if self.is_large.swap(false, Ordering::Relaxed) {
             let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, USUAL_PIPE);
         }
+    }
+
+    /// How much its pipe can hold, if it is one.
+    pub(crate) fn capacity(&self) -> usize {
+        rustix::pipe::fcntl_getpipe_size(&self.fd).unwrap_or(USUAL_PIPE)
     }
 
     /// Reads what is there now, without waiting, and hands it on.

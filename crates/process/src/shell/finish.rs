@@ -100,12 +100,17 @@ impl LiveShell {
         for (slot, stream, changed) in slots {
             let held = held || has(changed);
             let Some(reader) = slot else { continue };
+            // No more than the pipe holds is the command's own; what still writes to it may never stop.
+            let (most, mut brought) = (if held { reader.capacity() } else { usize::MAX }, 0);
             let mut sink = |bytes: &[u8]| sink(stream, bytes);
             let mut last = Read::Bytes;
-            while last == Read::Bytes {
-                last = reader.read_now(&mut sink);
+            while last == Read::Bytes && brought < most {
+                last = reader.read_now(&mut |bytes| {
+                    brought += bytes.len();
+                    sink(bytes);
+                });
             }
-            if held && last == Read::Empty {
+            if held && last != Read::End {
                 let until_end = async { while reader.read(&mut sink).await != Read::End {} };
                 if tokio::time::timeout_at(deadline, until_end).await.is_ok() {
                     last = Read::End;
