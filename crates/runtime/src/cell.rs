@@ -5,6 +5,7 @@ use crate::output::{self, OutputFile, OutputLog};
 use crate::page::{PageError, Searching, page};
 use crate::screen::watched::WatchedScreen;
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
     ByteString, Changes, Notice, Output, RunId, RunResult, RunStatus, StoredRun, TerminalEvents, Timestamp,
@@ -14,7 +15,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -168,6 +169,12 @@ impl RunCell {
         (cell, controls)
     }
 
+    /// Whether output of this length can be taken over without waiting for the disk.
+    pub fn takes_at_once(&self, stream: Stream, length: usize) -> bool {
+        let stream = if self.is_merged { Stream::Stdout } else { stream };
+        self.log(stream).takes_at_once(length)
+    }
+
     /// Takes over output.
     pub fn append(&self, stream: Stream, bytes: &[u8]) {
         let stream = if self.is_merged { Stream::Stdout } else { stream };
@@ -254,15 +261,15 @@ impl RunCell {
         self.is_finished() || (end == End::OfWaiting && self.is_detached())
     }
 
-    /// Waits for more to read than `[stdout, stderr]` bytes, or for the end.
-    pub async fn more_than(&self, seen: [u64; 2], end: End) {
-        self.wait(|| self.has_come_to(end) || self.readable() != seen).await;
-    }
-
-    /// The same, or for something to see on its terminal after what is kept, other than `ahead`.
-    pub async fn more_to_see(&self, seen: [u64; 2], ahead: &[u8], end: End) {
-        let is_more = || self.ahead(seen[0]).is_some_and(|now| now.len() > ahead.len() && now.starts_with(ahead));
-        self.wait(|| self.has_come_to(end) || self.readable() != seen || is_more()).await;
+    /// Waits for more to read than `[stdout, stderr]` bytes, for something to see on its terminal after what is kept, other
+    /// than `ahead`, or for the end.
+    pub async fn more_than(&self, seen: [u64; 2], ahead: Option<&[u8]>, end: End) {
+        let is_ahead = |seen_ahead: &[u8]| {
+            let now = self.ahead(seen[0]);
+            now.is_some_and(|now| now.len() > seen_ahead.len() && now.starts_with(seen_ahead))
+        };
+        let is_more = || self.readable() != seen || ahead.is_some_and(is_ahead);
+        self.wait(|| self.has_come_to(end) || is_more()).await;
     }
 
     /// Waits for the end.
@@ -347,11 +354,17 @@ impl RunCell {
         Output { merged: self.is_merged && stream == Stream::Stderr, ..output }
     }
 
+    /// Whoever writes has it while the disk takes what is written, so waiting for it must not stop other tasks.
     fn log(&self, stream: Stream) -> MutexGuard<'_, OutputLog> {
-        lock(match stream {
+        let log = match stream {
             Stream::Stdout => &self.stdout,
             Stream::Stderr => &self.stderr,
-        })
+        };
+        match log.try_lock() {
+            Err(TryLockError::WouldBlock) => tasks::in_place(|| lock(log)),
+            Ok(free) => free,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        }
     }
 }
 

@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 
 /// From so many bytes in one step on, the output is much.
 const MUCH: usize = 64 << 10;
-/// From so many bytes on, what is held is written also if more is coming.
+/// From so many bytes on, what is held is written before more is read.
 const ENOUGH: usize = 1 << 20;
-/// Most that is held, and what a buffer has room for.
-const MOST_HELD: usize = 2 << 20;
+/// Most that is held, and what a buffer has room for: what a step may bring of both streams fits as long as not enough is held.
+const MOST_HELD: usize = ENOUGH + 2 * shellkeep_process::stdio::MOST_AT_ONCE;
 
 /// The output of one command, while it is much.
 #[derive(Debug, Default)]
@@ -27,8 +27,7 @@ pub struct Flood {
 /// What was taken and nobody writes yet.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// Whether this step or the last one brought much.
-    is_on: bool,
+    /// What this step has brought.
     brought: usize,
     held: Held,
     backlog: Arc<Backlog>,
@@ -113,23 +112,19 @@ impl Backlog {
         line.is_written = next.is_some();
         next
     }
-
-    fn give_back(&self) {
-        lock(&self.line).spare = None;
-    }
 }
 
 impl Taken {
     /// Takes what a step brings.
     pub fn take(&mut self, cell: &RunCell, stream: Stream, bytes: &[u8]) {
         self.brought += bytes.len();
+        let is_first = !self.is_holding() && self.backlog.is_empty();
         // What a terminal asks for is answered in the step that brings it.
-        self.is_on |= self.brought >= MUCH && !cell.is_terminal();
-        if !self.is_on && !self.is_holding() && self.backlog.is_empty() {
+        if is_first && (cell.is_terminal() || cell.takes_at_once(stream, bytes.len())) {
             return cell.append(stream, bytes);
         }
-        // One step brings so much only while it empties what a command leaves in its pipes.
-        if !self.held.is_empty() && self.held.bytes.len() + bytes.len() > MOST_HELD {
+        // A step brings so much only while it empties what a command leaves in its pipes.
+        if self.is_holding() && self.held.bytes.len() + bytes.len() > MOST_HELD {
             self.hand_over();
             tasks::in_place(|| self.backlog.write(cell));
         }
@@ -146,6 +141,12 @@ impl Taken {
         self.held.bytes.len() < ENOUGH
     }
 
+    /// Gives the memory back: a command may live long, and there may be many.
+    fn give_back(&mut self) {
+        self.held = Held::default();
+        lock(&self.backlog.line).spare = None;
+    }
+
     fn hand_over(&mut self) {
         let held = std::mem::take(&mut self.held);
         self.held = self.backlog.push(held);
@@ -153,6 +154,11 @@ impl Taken {
 }
 
 impl Writing {
+    /// Whether one does, or did and nobody has looked since.
+    pub fn has_begun(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Waits until nothing is being written. Cancel-safe.
     pub async fn written(&mut self) {
         if let Some(writing) = &mut self.0 {
@@ -177,9 +183,14 @@ impl Flood {
     /// A step is over, and perhaps the next one brings more at once.
     pub fn step_is_over(&mut self, cell: &Arc<RunCell>, has_more: bool) {
         let taken = &mut self.taken;
-        taken.is_on &= std::mem::take(&mut taken.brought) >= MUCH;
-        if (!has_more || taken.held.bytes.len() >= ENOUGH) && self.writing.is_over() {
+        let is_much = std::mem::take(&mut taken.brought) >= MUCH;
+        if (has_more && is_much && taken.has_room()) || !self.writing.is_over() {
+            return;
+        }
+        if taken.is_holding() {
             self.begin_to_write(cell);
+        } else if !has_more {
+            taken.give_back();
         }
     }
 
@@ -191,18 +202,13 @@ impl Flood {
     }
 
     fn begin_to_write(&mut self, cell: &Arc<RunCell>) {
-        if !self.taken.is_holding() {
+        if self.taken.is_holding() {
+            self.taken.hand_over();
+        } else if self.taken.backlog.is_empty() {
             return;
         }
-        self.taken.hand_over();
-        let (cell, backlog, is_on) = (Arc::clone(cell), Arc::clone(&self.taken.backlog), self.taken.is_on);
-        self.writing = Writing(Some(tasks::blocking(move || {
-            backlog.write(&cell);
-            // While it is not much, the memory is given back: a command may live long, and there may be many.
-            if !is_on {
-                backlog.give_back();
-            }
-        })));
+        let (cell, backlog) = (Arc::clone(cell), Arc::clone(&self.taken.backlog));
+        self.writing = Writing(Some(tasks::blocking(move || backlog.write(&cell))));
     }
 }
 
@@ -258,6 +264,13 @@ mod tests {
         );
         flood.write_out(&cell).await;
         assert!(written(&cell) == expected && !flood.taken.is_holding());
+        let kept = |flood: &Flood| {
+            let line = lock(&flood.taken.backlog.line);
+            flood.taken.held.bytes.capacity() + line.spare.as_ref().map_or(0, |spare| spare.bytes.capacity())
+        };
+        assert!(kept(&flood) > 0, "it may go on");
+        flood.step_is_over(&cell, false);
+        assert_eq!(kept(&flood), 0, "a quiet command kept its buffers until its end");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

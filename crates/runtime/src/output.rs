@@ -122,6 +122,15 @@ impl OutputLog {
         self.mask.as_ref().filter(|_| self.kept == seen && self.tail.is_none())?.ahead()
     }
 
+    /// Whether so many bytes stay in memory, or are so few that they only go into the kernel's.
+    pub fn takes_at_once(&self, length: usize) -> bool {
+        match (&self.tail, &self.file) {
+            (Some(_), _) => self.mask.is_none() || length < LARGE_WRITE,
+            (None, Some(_)) => length < LARGE_WRITE,
+            (None, None) => self.memory.len() + length <= INLINE_BYTES,
+        }
+    }
+
     /// Takes what the command wrote.
     pub fn append(&mut self, bytes: &[u8]) {
         match self.mask.take() {
@@ -161,7 +170,7 @@ impl OutputLog {
         let stored = self.store(&bytes[..fits]);
         if stored < bytes.len() {
             let tail = self.tail.get_or_insert_default();
-            tail.extend(&bytes[stored..]);
+            tail.extend(&bytes[stored.max(bytes.len().saturating_sub(TAIL_BYTES))..]);
             let excess = tail.len().saturating_sub(TAIL_BYTES);
             tail.drain(..excess);
         }

@@ -185,12 +185,11 @@ impl Running {
     /// Drives it one step further. Cancel-safe, if [`Running::write_out`] follows the last step.
     pub async fn step(&mut self) -> RunEvent {
         if self.ended.is_some() {
-            self.write_out().await;
             return self.wait_for_leftovers().await;
         }
         let cell = &self.cell;
         let (taken, writing) = self.flood.parts();
-        let (is_holding, has_room) = (taken.is_holding(), taken.has_room());
+        let (has_room, is_writing) = (taken.has_room(), taken.is_holding() || writing.has_begun());
         let mut sink = |stream: shellkeep_process::Stream, bytes: &[u8]| {
             let stream = match stream {
                 shellkeep_process::Stream::Stdout => Stream::Stdout,
@@ -227,7 +226,7 @@ impl Running {
                 RunEvent::Continue
             }
             // Nothing else happens at once, or there is no room, so what is held is written next.
-            () = writing.written(), if is_holding => RunEvent::Continue,
+            () = writing.written(), if is_writing => RunEvent::Continue,
         };
         self.flood.step_is_over(&self.cell, has_more);
         event

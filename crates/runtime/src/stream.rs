@@ -125,7 +125,7 @@ impl RunStream {
             if let Some(more) = self.more_ahead(&cell) {
                 return Some(Ok(RunChunk::Stdout(more)));
             }
-            cell.more_to_see(self.seen, &self.ahead, end).await;
+            cell.more_than(self.seen, Some(&self.ahead), end).await;
         }
     }
 

@@ -135,7 +135,7 @@ impl<'o> RunOps<'o> {
         Box::pin(async move {
             let Permitted { inner, id } = self.access.over(id)?;
             if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
-                let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.more_than(seen, End::OfRun)).await;
+                let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.more_than(seen, None, End::OfRun)).await;
             }
             Ok(())
         })
