@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Exit status of a driver that found a bash it does not know; `EXIT_UNSUPPORTED` in `driver.c`.
 const UNSUPPORTED: i32 = 96;
@@ -156,6 +157,8 @@ pub struct LiveShell {
     met: Met,
     /// The result of the running command, once it is there and while its output is still being read.
     finishing: Option<Finishing>,
+    /// Until when what the running command left behind may still write its output. Set at its end.
+    grace_until: Option<Instant>,
     /// Kept for the other processes of its session.
     namespaces: Option<Arc<Namespaces>>,
     /// What was done to it before its session was known.
@@ -208,6 +211,7 @@ impl LiveShell {
             survivors: Vec::new(),
             met,
             finishing: None,
+            grace_until: None,
             namespaces: None,
             ahead: Ahead::Nothing,
             user: None,
@@ -296,6 +300,7 @@ impl LiveShell {
             self.stderr = ends.stderr;
         }
         self.terminal = ends.terminal;
+        self.grace_until = None;
         let mut frame = self.channel.frame(kind::RUN);
         write_command(&mut frame, ends.flags, run);
         self.channel.send(frame, &ends.descriptors).await?;

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What a command left in the background often still has a line to say; this long it may still say it here.
 const BACKGROUND_GRACE: Duration = Duration::from_millis(3);
@@ -45,13 +46,14 @@ impl LiveShell {
         let flags = reader.u32().ok_or_else(unreadable)?;
         let facts = facts::read_all(&mut reader).map_err(|_| unreadable())?;
         let has = |bit: u32| flags & bit != 0;
-        let exit = if has(flag::EXITING) { self.process.wait_exit().await } else { None };
+        let is_exiting = has(flag::EXITING);
+        let exit = if is_exiting { self.process.wait_exit().await } else { self.process.ended };
         let late = self.drain(flags, sink).await;
         self.finishing = None;
         let names =
             [(flag::STDIN_CHANGED, "stdin"), (flag::STDOUT_CHANGED, "stdout"), (flag::STDERR_CHANGED, "stderr")];
         Ok(Box::new(Report {
-            status: exit.map_or(status, ExitStatus::code),
+            status: exit.filter(|_| is_exiting).map_or(status, ExitStatus::code),
             exit,
             facts,
             interrupted: has(flag::INTERRUPTED),
@@ -74,10 +76,8 @@ impl LiveShell {
         let _ = std::fs::remove_file(&self.spec.rescue);
         if let Some((kind::RUN, payload)) = self.channel.find(rescued) {
             // The shell ended only because its channel was closed; the command has the status it reported.
-            let status = wire::Reader::new(&payload).u32().unwrap_or_default() as i32;
             self.finishing = Some(Finishing::of(payload, self.terminal.take()));
-            let report = self.finish(sink).await?;
-            return Ok(Progress::Reported(Box::new(Report { status, exit: self.process.ended, ..*report })));
+            return self.finish(sink).await.map(Progress::Reported);
         }
         self.terminal = None;
         let exit = self.process.ended.unwrap_or(ExitStatus::Signalled(9));
@@ -86,46 +86,71 @@ impl LiveShell {
     }
 
     /// Reads what is left in the pipes. A pipe that another process may hold is dropped: later output belongs to no later
-    /// command.
+    /// command. May be dropped and called again.
     async fn drain(&mut self, flags: u32, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Vec<Reader> {
         let has = |bits: u32| flags & bits != 0;
-        let held = has(flag::FORKED | flag::EXITING);
         let grace = if has(flag::SUBSTITUTION) { SUBSTITUTION_GRACE } else { BACKGROUND_GRACE };
-        let deadline = tokio::time::Instant::now() + grace;
-        let mut late = Vec::new();
+        // One that was dropped goes on with the same grace: with a new one each time, what never stops writing could hold up
+        // the end of its command for as long.
+        let deadline = *self.grace_until.get_or_insert_with(|| Instant::now() + grace);
         let slots = [
             (&mut self.stdout, Stream::Stdout, flag::STDOUT_CHANGED),
             (&mut self.stderr, Stream::Stderr, flag::STDERR_CHANGED),
         ];
-        for (slot, stream, changed) in slots {
-            let held = held || has(changed);
+        let mut held = [has(flag::FORKED | flag::EXITING); 2];
+        for ((slot, stream, changed), held) in slots.into_iter().zip(&mut held) {
+            *held |= has(changed);
             let Some(reader) = slot else { continue };
-            // No more than the pipe holds is the command's own; what still writes to it may never stop.
-            let (most, mut brought) = (if held { reader.capacity() } else { usize::MAX }, 0);
             let mut sink = |bytes: &[u8]| sink(stream, bytes);
-            let mut last = Read::Bytes;
-            while last == Read::Bytes && brought < most {
-                last = reader.read_now(&mut |bytes| {
-                    brought += bytes.len();
-                    sink(bytes);
-                });
-            }
-            if held && last != Read::End {
-                let until_end = async { while reader.read(&mut sink).await != Read::End {} };
-                if tokio::time::timeout_at(deadline, until_end).await.is_ok() {
-                    last = Read::End;
-                }
+            let mut last = read_own(reader, &mut sink);
+            // Something else writes, and may never stop.
+            *held |= last == Read::Bytes;
+            if *held && last != Read::End && read_until(reader, deadline, &mut sink).await {
+                last = Read::End;
             }
             if last == Read::End {
                 *slot = None;
-            } else if held {
-                late.extend(slot.take());
-            } else {
-                reader.shrink();
+            }
+        }
+        let mut late = Vec::new();
+        for (slot, held) in [&mut self.stdout, &mut self.stderr].into_iter().zip(held) {
+            match slot {
+                Some(_) if held => late.extend(slot.take()),
+                Some(reader) => reader.shrink(),
+                None => {}
             }
         }
         late
     }
+}
+
+/// Reads what is in a pipe: no more than it holds can be of a command that has ended. What the last read gave.
+fn read_own(reader: &Reader, sink: &mut (dyn FnMut(&[u8]) + Send)) -> Read {
+    let (most, mut brought) = (reader.capacity(), 0);
+    let mut last = Read::Bytes;
+    while last == Read::Bytes && brought <= most {
+        last = reader.read_now(&mut |bytes| {
+            brought += bytes.len();
+            sink(bytes);
+        });
+    }
+    last
+}
+
+/// Reads until the end of a pipe, at most until the deadline. Whether it has ended.
+async fn read_until(reader: &Reader, deadline: Instant, sink: &mut (dyn FnMut(&[u8]) + Send)) -> bool {
+    let until_end = async {
+        loop {
+            if reader.read(&mut *sink).await == Read::End {
+                return true;
+            }
+            // A pipe that always has something is never waited for.
+            if Instant::now() >= deadline {
+                return false;
+            }
+        }
+    };
+    tokio::time::timeout_at(deadline, until_end).await.unwrap_or(false)
 }
 
 /// Opens a file that others can replace: never what a link leads to, nor a pipe or a device.
