@@ -1,11 +1,10 @@
 //! A run while it runs, shared by the task that drives it and everyone who watches it.
 
 use crate::ops::{OutputPage, OutputQuery, RunView, Stream, TerminalSize};
-use crate::output::{self, OutputFile, OutputLog};
+use crate::output::{self, OutputFile, OutputLog, SharedLog};
 use crate::page::{PageError, Searching, page};
 use crate::screen::watched::WatchedScreen;
 use crate::sync::lock;
-use crate::tasks;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
     ByteString, Changes, Notice, Output, RunId, RunResult, RunStatus, StoredRun, TerminalEvents, Timestamp,
@@ -15,7 +14,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -91,8 +90,8 @@ pub struct RunCell {
     /// The process id of the shell that it keeps, once the session no longer waits for it.
     pub background_shell: OnceLock<u32>,
     takes_input: AtomicBool,
-    stdout: Mutex<OutputLog>,
-    stderr: Mutex<OutputLog>,
+    stdout: SharedLog,
+    stderr: SharedLog,
     notices: Mutex<Vec<Notice>>,
     changed: Notify,
     end: OnceLock<RunEnd>,
@@ -144,7 +143,7 @@ impl RunCell {
         let (control, controls) = mpsc::channel(CONTROL_QUEUE);
         let place = |stream| OutputFile { directory: Arc::clone(&new.directory), run_id: new.run_id.clone(), stream };
         let make = if new.terminal.is_some() { OutputLog::of_terminal } else { OutputLog::new };
-        let log = |stream| Mutex::new(make(place(stream), new.limit, new.redactor.as_ref()));
+        let log = |stream| SharedLog::new(make(place(stream), new.limit, new.redactor.as_ref()));
         let cell = Arc::new(Self {
             stdout: log(Stream::Stdout),
             stderr: log(Stream::Stderr),
@@ -172,20 +171,17 @@ impl RunCell {
     /// Whether output of this length can be taken over without waiting for the disk.
     pub fn takes_at_once(&self, stream: Stream, length: usize) -> bool {
         let stream = if self.is_merged { Stream::Stdout } else { stream };
-        self.log(stream).takes_at_once(length)
+        self.log(stream).with(|log| log.takes_at_once(length))
     }
 
     /// Takes over output.
     pub fn append(&self, stream: Stream, bytes: &[u8]) {
         let stream = if self.is_merged { Stream::Stdout } else { stream };
-        let kept = {
-            let mut log = self.log(stream);
-            log.append(bytes);
-            log.kept()
-        };
+        let log = self.log(stream);
+        log.with(|log| log.append(bytes));
         self.changed.notify_waiters();
         if let Some(screen) = &self.screen {
-            screen.feed(bytes, kept);
+            screen.feed(bytes, log.kept());
         }
     }
 
@@ -204,7 +200,7 @@ impl RunCell {
     /// Masks its output once more, with the secrets that became known at its end.
     pub fn mask_again(&self, redactor: &Redactor) {
         for stream in [Stream::Stdout, Stream::Stderr] {
-            self.log(stream).mask_again(redactor);
+            self.log(stream).with(|log| log.mask_again(redactor));
         }
         if let Some(screen) = &self.screen {
             screen.mask_with(redactor);
@@ -214,15 +210,20 @@ impl RunCell {
     /// The streams for the record, and how much of each was dropped. No output follows.
     pub fn outputs(&self) -> [(Output, u64); 2] {
         [Stream::Stdout, Stream::Stderr].map(|stream| {
-            let mut log = self.log(stream);
-            log.end();
-            (self.told(stream, log.record()), log.dropped())
+            let (output, dropped) = self.log(stream).with(|log| {
+                log.end();
+                (log.record(), log.dropped())
+            });
+            (self.told(stream, output), dropped)
         })
     }
 
     /// Its output files, to be forced to disk.
     pub fn files(&self) -> Vec<File> {
-        [Stream::Stdout, Stream::Stderr].into_iter().filter_map(|stream| self.log(stream).file()).collect()
+        [Stream::Stdout, Stream::Stderr]
+            .into_iter()
+            .filter_map(|stream| self.log(stream).with(|log| log.file()))
+            .collect()
     }
 
     /// Whether it still accepts input; not from now on, if this was the end of it.
@@ -291,7 +292,7 @@ impl RunCell {
 
     /// What its terminal shows after `seen` bytes and is not kept yet, because it may be masked when more arrives.
     pub fn ahead(&self, seen: u64) -> Option<Vec<u8>> {
-        self.screen.as_ref().and_then(|_| self.log(Stream::Stdout).ahead(seen))
+        self.screen.as_ref().and_then(|_| self.log(Stream::Stdout).with(|log| log.ahead(seen)))
     }
 
     /// What a watcher can read. Beyond its quota a stream has more bytes than that; waiting for them would spin.
@@ -301,19 +302,20 @@ impl RunCell {
 
     /// Kept bytes of a stream from `offset` on.
     pub fn read(&self, stream: Stream, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
-        self.log(stream).read(offset, limit)
+        self.log(stream).with(|log| log.read(offset, limit))
     }
 
     /// The last bytes of a stream that outgrew its quota.
     pub fn tail(&self, stream: Stream) -> Vec<u8> {
-        self.log(stream).record().tail.map(|tail| tail.0).unwrap_or_default()
+        self.log(stream).with(|log| log.record()).tail.map(|tail| tail.0).unwrap_or_default()
     }
 
     /// The run as callers see it.
     pub fn view(&self, max_output: usize) -> RunView {
         let streams = [Stream::Stdout, Stream::Stderr].map(|stream| {
-            let log = self.log(stream);
-            output::view(&log.record(), max_output, |offset, limit| log.read(offset, limit))
+            let view =
+                |log: &mut OutputLog| output::view(&log.record(), max_output, |offset, limit| log.read(offset, limit));
+            self.log(stream).with(view)
         });
         match self.end.get() {
             Some(RunEnd { seq, result, unread_input }) => RunView {
@@ -344,7 +346,7 @@ impl RunCell {
 
     /// A page of output.
     pub fn page(&self, query: &OutputQuery, searching: &Searching) -> Result<OutputPage, PageError> {
-        let record = self.told(query.stream, self.log(query.stream).record());
+        let record = self.told(query.stream, self.log(query.stream).with(|log| log.record()));
         let complete = self.is_finished();
         page(&record, complete, query, searching, |offset, limit| self.read(query.stream, offset, limit))
     }
@@ -354,16 +356,10 @@ impl RunCell {
         Output { merged: self.is_merged && stream == Stream::Stderr, ..output }
     }
 
-    /// Whoever writes has it while the disk takes what is written, so waiting for it must not stop other tasks.
-    fn log(&self, stream: Stream) -> MutexGuard<'_, OutputLog> {
-        let log = match stream {
+    fn log(&self, stream: Stream) -> &SharedLog {
+        match stream {
             Stream::Stdout => &self.stdout,
             Stream::Stderr => &self.stderr,
-        };
-        match log.try_lock() {
-            Err(TryLockError::WouldBlock) => tasks::in_place(|| lock(log)),
-            Ok(free) => free,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         }
     }
 }

@@ -217,6 +217,9 @@ mod tests {
     use super::*;
     use crate::cell::NewCell;
     use shellkeep_session::{ByteString, RunId, Timestamp};
+    use std::fs::File;
+    use std::io::Read;
+    use std::sync::mpsc;
     use std::time::Duration;
 
     fn cell(directory: &tempfile::TempDir) -> Arc<RunCell> {
@@ -284,5 +287,35 @@ mod tests {
         assert!(written(&cell).len() >= 2 * MOST_HELD);
         flood.write_out(&cell).await;
         assert_eq!(written(&cell).len(), 3 * MOST_HELD);
+    }
+
+    /// The bug: as many readers as there are threads stopped all sessions while a disk was slow.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn who_reads_while_the_disk_is_slow_stops_no_other_task() {
+        let directory = tempfile::tempdir().unwrap();
+        // A pipe takes 64 KiB and then lets its writer wait.
+        let path = directory.path().join("r1.stdout");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        let mut disk = File::options().read(true).write(true).open(&path).unwrap();
+        let (cell, mut flood) = (cell(&directory), Flood::default());
+        flood.taken.take(&cell, Stream::Stdout, &[b'x'; 4 * MUCH]);
+        flood.step_is_over(&cell, false);
+        disk.read_exact(&mut [0]).unwrap();
+
+        let (tell, told) = mpsc::channel();
+        let reader = Arc::clone(&cell);
+        let reading = tasks::spawn(async move { reader.tail(Stream::Stdout) });
+        let other = tasks::spawn(async move { tell.send(()) });
+        let is_told = std::thread::spawn(move || {
+            let is_told = told.recv_timeout(Duration::from_secs(10)).is_ok();
+            disk.read_exact(&mut [0; 4 * MUCH - 1]).unwrap();
+            is_told
+        });
+        assert!(is_told.join().unwrap(), "the other task had to wait for the disk");
+        other.await.unwrap().unwrap();
+        assert_eq!(reading.await.unwrap(), b"");
+        flood.write_out(&cell).await;
+        assert_eq!(cell.readable(), [4 * MUCH as u64, 0]);
     }
 }

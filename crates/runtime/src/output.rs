@@ -2,6 +2,7 @@
 //! than its quota.
 
 use crate::ops::{Stream, StreamView};
+use crate::sync::lock;
 use crate::tasks;
 use shellkeep_record::beside::Summer;
 use shellkeep_redact::Redactor;
@@ -13,7 +14,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
 
 /// Up to this size a stream stays in memory and travels with the run's record.
 pub const INLINE_BYTES: usize = 64 << 10;
@@ -59,6 +61,38 @@ pub struct OutputLog {
     tail: Option<VecDeque<u8>>,
     /// What masks secrets before anything is kept, if something does.
     mask: Option<Box<Mask>>,
+}
+
+/// One stream, shared by who writes it and who reads it.
+#[derive(Debug)]
+pub struct SharedLog {
+    log: Mutex<OutputLog>,
+    /// How much of it is kept, for those who only look whether there is more.
+    kept: AtomicU64,
+}
+
+impl SharedLog {
+    pub fn new(log: OutputLog) -> Self {
+        Self { kept: AtomicU64::new(log.kept), log: Mutex::new(log) }
+    }
+
+    /// Bytes that can be read back so far. Never waits.
+    pub fn kept(&self) -> u64 {
+        self.kept.load(Ordering::Acquire)
+    }
+
+    /// Does something with it. Whoever writes has it while the disk takes what is written, so waiting for it must not stop
+    /// other tasks.
+    pub fn with<T>(&self, work: impl FnOnce(&mut OutputLog) -> T) -> T {
+        let mut log = match self.log.try_lock() {
+            Err(TryLockError::WouldBlock) => tasks::in_place(|| lock(&self.log)),
+            Ok(free) => free,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        };
+        let done = work(&mut log);
+        self.kept.store(log.kept, Ordering::Release);
+        done
+    }
 }
 
 /// Masks a stream as it arrives. An incomplete line waits for its end, because a secret may be split.
@@ -124,6 +158,8 @@ impl OutputLog {
 
     /// Whether so many bytes stay in memory, or are so few that they only go into the kernel's.
     pub fn takes_at_once(&self, length: usize) -> bool {
+        // What the mask holds back may come with it.
+        let length = length + self.mask.as_ref().map_or(0, |mask| mask.stream.held());
         match (&self.tail, &self.file) {
             (Some(_), _) => self.mask.is_none() || length < LARGE_WRITE,
             (None, Some(_)) => length < LARGE_WRITE,

@@ -198,6 +198,20 @@ fn much_output_leaves_no_threads_behind() {
     assert!(after < before + 8, "{before} threads before, {after} after");
 }
 
+/// The grace for a last line of what it left running began anew with each write: it ran into its timeout.
+#[test]
+fn a_background_flood_does_not_hold_up_the_end_of_its_command() {
+    let daemon = Daemon::with(Settings::default().env("SHELLKEEP_OUTPUT_BYTES_PER_RUN", "8388608"));
+    for flood in ["yes &", "cat /dev/zero & cat /dev/zero >&2 &", "cat /dev/zero > >(cat) &"] {
+        daemon.create("flood");
+        let command = format!("{flood} sleep 0.5; (exit 3)");
+        let reply = daemon.run("flood", json!({"command": command, "timeout": 8, "max_output": 1000}));
+        within_promise(&reply, 8.0, flood);
+        assert_eq!((reply.status(), reply.exit_code()), ("exited", Some(3)), "{flood}: {:?}", reply.json["notices"]);
+        daemon.destroy("flood");
+    }
+}
+
 #[test]
 fn a_background_flood_is_ended_with_its_session() {
     let daemon = Daemon::start();
