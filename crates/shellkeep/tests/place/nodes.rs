@@ -22,7 +22,7 @@ pub fn run_when_taken_over(daemon: &Daemon, session: &str, body: &Value) -> (Val
             return Some(answer.json());
         }
         assert_eq!(answer.status, 503, "{}", answer.text());
-        assert!(answer.header("retry-after").is_some());
+        assert!(answer.header("retry-after").is_some(), "{}", answer.text());
         refusals.push(answer.json()["code"].as_str().unwrap_or_default().to_owned());
         None
     });
