@@ -198,7 +198,7 @@ fn much_output_leaves_no_threads_behind() {
     assert!(after < before + 8, "{before} threads before, {after} after");
 }
 
-/// The grace for a last line of what it left running began anew with each write: it ran into its timeout.
+/// Found by reading, never seen: the grace for a last line of what it left running could begin anew with each write.
 #[test]
 fn a_background_flood_does_not_hold_up_the_end_of_its_command() {
     let daemon = Daemon::with(Settings::default().env("SHELLKEEP_OUTPUT_BYTES_PER_RUN", "8388608"));
