@@ -1,11 +1,14 @@
 //! Control groups, where the machine has them. Version 2 is looked for first, wherever it is mounted; a pids
 //! controller of version 1 is used beside it on machines that have only that.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
-use std::fs;
-use std::io;
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Bounds of a search through the hierarchy: far more than a machine has, far less than would be felt.
 const MOST_LOOKS: usize = 20_000;
@@ -187,15 +190,33 @@ impl Group {
         self.set("cgroup.kill", "1")
     }
 
-    /// Stops everyone in it, or lets them continue. Needs version 2.
-    pub fn freeze(&self, frozen: bool) -> io::Result<()> {
-        self.set("cgroup.freeze", if frozen { "1" } else { "0" })
+    /// Stops everyone in it, and waits until they have stopped: one that is in the middle of a fork stops after it, so its
+    /// child is there too. Who hangs in the kernel never stops, so it waits no longer than `limit`. Needs version 2.
+    pub fn freeze(&self, limit: Duration) -> io::Result<()> {
+        let mut events = File::open(self.path.join("cgroup.events"))?;
+        self.set("cgroup.freeze", "1")?;
+        let until = Instant::now() + limit;
+        let mut text = String::new();
+        loop {
+            text.clear();
+            events.rewind()?;
+            events.read_to_string(&mut text)?;
+            let left = until.saturating_duration_since(Instant::now());
+            if text.lines().any(|line| line == "frozen 1") || left.is_zero() {
+                return Ok(());
+            }
+            // The file has something urgent to say when it has changed since it was read.
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            match poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&left)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
-    /// Whether all processes in it are frozen.
-    pub fn is_frozen(&self) -> bool {
-        let text = fs::read_to_string(self.path.join("cgroup.events")).unwrap_or_default();
-        text.lines().any(|line| line == "frozen 1")
+    /// Lets everyone in it continue. Needs version 2.
+    pub fn thaw(&self) -> io::Result<()> {
+        self.set("cgroup.freeze", "0")
     }
 
     /// How many threads are in it and below it, where the pids controller counts them.

@@ -217,8 +217,10 @@ impl Held {
     /// Kills all processes, or all but the shell. None runs in the meantime, so none can fork faster than we kill.
     fn cut_down(&self, spares_main: bool) {
         let main = if spares_main { self.main_pid() } else { 0 };
-        let _still = self.unified.as_ref().map(Still::hold);
-        self.stand_still();
+        let _still = self.unified.as_ref().map(|group| Still::hold(group, FREEZE_LIMIT));
+        if self.unified.is_none() {
+            self.stand_still();
+        }
         let but_main = |stat: &&Stat| stat.pid != main;
         self.pursue(Signal::KILL, |members| members.iter().filter(but_main).copied().collect(), drop);
         // Only the shell is left to continue. Looking for others would take as long as it starts new ones.
@@ -229,16 +231,8 @@ impl Held {
         }
     }
 
-    /// Waits until all processes have stopped. Without a group they get a signal: first by process groups, in which
-    /// most are, then those found elsewhere.
+    /// Stops all processes by a signal: first by process groups, in which most are, then those found elsewhere.
     fn stand_still(&self) {
-        if let Some(group) = &self.unified {
-            let since = Instant::now();
-            while !group.is_frozen() && since.elapsed() < FREEZE_LIMIT {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            return;
-        }
         signal_process_groups(&self.members(), Signal::STOP);
         self.pursue(Signal::STOP, <[Stat]>::to_vec, drop);
     }

@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 /// The variable that carries the mark where there is no control group.
 pub const MARK: &str = "SHELLKEEP_CAGE";
@@ -20,6 +21,8 @@ pub const KEEPER_MARK: &str = "SHELLKEEP_KEEPS";
 pub(super) const PASSES: usize = 20;
 /// Handles held while we signal many; fewer than any limit of open files.
 const HANDLES_AT_ONCE: usize = 256;
+/// How long a group may take to freeze: it takes well below a millisecond, unless someone in it hangs in the kernel.
+const FREEZE_LIMIT: Duration = Duration::from_millis(50);
 /// More processes than this in one cage may be a bomb.
 pub(super) const MANY: usize = 32;
 
@@ -130,7 +133,7 @@ impl Held {
     /// Sends a signal to those of the members that `choose` gives. The group is frozen meanwhile, so no one escapes
     /// by forking. Gives handles on them.
     pub(super) fn reach(&self, signal: Signal, choose: impl Fn(&[Stat]) -> Vec<Stat>) -> Vec<OwnedFd> {
-        let _still = self.unified.as_ref().map(Still::hold);
+        let _still = self.unified.as_ref().map(|group| Still::hold(group, FREEZE_LIMIT));
         let mut handles = Vec::new();
         self.pursue(signal, choose, |handle| handles.push(handle));
         handles
@@ -178,7 +181,7 @@ impl Held {
         if self.unified.is_none() && members.len() > MANY {
             signal_process_groups(&members, Signal::STOP);
         }
-        let _still = self.unified.as_ref().map(Still::hold);
+        let _still = self.unified.as_ref().map(|group| Still::hold(group, FREEZE_LIMIT));
         // The main process first: one that waits for the others would end by itself, as if no one had ended it.
         let main = self.main_pid();
         let main_first = |members: &[Stat]| {
@@ -219,15 +222,15 @@ pub(super) fn signal_process_groups(members: &[Stat], signal: Signal) {
 pub(super) struct Still<'a>(&'a Group);
 
 impl<'a> Still<'a> {
-    pub(super) fn hold(group: &'a Group) -> Self {
+    pub(super) fn hold(group: &'a Group, limit: Duration) -> Self {
         // Where it cannot be frozen we work on moving targets; the passes are for that.
-        let _ = group.freeze(true);
+        let _ = group.freeze(limit);
         Self(group)
     }
 }
 
 impl Drop for Still<'_> {
     fn drop(&mut self) {
-        let _ = self.0.freeze(false);
+        let _ = self.0.thaw();
     }
 }
