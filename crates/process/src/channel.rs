@@ -8,8 +8,10 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
 
 /// Room for the driver's answers; most fit.
 const RECEIVE_BYTES: usize = 4 << 10;
@@ -48,11 +50,19 @@ impl Channel {
         &self.nonce
     }
 
-    pub(crate) async fn send(&mut self, frame: wire::Writer, descriptors: &[OwnedFd]) -> io::Result<()> {
+    /// Sends a frame. A driver that does not read it within `limit` is stuck: its shell may be stopped, and must be killed. So
+    /// must it be after any other error, for it may have a part of the frame.
+    pub(crate) async fn send(
+        &mut self,
+        frame: wire::Writer,
+        descriptors: &[OwnedFd],
+        limit: Duration,
+    ) -> io::Result<()> {
         let frame = frame.finish();
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut sent = 0;
+        let mut until = None;
         while sent < frame.len() {
             let mut extra = SendAncillaryBuffer::new(&mut space);
             if sent == 0 && !borrowed.is_empty() {
@@ -62,7 +72,10 @@ impl Channel {
             match rustix::net::sendmsg(self.socket.get_ref(), &part, &mut extra, SendFlags::NOSIGNAL) {
                 Ok(count) => sent += count,
                 Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => self.writable().await?,
+                Err(rustix::io::Errno::AGAIN) => {
+                    let until = *until.get_or_insert_with(|| Instant::now() + limit);
+                    tokio::time::timeout_at(until, self.writable()).await??;
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -235,7 +235,7 @@ impl LiveShell {
         descriptors.extend(entrance.tasks.into_iter().map(OwnedFd::from));
         let mut frame = self.channel.frame(kind::FORK);
         frame.bytes(locale);
-        self.channel.send(frame, &descriptors).await?;
+        self.channel.send(frame, &descriptors, FORK_LIMIT).await?;
         drop(descriptors);
         let reply = tokio::time::timeout(FORK_LIMIT, self.reply()).await;
         let Ok(Some((kind::FORK, payload))) = reply else {
@@ -291,8 +291,9 @@ impl LiveShell {
         Ok(ends)
     }
 
-    /// Starts a command with what [`LiveShell::prepare`] made. Gives the end to write to if its input is open.
-    pub async fn begin(&mut self, run: RunSpec<'_>, ends: Ends) -> io::Result<Option<Writer>> {
+    /// Starts a command with what [`LiveShell::prepare`] made. Gives the end to write to if its input is open. A shell that
+    /// does not take it within `limit`, or for which this fails otherwise, must be killed.
+    pub async fn begin(&mut self, run: RunSpec<'_>, ends: Ends, limit: Duration) -> io::Result<Option<Writer>> {
         if ends.flags & flag::STDOUT != 0 {
             self.stdout = ends.stdout;
         }
@@ -303,7 +304,7 @@ impl LiveShell {
         self.grace_until = None;
         let mut frame = self.channel.frame(kind::RUN);
         write_command(&mut frame, ends.flags, run);
-        self.channel.send(frame, &ends.descriptors).await?;
+        self.channel.send(frame, &ends.descriptors, limit.min(START_LIMIT)).await?;
         Ok(ends.input)
     }
 

@@ -142,7 +142,7 @@ async fn ended_early(spec: &ServiceSpec) -> ServiceStartError {
 async fn begin(channel: &mut Channel, run: RunSpec<'_>, output: OwnedFd) -> Result<(), ServiceStartError> {
     let mut frame = channel.frame(kind::SERVICE);
     write_command(&mut frame, flag::STDOUT | flag::STDERR, run);
-    channel.send(frame, &[output.try_clone()?, output]).await?;
+    channel.send(frame, &[output.try_clone()?, output], START_LIMIT).await?;
     match channel.next().await {
         Some((kind::SERVICE, _)) => Ok(()),
         Some((kind::BAD_CWD, payload)) => {

@@ -33,7 +33,7 @@ pub(super) enum Part {
 pub(super) async fn filter(channel: &mut Channel, filter: &[libc::sock_filter]) -> io::Result<()> {
     let mut frame = channel.frame(kind::FILTER);
     frame.raw(&confine::filter_bytes(filter));
-    channel.send(frame, &[]).await?;
+    channel.send(frame, &[], START_LIMIT).await?;
     let answer = tokio::time::timeout(START_LIMIT, channel.next()).await;
     let Ok(Some((kind::FILTER, payload))) = answer else {
         return Err(io::Error::other("the shell did not put on its filter of system calls"));
@@ -48,7 +48,7 @@ pub(super) async fn enter(channel: &mut Channel, room: &Room, part: Part) -> io:
         Part::Ahead => kind::ROOM_AHEAD,
     });
     frame.raw(&room.plan());
-    channel.send(frame, &room.descriptors()?).await?;
+    channel.send(frame, &room.descriptors()?, START_LIMIT).await?;
     let Some((kind::ROOM, payload)) = channel.next().await else {
         return Err(gone("the shell ended while it entered its room"));
     };
@@ -87,7 +87,7 @@ pub(crate) async fn restore(
     frame.bytes(locale::named_in(facts).unwrap_or_default());
     facts::write_all(facts, &mut frame);
     let ruleset = confinement.and_then(|(confinement, _)| confinement.fence).map(|fence| fence.ruleset);
-    channel.send(frame, ruleset.as_slice()).await
+    channel.send(frame, ruleset.as_slice(), START_LIMIT).await
 }
 
 /// What a driver could not take over, with the reason. `own_plan` is what it had to bring into its room. A shell for which

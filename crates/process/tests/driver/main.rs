@@ -9,6 +9,9 @@ use shellkeep_process::*;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// How long a shell may take to read a command.
+const LIMIT: Duration = Duration::from_secs(20);
+
 struct Fixture {
     factory: CageFactory,
     zygote: Zygote,
@@ -82,7 +85,7 @@ async fn run_in(shell: &mut LiveShell, cwd: Option<&str>, command: &str) -> Outc
 
 async fn run_spec(shell: &mut LiveShell, spec: RunSpec<'_>) -> Outcome {
     let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
-    shell.begin(spec, ends).await.unwrap();
+    shell.begin(spec, ends, LIMIT).await.unwrap();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         let mut sink = |stream: Stream, bytes: &[u8]| match stream {
@@ -225,7 +228,7 @@ async fn interruption_keeps_shell_and_partial_state() {
         until: None,
     };
     let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
-    shell.begin(spec, ends).await.unwrap();
+    shell.begin(spec, ends, LIMIT).await.unwrap();
     let mut sent = false;
     let report = loop {
         match shell.progress(&mut |_, _| {}).await.unwrap() {
@@ -259,7 +262,7 @@ async fn a_program_in_the_place_of_the_shell_is_asked_to_end() {
         let command = format!("exec bash -c 'trap \"echo ended; exit 7\" {text}; echo ready; while :; do :; done'");
         let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
         let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
-        shell.begin(spec, ends).await.unwrap();
+        shell.begin(spec, ends, LIMIT).await.unwrap();
         let (mut stdout, mut sent) = (Vec::new(), false);
         let exit = loop {
             match shell.progress(&mut |_, bytes| stdout.extend_from_slice(bytes)).await.unwrap() {
@@ -386,7 +389,7 @@ async fn a_terminal_is_for_one_command() {
         "tty; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo terminal; stty size; read -r line; echo \"<$line>\"; x=1";
     let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
     let ends = shell.prepare(Stdin::Terminal { rows: 24, cols: 80 }, Stderr::Apart).unwrap();
-    let input = shell.begin(spec, ends).await.unwrap().unwrap();
+    let input = shell.begin(spec, ends, LIMIT).await.unwrap().unwrap();
     input.write_all(b"typed\n").await.unwrap();
     let mut output = Vec::new();
     let report = loop {

@@ -16,6 +16,8 @@ in_each_mode! {
     a_party_that_uses_too_much_memory_loses_processes: Auto, NoLimits, Marks;
 }
 
+/// How long a shell may take to read a command.
+const LIMIT: Duration = Duration::from_secs(20);
 const PER_CAGE: u64 = 60;
 const NODE: u64 = 200;
 /// How long a bomb may rage before the test gives up and clears it away.
@@ -76,7 +78,7 @@ fn guarded(fixture: &Fixture) -> tokio::task::JoinHandle<()> {
 async fn answer(shell: &mut LiveShell, command: &str) -> Vec<u8> {
     let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
     let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
-    shell.begin(spec, ends).await.unwrap();
+    shell.begin(spec, ends, LIMIT).await.unwrap();
     let mut said = Vec::new();
     let answered = async {
         while let Progress::Output = shell.progress(&mut |_, bytes| said.extend_from_slice(bytes)).await.unwrap() {}
@@ -239,7 +241,10 @@ impl InMemory {
         shell.restore(&[]).await.unwrap();
         let command = format!("head -c 36M /dev/zero > {}; echo $?", path.display());
         let ends = shell.prepare(Stdin::Empty, Stderr::Apart).unwrap();
-        shell.begin(RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None }, ends).await.unwrap();
+        shell
+            .begin(RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None }, ends, LIMIT)
+            .await
+            .unwrap();
         let mut said = Vec::new();
         // It may be the shell itself that the kernel kills.
         while let Ok(Progress::Output) = shell.progress(&mut |_, bytes| said.extend_from_slice(bytes)).await {}
