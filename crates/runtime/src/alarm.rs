@@ -29,6 +29,13 @@ impl Alarm {
         }
     }
 
+    /// Moves the deadline if that makes it earlier.
+    pub fn set_earlier(&mut self, delay: Duration) {
+        if Instant::now() + delay < self.deadline {
+            self.set(delay);
+        }
+    }
+
     /// Waits for the deadline.
     pub async fn rings(&mut self) {
         std::future::poll_fn(|cx| self.poll(cx)).await;
@@ -59,5 +66,10 @@ mod tests {
         alarm.set(Duration::from_secs(2));
         alarm.rings().await;
         assert_eq!(start.elapsed().as_secs(), 7);
+        alarm.set(Duration::from_secs(5));
+        alarm.set_earlier(Duration::from_secs(9));
+        alarm.set_earlier(Duration::from_secs(1));
+        alarm.rings().await;
+        assert_eq!(start.elapsed().as_secs(), 8);
     }
 }

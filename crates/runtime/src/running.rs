@@ -258,6 +258,7 @@ impl Running {
             Err(error) => {
                 // The driver's report is invalid; the previous state is still good.
                 tracing::error!(%error, "the driver's report is invalid");
+                self.pooled.shell.kill_all();
                 RunEvent::Ended(Ended::shell_killed())
             }
         }
@@ -389,15 +390,10 @@ impl Running {
         self.pooled.shell.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };
         match self.stopping {
-            // The daemon waits for every command, so this one's time is over sooner.
-            Some(Stopping { reason: before @ StopReason::Signalled(_), stage: Stage::Polite })
-                if reason == StopReason::DaemonStops =>
-            {
-                self.next_stage(before, stage, grace);
-            }
-            // A later signal can only escalate, never restart the grace period.
-            Some(before) if before.stage != Stage::Polite || stage == Stage::Polite => {}
-            Some(before) => self.next_stage(before.reason, stage, grace),
+            // A later signal can only escalate or shorten the grace period, never restart it.
+            Some(Stopping { stage: Stage::Polite, .. }) if stage == Stage::Polite => self.alarm.set_earlier(grace),
+            Some(Stopping { reason, stage: Stage::Polite }) => self.next_stage(reason, stage, grace),
+            Some(_) => {}
             None => self.next_stage(reason, stage, grace),
         }
     }
@@ -415,6 +411,7 @@ impl Running {
             return self.ended.take().map_or(RunEvent::Continue, RunEvent::Ended);
         }
         tokio::select! {
+            Some(control) = self.controls.recv() => return self.on_control(control),
             () = gone(left) => {}
             () = self.alarm.rings() => {
                 self.pooled.shell.signal_run(Signal::KILL);
