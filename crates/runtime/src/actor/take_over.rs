@@ -13,6 +13,8 @@ use tokio::time::Instant;
 
 /// Letters of a hash in a record: enough that nobody guesses an id, and short enough not to look like a secret.
 const HASH_LETTERS: usize = 16;
+/// When the end of a hold is recorded again that could not be.
+const RETRY_END: Duration = Duration::from_secs(1);
 
 /// The hold in force.
 fn in_force(state: &SessionState) -> Option<&SessionHold> {
@@ -103,7 +105,9 @@ fn note(session: &mut Session, event_type: &str, data: serde_json::Value) -> Res
 /// When the hold ends that commands wait for.
 pub(super) fn ends_at(session: &Session, queue: &Queue) -> Option<Instant> {
     let hold = session.journal.state().hold.as_deref().filter(|_| queue.held_back() > 0)?;
-    let left = Duration::try_from(hold.until.duration_since(Timestamp::now())).unwrap_or_default();
+    // If it is over, its end could not be recorded.
+    let left = Duration::try_from(hold.until.duration_since(Timestamp::now())).ok().filter(|left| !left.is_zero());
+    let left = left.unwrap_or(RETRY_END);
     Some(Instant::now() + left)
 }
 
