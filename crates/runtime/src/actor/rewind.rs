@@ -96,7 +96,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
         Some(_) => {}
         None => drop(save_now(session, Cause::Rewind).await?),
     }
-    session.rest("rewound", "the session was rewound");
+    session.rest("rewound", "the last one was stopped for a rewind");
     rewound.kept_back = apply(session, &target, plan, kept, uncertain, by).await?;
     removed.into_iter().for_each(Removed::keep);
     if target.kv.is_some() {
