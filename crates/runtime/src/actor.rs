@@ -26,6 +26,7 @@ mod panicked;
 mod phase;
 mod queue;
 mod refusals;
+mod remnants;
 mod removed;
 mod reported;
 mod rewind;
@@ -76,8 +77,8 @@ enum Happened {
     Changed(Change),
     FilesWorked(Option<Worked>),
     WaitingExpired,
-    /// The next command no longer waits for the files.
-    HoldEnded,
+    /// Something is over that has to be looked at.
+    LookAgain,
     Due,
 }
 
@@ -124,7 +125,7 @@ impl Actor {
                     self.session.files.on_worked(&mut self.session.journal, worked);
                     checkpoint::make_room(&mut self.session).await;
                 }
-                Happened::HoldEnded => {}
+                Happened::LookAgain => {}
                 Happened::Due => {
                     let now = Instant::now();
                     self.lingers_until = self.lingers_until.filter(|until| *until > now);
@@ -162,8 +163,9 @@ impl Actor {
             change = session.phase.change() => Happened::Changed(change),
             message = self.mailbox.recv() => Happened::Message(message),
             worked = session.files.worked() => Happened::FilesWorked(worked),
+            () = session.remnants.changed() => Happened::LookAgain,
             () = expired => Happened::WaitingExpired,
-            () = hold_ended => Happened::HoldEnded,
+            () = hold_ended => Happened::LookAgain,
             () = due => Happened::Due,
         }
     }
@@ -179,7 +181,8 @@ impl Actor {
     fn holds_only_files(&self) -> bool {
         let Session { phase, remnants, journal, .. } = &self.session;
         let stays = journal.due().is_some() || self.lingers_until.is_some() || leaving::is_kept_here(&self.session);
-        phase.shell().is_none() && self.queue.is_empty() && remnants.is_empty() && !stays
+        let waits = !self.queue.is_empty() || self.queue.held_back() > 0;
+        phase.shell().is_none() && !waits && remnants.is_empty() && !stays
     }
 
     /// Exits, unless there is a message or a sender. Senders are created under the same lock, so no message can arrive
@@ -226,7 +229,7 @@ impl Actor {
             // The caller found another shell meanwhile.
             Message::Evict(answer) if answer.is_closed() => {}
             Message::Evict(answer) => drop(answer.send(session.evict())),
-            Message::Detached { running, ended } => session.on_detached(*running, ended),
+            Message::Detached { running, ended } => session.on_detached(*running, ended).await,
             Message::Typed { run_id, typed, answer } => notes::typed(session, run_id, typed, answer).await,
             Message::FilesKept(answer) => session.files.answer_when_kept(answer),
             Message::BeforeChange(answer) => file_change::before(session, answer).await,

@@ -142,7 +142,7 @@ impl Housekeeping {
         // Only sessions that still grow are stopped: a command that frees space must be able to run.
         for id in measuring.await.unwrap_or_default() {
             tracing::warn!(session = %id, "over its disk quota and growing; killing its commands");
-            self.ctx.runs.kill(|other| *other == id).await;
+            self.ctx.runs.kill(|other| *other == id);
         }
     }
 

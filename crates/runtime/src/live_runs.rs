@@ -2,9 +2,11 @@
 
 use crate::cell::{RunCell, RunControl};
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_session::{RunId, RunKey, SessionId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::mpsc::error::TrySendError;
 
 type Cells = HashMap<(SessionId, RunId), Arc<RunCell>>;
 
@@ -74,10 +76,13 @@ impl LiveRuns {
         wanted.map(|((id, _), cell)| key(id, cell)).collect()
     }
 
-    /// Kills the runs of the sessions that `wanted` selects, in the background too.
-    pub(crate) async fn kill(&self, wanted: impl Fn(&SessionId) -> bool) {
+    /// Kills the runs of the sessions that `wanted` selects, in the background too. Does not wait: a run whose queue is full
+    /// of input may itself be waiting for the session that calls this.
+    pub(crate) fn kill(&self, wanted: impl Fn(&SessionId) -> bool) {
         for cell in self.unfinished(wanted) {
-            let _ = cell.control.send(RunControl::Kill).await;
+            if let Err(TrySendError::Full(kill)) = cell.control.try_send(RunControl::Kill) {
+                tasks::spawn(async move { drop(cell.control.send(kill).await) });
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use shellkeep_session::{
 };
 use std::time::Duration;
 
-/// Signals that ask to end. Bash handles them, and reports before it ends by one, so what does not is another program.
+/// Signals that ask to end. One that ends the shell may have been for a program in its place.
 const HANDLED: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
 /// Most items that a sentence lists.
 const NAMED: usize = 5;
@@ -65,25 +65,25 @@ pub fn left_process(stat: &proc::Stat, boot_id: &str) -> LeftProcess {
     }
 }
 
-/// What is lost when a live shell is dropped, if anything. `variables` were too large to keep.
-pub fn given_up(shell: &LiveShell, variables: &[String], why: &str) -> Vec<Notice> {
+/// What is lost when a shell is dropped with what runs in the session, if anything: these processes, and what only the shell
+/// had.
+pub fn given_up(processes: &[String], unkept: &Unkept, why: &str) -> Option<Notice> {
     let mut lost = Vec::new();
-    let (processes, descriptors) = (processes(shell), descriptors(shell));
     if !processes.is_empty() {
-        lost.push(format!("background jobs were killed: {}", enumerate(&processes)));
+        lost.push(format!("background jobs were killed: {}", enumerate(processes)));
     }
-    lost.extend(Unkept { descriptors, variables: variables.to_vec() }.losses());
+    lost.extend(unkept.losses());
     if lost.is_empty() {
-        return Vec::new();
+        return None;
     }
-    vec![notice(
+    Some(notice(
         NoticeCode::ShellReplaced,
         format!(
             "This is a new shell ({why}). Working directory, variables, functions, aliases, options and traps were \
              restored; {}. Use a service for anything that must keep running.",
             lost.join("; ")
         ),
-    )]
+    ))
 }
 
 /// A command killed its shell, and the driver could not report the changes.
@@ -92,7 +92,7 @@ pub fn changes_lost(exit: ExitStatus, unkept: &Unkept) -> Notice {
         // Only a process that is no longer bash dies of our own signal.
         ExitStatus::Exited(_) | ExitStatus::Signalled(INTERRUPT) => "was replaced by `exec`".to_owned(),
         ExitStatus::Signalled(signal) if HANDLED.iter().any(|handled| handled.as_raw() == signal) => {
-            format!("was replaced by `exec` with a program that ended by signal {signal}")
+            format!("was killed by signal {signal}, or was replaced by `exec` with a program that was")
         }
         ExitStatus::Signalled(signal) => format!("was killed by signal {signal}"),
     };

@@ -231,10 +231,7 @@ impl Journal {
         let (mut result, delta, unkept) = self.result(conclusion, cell, late);
         let has_moved = delta.cwd.is_some();
         self.ctx.sync_files(cell.files()).await;
-        let run_id = cell.run_id.clone();
-        let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta });
-        result.notices.extend(notice);
-        let seq = self.state.seq;
+        let seq = self.record_result(cell, &mut result, delta);
         // Before the answer, so that a crash loses none of it without a word.
         self.left(self.state.processes.clone(), unkept);
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
@@ -242,12 +239,16 @@ impl Journal {
             Some(ticket) => ticket.aside(self.settle()).await,
             None => self.settle().await,
         };
-        if let Ok(Some(notice)) = settled
-            && !result.notices.contains(&notice)
-        {
-            result.notices.push(notice);
-        }
+        tell_unsettled(&mut result, settled);
         Finished { result, seq, has_moved }
+    }
+
+    /// Returns the number of the record.
+    fn record_result(&mut self, cell: &RunCell, result: &mut Box<RunResult>, delta: Box<ShellDelta>) -> u64 {
+        let run_id = cell.run_id.clone();
+        let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta });
+        result.notices.extend(notice);
+        self.state.seq
     }
 
     /// Records what a command left running and what only the live shell has, if that has changed, so that a notice is correct
@@ -270,11 +271,11 @@ impl Journal {
 
     /// Records the result of a run in the background. What it changed in its own shell is not the session's. Returns the
     /// number of the record and the result.
-    pub(super) fn finish_detached(&mut self, conclusion: Conclusion, cell: &RunCell) -> (u64, Box<RunResult>) {
-        let (result, ..) = self.result(conclusion, cell, None);
-        let (run_id, recorded) = (cell.run_id.clone(), result.clone());
-        self.record(Event::RunFinished { run_id, result: recorded, delta: Box::default() });
-        (self.state.seq, result)
+    pub(super) async fn finish_detached(&mut self, conclusion: Conclusion, cell: &RunCell) -> (u64, Box<RunResult>) {
+        let (mut result, ..) = self.result(conclusion, cell, None);
+        let seq = self.record_result(cell, &mut result, Box::default());
+        tell_unsettled(&mut result, self.settle().await);
+        (seq, result)
     }
 
     /// The result of a run, what it changed, and what only its shell has now. Masks its changes, and its output if a
@@ -348,6 +349,15 @@ impl Journal {
         {
             self.untold.push(notice);
         }
+    }
+}
+
+/// Adds what to say if a result is not as safe as the host asked for.
+fn tell_unsettled(result: &mut RunResult, settled: Result<Option<Notice>, OpError>) {
+    if let Ok(Some(notice)) = settled
+        && !result.notices.contains(&notice)
+    {
+        result.notices.push(notice);
     }
 }
 

@@ -8,6 +8,7 @@ use super::kv::open::Kv;
 use super::message::{Answer, Caller, Started};
 use super::phase::{Phase, Run};
 use super::refusals::Refusals;
+use super::remnants::Remnants;
 use super::run_keys::RunKeys;
 use super::shell::{Acquired, Found, acquire, check_cwd, is_in_place, not_entered, outdated, resolve_cwd};
 use super::slot::{Published, Slot};
@@ -25,7 +26,6 @@ use crate::node_limits::{memory_limit, process_limits_of};
 use crate::notices;
 use crate::ops::{DEFAULT_MAX_OUTPUT, HeldBy, OpError, RunCommand, RunError, SessionView};
 use crate::pending::{self, Removal};
-use crate::pool::PooledShell;
 use crate::running::Running;
 use crate::stored::read_error;
 use crate::tasks;
@@ -50,8 +50,8 @@ pub(super) struct Session {
     pub(super) outputs: Arc<Path>,
     /// Output of earlier background jobs.
     pub(super) late: Arc<LateOutput>,
-    /// Shells that ended, or were detached, and left processes running.
-    pub(super) remnants: Vec<PooledShell>,
+    /// What runs on without its shell.
+    pub(super) remnants: Remnants,
     /// The timer of the last command, for the next.
     alarm: Option<Alarm>,
     /// The keys of its runs.
@@ -73,7 +73,7 @@ impl Session {
             phase: Phase::resting(None),
             slot,
             late: Arc::default(),
-            remnants: Vec::new(),
+            remnants: Remnants::default(),
             alarm: None,
             refusals: Refusals::default(),
         }
@@ -218,11 +218,12 @@ impl Session {
         let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
         let env = variables(command, self.journal.shell(), &given);
         let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env, until };
-        let input = match acquired.pooled.shell.begin(spec, ends).await {
+        let input = match acquired.pooled.shell.begin(spec, ends, command.timeout).await {
             Ok(input) => input,
             Err(error) => {
-                // The shell died between two commands. What it did with this one is unknown, so it is not repeated.
+                // The shell is dead or stuck. What it did with the command is unknown, so it is not repeated.
                 tracing::warn!(session = %self.id(), %error, "the command could not be sent to the shell");
+                acquired.pooled.shell.kill_all();
                 None
             }
         };
@@ -298,9 +299,7 @@ impl Session {
         let Run { mut running, caller, found } = run;
         running.write_out().await;
         let mut ticket = running.take_ticket();
-        for reader in ended.take_late() {
-            self.late.collect(reader, self.journal.mask().map(SessionMask::redactor));
-        }
+        self.collect_late(&mut ended);
         let unread_input = without_secrets(ended.take_unread(), self.journal.mask());
         let notices = self.journal.take_notices(found.notices);
         let cwd_missing = found.cwd_missing.clone().or(ended.cwd_missing().map(str::to_owned));
@@ -332,10 +331,17 @@ impl Session {
             if found.cwd_missing.is_some() && !has_moved {
                 self.rest("no_directory", "the last one was not in the session's directory, which was gone");
             }
-        } else if !pooled.shell.others().is_empty() {
-            self.remnants.push(pooled);
+        } else {
+            self.remnants.keep(pooled);
         }
         ticket
+    }
+
+    /// Collects what a command's processes write after its end, for the next result.
+    fn collect_late(&self, ended: &mut Ended) {
+        for reader in ended.take_late() {
+            self.late.collect(reader, self.journal.mask().map(SessionMask::redactor));
+        }
     }
 
     /// What the end of a run means.
@@ -396,16 +402,15 @@ impl Session {
     }
 
     /// A command in the background ended. What it changed in its own shell stays there; only its result is the session's.
-    pub(super) fn on_detached(&mut self, running: Running, ended: Ended) {
+    pub(super) async fn on_detached(&mut self, running: Running, mut ended: Ended) {
+        self.collect_late(&mut ended);
         let conclusion = self.conclude(&running, ended, Vec::new());
         let changed = self.files.before_end(&mut self.journal);
-        let (seq, result) = self.journal.finish_detached(conclusion, &running.cell);
+        let (seq, result) = self.journal.finish_detached(conclusion, &running.cell).await;
         running.cell.finish(RunEnd { seq, result, unread_input: Vec::new() });
         self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&running.cell, covers));
         self.ctx.runs.remove(self.id(), running.cell.run_id.clone());
-        if !running.pooled.shell.others().is_empty() {
-            self.remnants.push(running.pooled);
-        }
+        self.remnants.keep(running.pooled);
     }
 
     /// The idle shell exited on its own.
@@ -414,22 +419,17 @@ impl Session {
             let alive = notices::processes(&pooled.shell);
             let notices = vec![notices::died_idle(exit, &alive, &self.journal.state().unkept)];
             self.journal.record(Event::ShellStopped { reason: "died".to_owned(), notices });
-            if !pooled.shell.others().is_empty() {
-                self.remnants.push(pooled);
-            }
+            self.remnants.keep(pooled);
         }
     }
 
     /// Ends every process of a session in which no command runs.
     pub(super) fn rest(&mut self, reason: &str, why: &str) {
-        let Some(Acquired { pooled, .. }) = self.phase.take_idle() else {
-            self.remnants.clear();
+        let shell = self.phase.take_idle().map(|idle| idle.pooled.leave());
+        if shell.is_none() && self.remnants.is_empty() {
             return;
-        };
-        let mut notices = notices::given_up(&pooled.shell, &self.journal.state().unkept.variables, why);
-        for remnant in self.remnants.drain(..) {
-            notices.extend(notices::given_up(&remnant.shell, &[], why));
         }
+        let notices = self.remnants.end_with(shell, &self.journal.state().unkept.variables, why).into_iter().collect();
         self.journal.record(Event::ShellStopped { reason: reason.to_owned(), notices });
     }
 
@@ -461,9 +461,9 @@ impl Session {
             self.publish(false);
             drop(ticket);
         }
-        self.ctx.runs.kill(|id| id == self.journal.id()).await;
+        self.ctx.runs.kill(|id| id == self.journal.id());
+        self.remnants = Remnants::default();
         self.phase.take_idle();
-        self.remnants.clear();
     }
 
     /// Deletes the session; nothing of it runs.

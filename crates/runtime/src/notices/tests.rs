@@ -22,7 +22,7 @@ fn a_shell_that_was_replaced_is_not_said_to_be_killed() {
     for (exit, expected) in [
         (ExitStatus::Exited(0), "was replaced by `exec`, so"),
         (ExitStatus::Signalled(INTERRUPT), "was replaced by `exec`, so"),
-        (ExitStatus::Signalled(15), "was replaced by `exec` with a program that ended by signal 15, so"),
+        (ExitStatus::Signalled(15), "was killed by signal 15, or was replaced by `exec` with a program that was, so"),
         (ExitStatus::Signalled(9), "was killed by signal 9, so"),
     ] {
         let told = changes_lost(exit, &Unkept::default()).message;

@@ -28,6 +28,11 @@ impl PooledShell {
         place.was_used = true;
         Self { shell: Box::new(shell), sandbox: Sandbox::None, settings: 0, room: None, _place: place }
     }
+
+    /// Gives back its place; the shell will run nothing more.
+    pub fn leave(self) -> LiveShell {
+        *self.shell
+    }
 }
 
 /// A room that was entered before its session is known.

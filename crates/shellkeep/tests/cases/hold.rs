@@ -75,6 +75,25 @@ fn the_agent_waits_and_learns_what_changed() {
     assert_eq!(release(&daemon, "")["released"], json!(false), "there is nothing to release");
 }
 
+/// A session without a shell went to sleep with the command that waited, which was answered when somebody asked for the
+/// session next, and was run then.
+#[test]
+fn a_session_without_a_shell_answers_who_waits() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let id = hold(&daemon, json!({}))["hold_id"].as_str().unwrap().to_owned();
+    for _ in 0..2 {
+        let refused = daemon.post("/v1/sessions/s/run", &json!({"command": "touch ran", "timeout": 0.2}));
+        assert_eq!((refused.status, &refused.json()["code"]), (409, &json!("session_held")), "{}", refused.text());
+        // With a shell that is put to sleep, which only the holder can ask for.
+        daemon.run("s", json!({"command": ":", "hold": id}));
+        daemon.post("/v1/sessions/s/hibernate", &json!({}));
+    }
+    hold(&daemon, json!({"hold_id": id, "ttl": 1}));
+    let ran = daemon.run("s", json!({"command": "ls", "timeout": 20}));
+    assert_eq!(ran.out(), "", "{:?}", ran.json);
+}
+
 #[test]
 fn one_of_two_people_drives() {
     let daemon = Daemon::start();

@@ -8,6 +8,7 @@ mod death;
 mod hold;
 mod owner;
 mod peers;
+mod remnants;
 mod screen;
 mod streams;
 #[path = "../support/mod.rs"]
