@@ -59,7 +59,7 @@ Exit codes: 0; 1 if the session cannot be attached to; 128+n after signal n.")]
 pub struct AttachArgs {
     /// The session
     session: String,
-    /// Why you take over; those who wait read it
+    /// Why you are taking over; shown to callers who wait
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Let the agent's commands run meanwhile
