@@ -209,8 +209,7 @@ pub fn daemon_stopped() -> Notice {
     notice(
         NoticeCode::DaemonStopped,
         "The daemon was stopped while this command ran, so the command was killed. Its output so far and the session \
-            are \
-         kept. Run the command again when the daemon is back."
+         are kept. Run the command again when the daemon is back."
             .to_owned(),
     )
 }

@@ -201,7 +201,7 @@ impl IntoResponses for SingleFile {
                 "409",
                 "`is_directory`; `not_a_file`: a pipe, a socket or a device; `directory_not_empty`; \
                  `not_a_directory`: something on the path of a file to write; `link_loop`: too many symbolic links; \
-                 `file_unsteady`: it is being replaced all the time; \
+                 `file_unsteady`: it keeps being replaced; \
                  `workspace_not_taken`: this daemon's data is a copy, and the directory belongs to the original",
             ),
             ("412", "`precondition_failed` with the `sha256` of the existing file, or `null`"),

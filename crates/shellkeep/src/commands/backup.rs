@@ -107,7 +107,7 @@ async fn back_up(args: &BackupArgs) -> Result<Report, Failure> {
         Failure::client(format!("there is no data directory {}: {error}", settings.data.value.display()))
     })?;
     if !data.is_dir() {
-        return Err(Failure::client(format!("{} is not a data directory, not even a directory", data.display())));
+        return Err(Failure::client(format!("{} is not a directory, so it is not a data directory", data.display())));
     }
     check_store(&settings, &data)?;
     let dest = Dest::make(&args.dest, &data)?;

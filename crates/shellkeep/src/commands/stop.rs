@@ -25,7 +25,7 @@ free some space, then try again.
 
 Exit codes: 0 no daemon is running now, 1 it could not be stopped, 2 wrong usage.")]
 pub struct StopArgs {
-    /// Do not wait for running commands, and lose records that the disk does not take
+    /// Do not wait for running commands, and discard records that the disk cannot store
     #[arg(long)]
     now: bool,
     /// Print JSON
