@@ -100,7 +100,8 @@ pub enum DatabaseError {
     },
     /// A newer program has changed the schema.
     #[error(
-        "the history database has schema version {found}, this program knows versions up to {ours}; use a newer shellkeep"
+        "the history database has schema version {found}, but this program knows versions up to {ours} only; use a \
+         newer shellkeep"
     )]
     NewerSchema { found: i64, ours: i64 },
     /// No daemon has made the tables, or one of an older version.

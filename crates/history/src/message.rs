@@ -197,13 +197,15 @@ pub(crate) struct Items(Vec<Item<'static>>);
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
     /// A newer program wrote it.
-    #[error("a message has version {found}, this program knows versions up to {VERSION}; use a newer shellkeep")]
+    #[error(
+        "a message has version {found}, but this program knows versions up to {VERSION} only; use a newer shellkeep"
+    )]
     Newer {
         /// Its version.
         found: u32,
     },
     /// It is something else.
-    #[error("a message is not one of shellkeep: {0}")]
+    #[error("a message was not written by shellkeep: {0}")]
     Unreadable(#[from] serde_json::Error),
 }
 

@@ -62,9 +62,9 @@ impl Cage {
         &self.held.name
     }
 
-    /// Sets the owner of its processes. Once: a cage never changes its owner.
-    pub fn assign(&self, owner: &str) {
-        let _ = self.held.owner.set(owner.into());
+    /// Says whom its processes work for. Once: a cage is never assigned to another.
+    pub fn assign(&self, assignee: &str) {
+        let _ = self.held.assignee.set(assignee.into());
     }
 
     /// The mark to start the shell with, where the environment must carry it.

@@ -45,7 +45,7 @@ pub enum NoRoom {
     #[error("{0}")]
     NotMade(String),
     /// It was tried, and something got through.
-    #[error("it was tried and does not hold: a process in a room could {0}")]
+    #[error("the trial failed: a process in a room could {0}")]
     Broken(&'static str),
 }
 

@@ -263,8 +263,8 @@ impl LiveShell {
     }
 
     /// Says whom it and what it starts work for.
-    pub fn assign(&self, owner: &str) {
-        self.cage.assign(owner);
+    pub fn assign(&self, assignee: &str) {
+        self.cage.assign(assignee);
     }
 
     /// Processes it has started that are alive.

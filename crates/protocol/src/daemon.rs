@@ -83,7 +83,7 @@ pub struct Reloaded {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StopRequest {
-    /// Do not wait for running commands, and stop even if records are lost that the disk does not take.
+    /// Do not wait for running commands, and stop even if records that the disk cannot store are lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub now: bool,
     /// Start again afterwards, with the same process id, flags and environment.

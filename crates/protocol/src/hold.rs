@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HoldRequest {
-    /// Why; those who wait read it.
+    /// Why; shown to callers who wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200)]
     pub reason: Option<String>,
@@ -15,7 +15,7 @@ pub struct HoldRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = 600, minimum = 0.001, maximum = 86400)]
     pub ttl: Option<f64>,
-    /// Your name; those who wait read it.
+    /// Your name; shown to callers who wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "a person", min_length = 1, max_length = 200)]
     pub holder: Option<String>,

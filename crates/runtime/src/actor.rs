@@ -9,9 +9,9 @@ mod detached;
 mod file_change;
 mod files;
 mod files_task;
+mod files_wait;
 mod fork;
 mod held_notice;
-mod hold;
 mod journal;
 mod keeping;
 mod kept_to;
@@ -154,8 +154,8 @@ impl Actor {
         let has_permit_line = matches!(session.phase.wait(), Wait::Permit { .. });
         let expired = until(self.queue.next_expiry(usize::from(has_permit_line)));
         // An expired wait was handled already; it must not make this loop spin.
-        let hold_ends = || session.files.holds_until(self.queue.first_expires()).filter(|end| *end > Instant::now());
-        let hold_ended = until(if self.queue.is_empty() { None } else { hold_ends() });
+        let wait_ends = || session.files.wait_until(self.queue.first_expires()).filter(|end| *end > Instant::now());
+        let wait_ended = until(if self.queue.is_empty() { None } else { wait_ends() });
         let hold_expires = take_over::ends_at(session, &self.queue);
         let due = until(session.journal.due().into_iter().chain(self.lingers_until).chain(hold_expires).min());
         tokio::select! {
@@ -165,7 +165,7 @@ impl Actor {
             worked = session.files.worked() => Happened::FilesWorked(worked),
             () = session.remnants.changed() => Happened::LookAgain,
             () = expired => Happened::WaitingExpired,
-            () = hold_ended => Happened::LookAgain,
+            () = wait_ended => Happened::LookAgain,
             () = due => Happened::Due,
         }
     }
@@ -314,10 +314,10 @@ impl Actor {
             session.files.watch_before_first(&session.journal).await;
         }
         session.files.keep_outside(&session.journal);
-        if ticket.is_none() && session.files.holds(Some(submitted.expires)) {
+        if ticket.is_none() && session.files.must_wait(Some(submitted.expires)) {
             return self.queue.put_back(submitted);
         }
-        submitted.deduct(&session.files.hold);
+        submitted.deduct(&session.files.wait);
         let mut ticket = match admit(session, &submitted, ticket) {
             Err(error) => return submitted.reply.refuse(not_in_time(&self.session, error)),
             Ok(None) => return self.queue.put_back(submitted),
@@ -403,7 +403,7 @@ impl Actor {
 
     async fn start_waiting(&mut self) {
         while matches!(&self.session.phase, Phase::Resting { wait, .. } if wait.is_over())
-            && !self.session.files.holds(self.queue.first_expires())
+            && !self.session.files.must_wait(self.queue.first_expires())
         {
             match self.queue.pop() {
                 Some(waiting) => self.do_now(waiting).await,

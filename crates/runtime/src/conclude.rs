@@ -26,7 +26,7 @@ pub enum Ended {
     },
     /// The command was not run: the directory for this call could not be entered, or its deadline had passed.
     NotStarted,
-    /// The host restarted, ended or deleted the session while the command ran.
+    /// The session was restarted, ended or deleted while the command ran.
     KilledWithSession,
 }
 

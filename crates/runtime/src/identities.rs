@@ -376,7 +376,7 @@ fn check(request: &NewToken, records: &[TokenRecord]) -> Result<(), OpError> {
     let bad_name =
         |name: &String| name.trim().is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control);
     if request.name.as_ref().is_some_and(bad_name) {
-        return invalid(format!("name: 1 to {MAX_NAME} characters on one line"));
+        return invalid(format!("name must be 1 to {MAX_NAME} characters on one line"));
     }
     if records.iter().filter(|record| record.revoked_at.is_none()).count() >= MAX_TOKENS {
         return invalid(format!("there are already {MAX_TOKENS} tokens; revoke some that are no longer needed"));
@@ -390,7 +390,10 @@ fn check_agent(agent: &str, records: &[TokenRecord]) -> Result<(), OpError> {
         return invalid(format!("agent: {error}"));
     }
     if agent.len() > MAX_AGENT {
-        return invalid(format!("agent: {} characters; with a token it has at most {MAX_AGENT}", agent.len()));
+        return invalid(format!(
+            "agent is {} characters long; the name of an agent with a token may have at most {MAX_AGENT}",
+            agent.len()
+        ));
     }
     // `thread_a_b_c` could be b_c of a, or c of a_b. One could reach sessions of the other.
     let extends = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));

@@ -12,7 +12,7 @@ const NUMBERED: [(&str, &[usize]); 2] = [("passwd", &[2, 3]), ("group", &[2])];
 /// Files whose lines give a range of numbers to somebody, who has it in containers.
 const SUBORDINATE: [&str; 2] = ["subuid", "subgid"];
 
-/// The numbers in a range that are somebody's on this machine; why the range cannot be used for agents, if part of it was given
+/// The numbers in a range that are taken on this machine; why the range cannot be used for agents, if part of it was given
 /// to somebody as a whole.
 pub fn users_of_machine(range: UserRange) -> Result<HashSet<u32>, String> {
     taken_in(range, Path::new(ETC))

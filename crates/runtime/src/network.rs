@@ -259,7 +259,7 @@ impl Way {
         turn.ok_or_else(|| {
             let who = if self.places.available_permits() == 0 { "this session" } else { self.allowance.full() };
             let waited = WAIT_LIMIT.as_secs();
-            io::Error::other(format!("{who} had as many connections open as there may be for {waited} seconds"))
+            io::Error::other(format!("{who} was at its limit of open connections for {waited} seconds"))
         })
     }
 
@@ -350,7 +350,7 @@ mod tests {
         let serving = tokio::spawn(way.serve(TcpListener::from_std(listener).unwrap()));
         let Report { unreached, recorded, .. } = reports.recv().await.unwrap();
         let message = unreached.notice().message;
-        assert!(message.contains("this session had as many connections open"), "{message}");
+        assert!(message.contains("this session was at its limit of open connections"), "{message}");
         recorded.send(()).unwrap();
         for program in programs {
             program.set_nonblocking(true).unwrap();

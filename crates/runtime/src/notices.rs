@@ -116,8 +116,7 @@ fn with_the_last_shell(unkept: &Unkept) -> String {
 
 /// The session continues in a new shell, and the one of a command in the background keeps what is not the session's.
 pub fn kept_in_background(unkept: &Unkept) -> Option<Notice> {
-    let message =
-        || format!("The new shell does not have what the command's shell keeps: {}.", unkept.names().join("; "));
+    let message = || format!("These stay with the command's own shell: {}.", unkept.names().join("; "));
     (!unkept.is_empty()).then(|| notice(NoticeCode::ShellReplaced, message()))
 }
 
@@ -210,17 +209,16 @@ pub fn daemon_stopped() -> Notice {
     notice(
         NoticeCode::DaemonStopped,
         "The daemon was stopped while this command ran, so the command was killed. Its output so far and the session \
-            are \
-         kept. Run the command again when the daemon is back."
+         are kept. Run the command again when the daemon is back."
             .to_owned(),
     )
 }
 
-/// The host restarted, ended or deleted the session.
+/// The session was restarted, ended or deleted.
 pub fn killed_with_session() -> Notice {
     notice(
         NoticeCode::ChangesLost,
-        "The host restarted or deleted the session while this command ran; the command was killed with its shell."
+        "The session was restarted, ended or deleted while this command ran; the command and its shell were killed."
             .to_owned(),
     )
 }
@@ -271,14 +269,20 @@ pub fn no_room_in_background() -> Notice {
     )
 }
 
-/// The store failed.
+/// The store could not write a record yet.
 pub fn store_failed(reason: &str) -> Notice {
     notice(
         NoticeCode::StoreFailed,
         format!(
-            "The command ran, but its result is not stored yet: {reason}. If the daemon crashes before it is, the result is lost."
+            "The record is only in memory: {reason}. The write is being retried; the record is lost if the daemon crashes \
+             before it succeeds."
         ),
     )
+}
+
+/// The store did not take a record.
+pub fn not_stored(reason: &str) -> Notice {
+    notice(NoticeCode::StoreFailed, format!("The result was not stored and cannot be read later: {reason}."))
 }
 
 /// A sync failed.
@@ -451,12 +455,13 @@ pub fn not_compared(fork: &SessionId, cwd: &str, workspace: &str) -> Notice {
     )
 }
 
-/// Files of a session that its copy lacks.
+/// Files of a session that are missing from its copy.
 pub fn not_copied(left_out: &[(Vec<u8>, String)], total: u64) -> Notice {
     let named = list(left_out, total, |(path, reason)| format!("{} ({reason})", String::from_utf8_lossy(path)));
+    let (are, differ) = if total == 1 { ("is", "differs") } else { ("are", "differ") };
     notice(
         NoticeCode::CheckpointIncomplete,
-        format!("This copy lacks, or differs in, {}: {named}", counted(total, "path")),
+        format!("{} {are} missing from this copy, or {differ}: {named}.", counted(total, "path")),
     )
 }
 

@@ -34,8 +34,8 @@ const OUTPUTS_IN_A_ROW: u32 = 8;
 /// Input that may wait for a command that does not read.
 const INPUT_QUEUE: usize = 64;
 
-/// The output of a command that was not begun. If the session is another node's by now, the caller is told that instead.
-const TOO_LATE: &str = "shellkeep: the command was not begun: this node was stopped until its lease on the session had ended; \
+/// The output of a command that was not started. If the session is another node's by now, the caller is told that instead.
+const TOO_LATE: &str = "shellkeep: the command was not started: this node was paused until its lease on the session expired; \
                         run the command again\n";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,7 +245,7 @@ impl Running {
                 RunEvent::Continue
             }
             Ok(Progress::BadCwd(reason)) => {
-                let line = format!("shellkeep: the directory for this call cannot be entered: {reason}\n");
+                let line = format!("shellkeep: cannot enter the working directory of this command: {reason}\n");
                 self.cell.append(Stream::Stderr, line.as_bytes());
                 RunEvent::Ended(Ended::NotStarted)
             }

@@ -200,7 +200,7 @@ impl Users {
         let free = numbers.into_iter().find(|user| !taken.contains(user) && !self.reserved.contains(user));
         free.ok_or_else(|| {
             let range = self.range;
-            io::Error::other(format!("all users of {range} are somebody's; name more with --sandbox-users"))
+            io::Error::other(format!("all user ids in {range} are taken; add more with --sandbox-users"))
         })
     }
 
@@ -420,7 +420,7 @@ mod tests {
         std::fs::remove_dir(data.path().join("users")).unwrap();
         users.assign(&session("b", None)).unwrap();
         let none_left = users.assign(&session("c", None)).unwrap_err().to_string();
-        assert!(none_left.contains("all users of 200000-200001"), "{none_left}");
+        assert!(none_left.contains("all user ids in 200000-200001"), "{none_left}");
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl std::fmt::Debug for Peers {
 /// `from` is the node's name as the request has it, which need not be true.
 fn refused(from: &str, why: &str) -> Refusal {
     let from: String = from.chars().take(MOST_NAME).collect();
-    let detail = format!("a request that node '{from}' sent on was refused: {why}");
+    let detail = format!("a request that node '{from}' forwarded was refused: {why}");
     Refusal::new(StatusCode::UNAUTHORIZED, "node_not_trusted", detail)
 }
 
@@ -264,7 +264,7 @@ fn refused(from: &str, why: &str) -> Refusal {
 fn restarted(from: &str) -> Refusal {
     let from: String = from.chars().take(MOST_NAME).collect();
     let detail =
-        format!("a request that node '{from}' sent on was signed before this node started; it was not begun now");
+        format!("a request that node '{from}' forwarded was signed before this node started, so it was not handled");
     Refusal::new(StatusCode::UNAUTHORIZED, RESTARTED, detail)
 }
 

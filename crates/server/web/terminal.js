@@ -230,7 +230,7 @@ export function open(main, state) {
 
   function takeOver(force) {
     const name = h('input', { type: 'text', maxlength: '200', value: localStorage.getItem('shellkeep-name') ?? '', placeholder: 'a person' });
-    const reason = h('input', { type: 'text', maxlength: '200', placeholder: 'those who wait read it' });
+    const reason = h('input', { type: 'text', maxlength: '200', placeholder: 'shown to callers who wait' });
     const refusal = h('div');
     const words = force ? `${plain(session.held.holder)} holds this session. Taking over ends that hold.` : 'The agent\'s commands wait until you hand back. A command that runs now continues.';
     const go = button('Take over', take, { class: 'primary' });

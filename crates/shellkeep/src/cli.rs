@@ -134,7 +134,7 @@ pub enum Command {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Daemon")]
 pub struct DaemonArgs {
-    /// The daemon's Unix socket [env: SHELLKEEP_SOCKET] [default: that of the daemon of DATA, else DATA/shellkeep.sock]
+    /// The daemon's Unix socket [env: SHELLKEEP_SOCKET] [default: the socket noted in DATA, else DATA/shellkeep.sock]
     #[arg(long, global = true, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "url")]
     pub socket: Option<PathBuf>,
     /// The daemon's address, as in http://127.0.0.1:7433 [env: SHELLKEEP_URL]

@@ -129,7 +129,7 @@ fn read(path: &Path, (number, limit): (u64, u64), applied: Mark) -> io::Result<C
                 damaged = 0;
             }
             Err(reason) => {
-                if !has_been_applied && line::proven_owner(&line).is_none() {
+                if !has_been_applied && line::proven_session(&line).is_none() {
                     contents.lost.get_or_insert(format!("the line at byte {offset}, of an unknown session: {reason}"));
                 }
                 damaged += 1;

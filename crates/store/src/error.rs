@@ -56,7 +56,7 @@ pub enum OpenError {
         reason: String,
     },
     /// A newer program has written here.
-    #[error("{} has format {found}, this program knows formats up to {ours}; use a newer program", place.display())]
+    #[error("{} has format {found}, but this program knows formats up to {ours} only; use a newer program", place.display())]
     NewerFormat {
         place: PathBuf,
         /// Its format.

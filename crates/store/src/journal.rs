@@ -320,7 +320,7 @@ impl Journal {
 
     /// The waiting lines of one session.
     pub(crate) fn waiting_of(&self, session_id: &SessionId) -> Vec<Vec<u8>> {
-        let is_its = |line: &&Vec<u8>| line::owner(line) == Some(session_id.as_str().as_bytes());
+        let is_its = |line: &&Vec<u8>| line::session_id(line) == Some(session_id.as_str().as_bytes());
         hold(&self.front).queue.iter().filter(is_its).cloned().collect()
     }
 

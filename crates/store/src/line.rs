@@ -19,7 +19,7 @@ const DIGITS: usize = 16;
 /// What an append prepares before it holds the journal's lock: everything but the number.
 pub(crate) struct Body {
     hasher: Hasher,
-    owner: u32,
+    id_sum: u32,
     /// Length of the record without its closing brace.
     length: usize,
 }
@@ -30,7 +30,7 @@ impl Body {
         let length = json.len().saturating_sub(1);
         let mut hasher = sum::hasher();
         hasher.update(&json[..length]);
-        Self { hasher, owner: sum::of(owner(json).unwrap_or_default()), length }
+        Self { hasher, id_sum: sum::of(session_id(json).unwrap_or_default()), length }
     }
 
     /// Completes the line in place, with its end.
@@ -39,7 +39,7 @@ impl Body {
         // Writing to memory does not fail.
         let _ = write!(line, ",\"n\":{number}");
         line.extend_from_slice(BEFORE);
-        sum::write_hex(line, self.owner);
+        sum::write_hex(line, self.id_sum);
         let mut hasher = self.hasher.clone();
         hasher.update(&line[self.length..]);
         sum::write_hex(line, hasher.finalize());
@@ -67,8 +67,8 @@ pub(crate) fn check(line: &[u8]) -> Result<u64, &'static str> {
 }
 
 /// The session of a damaged line, if its checksum proves it.
-pub(crate) fn proven_owner(line: &[u8]) -> Option<SessionId> {
-    let id = owner(line)?;
+pub(crate) fn proven_session(line: &[u8]) -> Option<SessionId> {
+    let id = session_id(line)?;
     let (_, [proof, _]) = split(line)?;
     if proof != Some(sum::of(id)) {
         return None;
@@ -91,21 +91,21 @@ fn split(line: &[u8]) -> Option<(&[u8], [Option<u32>; 2])> {
     let rest = line.strip_suffix(AFTER)?;
     let (rest, digits) = rest.split_at_checked(rest.len().checked_sub(DIGITS)?)?;
     let rest = rest.strip_suffix(BEFORE)?;
-    let (owner, whole) = digits.split_at(DIGITS / 2);
-    Some((rest, [sum::read_hex(owner), sum::read_hex(whole)]))
+    let (id, whole) = digits.split_at(DIGITS / 2);
+    Some((rest, [sum::read_hex(id), sum::read_hex(whole)]))
 }
 
 /// The id that a record's line begins with, as it is written there. No id has a character that JSON would write in another
 /// way.
-pub(crate) fn owner(line: &[u8]) -> Option<&[u8]> {
+pub(crate) fn session_id(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"{\"session_id\":\"")?;
     let length = rest.iter().position(|byte| *byte == b'"')?;
     Some(&rest[..length])
 }
 
 /// The same as an id. Lines of older versions have no checksum.
-pub(crate) fn told_owner(line: &[u8]) -> Option<SessionId> {
-    SessionId::parse(std::str::from_utf8(owner(line)?).ok()?).ok()
+pub(crate) fn told_session(line: &[u8]) -> Option<SessionId> {
+    SessionId::parse(std::str::from_utf8(session_id(line)?).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
         let json = "{\"session_id\":\"a.b\",\"seq\":7}";
         let mut line = complete(json, 12);
         assert_eq!(check(&line), Ok(12));
-        assert_eq!(proven_owner(&line).map(String::from), Some("a.b".to_owned()));
+        assert_eq!(proven_session(&line).map(String::from), Some("a.b".to_owned()));
         let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!((&value["n"], &value["seq"]), (&12.into(), &7.into()));
         assert_eq!(bare(&line).as_deref(), Some(json.as_bytes()));
@@ -134,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_of_an_old_broken_line_is_found_when_its_name_is_whole() {
-        assert_eq!(told_owner(b"{\"session_id\":\"a.b\",\"se").map(String::from), Some("a.b".to_owned()));
-        assert_eq!(told_owner(b"{\"session_id\":\"a.b"), None);
-        assert_eq!(told_owner(b"\0\0\0"), None);
+    fn the_session_of_an_old_broken_line_is_found_when_its_name_is_whole() {
+        assert_eq!(told_session(b"{\"session_id\":\"a.b\",\"se").map(String::from), Some("a.b".to_owned()));
+        assert_eq!(told_session(b"{\"session_id\":\"a.b"), None);
+        assert_eq!(told_session(b"\0\0\0"), None);
     }
 
     proptest! {
@@ -152,7 +152,7 @@ mod tests {
             }
             if changed != line {
                 prop_assert!(check(&changed).is_err());
-                prop_assert!(proven_owner(&changed).is_none_or(|id| id.as_str() == "s1"));
+                prop_assert!(proven_session(&changed).is_none_or(|id| id.as_str() == "s1"));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::backend::{Entry, Mark};
 use crate::journal::End;
-use crate::line::{self, owner};
+use crate::line;
 use crate::segment::{self, Begin};
 use shellkeep_session::{Json, Record, SessionId};
 use std::collections::HashSet;
@@ -108,7 +108,7 @@ impl Tail {
         let mut batch = Batch { mark: self.position, ..Batch::default() };
         let mut rest = &self.buffer[..filled];
         while let Some((line, after)) = first_line(rest) {
-            if only.is_none_or(|only| owner(line).is_some_and(|id| only.contains(id))) {
+            if only.is_none_or(|only| line::session_id(line).is_some_and(|id| only.contains(id))) {
                 self.take_line(line, &mut batch);
             }
             batch.places.resize(batch.entries.len(), batch.mark);
@@ -178,8 +178,8 @@ impl Tail {
         let checked = if sums { line::check(line).map(|_| ()).map_err(str::to_owned) } else { Ok(()) };
         let (error, whose) = match checked.map(|()| Record::from_json(line)) {
             Ok(Ok(record)) => return batch.entries.push(Entry::Record(record)),
-            Ok(Err(error)) => (error.to_string(), line::told_owner(line)),
-            Err(error) => (error, line::proven_owner(line)),
+            Ok(Err(error)) => (error.to_string(), line::told_session(line)),
+            Err(error) => (error, line::proven_session(line)),
         };
         let place = format!("journal segment {}, byte {offset}", self.position.segment);
         batch.unreadable.push(match &whose {

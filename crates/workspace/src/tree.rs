@@ -60,7 +60,7 @@ pub enum TreeError {
     #[error("the path or a name in it is too long")]
     NameTooLong,
     /// Something on the path, or at its end, was replaced each time that it was looked at.
-    #[error("it is being replaced all the time")]
+    #[error("it keeps being replaced")]
     Unsteady,
     /// More would have to be returned than is allowed.
     #[error("the file has {size} bytes")]

@@ -214,7 +214,7 @@ impl CageFactory {
             limit,
             open_files: Some(self.limits().open_files),
             roots: Mutex::new(roots),
-            owner: OnceLock::new(),
+            assignee: OnceLock::new(),
             leader: Mutex::default(),
             cut_back: AtomicU64::new(0),
             suspects: Mutex::default(),

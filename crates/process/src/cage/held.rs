@@ -63,7 +63,7 @@ pub(super) struct Held {
     pub(super) open_files: Option<u64>,
     pub(super) roots: Mutex<Roots>,
     /// Whom its processes work for, as its user names them; see [`super::Belongs`].
-    pub(super) owner: OnceLock<Arc<str>>,
+    pub(super) assignee: OnceLock<Arc<str>>,
     /// The main process, where there is no group: so that the guard can stop it without waiting for anything.
     pub(super) leader: Mutex<Option<Arc<Leader>>>,
     /// How often it was cut back because it had too many, where no controller refuses them.

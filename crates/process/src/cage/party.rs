@@ -1,4 +1,4 @@
-//! A party: the cages of one owner, which share limits of processes and memory, and a fair part of the processors.
+//! A party: cages that share limits of processes and memory, and a fair part of the processors.
 //!
 //! Its cages are groups in the group of the party. Memory and processors are limited for the party only, so no cage needs a
 //! group of its own for them; where they have hierarchies of their own (version 1), its processes join the party's.

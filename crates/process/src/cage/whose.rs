@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Where a process belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Belongs {
-    /// To a cage that was assigned to this user of it.
+    /// To a cage with this assignee.
     To(Arc<str>),
     /// To none, ours or another daemon's.
     Outside,
@@ -65,11 +65,11 @@ impl CageFactory {
             return Belongs::Unclear("its control group cannot be read");
         };
         if let Some(cage) = proven(&cages, &lineage) {
-            return match (group, cage.owner.get()) {
+            return match (group, cage.assignee.get()) {
                 (Group::Cage(name), _) if name != cage.name => {
                     Belongs::Unclear("it has moved itself into the control group of another session")
                 }
-                (_, Some(owner)) => Belongs::To(Arc::clone(owner)),
+                (_, Some(assignee)) => Belongs::To(Arc::clone(assignee)),
                 (_, None) => Belongs::Unclear("its shell belongs to no session"),
             };
         }

@@ -71,7 +71,7 @@ pub enum NoFence {
     #[error("{path}: {reason}")]
     Path { path: String, reason: String },
     /// It was tried, and something got through or the trial failed.
-    #[error("it was tried and does not hold: {0}")]
+    #[error("the trial failed: {0}")]
     Broken(String),
 }
 

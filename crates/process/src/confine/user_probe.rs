@@ -39,12 +39,12 @@ const MADE: &CStr = c"own/made";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoUser {
     /// Only root can start processes as other users.
-    #[error("the daemon does not run as root, so it cannot run agents as users of their own")]
+    #[error("the daemon does not run as root, so it cannot run each agent as its own user")]
     NotRoot,
     /// Root may be confined itself: by a container without these users, or without the right to change to them.
     #[error(
-        "a process cannot become the user {user}: {reason}; in a container, name users that it has with --sandbox-users, and \
-         do not take CAP_SETUID, CAP_SETGID and CAP_CHOWN from it"
+        "a process cannot become the user {user}: {reason}; in a container, name users that exist there with --sandbox-users, \
+         and let it keep CAP_SETUID, CAP_SETGID and CAP_CHOWN"
     )]
     NotMade { user: u32, reason: String },
     /// The way to the data directory is closed.
@@ -59,7 +59,7 @@ pub enum NoUser {
     )]
     Readable { path: String },
     /// It was tried, and something got through.
-    #[error("it was tried and does not hold: a process of an agent's user could {0}")]
+    #[error("the trial failed: a process of an agent's user could {0}")]
     Broken(&'static str),
 }
 

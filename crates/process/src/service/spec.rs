@@ -57,7 +57,7 @@ pub enum ServiceStartError {
     #[error("the directory cannot be entered: {0}")]
     BadCwd(String),
     /// Its deadline had passed.
-    #[error("the time until which it was allowed to start has passed")]
+    #[error("its deadline for starting has passed")]
     TooLate,
 }
 

@@ -16,7 +16,7 @@ const BACKGROUND_GRACE: Duration = Duration::from_millis(3);
 /// A process substitution is part of the command, though bash does not wait for it.
 const SUBSTITUTION_GRACE: Duration = Duration::from_millis(200);
 
-/// What a report says about its command; `DONE_…` in `driver.c`.
+/// What a report says about its command; `DONE_…` in `descriptors.h`.
 mod flag {
     pub const FORKED: u32 = 1;
     pub const EXITING: u32 = 2;

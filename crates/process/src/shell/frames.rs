@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// What comes along with a command; `RUN_…` in `descriptors.h`.
+/// What is sent with a command; `RUN_…` in `descriptors.h`.
 pub(crate) mod flag {
     pub const STDIN: u32 = 1;
     pub const STDOUT: u32 = 2;

@@ -1,7 +1,7 @@
 //! A session's files: checked after every command, after its answer was sent, and saved in a checkpoint if something
 //! changed. Only the next command of the same session waits for that, and not for long.
 
-use super::hold::{self, Hold};
+use super::files_wait::{self, FilesWait};
 use super::journal::Journal;
 use super::keeping::{Keeping, Outcome, Worked};
 use super::kept_to::{self, KeptTo};
@@ -30,7 +30,7 @@ pub(super) struct Files {
     /// What to save as soon as the work in progress is done.
     wanted: Option<Wanted>,
     /// How long the next command waits.
-    pub(super) hold: Hold,
+    pub(super) wait: FilesWait,
     /// Callers that wait until the last command's files are saved.
     listeners: Vec<Answer<()>>,
     /// Whether nothing more is saved until old checkpoints are pruned.
@@ -65,7 +65,7 @@ impl Files {
             ctx,
             keeping: Keeping::Off,
             wanted: None,
-            hold: Hold::default(),
+            wait: FilesWait::default(),
             listeners: Vec::new(),
             is_full: false,
             reported: Reported::default(),
@@ -75,13 +75,13 @@ impl Files {
     }
 
     /// Until when the next command has to wait. `expires` is when it would be rejected.
-    pub(super) fn holds_until(&self, expires: Option<Instant>) -> Option<Instant> {
-        self.keeping.is_busy().then(|| self.hold.until(expires)).flatten()
+    pub(super) fn wait_until(&self, expires: Option<Instant>) -> Option<Instant> {
+        self.keeping.is_busy().then(|| self.wait.until(expires)).flatten()
     }
 
     /// Whether the next command has to wait now.
-    pub(super) fn holds(&self, expires: Option<Instant>) -> bool {
-        self.holds_until(expires).is_some_and(|until| Instant::now() < until)
+    pub(super) fn must_wait(&self, expires: Option<Instant>) -> bool {
+        self.wait_until(expires).is_some_and(|until| Instant::now() < until)
     }
 
     /// Whether nothing is held for the files.
@@ -116,7 +116,7 @@ impl Files {
 
     /// A command starts, although the files of the previous one may not be saved yet.
     pub(super) fn overtake(&mut self) {
-        self.hold.overtake(self.keeping.is_busy());
+        self.wait.overtake(self.keeping.is_busy());
     }
 
     fn work(
@@ -197,7 +197,7 @@ impl Files {
         match std::mem::take(&mut self.keeping) {
             Keeping::Idle(keeper) if keeper.is_watching() && !keeper.heard_nothing() => {
                 self.looked_outside = true;
-                self.hold.begin(hold::AFTER_RUN);
+                self.wait.begin(files_wait::AFTER_RUN);
                 let wanted = outside(journal);
                 let (label, parent) = (label(&wanted, journal), parent(journal));
                 self.work(keeper, move |keeper| {
@@ -219,14 +219,14 @@ impl Files {
             && let Some(owed) = owed_by_last_daemon(&self.ctx, journal).await
         {
             self.begin(journal, First::Owed(owed));
-            self.hold.begin(hold::BEFORE_FIRST);
+            self.wait.begin(files_wait::BEFORE_FIRST);
         } else if needs_base(&self.ctx, journal) {
             self.begin(journal, First::Base);
-            self.hold.begin(hold::BEFORE_FIRST);
+            self.wait.begin(files_wait::BEFORE_FIRST);
         } else if is_hosts(&self.ctx, journal) {
             self.looked_outside = true;
             self.begin(journal, First::Outside);
-            self.hold.begin(hold::AFTER_RUN);
+            self.wait.begin(files_wait::AFTER_RUN);
         }
     }
 
@@ -293,7 +293,7 @@ impl Files {
                 self.kept_to.kept(wanted.covers);
             }
             Keeping::Idle(keeper) => {
-                self.hold.begin(hold::AFTER_RUN);
+                self.wait.begin(files_wait::AFTER_RUN);
                 let (label, parent) = (label(&wanted, journal), parent(journal));
                 self.work(keeper, move |keeper| {
                     let saved = keeper.save(&label, parent);
@@ -303,14 +303,14 @@ impl Files {
             busy @ Keeping::Busy(_) => {
                 self.keeping = busy;
                 self.wanted = Some(wanted);
-                self.hold.begin_if_none(hold::AFTER_RUN);
+                self.wait.begin_if_none(files_wait::AFTER_RUN);
             }
         }
     }
 
     /// Work with the files is done.
     pub(super) fn on_worked(&mut self, journal: &mut Journal, worked: Option<Worked>) {
-        self.hold.release();
+        self.wait.release();
         let Some(Worked { keeper, outcome }) = worked else { return self.answer_listeners() };
         self.keeping = Keeping::Idle(keeper);
         match outcome {
@@ -342,7 +342,7 @@ impl Files {
         wanted: Wanted,
         saved: Result<Option<Saved>, Trouble>,
     ) -> Option<CheckpointView> {
-        let overtaken = self.hold.take_overtaken();
+        let overtaken = self.wait.take_overtaken();
         let covers = wanted.covers;
         let saved = match saved {
             Ok(Some(saved)) => saved,
@@ -410,7 +410,7 @@ impl Files {
         work: impl FnOnce(&mut Checkpointer) -> T + Send + 'static,
     ) -> Result<T, OpError> {
         self.settle(journal).await;
-        self.hold.release();
+        self.wait.release();
         if !self.ctx.checkpoints.config.on {
             let detail = "the host has turned off checkpoints (checkpoints.on)".to_owned();
             return Err(OpError::NotAllowed { detail });

@@ -123,12 +123,15 @@ impl Journal {
         let record = self.next_record(event);
         let notice = match self.append(&record) {
             Ok(()) => None,
+            Err(error) if is_kept(&error) => Some(notices::store_failed(&why(&error))),
             Err(error) => {
-                if !is_kept(&error) && self.lost.is_none() {
+                let reason = why(&error);
+                let notice = notices::not_stored(&reason);
+                if self.lost.is_none() {
                     let retry_at = Instant::now() + RETRY_LOST;
-                    self.lost = Some(Lost { from: record.seq, reason: why(&error), retry_at });
+                    self.lost = Some(Lost { from: record.seq, reason, retry_at });
                 }
-                Some(notices::store_failed(&error.to_string()))
+                Some(notice)
             }
         };
         self.apply(&record);
@@ -140,7 +143,7 @@ impl Journal {
         let record = self.next_record(event);
         let notice = match self.append(&record) {
             Ok(()) => None,
-            Err(error) if is_kept(&error) => Some(notices::store_failed(&error.to_string())),
+            Err(error) if is_kept(&error) => Some(notices::store_failed(&why(&error))),
             Err(error) => return Err(error),
         };
         self.apply(&record);

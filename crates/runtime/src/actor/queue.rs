@@ -1,6 +1,6 @@
 //! What waits for its turn in one session, in order of arrival.
 
-use super::hold::Hold;
+use super::files_wait::FilesWait;
 use super::message::{Answer, FilesTask, MAX_WAITING, RunReply};
 use crate::ops::{OpError, RunCommand, Scrubbed, Secret, SessionView};
 use std::collections::VecDeque;
@@ -29,9 +29,9 @@ impl Submitted {
     }
 
     /// It starts. A long wait for the files is deducted from its timeout, unless its patience limits that wait already.
-    pub(super) fn deduct(&mut self, hold: &Hold) {
+    pub(super) fn deduct(&mut self, wait: &FilesWait) {
         if self.command.patience.is_none() {
-            self.command.timeout = hold.timeout_left(self.command.timeout, self.expires);
+            self.command.timeout = wait.timeout_left(self.command.timeout, self.expires);
         }
     }
 }
@@ -255,11 +255,11 @@ mod tests {
             let command = RunCommand { timeout: day, patience, ..RunCommand::new("true") };
             let mut submitted = Submitted::new(Box::new(command), RunReply::AtEnd(answer));
             assert_eq!(submitted.expires, Instant::now() + waits);
-            let mut hold = Hold::default();
-            hold.begin(day);
+            let mut wait = FilesWait::default();
+            wait.begin(day);
             tokio::time::advance(2 * short).await;
-            hold.release();
-            submitted.deduct(&hold);
+            wait.release();
+            submitted.deduct(&wait);
             assert_eq!(submitted.command.timeout, left);
         }
     }

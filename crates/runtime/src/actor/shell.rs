@@ -71,7 +71,7 @@ impl Outdated {
     /// What the next result says if anything is lost.
     pub(super) fn why(self) -> &'static str {
         match self {
-            Self::Loose => "its agent got a token, and sessions of agents with tokens are confined",
+            Self::Loose => "the agent now has a token, so its sessions are confined",
             Self::Settings => "what may be read in /etc has changed since it started",
         }
     }

@@ -366,7 +366,7 @@ impl Parting {
         };
         let origin = &state.meta.session_id;
         let first = first.map(|first| {
-            let reason = format!("they are those of session {origin}");
+            let reason = format!("they belong to session {origin}");
             let (seq, at) = (first.seq, first.last_active_at);
             let event = Event::RecordsLost { from: 1, reason, state: Box::new(renamed(first, meta)) };
             Record { session_id: meta.session_id.clone(), seq, at, event }

@@ -52,17 +52,20 @@ pub(super) enum Cwd {
 /// The session came from another node, or back to a node that lost its data directory.
 pub(super) fn arrived(from: &str, here: &str, (files, keys): (&Brought, &Keys), since: &[RunId], cwd: Cwd) -> Notice {
     let is_back = from == here;
-    let how = match is_back {
-        true => format!("Node {here} lost its data directory; this session was restored from what nodes share."),
-        false => format!("This session moved from node {from} to node {here}."),
+    let (how, did) = match is_back {
+        true => (
+            format!("Node {here} lost its data directory; this session was restored from what the nodes share."),
+            "were restored",
+        ),
+        false => (format!("This session moved from node {from} to node {here}."), "moved with it"),
     };
     let mut message = format!(
-        "{how} Variables, functions, aliases, options, traps and the path of the working directory came along. {}",
+        "{how} Its variables, functions, aliases, options, traps and the path of its working directory {did}. {}",
         files_sentence(files, since)
     );
     message.push_str(match cwd {
         Cwd::There => "",
-        Cwd::MadeEmpty => " The working directory did not come along and was made again, empty.",
+        Cwd::MadeEmpty => " The working directory was not copied and was made again, empty.",
         Cwd::Missing => " The working directory does not exist on this node.",
     });
     let outputs =
@@ -75,7 +78,7 @@ pub(super) fn arrived(from: &str, here: &str, (files, keys): (&Brought, &Keys), 
     let left = match is_back {
         true => format!("These are lost: {outputs}{keys}logs of services, background jobs and open descriptors."),
         false => format!(
-            "Files outside of the workspace, {outputs}{keys}logs of services, background jobs and open descriptors stayed on \
+            "Files outside the workspace, {outputs}{keys}logs of services, background jobs and open descriptors stayed on \
              node {from}."
         ),
     };
@@ -87,7 +90,7 @@ pub(super) fn arrived(from: &str, here: &str, (files, keys): (&Brought, &Keys), 
 pub(crate) fn forked(note: &ForkNote) -> Event {
     let ForkNote { session_id, at, node, .. } = note;
     let message = format!(
-        "Node {node} had answered {} of this session, which are not part of it: the shared store lost them, or the node was cut \
+        "Node {node} acknowledged {}, but they are not part of this session: the shared store lost them, or the node was cut \
          off. They are kept as session {session_id}, with its files and variables. Read its events to see what is missing \
          here, and run it again if you need it.",
         records(note)
@@ -99,7 +102,7 @@ pub(crate) fn forked(note: &ForkNote) -> Event {
 /// The same, for the session that keeps it.
 pub(super) fn forked_here(origin: &SessionId, note: &ForkNote) -> Notice {
     let message = format!(
-        "This session keeps what node {} answered as session {origin} ({}) and other nodes do not have: {origin} went on \
+        "This session keeps what node {} acknowledged as session {origin} ({}) and other nodes do not have: {origin} continued \
          without it. Use {origin} to continue; this session has the files, variables and results as they were on node {}.",
         note.node,
         records(note),
@@ -117,7 +120,7 @@ fn records(note: &ForkNote) -> String {
 pub(super) fn service(service_id: &ServiceId, name: &str, node: &str, is_restarted: bool, is_lost: bool) -> Notice {
     let next = match is_restarted {
         true => "It starts again here by its restart policy",
-        false => "It was not started again, because its restart policy does not say so",
+        false => "Its restart policy does not start it again here",
     };
     let message = match is_lost {
         true => {
@@ -136,41 +139,44 @@ pub(super) fn service(service_id: &ServiceId, name: &str, node: &str, is_restart
 fn older(has_older: bool) -> &'static str {
     match has_older {
         true => {
-            " What is in it is from when this session was last on this node, and may be older than what it wrote since."
+            " The workspace has the files from when this session was last on this node, which may be older than what it \
+             wrote since."
         }
         false => "",
     }
 }
 
-/// Which files came along, and which did not.
+/// Which files were copied, and which were not.
 fn files_sentence(files: &Brought, since: &[RunId]) -> String {
     match files {
         Brought::NotConfigured { has_older } => {
             format!(
-                "The files of its workspace did not: nodes share no directory for them (--blobs).{}",
+                "The files of its workspace were not copied: the nodes share no storage for checkpoints (--blobs).{}",
                 older(*has_older)
             )
         }
         Brought::NoCheckpoint { has_older } => {
             let older = older(*has_older);
-            format!("No checkpoint of its workspace was shared, so none of its files came along.{older}")
+            format!("No checkpoint of its workspace was shared, so none of its files were copied.{older}")
         }
         Brought::Failed { reason } => {
-            format!("The files of its workspace could not be brought: {reason}. Their checkpoints are kept.")
+            format!(
+                "The files of its workspace could not be copied to this node: {reason}. Their checkpoints are kept."
+            )
         }
         Brought::Files { at, restored } => {
             let mut text = match restored {
                 Some(_) => format!("The files of its workspace are those of checkpoint {}.", at.name),
                 None => format!(
-                    "Its workspace is a directory of the host and is as it is on this node; its checkpoints up to {} came \
-                     along, and a rewind restores their files.",
+                    "Its workspace is a directory of the host, with the files that are there on this node; its checkpoints up to \
+                     {} were copied, and a rewind restores their files.",
                     at.name
                 ),
             };
             if let [.., last] = since {
                 let first = &since[0];
                 let runs = if first == last { format!("Run {last}") } else { format!("Runs {first} to {last}") };
-                text.push_str(&format!(" {runs} came after it; changes of files since then, if any, are missing."));
+                text.push_str(&format!(" {runs} came after it; file changes since then, if any, are missing."));
             }
             if let Some(Adopted { set_aside: Some(tag), .. }) = restored {
                 text.push_str(&format!(" What was in the workspace on this node before is kept under the tag {tag}."));

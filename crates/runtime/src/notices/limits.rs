@@ -32,8 +32,8 @@ pub fn too_many_open_files(limit: u64) -> Notice {
     notice(
         NoticeCode::OpenFilesLimit,
         format!(
-            "The limit of open files may be why this failed: a process may have {limit} open (open_files), and fewer while \
-             `ulimit -S -n` says so. Raise that with `ulimit -S -n NUMBER`, or open fewer at a time."
+            "The limit of open files may be why this failed: a process may have {limit} open (open_files), or fewer if \
+             `ulimit -S -n` is lower. Raise it with `ulimit -S -n NUMBER`, or open fewer files at a time."
         ),
     )
 }

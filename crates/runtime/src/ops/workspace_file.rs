@@ -98,9 +98,7 @@ pub enum FileError {
     #[error("'{path}' leads through too many symbolic links; some of them may point to each other")]
     LinkLoop { path: String },
     /// It was replaced each time that it was looked at.
-    #[error(
-        "'{path}', or something on the way to it, is being replaced all the time; try again when the session is quiet"
-    )]
+    #[error("'{path}', or a directory above it, keeps being replaced; try again when the session is idle")]
     Unsteady { path: String },
     /// The directory is not empty.
     #[error("directory '{path}' is not empty")]

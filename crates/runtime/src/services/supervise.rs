@@ -420,5 +420,5 @@ fn stop_sentence(reason: &StopReason, killed: bool) -> String {
         StopReason::DaemonStops => "it was stopped with the daemon".to_owned(),
         StopReason::NodeDrained => "it was stopped because its node was drained".to_owned(),
     };
-    if killed { format!("{why}, killed: it did not exit after SIGTERM") } else { why }
+    if killed { format!("{why}; killed because it did not exit after SIGTERM") } else { why }
 }

@@ -89,7 +89,7 @@ async fn check_written(engine: &Engine) -> Result<(), Refusal> {
     }
     let records = if lost == 1 { "1 record is".to_owned() } else { format!("{lost} records are") };
     let detail = format!(
-        "{records} only in memory, because the disk does not take more, and would be lost: ends of commands with their \
+        "{records} only in memory, because the disk cannot be written, and would be lost: ends of commands with their \
          output, messages, changes of sessions. The daemon was not stopped. Free space on the disk of the data directory \
          and try again, or stop with --now (`\"now\": true`) and lose them"
     );

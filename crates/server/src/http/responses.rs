@@ -140,7 +140,7 @@ impl IntoResponses for RunEnded {
         refusals(&[(
             "409",
             "`run_ended`, `no_input`; `no_terminal`: `keys` for a run that was started without `tty`; `session_held` with \
-             `holder`, `reason` and `until`: somebody else holds the session; `hold_over`: your hold has ended",
+             `holder`, `reason` and `until`: someone else holds the session; `hold_over`: your hold has ended",
         )])
     }
 }
@@ -149,7 +149,7 @@ impl IntoResponses for Held {
     fn responses() -> BTreeMap<String, RefOr<Answer>> {
         refusals(&[(
             "409",
-            "`session_held` with `holder`, `reason` and `until`: somebody else holds it; `hold_over`: the hold that was to \
+            "`session_held` with `holder`, `reason` and `until`: someone else holds it; `hold_over`: the hold that was to \
              be extended has ended",
         )])
     }
@@ -161,7 +161,7 @@ impl IntoResponses for NoTerminal {
             (
                 "409",
                 "`run_ended`; `no_terminal`: the run was started without `tty`; `session_held` with `holder`, `reason` \
-                 and `until`: somebody else holds the session; `hold_over`: your hold has ended",
+                 and `until`: someone else holds the session; `hold_over`: your hold has ended",
             ),
             ("410", "`screens_lost`: the daemon ended before the run did; `output_reclaimed`"),
         ])
@@ -201,7 +201,7 @@ impl IntoResponses for SingleFile {
                 "409",
                 "`is_directory`; `not_a_file`: a pipe, a socket or a device; `directory_not_empty`; \
                  `not_a_directory`: something on the path of a file to write; `link_loop`: too many symbolic links; \
-                 `file_unsteady`: it is being replaced all the time; \
+                 `file_unsteady`: it keeps being replaced; \
                  `workspace_not_taken`: this daemon's data is a copy, and the directory belongs to the original",
             ),
             ("412", "`precondition_failed` with the `sha256` of the existing file, or `null`"),

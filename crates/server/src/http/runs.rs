@@ -74,7 +74,7 @@ pub async fn list(
     Ok(sourced(page.origin, json(StatusCode::OK, &translate::run_page(page))))
 }
 
-/// The runs of all sessions of this node, newest first. An agent sees its own.
+/// The runs of all sessions on all nodes, newest first. An agent sees its own.
 ///
 /// No session is woken, and a page costs the same however many sessions there are.
 #[utoipa::path(

@@ -31,8 +31,8 @@ const TIMEOUT_SECONDS: f64 = 120.0;
 const DESCRIPTION: &str = "Run commands in a bash shell.
 
 The shell persists between calls: working directory, variables, functions and background jobs stay. The result is the \
-command's output followed by its error output, and its exit code where that is not 0. A command may take 120 seconds; \
-then it is ended and the shell stays usable. Do not start programs that wait for input. Output beyond 30,000 bytes is \
+command's output followed by its error output, and its exit code where that is not 0. Commands are killed after \
+120 seconds; the shell stays usable. Do not start programs that wait for input. Output beyond 30,000 bytes is \
 shown as head and tail: redirect large outputs to a file and look at parts of it.";
 
 #[derive(Debug, Deserialize, ToSchema)]

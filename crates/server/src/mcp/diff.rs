@@ -23,7 +23,7 @@ pub const TOOL: Entry = Entry {
 /// How many files are listed when the patch is too long.
 const NAMED: usize = 100;
 
-const DESCRIPTION: &str = "Show how the files of your workspace differ between two moments, as a patch.";
+const DESCRIPTION: &str = "Show how your workspace's files differ between two moments, as a patch.";
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -85,7 +85,7 @@ async fn start(
         begun = begin => Ok(begun?),
         () = cancelled(call, context) => {
             waiting.cancel();
-            let detail = "the call was cancelled before its command had its turn; nothing was run";
+            let detail = "the call was cancelled before its command started; nothing was run";
             Err(Refusal::new(StatusCode::CONFLICT, "cancelled", detail))
         }
     }

@@ -25,7 +25,7 @@ pub const TOOL: Entry = Entry {
 const SHOWN: usize = 10;
 /// Maximum number of checkpoints in one response.
 const MOST: usize = 100;
-/// Records that are searched first for the newest checkpoints; then twice as many, and so on.
+/// Records that are searched first for the newest checkpoints; then four times as many, and so on.
 const FIRST_LOOK: u64 = 256;
 
 const DESCRIPTION: &str =

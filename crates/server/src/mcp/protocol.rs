@@ -18,7 +18,7 @@ use shellkeep_protocol::SESSION_META;
 use std::sync::Arc;
 
 const INSTRUCTIONS: &str = "A durable bash session. State (working directory, variables, functions, options) carries \
-over from call to call and survives crashes and restarts; you need not save or restore anything.";
+over from call to call and survives crashes and restarts; there is nothing to save or restore.";
 
 /// What the classic tool does not offer.
 const SERVICES: &str = " Start servers and watchers with start_service; they keep running.";

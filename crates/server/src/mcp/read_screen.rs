@@ -30,7 +30,7 @@ const DESCRIPTION: &str = "Show the screen of a command started with tty=true: i
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Such as r12.
+    /// Its id, such as r12.
     id: String,
     /// Up to 10 s: change, match:REGEX or quiet:MS (default quiet:300).
     wait: Option<String>,

@@ -43,11 +43,12 @@ const TTY: &str = "tty";
 /// Its name.
 const NAME: &str = "run_command";
 
-const DESCRIPTION: &str = "Run bash in your session; returns output and exit code. The shell persists: cd, variables, functions \
+const DESCRIPTION: &str =
+    "Run bash in your session; returns output and exit code. The shell persists: cd, variables, functions \
 and a venv carry over, even after `exit` or a crash.
 - stdin is empty: use flags such as -y, or blocking=false and send_input.
 - At the timeout the command is killed; the session keeps its state.
-- blocking=false returns an id at once, for read_output, send_input and signal; the session is busy until the command ends.
+- blocking=false returns an id at once, for read_output, send_input and signal; the session is busy until it ends.
 - Servers and watchers: start_service.
 - Long output is cut; read or search the rest with read_output.";
 
@@ -64,7 +65,7 @@ pub struct Arguments {
     timeout: Option<f64>,
     /// For this command only.
     cwd: Option<String>,
-    /// Idempotency key: repeating it returns the first result.
+    /// Idempotency key: a repeat returns the first result.
     request_id: Option<String>,
 }
 

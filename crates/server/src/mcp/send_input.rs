@@ -18,13 +18,13 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { send(handler, arguments(given)?, context).await }),
 };
 
-const DESCRIPTION: &str = "Write to the stdin of a command started with blocking=false. End a line with \\n, then read_output with \
-wait.";
+const DESCRIPTION: &str = "Write to the stdin of a command started with blocking=false. End each line with \\n, then call \
+read_output with wait.";
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Such as r12.
+    /// Its id, such as r12.
     id: String,
     /// Sent exactly as given.
     text: String,

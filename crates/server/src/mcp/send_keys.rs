@@ -31,7 +31,7 @@ const DESCRIPTION: &str = "Type at the terminal of a command started with tty=tr
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Such as r12.
+    /// Its id, such as r12.
     id: String,
     /// Each is a key (Enter, Esc, Tab, Up, PageDown, F1, C-c, M-x) or text.
     keys: Vec<String>,

@@ -29,7 +29,7 @@ const DESCRIPTION: &str = "Interrupt a command started with blocking=false; the 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Such as r12.
+    /// Its id, such as r12.
     id: String,
     /// INT (default, as Ctrl-C), TERM, KILL, …
     signal: Option<String>,

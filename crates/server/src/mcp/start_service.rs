@@ -30,13 +30,13 @@ const SETTLE_WAIT: f64 = 1.0;
 
 const DESCRIPTION: &str = "Start a server, database or watcher that keeps running next to your session, with its \
     directory and \
-variables. Returns id, pid and ports; read_output shows its log. No & or nohup. With one of ready_* the call waits until it is \
-ready, up to 30 s. Stop what you no longer need: few may run at once.";
+variables. Returns id, pid and ports; read_output shows its log. No & or nohup. With one of ready_*, waits up to 30 s until it \
+is ready. Stop what you no longer need: few may run at once.";
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// In the foreground.
+    /// Must stay in the foreground.
     command: String,
     /// Such as web.
     name: Option<String>,

@@ -20,8 +20,7 @@ pub const TOOL: Entry = Entry {
     call: |handler, given, context| Box::pin(async move { stop(handler, arguments(given)?, context).await }),
 };
 
-const DESCRIPTION: &str =
-    "Stop a service and everything it started; it is killed if it has not exited after 5 s. Its log stays.";
+const DESCRIPTION: &str = "Stop a service and everything it started, killing what still runs after 5 s. Its log stays.";
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

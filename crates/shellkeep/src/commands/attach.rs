@@ -50,7 +50,7 @@ Each line is a run of the session, with a terminal: editors, pagers and password
 files are kept, recorded and can be undone. While you are attached the agent's commands wait; when you leave, its next
 result says what you changed. The hold ends two minutes after this program is killed.
 
-If somebody else holds the session, you watch what they do; q leaves, and --force takes over.
+If someone else holds the session, you watch what they do; q leaves, and --force takes over.
 
 Keys: Ctrl-D on an empty line, or `exit`, leaves. Ctrl-] leaves while a command runs; the command continues. Ctrl-C
 interrupts the command. Ctrl-Z is not passed on.
@@ -59,13 +59,13 @@ Exit codes: 0; 1 if the session cannot be attached to; 128+n after signal n.")]
 pub struct AttachArgs {
     /// The session
     session: String,
-    /// Why you take over; those who wait read it
+    /// Why you are taking over; shown to callers who wait
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Let the agent's commands run meanwhile
     #[arg(long)]
     no_hold: bool,
-    /// End the hold of somebody else first
+    /// End someone else's hold first
     #[arg(long, conflicts_with = "no_hold")]
     force: bool,
     #[command(flatten)]

@@ -37,7 +37,8 @@ const UNFINISHED: &str = "shellkeep-backup.unfinished";
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "DEST must not exist yet, or be empty, or have what a backup left that was killed: until a backup is complete, a file `shellkeep-backup.unfinished` is in it. Missing parent directories are created. It becomes a directory with everything in the data directory: sessions,
+    after_help = "DEST must be missing or empty, or hold an interrupted backup (marked by `shellkeep-backup.unfinished`), which
+is resumed. Missing parent directories are created. It becomes a directory with everything in the data directory: sessions,
 recordings, outputs, checkpoints, workspaces, service logs, tokens and keys. It is as sensitive as the data directory;
 only its owner can read it. It does not contain directories outside the data directory that sessions use.
 
@@ -106,7 +107,7 @@ async fn back_up(args: &BackupArgs) -> Result<Report, Failure> {
         Failure::client(format!("there is no data directory {}: {error}", settings.data.value.display()))
     })?;
     if !data.is_dir() {
-        return Err(Failure::client(format!("{} is not a data directory, not even a directory", data.display())));
+        return Err(Failure::client(format!("{} is not a directory, so it is not a data directory", data.display())));
     }
     check_store(&settings, &data)?;
     let dest = Dest::make(&args.dest, &data)?;

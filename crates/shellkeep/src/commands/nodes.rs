@@ -56,8 +56,8 @@ enum Action {
     /// Move all sessions away from a node, so that it can be stopped
     #[command(
         after_help = "The node takes no more sessions and stops its services. Each of its sessions sleeps when its commands have ended, and
-the next request wakes it on another node. The node goes on to accept requests, and sends them to the others; its
-/readyz says `draining`. It takes sessions again after a restart.
+the next request wakes it on another node. The node still accepts requests and forwards them; its /readyz
+says `draining`. It takes sessions again after a restart.
 
 Examples:
   shellkeep nodes drain n1

@@ -17,12 +17,12 @@ use std::process::ExitCode;
 
 Stops the daemon like `shellkeep stop`, then starts the program that is now at its path in the same process, with the
 same flags and environment. Sessions and services are kept. With an invalid configuration the daemon is not stopped.
-Nor is it stopped while it has records that a full disk does not take, unless --now is given.
+Nor is it stopped while it has records that a full disk cannot store, unless --now is given.
 If no daemon is running, one is started.
 
 Exit codes: 0 a daemon is running, 1 it could not be restarted, 2 wrong usage.")]
 pub struct RestartArgs {
-    /// Do not wait for running commands, and lose records that the disk does not take
+    /// Do not wait for running commands, and discard records that the disk cannot store
     #[arg(long)]
     now: bool,
     /// Print JSON

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The data directory (--data DIR) must not exist yet, or be empty. Every file is checked while it is copied; if one is damaged, nothing is restored. The backup is not changed.
+    after_help = "The data directory (--data DIR) must be missing or empty. Every file is checked while it is copied; if one is damaged, nothing is restored. The backup is not changed.
 
 If the original data directory still exists, the restored one is a copy: it leaves the original's services alone, and
 its sessions do not use directories outside of it until `shellkeep serve --take-workspaces`.

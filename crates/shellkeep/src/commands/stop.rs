@@ -16,16 +16,16 @@ use std::process::ExitCode;
   shellkeep stop
   shellkeep stop --now
 
-The daemon rejects new commands and lets running ones finish for stop_grace (default 10s). What still runs then is killed, and its caller gets a notice.
-Every session is saved. Services keep running, and the next daemon takes them over, unless services_on_stop says
-otherwise.
+The daemon rejects new commands and lets running ones finish for stop_grace (default 10s). Commands still running after
+that are killed, and their callers get a notice. Every session is saved. Services keep running, and the next daemon takes
+them over, unless services_on_stop says otherwise.
 
 A daemon whose disk is full keeps new records in memory. It refuses to stop while there are any, unless --now is given;
 free some space, then try again.
 
 Exit codes: 0 no daemon is running now, 1 it could not be stopped, 2 wrong usage.")]
 pub struct StopArgs {
-    /// Do not wait for running commands, and lose records that the disk does not take
+    /// Do not wait for running commands, and discard records that the disk cannot store
     #[arg(long)]
     now: bool,
     /// Print JSON

@@ -208,7 +208,7 @@ fn tell(verdict: &wire::Verdict) {
     }
     if *files_reclaimed > 0 {
         let files = were(*files_reclaimed, "file");
-        say(&format!("{files} deleted to make room; what they held is still proven by their hashes"));
+        say(&format!("{files} deleted to make room; their hashes still prove their contents"));
     }
     verdict.remarks.iter().for_each(|remark| say(remark));
     if let Some(head) = &verdict.head {

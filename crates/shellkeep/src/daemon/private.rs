@@ -43,8 +43,8 @@ pub fn close_data(path: &Path, store: &str, agents: Option<Sandbox>) -> Result<(
     let place = path.display();
     if agents.is_none() && UserFile::of(path).was_in_force() {
         return Err(Failure::start(format!(
-            "agents have users of their own in {place}; start with `--sandbox-agents user` (or SHELLKEEP_SANDBOX_AGENTS), or \
-             name another sandbox there, with which they run as the daemon's user again"
+            "in {place}, each agent has its own user; start with `--sandbox-agents user` (or SHELLKEEP_SANDBOX_AGENTS), or \
+             name another sandbox there, to run agents as the daemon's user again"
         )));
     }
     if agents == Some(Sandbox::User) && shellkeep_shared::is_shared(store) {

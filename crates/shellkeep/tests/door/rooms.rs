@@ -320,7 +320,7 @@ fn a_link_in_a_session_s_own_directories_leads_nowhere_else() {
         assert_eq!(code(&refused).0, "shell_unavailable", "{refused}");
         assert_eq!(std::fs::read_dir(victim.path()).unwrap().count(), 0);
         let link = daemon.data().join("homes/s").join(place.trim_start_matches('/'));
-        let said = format!("needs a directory at '{place}', where the session has put a symbolic link, which is");
+        let said = format!("needs a directory at '{place}', but the session put a symbolic link there (");
         assert!(code(&refused).1.contains(&said) && code(&refused).1.contains("POST …/fork"), "{refused}");
         assert_eq!(refused["outside"], link.to_str().unwrap(), "{refused}");
         let Door::Socket(socket) = daemon.door() else { panic!("a socket") };

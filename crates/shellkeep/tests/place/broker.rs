@@ -262,7 +262,7 @@ fn a_message_that_cannot_be_read_is_set_aside_and_a_newer_one_is_left() {
         line.clear();
         assert!(stderr.read_line(&mut line).expect("it is text") > 0, "the consumer ended");
     }
-    assert!(line.contains("a message is not one of shellkeep"), "{line}");
+    assert!(line.contains("a message was not written by shellkeep"), "{line}");
     assert_eq!(rabbit.messages("q.rejected"), [b"hello"]);
     daemon.sh("s", "echo behind it");
     caught_up(&server, &daemon, "s");

@@ -164,7 +164,7 @@ fn without_a_shared_directory_the_session_goes_on_in_an_empty_one() {
     assert_eq!(answer["stdout"], "sub\n", "{answer}");
     let told = moved(&answer);
     assert!(
-        told.contains("nodes share no directory for them (--blobs)") && told.contains("made again, empty"),
+        told.contains("nodes share no storage for checkpoints (--blobs)") && told.contains("made again, empty"),
         "{told}"
     );
 }

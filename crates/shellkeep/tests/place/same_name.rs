@@ -81,8 +81,12 @@ fn a_node_that_lost_its_data_directory_says_what_is_lost() {
     let (answer, _) = run_when_taken_over(&node, "s", &json!({"command": "ls; echo $v"}));
     assert_eq!(answer["stdout"], "kept\n", "{answer}");
     let told = moved(&answer);
-    let parts =
-        ["did not: nodes share no directory", "was made again, empty", "These are lost", "values of the keyed store"];
+    let parts = [
+        "were not copied: the nodes share no storage",
+        "was made again, empty",
+        "These are lost",
+        "values of the keyed store",
+    ];
     assert!(parts.iter().all(|part| told.contains(part)), "{told}");
 }
 

@@ -24,7 +24,7 @@ impl Gone {
         match self {
             Self::Pruned => format!("of session '{session_id}' was pruned"),
             Self::OnNode(node) => {
-                format!("of session '{session_id}' did not come along from node {node}, or was pruned there")
+                format!("of session '{session_id}' was not copied from node {node}, or was pruned there")
             }
         }
     }

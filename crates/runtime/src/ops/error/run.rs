@@ -36,8 +36,8 @@ pub enum RunError {
     /// The run has no terminal.
     #[error("run '{run_id}' has no terminal, so it has no screen and no size")]
     NoTerminal { run_id: String },
-    /// The run was lost, and what it showed with it.
-    #[error("run '{run_id}' was lost when its daemon ended, and with it the screens that a terminal of it had")]
+    /// The run was lost, and its screens with it.
+    #[error("run '{run_id}' was lost when the daemon died, and its screens with it")]
     ScreensLost { run_id: String },
     /// The session runs another command.
     #[error(
@@ -68,7 +68,7 @@ pub enum RunError {
         until: Timestamp,
     },
     /// The caller's hold is over.
-    #[error("the hold on session '{session_id}' is over: it expired, or was released; nothing was run")]
+    #[error("the hold on session '{session_id}' has expired or was released; nothing was run")]
     HoldOver { session_id: String },
     /// The command was cancelled while it waited.
     #[error("the command was cancelled while it waited for its turn in session '{session_id}'; nothing was run")]
@@ -108,8 +108,8 @@ pub enum RunError {
     ShellUnavailable { reason: String },
     /// The session's room cannot be entered because of what the session has put into its `/tmp`.
     #[error(
-        "cannot start a shell: the session's room needs a directory at '{path}', where the session has put {found}, which is \
-         '{outside}' on the machine. Nothing was run and the session's state is unchanged"
+        "cannot start a shell: the session's room needs a directory at '{path}', but the session put {found} there \
+         ('{outside}' on the machine). Nothing was run and the session's state is unchanged"
     )]
     TmpBlocked {
         session_id: String,

@@ -17,7 +17,7 @@ pub enum SessionError {
     Exists { session_id: String },
     /// The name of a user and the name of a session make the name of another user's session.
     #[error(
-        "the name '{session_id}' is that of a session of another user than '{user_id}', whose name ends elsewhere in it; choose another session_id, or user_ids without '_'"
+        "session '{session_id}' belongs to a user other than '{user_id}': two pairs of user_id and session_id can give the same id. Choose another session_id, or user_ids without '_'"
     )]
     OfOtherUser {
         session_id: String,
@@ -74,12 +74,12 @@ pub enum SessionError {
     SandboxNotLooser { session_id: String, sandbox: Sandbox, asked: Sandbox },
     /// Something that runs would go on as it is.
     #[error(
-        "session '{session_id}' has services, commands or an agent that run, and would stay outside the sandbox; stop them first"
+        "session '{session_id}' still has services, commands or an agent running, which would stay outside the sandbox; stop them first"
     )]
     SandboxBusy { session_id: String },
     /// A secret of the session has no value.
     #[error(
-        "session '{session_id}' is given the secret '{name}', which cannot be read: {reason}. Nothing was run; ask the operator of the daemon to restore it"
+        "cannot read the secret '{name}' of session '{session_id}': {reason}. Nothing was run; ask the operator of the daemon to restore it"
     )]
     SecretUnavailable {
         session_id: String,

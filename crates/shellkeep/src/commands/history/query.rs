@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// Arguments of `history query`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The database is that of --history, of SHELLKEEP_HISTORY, or of `history` in the configuration file. With --history other
+    after_help = "The database is named by --history, SHELLKEEP_HISTORY, or `history` in the configuration file. With --history, other
 users of this machine can see the password in the list of processes; SHELLKEEP_HISTORY does not show it.
 --sql runs one statement that may not change anything. docs/history.md describes the tables and views. Times are UTC.
 

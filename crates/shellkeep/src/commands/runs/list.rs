@@ -18,7 +18,8 @@ const LISTED: usize = 20;
 /// Arguments of `runs ls`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without a session it lists the runs of all sessions of this node. That wakes no session, and takes as long with 100,000 sessions as with ten.
+    after_help = "Without a session it lists the runs of all sessions on all nodes. This wakes no session, and takes the same time
+with ten sessions or 100,000.
 
 Examples:
   shellkeep runs ls

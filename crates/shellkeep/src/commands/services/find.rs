@@ -90,8 +90,8 @@ impl NotFound<'_> {
                 in_session(session)
             )),
             Self::Unknown { session: None } => Failure::client(format!(
-                "no service '{shown}' runs; list those that run with `shellkeep services ls{flags}`; for one that has ended, \
-                 name its session with -s"
+                "no service '{shown}' is running; list running services with `shellkeep services ls{flags}`; for one \
+                 that has ended, name its session with -s"
             )),
         }
     }

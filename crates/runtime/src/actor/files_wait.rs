@@ -16,10 +16,10 @@ const BEFORE_EXPIRY: Duration = Duration::from_millis(20);
 
 /// How long the next command waits, and the result of earlier waits.
 #[derive(Debug, Default)]
-pub(super) struct Hold {
+pub(super) struct FilesWait {
     current: Option<Current>,
     /// How long the last wait was.
-    held: Duration,
+    waited: Duration,
     /// Whether a command started without waiting to the end.
     overtaken: bool,
 }
@@ -30,7 +30,7 @@ struct Current {
     most: Duration,
 }
 
-impl Hold {
+impl FilesWait {
     /// The next command waits, from now on and at most this long.
     pub(super) fn begin(&mut self, most: Duration) {
         self.current = Some(Current { since: Instant::now(), most });
@@ -44,7 +44,7 @@ impl Hold {
     /// No command waits any longer.
     pub(super) fn release(&mut self) {
         if let Some(current) = self.current.take() {
-            self.held = current.since.elapsed();
+            self.waited = current.since.elapsed();
         }
     }
 
@@ -52,7 +52,7 @@ impl Hold {
     pub(super) fn overtake(&mut self, is_busy: bool) {
         self.overtaken |= is_busy && self.current.is_some();
         self.release();
-        self.held = Duration::ZERO;
+        self.waited = Duration::ZERO;
     }
 
     /// Whether a command started without waiting to the end, since this was last asked.
@@ -69,7 +69,7 @@ impl Hold {
 
     /// The timeout of a command that would expire at `expires`: a long wait is deducted.
     pub(super) fn timeout_left(&self, timeout: Duration, expires: Instant) -> Duration {
-        if self.held <= FREE_WAIT {
+        if self.waited <= FREE_WAIT {
             return timeout;
         }
         timeout.min(expires.saturating_duration_since(Instant::now()).max(FREE_WAIT))
@@ -85,37 +85,37 @@ mod tests {
         let (timeout, most) = (Duration::from_secs(30), Duration::from_secs(20));
         for (waited, left) in [(0, 30), (1, 30), (12, 18), (29, 1)] {
             let expires = Instant::now() + timeout;
-            let mut hold = Hold::default();
-            hold.begin(most);
+            let mut wait = FilesWait::default();
+            wait.begin(most);
             tokio::time::advance(Duration::from_secs(waited)).await;
-            hold.release();
-            assert_eq!(hold.timeout_left(timeout, expires), Duration::from_secs(left), "after {waited} s");
-            hold.overtake(false);
-            assert_eq!(hold.timeout_left(timeout, expires), timeout, "the wait of an earlier command");
+            wait.release();
+            assert_eq!(wait.timeout_left(timeout, expires), Duration::from_secs(left), "after {waited} s");
+            wait.overtake(false);
+            assert_eq!(wait.timeout_left(timeout, expires), timeout, "the wait of an earlier command");
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_command_goes_on_before_it_expires() {
         let now = Instant::now();
-        let mut hold = Hold::default();
-        assert_eq!(hold.until(None), None);
-        hold.begin(AFTER_RUN);
-        hold.begin_if_none(BEFORE_FIRST);
-        assert_eq!(hold.until(None), Some(now + AFTER_RUN));
-        assert_eq!(hold.until(Some(now + Duration::from_millis(100))), Some(now + Duration::from_millis(80)));
+        let mut wait = FilesWait::default();
+        assert_eq!(wait.until(None), None);
+        wait.begin(AFTER_RUN);
+        wait.begin_if_none(BEFORE_FIRST);
+        assert_eq!(wait.until(None), Some(now + AFTER_RUN));
+        assert_eq!(wait.until(Some(now + Duration::from_millis(100))), Some(now + Duration::from_millis(80)));
     }
 
     #[test]
     fn a_command_overtakes_only_what_it_should_have_waited_for() {
-        for (holds, is_busy, overtaken) in [(true, true, true), (true, false, false), (false, true, false)] {
-            let mut hold = Hold::default();
-            if holds {
-                hold.begin(AFTER_RUN);
+        for (waits, is_busy, overtaken) in [(true, true, true), (true, false, false), (false, true, false)] {
+            let mut wait = FilesWait::default();
+            if waits {
+                wait.begin(AFTER_RUN);
             }
-            hold.overtake(is_busy);
-            assert_eq!((hold.take_overtaken(), hold.take_overtaken()), (overtaken, false));
-            assert_eq!(hold.until(None), None, "nobody waits any longer");
+            wait.overtake(is_busy);
+            assert_eq!((wait.take_overtaken(), wait.take_overtaken()), (overtaken, false));
+            assert_eq!(wait.until(None), None, "nobody waits any longer");
         }
     }
 }
