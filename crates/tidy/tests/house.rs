@@ -20,6 +20,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/workspace/tests/restore/crash.rs", "nothing: it varies the moment of a kill"),
     ("crates/shellkeep/tests/attacks.rs", "a process that was killed and is not gone yet"),
     ("crates/shellkeep/tests/cases/hold.rs", "a command that waits in a queue"),
+    ("crates/shellkeep/tests/cases/remnants.rs", "processes of commands"),
     ("crates/shellkeep/tests/checkpoints/busy.rs", "a command that waits in a queue"),
     (
         "crates/shellkeep/tests/checkpoints/crash.rs",

@@ -223,7 +223,8 @@ impl Journal {
         }
     }
 
-    /// Records the result of a run and applies what it changed.
+    /// Records the result of a run and applies what it changed. What a run in the background changed in its own shell is not
+    /// the session's.
     pub(super) async fn finish_run(
         &mut self,
         conclusion: Conclusion,
@@ -231,27 +232,32 @@ impl Journal {
         late: Option<ByteString>,
         ticket: Option<&mut Ticket>,
     ) -> Finished {
-        let (mut result, delta, unkept) = self.result(conclusion, cell, late);
+        let (mut result, mut delta, unkept) = self.result(conclusion, cell, late);
+        let is_in_background = cell.is_detached();
+        if is_in_background {
+            delta = Box::default();
+        }
         let has_moved = delta.cwd.is_some();
         self.ctx.sync_files(cell.files()).await;
-        let seq = self.record_result(cell, &mut result, delta);
-        // Before the answer, so that a crash loses none of it without a word.
-        self.left(self.state.processes.clone(), unkept);
+        let run_id = cell.run_id.clone();
+        let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta });
+        result.notices.extend(notice);
+        let seq = self.state.seq;
+        if !is_in_background {
+            // Before the answer, so that a crash loses none of it without a word.
+            self.left(self.state.processes.clone(), unkept);
+        }
         crash::point(Point::ResultRecorded, cell.command.as_bytes());
         let settled = match ticket {
             Some(ticket) => ticket.aside(self.settle()).await,
             None => self.settle().await,
         };
-        tell_unsettled(&mut result, settled);
+        if let Ok(Some(notice)) = settled
+            && !result.notices.contains(&notice)
+        {
+            result.notices.push(notice);
+        }
         Finished { result, seq, has_moved }
-    }
-
-    /// Returns the number of the record.
-    fn record_result(&mut self, cell: &RunCell, result: &mut Box<RunResult>, delta: Box<ShellDelta>) -> u64 {
-        let run_id = cell.run_id.clone();
-        let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta });
-        result.notices.extend(notice);
-        self.state.seq
     }
 
     /// Records what a command left running and what only the live shell has, if that has changed, so that a notice is correct
@@ -270,15 +276,6 @@ impl Journal {
         if !matches!(&event, Event::ProcessesLeft { processes, unkept } if is_known(processes, unkept)) {
             self.record(event);
         }
-    }
-
-    /// Records the result of a run in the background. What it changed in its own shell is not the session's. Returns the
-    /// number of the record and the result.
-    pub(super) async fn finish_detached(&mut self, conclusion: Conclusion, cell: &RunCell) -> (u64, Box<RunResult>) {
-        let (mut result, ..) = self.result(conclusion, cell, None);
-        let seq = self.record_result(cell, &mut result, Box::default());
-        tell_unsettled(&mut result, self.settle().await);
-        (seq, result)
     }
 
     /// The result of a run, what it changed, and what only its shell has now. Masks its changes, and its output if a
@@ -352,15 +349,6 @@ impl Journal {
         {
             self.untold.push(notice);
         }
-    }
-}
-
-/// Adds what to say if a result is not as safe as the host asked for.
-fn tell_unsettled(result: &mut RunResult, settled: Result<Option<Notice>, OpError>) {
-    if let Ok(Some(notice)) = settled
-        && !result.notices.contains(&notice)
-    {
-        result.notices.push(notice);
     }
 }
 

@@ -218,15 +218,13 @@ impl Session {
         let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
         let env = variables(command, self.journal.shell(), &given);
         let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env, until };
-        let input = match acquired.pooled.shell.begin(spec, ends, command.timeout).await {
-            Ok(input) => input,
-            Err(error) => {
-                // The shell is dead or stuck. What it did with the command is unknown, so it is not repeated.
-                tracing::warn!(session = %self.id(), %error, "the command could not be sent to the shell");
-                acquired.pooled.shell.kill_all();
-                None
-            }
-        };
+        let sent = acquired.pooled.shell.begin(spec, ends, command.timeout).await;
+        if let Err(error) = &sent {
+            // The shell is dead or stuck. What it did with the command is unknown, so it is not repeated.
+            tracing::warn!(session = %self.id(), %error, "the command could not be sent to the shell");
+            acquired.pooled.shell.kill_all();
+        }
+        let is_too_late = sent.is_err() && cell.started.elapsed() >= command.timeout;
         self.ctx.runs.insert(self.id(), run_id, Arc::clone(&cell));
         let alarm = match self.alarm.take() {
             Some(mut alarm) => {
@@ -239,7 +237,11 @@ impl Session {
             // A terminal is typed into; the queue is new, so there is room.
             let _ = cell.control.try_send(RunControl::Input { bytes: bytes.0.clone(), end: true, typist: None });
         }
-        let mut running = Running::new(acquired.pooled, cell, controls, input, alarm, command.on_timeout);
+        let mut running =
+            Running::new(acquired.pooled, cell, controls, sent.unwrap_or(None), alarm, command.on_timeout);
+        if is_too_late {
+            running.stop_at_timeout();
+        }
         running.end_at(command.hang_up.clone());
         Ok(Some(Run { running, caller: None, found: acquired.found }))
     }
@@ -406,7 +408,7 @@ impl Session {
         self.collect_late(&mut ended);
         let conclusion = self.conclude(&running, ended, Vec::new());
         let changed = self.files.before_end(&mut self.journal);
-        let (seq, result) = self.journal.finish_detached(conclusion, &running.cell).await;
+        let Finished { result, seq, .. } = self.journal.finish_run(conclusion, &running.cell, None, None).await;
         running.cell.finish(RunEnd { seq, result, unread_input: Vec::new() });
         self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&running.cell, covers));
         self.ctx.runs.remove(self.id(), running.cell.run_id.clone());
