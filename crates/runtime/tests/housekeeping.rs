@@ -10,6 +10,7 @@ use shellkeep_runtime::{
 };
 use shellkeep_session::service::Ready;
 use shellkeep_session::{NoticeCode, QuotaName, RunId, ServiceStatus, SessionId, Timestamp};
+use shellkeep_store::fault::Point;
 use shellkeep_store::{Durability, Store};
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ impl Senses for Told {
 /// An engine in a directory of its own.
 struct Node {
     engine: Engine,
+    store: Store,
     senses: Arc<Told>,
     directory: TempDir,
 }
@@ -60,7 +62,7 @@ impl Node {
         config.spare_shells = 0;
         config.senses = Arc::clone(&senses) as Arc<dyn Senses>;
         change(&mut config);
-        Self { engine: Engine::start(config, store).await.unwrap(), senses, directory }
+        Self { engine: Engine::start(config, store.clone()).await.unwrap(), store, senses, directory }
     }
 
     async fn session(&self, name: &str) -> SessionId {
@@ -363,6 +365,28 @@ async fn an_ended_session_is_reclaimed_by_age_and_one_in_use_never() {
         assert!(node.exists(id).await && files_of(&node, id), "{id} was reclaimed");
         assert_eq!(node.sh(id, "cat file").await.stdout.bytes, b"data\n", "{id}");
     }
+    node.stop().await;
+}
+
+/// The bug: a store that did not answer when ended sessions were looked at counted as one that does not have them, and their
+/// files stayed for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ended_session_that_cannot_be_read_now_is_reclaimed_later() {
+    let node = Node::start(|_| {}).await;
+    let id = node.session("s").await;
+    node.sh(&id, "echo data > file").await;
+    node.engine.node().end_session(&id).await.unwrap();
+    node.store.faults().arm(Point::Load, u64::MAX);
+    node.after(8 * DAY).await;
+    assert!(files_of(&node, &id));
+    node.store.faults().arm(Point::Load, 0);
+    // One that has just been ended may still be awake, and is left alone then.
+    until_async(LONG, "the session is reclaimed", async || {
+        node.after(SECOND).await;
+        (!node.exists(&id).await).then_some(())
+    })
+    .await;
+    assert!(!files_of(&node, &id));
     node.stop().await;
 }
 
