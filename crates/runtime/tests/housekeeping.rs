@@ -148,6 +148,34 @@ fn codes(run: &RunView) -> Vec<NoticeCode> {
     run.notices.iter().map(|notice| notice.code).collect()
 }
 
+// ---- services whose session cannot be woken ----
+
+/// The bug: the end of a service whose session slept while the store was away was told to nobody, and the session said for
+/// ever that it runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_while_the_store_is_away_is_recorded_when_it_is_back() {
+    let node = Node::start(|config| config.idle_services = None).await;
+    let id = node.session("s").await;
+    let service = node.service(&id, "echo up; until [ -e gone ]; do sleep 0.1; done; exit 3").await;
+    node.store.faults().arm(Point::Load, u64::MAX);
+    until_async(LONG, "the session sleeps and cannot be woken", async || {
+        let _ = node.engine.hibernate(&id).await;
+        let refused = node.engine.run(&id, RunCommand::new("true")).await.err()?;
+        matches!(refused, OpError::StoreUnavailable { .. }).then_some(())
+    })
+    .await;
+    std::fs::write(node.directory.path().join("workspaces").join(id.as_str()).join("gone"), "").unwrap();
+    // Who waits for the service does not wait for the store.
+    assert_eq!(node.ended(&service).await.exit_code, Some(3));
+    node.store.faults().arm(Point::Load, 0);
+    until_async(LONG, "the session says how it ended", async || {
+        codes(&node.sh(&id, "true").await).contains(&NoticeCode::ServiceEnded).then_some(())
+    })
+    .await;
+    assert_eq!(node.status(&service).await, ServiceStatus::Exited);
+    node.stop().await;
+}
+
 // ---- idle services ----
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
