@@ -39,6 +39,7 @@ impl From<OpError> for Refusal {
             OpError::Invalid { .. }
             | OpError::NotAllowed { .. }
             | OpError::StoreUnavailable { .. }
+            | OpError::StoreFull { .. }
             | OpError::Internal { .. } => refusal,
             OpError::Cluster(error) => with_cluster(refusal, &error),
         }
@@ -172,6 +173,8 @@ fn status(error: &OpError) -> StatusCode {
         OpError::NoShare(full) if full.by_all => StatusCode::SERVICE_UNAVAILABLE,
         OpError::NoShare(_) | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
         OpError::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        OpError::StoreFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        OpError::Token(TokenError::Unavailable { reason, .. }) if reason.is_full() => StatusCode::INSUFFICIENT_STORAGE,
         OpError::Service(ServiceError::NotStarted { .. })
         | OpError::Token(TokenError::Unavailable { .. })
         | OpError::StoreUnavailable { .. }
@@ -241,6 +244,7 @@ fn record_status(error: &RecordError) -> StatusCode {
         RecordError::OnlyInHistory { .. } => StatusCode::CONFLICT,
         RecordError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
         RecordError::SearchSpent { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        RecordError::EventsCutOff { reason, .. } if reason.is_full() => StatusCode::INSUFFICIENT_STORAGE,
         RecordError::EventsCutOff { .. } => StatusCode::SERVICE_UNAVAILABLE,
         RecordError::AgentStateDamaged { .. }
         | RecordError::FileChanged { .. }
@@ -366,6 +370,16 @@ mod tests {
         std::io::Error::from_raw_os_error(number)
     }
 
+    fn no_token(number: i32) -> OpError {
+        let reason = (&os(number)).into();
+        OpError::Token(TokenError::Unavailable { detail: "no token was created", reason })
+    }
+
+    fn cut_off(number: i32) -> OpError {
+        let reason = (&os(number)).into();
+        OpError::Record(RecordError::EventsCutOff { reason, taken: 1, total: 2, first_seq: 1 })
+    }
+
     fn busy(run_id: &str) -> OpError {
         let (command, running_for) = ("sleep 60".to_owned(), Duration::from_secs(5));
         OpError::Run(RunError::Busy { session_id: "s".to_owned(), run_id: run_id.to_owned(), command, running_for })
@@ -384,7 +398,10 @@ mod tests {
             (OpError::Invalid { detail: String::new() }, 400, "invalid_request"),
             (OpError::NotAllowed { detail: String::new() }, 403, "not_allowed"),
             (OpError::Token(TokenError::NotFound { token_id: "t".into() }), 404, "token_not_found"),
-            (OpError::Token(TokenError::Unavailable { detail: String::new() }), 503, "store_unavailable"),
+            (no_token(5), 503, "store_unavailable"),
+            (no_token(28), 507, "store_unavailable"),
+            (cut_off(5), 503, "store_unavailable"),
+            (cut_off(28), 507, "store_unavailable"),
             (OpError::Session(SessionError::NotFound { session_id: session_id.clone() }), 404, "session_not_found"),
             (
                 OpError::Run(RunError::NotFound { session_id: session_id.clone(), run_id: run_id.clone() }),
@@ -422,6 +439,7 @@ mod tests {
             ),
             (OpError::Checkpoint(CheckpointError::NoOrigin { detail: String::new() }), 409, "no_origin"),
             (OpError::StoreUnavailable { reason: String::new() }, 503, "store_unavailable"),
+            (OpError::StoreFull { reason: String::new() }, 507, "store_unavailable"),
             (OpError::ShuttingDown, 503, "shutting_down"),
         ];
         for (error, status, code) in table {
