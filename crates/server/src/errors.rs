@@ -311,6 +311,7 @@ fn over_quota(refusal: Refusal, met: QuotaMet) -> Refusal {
 mod tests {
     use super::*;
     use crate::mcp::service_text::tests::view;
+    use shellkeep_runtime::Hint;
 
     fn quota_met() -> OpError {
         let quota = shellkeep_session::QuotaName::LiveShells;
@@ -339,15 +340,16 @@ mod tests {
             services: vec![view(); 22],
             ..QuotaMet::new(shellkeep_session::QuotaName::Services, 22, 22)
         };
-        let (host, agent) = (met(None).to_string(), met(Some("a")).to_string());
-        assert!(host.contains("All that run, the most idle first: s12 ") && host.contains("; and 2 more"), "{host}");
-        assert!(host.ends_with(". Or raise the limit: `shellkeep quotas set services=N`"), "{host}");
-        assert!(agent.contains("Yours, the most idle first") && !agent.contains("quotas set"), "{agent}");
-        let none = QuotaMet { services: Vec::new(), ..met(None) }.to_string();
-        assert!(
-            !none.contains("yours") && none.ends_with("Raise the limit: `shellkeep quotas set services=N`"),
-            "{none}"
-        );
+        let none = QuotaMet { services: Vec::new(), ..met(None) };
+        let hint = |met: &QuotaMet| OpError::QuotaExceeded(Box::new(met.clone())).hint();
+        let hints = [met(None), met(Some("a")), none.clone()].map(|met| hint(&met));
+        assert_eq!(hints, [Hint::MakeRoom, Hint::StopService, Hint::RaiseQuota].map(Some));
+        let (host, agent, none) = (met(None).to_string(), met(Some("a")).to_string(), none.to_string());
+        assert!(host.contains("All that run, the most idle first: s12 ") && host.ends_with("; and 2 more"), "{host}");
+        assert!(agent.contains("Yours, the most idle first"), "{agent}");
+        assert!(!none.contains("Yours") && none.ends_with("There is no service to stop"), "{none}");
+        // How to raise a limit differs from door to door.
+        assert!([host, agent, none].iter().all(|fact| !fact.contains("quotas")));
     }
 
     /// An error whose message omits its cause.
@@ -477,6 +479,6 @@ mod tests {
             (&data["services"][0]["service_id"], &data["services"][0]["ports"][0]),
             (&"s12".into(), &5173.into())
         );
-        assert_eq!(refusal.hint(), Some(shellkeep_runtime::Hint::StopService));
+        assert_eq!(refusal.hint(), Some(Hint::StopService));
     }
 }

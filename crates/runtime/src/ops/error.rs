@@ -140,9 +140,7 @@ impl OpError {
     /// What to do next, where it depends on the door.
     pub fn hint(&self) -> Option<Hint> {
         match self {
-            Self::QuotaExceeded(met) => {
-                (!met.services.is_empty() || !met.elsewhere.is_empty()).then_some(Hint::StopService)
-            }
+            Self::QuotaExceeded(met) => met.hint(),
             Self::Session(error) => error.hint(),
             Self::Run(error) => error.hint(),
             Self::Checkpoint(error) => error.hint(),
