@@ -4,7 +4,7 @@ use crate::refusal::{RETRY_AFTER, Refusal};
 use crate::translate;
 use axum::http::StatusCode;
 use shellkeep_runtime::{
-    CheckpointError, ClusterError, FileError, KvError, OpError, QuotaMet, RecordError, RunError, SearchNext,
+    CheckpointError, ClusterError, Conflict, FileError, KvError, OpError, QuotaMet, RecordError, RunError, SearchNext,
     ServiceError, SessionError, TokenError, whole_seconds,
 };
 use shellkeep_session::{ServiceId, SessionId};
@@ -111,17 +111,19 @@ fn with_checkpoint(refusal: Refusal, error: CheckpointError) -> Refusal {
         CheckpointError::Failed { session_id, .. } => refusal.with("session_id", session_id),
         CheckpointError::NotApart { session_id, path, .. } => refusal.with("session_id", session_id).with("cwd", path),
         CheckpointError::MergeConflict { conflicts, .. } => {
-            let conflict = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
             refusal.with("conflicts", conflicts.into_iter().map(conflict).collect::<Vec<_>>())
         }
         CheckpointError::OfOthers { of_others, .. } => {
-            let file = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
-            refusal.with("of_others", of_others.into_iter().map(file).collect::<Vec<_>>())
+            refusal.with("of_others", of_others.into_iter().map(conflict).collect::<Vec<_>>())
         }
         CheckpointError::NoSuchMoment { .. }
         | CheckpointError::NothingToUndo { .. }
         | CheckpointError::NoOrigin { .. } => refusal,
     }
+}
+
+fn conflict(Conflict { path, reason }: Conflict) -> serde_json::Value {
+    serde_json::json!({"path": path, "reason": reason})
 }
 
 fn with_cluster(refusal: Refusal, error: &ClusterError) -> Refusal {
@@ -457,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_refused_merge_names_what_does_not_fit() {
-        let conflicts = vec![("a.txt".to_owned(), "both changed it".to_owned())];
+        let conflicts = vec![Conflict { path: "a.txt".to_owned(), reason: "both changed it".to_owned() }];
         let refusal =
             Refusal::from(OpError::Checkpoint(CheckpointError::MergeConflict { first: "a.txt".into(), conflicts }));
         let data = serde_json::to_value(refusal.problem()).unwrap();

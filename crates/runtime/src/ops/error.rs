@@ -7,7 +7,7 @@ mod service;
 mod session;
 mod token;
 
-pub use checkpoint::{CheckpointError, Gone};
+pub use checkpoint::{CheckpointError, Conflict, Gone};
 pub use record::{RecordError, SearchNext};
 pub use run::{RunError, whole_seconds};
 pub use service::ServiceError;
