@@ -315,11 +315,11 @@ static void become_service(CURSOR *in, const int *fds, int fd_count) {
         free(value);
     }
     int refused = cwd ? enter(cwd) : 0;
+    free(cwd);
     if (refused) {
         refuse_cwd(refused);
         return;
     }
-    free(cwd);
     if (is_past(deadline)) {
         refuse_late();
         return;

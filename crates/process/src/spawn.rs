@@ -1,25 +1,24 @@
 //! Starting a process: an empty environment, its own session, a few descriptors and no others. Bash is started under the
 //! driver; what else we start is in [`crate::service`].
 
+mod children;
 mod clone;
 
+pub(crate) use children::{awaited, births};
 pub(crate) use clone::Entrance;
 
 use crate::exit::ExitStatus;
 use crate::own;
-use crate::sync::lock;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
-use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock};
-use tokio::sync::RwLock;
+use std::sync::OnceLock;
 
 /// The driver as it was built; see `build.rs`.
 const DRIVER: &[u8] = include_bytes!(env!("SHELLKEEP_DRIVER"));
@@ -169,52 +168,6 @@ pub(crate) fn start(
     };
     awaited.insert(born.pid);
     Ok(born)
-}
-
-/// Children that a part of this program waits for.
-#[derive(Debug)]
-pub(crate) struct Awaited {
-    pids: BTreeSet<u32>,
-    /// One that has ended and hides from [`crate::reap_strays`] who else has.
-    in_the_way: Option<u32>,
-}
-
-impl Awaited {
-    /// From now on someone waits for this child.
-    pub(crate) fn insert(&mut self, pid: u32) {
-        self.pids.insert(pid);
-    }
-
-    pub(crate) fn contains(&self, pid: u32) -> bool {
-        self.pids.contains(&pid)
-    }
-
-    /// This child has ended and is not reaped yet. False if it was so the last time already.
-    pub(crate) fn is_newly_in_the_way(&mut self, pid: u32) -> bool {
-        self.in_the_way.replace(pid) != Some(pid)
-    }
-
-    /// It was reaped. If it was in the way, we hear once more that a child has ended: others may have.
-    pub(crate) fn remove(&mut self, pid: u32) {
-        self.pids.remove(&pid);
-        if self.in_the_way.take_if(|hiding| *hiding == pid).is_some() {
-            // It cannot fail: the process is our own.
-            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::CHILD);
-        }
-    }
-}
-
-/// Children that a part of this program waits for. Held while one is started, so that none is ever missing.
-pub(crate) fn awaited() -> MutexGuard<'static, Awaited> {
-    static AWAITED: Mutex<Awaited> = Mutex::new(Awaited { pids: BTreeSet::new(), in_the_way: None });
-    lock(&AWAITED)
-}
-
-/// Held for reading while another process makes a child of ours, until the child is in [`awaited`]; and for writing while
-/// children that no one waits for are reaped. First come, first served.
-pub(crate) fn births() -> &'static RwLock<()> {
-    static BIRTHS: RwLock<()> = RwLock::const_new(());
-    &BIRTHS
 }
 
 /// A pair of connected sockets: ours, which never blocks, and bash's, which does.

@@ -19,14 +19,14 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// Reaps them; gives how many. Blocks while a shell is being forked. Does nothing where strays are not ours: there the
-/// children we do not know may be those of the program that we are a part of.
+/// Reaps them; gives how many. One that may be a child that is being made for us right now is left for later: we hear again
+/// that a child has ended. Does nothing where strays are not ours: there the children we do not know may be those of the
+/// program that we are a part of.
 pub fn reap_strays() -> usize {
     const FIRST: u32 = 1;
     if std::process::id() != FIRST && !IS_SUBREAPER.load(Ordering::SeqCst) {
         return 0;
     }
-    let _no_births = spawn::births().blocking_write();
     let mut awaited = spawn::awaited();
     let reap = |pid: u32| {
         let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
@@ -40,8 +40,11 @@ pub fn reap_strays() -> usize {
             if awaited.is_newly_in_the_way(pid) {
                 return reaped;
             }
-            let strays = proc::zombies_of(std::process::id()).into_iter().filter(|pid| !awaited.contains(*pid));
+            let strays = proc::zombies_of(std::process::id()).into_iter().filter(|pid| awaited.is_stray(*pid));
             return reaped + strays.filter_map(reap).count();
+        }
+        if !awaited.is_stray(pid) {
+            break;
         }
         if reap(pid).is_none() {
             break;

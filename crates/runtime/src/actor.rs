@@ -63,7 +63,7 @@ use journal::Journal;
 use keeping::Worked;
 use panicked::OnPanic;
 use phase::{Change, Phase, Wait};
-use queue::{Queue, Submitted, Waiting, until};
+use queue::{Queue, Submitted, Taken, Waiting, until};
 use session::Session;
 use shellkeep_session::{Event, SessionState};
 use std::sync::Arc;
@@ -375,20 +375,19 @@ impl Actor {
 
     fn refuse_expired(&mut self) {
         let reason = why_waiting(&self.session);
-        for waiting in self.take_waiting(|queue| queue.take_expired(Instant::now())) {
+        let expired = self.queue.take_expired(Instant::now());
+        for waiting in self.taken(expired) {
             waiting.refuse(reason.clone());
         }
         take_over::refuse(&self.session, self.queue.take_held_back(Instant::now()));
     }
 
-    /// Takes something out of the queue, perhaps the first.
-    fn take_waiting<T>(&mut self, take: impl FnOnce(&mut Queue) -> T) -> T {
-        let first = self.queue.first_expires();
-        let taken = take(&mut self.queue);
-        if self.queue.first_expires() != first {
+    /// Something was taken out of the queue, perhaps the first.
+    fn taken<T>(&mut self, Taken { what, first_left }: Taken<T>) -> T {
+        if first_left {
             self.first_has_left();
         }
-        taken
+        what
     }
 
     /// Refuses the command with this key if it has not started.
@@ -397,8 +396,8 @@ impl Actor {
             return Asked::Started(run_id);
         }
         let error = OpError::Run(RunError::Cancelled { session_id: self.session.id().to_string() });
-        let is_known = self.take_waiting(|queue| queue.refuse_request(request_id, &error));
-        if is_known { Asked::Cancelled } else { Asked::Unknown }
+        let refused = self.queue.refuse_request(request_id, &error);
+        if self.taken(refused) { Asked::Cancelled } else { Asked::Unknown }
     }
 
     async fn start_waiting(&mut self) {

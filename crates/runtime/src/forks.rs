@@ -39,11 +39,11 @@ async fn append(
         let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event };
         match ctx.append(&record) {
             Ok(()) | Err(AppendError::Retrying { .. }) => {}
-            Err(error) if seq == 1 => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
+            Err(error) if seq == 1 => return Err(OpError::not_stored(&error)),
             Err(error) => {
                 // An incomplete session must not exist.
                 let _ = ctx.remover.destroy_unread(id, Removal::Purge).await;
-                return Err(OpError::StoreUnavailable { reason: error.to_string() });
+                return Err(OpError::not_stored(&error));
             }
         }
         ctx.counts.event(&record.event);

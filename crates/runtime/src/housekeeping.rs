@@ -5,7 +5,7 @@ use crate::adaptive::Senses;
 use crate::context::SessionContext;
 use crate::disk::{self, Candidate, DiskUse, Reclaim, SessionUsage};
 use crate::node_limits::NodeLimits;
-use crate::ops::NewEvent;
+use crate::ops::{NewEvent, OpError, SessionError};
 use crate::services;
 use crate::session_files::SessionFiles;
 use crate::stored::Stored;
@@ -189,8 +189,13 @@ impl Housekeeping {
         for id in self.ctx.disk.ended() {
             let state = match self.stored.load(&id).await {
                 Ok(state) => state,
-                Err(_) => {
+                Err(OpError::Session(SessionError::NotFound { .. })) => {
                     self.ctx.disk.not_ended(&id);
+                    continue;
+                }
+                // The note stays: without it, nothing would look at the session's files again.
+                Err(error) => {
+                    tracing::warn!(session = %id, %error, "whether an ended session can be reclaimed is not known yet");
                     continue;
                 }
             };

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use shellkeep_session::{SessionId, Timestamp, id};
 use shellkeep_store::{OpenError, TokenFile, TokenRecord};
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -225,11 +226,11 @@ impl Identities {
         };
         let now = Timestamp::now();
         let expires_at = matches!(bearer, TokenBearer::Console { .. }).then(|| now + CONSOLE_LIFETIME);
-        let random = |reason: std::io::Error| unwritten(format!("no token was created: {reason}"));
-        let secret = format!("{TOKEN_PREFIX}{}", random_text(SECRET_BYTES).map_err(random)?);
+        let failed = |error: io::Error| unwritten("no token was created", &error);
+        let secret = format!("{TOKEN_PREFIX}{}", random_text(SECRET_BYTES).map_err(failed)?);
         let hash = blake3::hash(secret.as_bytes());
         let record = TokenRecord {
-            id: format!("tok_{}", random_text(ID_BYTES).map_err(random)?),
+            id: format!("tok_{}", random_text(ID_BYTES).map_err(failed)?),
             bearer,
             name: request.name,
             created_at: now,
@@ -240,7 +241,7 @@ impl Identities {
         let mut next = records.clone();
         next.retain(|record| record.expires_at.is_none_or(|at| at > now));
         next.push(record.clone());
-        self.file.save(&next).map_err(|error| unwritten(format!("no token was created: {error}")))?;
+        self.file.save(&next).map_err(failed)?;
         *records = next;
         self.holders.add(&record);
         write(&self.active).insert(hash, Active::new(&record));
@@ -249,7 +250,7 @@ impl Identities {
 
     /// A code with which a browser gets a token, once.
     pub fn console_code(&self, right: ConsoleRight) -> Result<String, OpError> {
-        let code = random_text(CODE_BYTES).map_err(|reason| unwritten(format!("no code was created: {reason}")))?;
+        let code = random_text(CODE_BYTES).map_err(|error| unwritten("no code was created", &error))?;
         self.codes.add(&code, right);
         Ok(code)
     }
@@ -328,9 +329,8 @@ impl Identities {
         }
         forget_the_oldest(&mut records);
         self.file.save(&records).map_err(|error| {
-            unwritten(format!(
-                "the token is revoked only until the daemon restarts, because the change could not be saved: {error}"
-            ))
+            let detail = "the token is revoked only until the daemon restarts, because the change could not be saved";
+            unwritten(detail, &error)
         })
     }
 
@@ -434,11 +434,11 @@ fn view(record: &TokenRecord) -> TokenView {
     }
 }
 
-fn unwritten(detail: String) -> OpError {
-    OpError::Token(TokenError::Unavailable { detail })
+fn unwritten(detail: &'static str, error: &io::Error) -> OpError {
+    OpError::Token(TokenError::Unavailable { detail, reason: error.into() })
 }
 
-fn random_text(length: usize) -> std::io::Result<String> {
+fn random_text(length: usize) -> io::Result<String> {
     let mut bytes = vec![0_u8; length];
     let mut filled = 0;
     while filled < bytes.len() {

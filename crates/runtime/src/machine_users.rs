@@ -23,7 +23,7 @@ fn taken_in(range: UserRange, etc: &Path) -> Result<HashSet<u32>, String> {
         let text = read(etc, name)?;
         if let Some(who) = text.lines().find_map(|line| holder_in(line, range)) {
             return Err(format!(
-                "{} gives users of {range} to '{who}'; name others with --sandbox-users",
+                "{} gives users of {range} to '{who}'; name others in the setting `sandbox_users`",
                 etc.join(name).display()
             ));
         }
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(taken("2000-2100"), Ok(vec![2001, 2002, 2050]));
         assert_eq!(taken("2003-2049"), Ok(vec![]));
         for range in ["90000-100000", "165535-170000", "120000-120001", "90000-200000"] {
-            assert!(taken(range).is_err_and(|why| why.contains("'ann'") && why.contains("--sandbox-users")), "{range}");
+            assert!(taken(range).is_err_and(|why| why.contains("'ann'") && why.contains("`sandbox_users`")), "{range}");
         }
         assert_eq!((taken("90000-99999"), taken("165536-170000")), (Ok(vec![]), Ok(vec![])));
         assert_eq!(taken("299999-300001"), Ok(vec![]));

@@ -21,8 +21,8 @@ mod workspace_file;
 
 pub use cluster::*;
 pub use error::{
-    CheckpointError, Gone, OpError, RecordError, RunError, SearchNext, ServiceError, SessionError, TokenError,
-    whole_seconds,
+    CheckpointError, Conflict, Gone, OpError, RecordError, RunError, SearchNext, ServiceError, SessionError,
+    TokenError, whole_seconds,
 };
 pub use files::*;
 pub use files_reason::FilesReason;

@@ -1,6 +1,6 @@
 //! The quotas in effect: configured values, and what the host has changed at run time, kept in a file across restarts.
 
-use crate::ops::{OpError, QuotaChanges};
+use crate::ops::{FilesReason, OpError, QuotaChanges};
 use crate::sync::{lock, read, write};
 use shellkeep_session::{QuotaName, Quotas};
 use shellkeep_store::QuotaFile;
@@ -73,8 +73,9 @@ impl NodeQuotas {
                 None => changed.remove(name),
             };
         }
-        self.file.save(&changed).map_err(|error| OpError::StoreUnavailable {
-            reason: format!("cannot store the quotas in {}: {error}", self.file.path().display()),
+        self.file.save(&changed).map_err(|error| {
+            let what = format!("cannot store the quotas in {}", self.file.path().display());
+            OpError::not_stored(FilesReason::from(&error).of(what))
         })?;
         self.put_in_force(&changed);
         *set = changed;

@@ -33,7 +33,7 @@ struct Unsent {
 }
 
 /// Whether a session could not be woken for a reason that passes.
-fn may_pass(error: &OpError) -> bool {
+pub(crate) fn may_pass(error: &OpError) -> bool {
     matches!(error, OpError::StoreUnavailable { .. } | OpError::Cluster(ClusterError::Alone { .. }))
 }
 
@@ -153,11 +153,9 @@ impl Registry {
         Err(if slot.has_moved.load(Ordering::Acquire) { moved(id) } else { not_found(id) })
     }
 
-    /// Sends a message to a session that may be gone.
-    pub(crate) async fn deliver(&self, id: &SessionId, message: Message) {
-        if let Err(Unsent { error, .. }) = self.post(id, message).await {
-            tracing::debug!(session = %id, %error, "news for a session that is gone");
-        }
+    /// Sends a message to a session that may be gone. The error says why that is not possible.
+    pub(crate) async fn deliver(&self, id: &SessionId, message: Message) -> Result<(), OpError> {
+        self.post(id, message).await.map(|_| ()).map_err(|unsent| unsent.error)
     }
 
     /// Sends a message that must not be lost: while the session cannot be woken because the store does not answer, this waits,
@@ -167,7 +165,7 @@ impl Registry {
             match self.post(id, message).await {
                 Ok(_) => return,
                 Err(Unsent { error, message: unsent }) if may_pass(&error) && !self.lifetime.is_stopping() => {
-                    tracing::warn!(session = %id, %error, "the end of a run waits for its session");
+                    tracing::warn!(session = %id, %error, "the end of a run or a service waits for its session");
                     message = *unsent;
                 }
                 Err(Unsent { error, .. }) => {

@@ -100,7 +100,7 @@ impl Remover {
                 if let Some(pending) = pending {
                     pending.done();
                 }
-                return Err(OpError::StoreUnavailable { reason: error.to_string() });
+                return Err(OpError::not_stored(&error));
             }
         }
         self.finish(deletion, pending).await;

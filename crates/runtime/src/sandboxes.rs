@@ -27,7 +27,7 @@ pub const AGENTS_DEFAULT: Sandbox = Sandbox::Fence;
 /// Why there are no rooms where agents have users of their own. Root in a room can change any file of which it is passed a
 /// descriptor, and a process of an agent's user outside the room could pass it one.
 const NO_ROOMS: &str = "a room has the daemon's user, and cannot be on a node whose agents have users of their own \
-     (`--sandbox-agents user`); make a new session with the sandbox 'fence' and copy what it needs there, or use a node \
+     (`sandbox_agents` is `user`); make a new session with the sandbox 'fence' and copy what it needs there, or use a node \
      without such users";
 /// Variables with the name of the user.
 const NAMES: [&str; 2] = ["USER", "LOGNAME"];

@@ -6,6 +6,7 @@ mod activity;
 mod forward;
 mod idle;
 mod ready;
+mod reports;
 mod supervise;
 
 pub(crate) use idle::look;

@@ -24,8 +24,7 @@ const OTHERS: u32 = 0o077;
 const HOMES: &str = "homes";
 const WORKSPACES: &str = "workspaces";
 /// Why there are none on a node that was not started for them.
-const NOT_HERE: &str =
-    "agents have users of their own only where the host starts the daemon with `--sandbox-agents user`";
+const NOT_HERE: &str = "agents have users of their own only where the host has set `sandbox_agents` to `user`";
 
 /// The users of a node's agents.
 #[derive(Debug)]
@@ -82,7 +81,7 @@ impl Users {
         if !has_list && (self.file.was_in_force() || !owners.is_empty()) {
             return Err(format!(
                 "{} is missing, so it is not known which users agents had; put it back, or make an empty file there, remove \
-                 users.on beside it, and name other users with --sandbox-users",
+                 users.on beside it, and name other users in the setting `sandbox_users`",
                 self.file.path().display()
             ));
         }
@@ -200,7 +199,9 @@ impl Users {
         let free = numbers.into_iter().find(|user| !taken.contains(user) && !self.reserved.contains(user));
         free.ok_or_else(|| {
             let range = self.range;
-            io::Error::other(format!("all user ids in {range} are taken; add more with --sandbox-users"))
+            io::Error::other(format!(
+                "all user ids in {range} are taken; the host can name more in the setting `sandbox_users`"
+            ))
         })
     }
 
@@ -317,7 +318,7 @@ mod tests {
         let all: HashSet<u32> = [user, second, third, fourth].map(AgentUser::number).into();
         assert_eq!(all, (200_000..=200_003).collect());
         let full = users.assign(&session("e", Some("eve"))).unwrap_err().to_string();
-        assert!(full.contains("200000-200003") && full.contains("--sandbox-users"), "{full}");
+        assert!(full.contains("200000-200003") && full.contains("`sandbox_users`"), "{full}");
         // They stay known when the range changes.
         let users = Users::new("300000-300001".parse().unwrap(), data.path(), true, &[]);
         assert!(users.is_of_agent(user.number()) && users.is_of_agent(300_001) && !users.is_of_agent(0));
@@ -329,7 +330,7 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         let users = Users::new(own, elsewhere.path(), false, &[]);
         assert!(!users.is_of_agent(1_000_000), "nobody is an agent's user where there are none");
-        assert!(users.unavailable().is_some_and(|why| why.contains("--sandbox-agents user")));
+        assert!(users.unavailable().is_some_and(|why| why.contains("`sandbox_agents`")));
     }
 
     #[test]

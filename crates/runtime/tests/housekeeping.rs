@@ -10,6 +10,7 @@ use shellkeep_runtime::{
 };
 use shellkeep_session::service::Ready;
 use shellkeep_session::{NoticeCode, QuotaName, RunId, ServiceStatus, SessionId, Timestamp};
+use shellkeep_store::fault::Point;
 use shellkeep_store::{Durability, Store};
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ impl Senses for Told {
 /// An engine in a directory of its own.
 struct Node {
     engine: Engine,
+    store: Store,
     senses: Arc<Told>,
     directory: TempDir,
 }
@@ -60,7 +62,7 @@ impl Node {
         config.spare_shells = 0;
         config.senses = Arc::clone(&senses) as Arc<dyn Senses>;
         change(&mut config);
-        Self { engine: Engine::start(config, store).await.unwrap(), senses, directory }
+        Self { engine: Engine::start(config, store.clone()).await.unwrap(), store, senses, directory }
     }
 
     async fn session(&self, name: &str) -> SessionId {
@@ -144,6 +146,34 @@ fn limit(quotas: &QuotasView, name: QuotaName) -> u64 {
 
 fn codes(run: &RunView) -> Vec<NoticeCode> {
     run.notices.iter().map(|notice| notice.code).collect()
+}
+
+// ---- services whose session cannot be woken ----
+
+/// The bug: the end of a service whose session slept while the store was away was told to nobody, and the session said for
+/// ever that it runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_while_the_store_is_away_is_recorded_when_it_is_back() {
+    let node = Node::start(|config| config.idle_services = None).await;
+    let id = node.session("s").await;
+    let service = node.service(&id, "echo up; until [ -e gone ]; do sleep 0.1; done; exit 3").await;
+    node.store.faults().arm(Point::Load, u64::MAX);
+    until_async(LONG, "the session sleeps and cannot be woken", async || {
+        let _ = node.engine.hibernate(&id).await;
+        let refused = node.engine.run(&id, RunCommand::new("true")).await.err()?;
+        matches!(refused, OpError::StoreUnavailable { .. }).then_some(())
+    })
+    .await;
+    std::fs::write(node.directory.path().join("workspaces").join(id.as_str()).join("gone"), "").unwrap();
+    // Who waits for the service does not wait for the store.
+    assert_eq!(node.ended(&service).await.exit_code, Some(3));
+    node.store.faults().arm(Point::Load, 0);
+    until_async(LONG, "the session says how it ended", async || {
+        codes(&node.sh(&id, "true").await).contains(&NoticeCode::ServiceEnded).then_some(())
+    })
+    .await;
+    assert_eq!(node.status(&service).await, ServiceStatus::Exited);
+    node.stop().await;
 }
 
 // ---- idle services ----
@@ -363,6 +393,28 @@ async fn an_ended_session_is_reclaimed_by_age_and_one_in_use_never() {
         assert!(node.exists(id).await && files_of(&node, id), "{id} was reclaimed");
         assert_eq!(node.sh(id, "cat file").await.stdout.bytes, b"data\n", "{id}");
     }
+    node.stop().await;
+}
+
+/// The bug: a store that did not answer when ended sessions were looked at counted as one that does not have them, and their
+/// files stayed for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ended_session_that_cannot_be_read_now_is_reclaimed_later() {
+    let node = Node::start(|_| {}).await;
+    let id = node.session("s").await;
+    node.sh(&id, "echo data > file").await;
+    node.engine.node().end_session(&id).await.unwrap();
+    node.store.faults().arm(Point::Load, u64::MAX);
+    node.after(8 * DAY).await;
+    assert!(files_of(&node, &id));
+    node.store.faults().arm(Point::Load, 0);
+    // One that has just been ended may still be awake, and is left alone then.
+    until_async(LONG, "the session is reclaimed", async || {
+        node.after(SECOND).await;
+        (!node.exists(&id).await).then_some(())
+    })
+    .await;
+    assert!(!files_of(&node, &id));
     node.stop().await;
 }
 

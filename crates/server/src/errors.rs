@@ -4,7 +4,7 @@ use crate::refusal::{RETRY_AFTER, Refusal};
 use crate::translate;
 use axum::http::StatusCode;
 use shellkeep_runtime::{
-    CheckpointError, ClusterError, FileError, KvError, OpError, QuotaMet, RecordError, RunError, SearchNext,
+    CheckpointError, ClusterError, Conflict, FileError, KvError, OpError, QuotaMet, RecordError, RunError, SearchNext,
     ServiceError, SessionError, TokenError, whole_seconds,
 };
 use shellkeep_session::{ServiceId, SessionId};
@@ -39,6 +39,7 @@ impl From<OpError> for Refusal {
             OpError::Invalid { .. }
             | OpError::NotAllowed { .. }
             | OpError::StoreUnavailable { .. }
+            | OpError::StoreFull { .. }
             | OpError::Internal { .. } => refusal,
             OpError::Cluster(error) => with_cluster(refusal, &error),
         }
@@ -110,17 +111,19 @@ fn with_checkpoint(refusal: Refusal, error: CheckpointError) -> Refusal {
         CheckpointError::Failed { session_id, .. } => refusal.with("session_id", session_id),
         CheckpointError::NotApart { session_id, path, .. } => refusal.with("session_id", session_id).with("cwd", path),
         CheckpointError::MergeConflict { conflicts, .. } => {
-            let conflict = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
             refusal.with("conflicts", conflicts.into_iter().map(conflict).collect::<Vec<_>>())
         }
         CheckpointError::OfOthers { of_others, .. } => {
-            let file = |(path, reason)| serde_json::json!({"path": path, "reason": reason});
-            refusal.with("of_others", of_others.into_iter().map(file).collect::<Vec<_>>())
+            refusal.with("of_others", of_others.into_iter().map(conflict).collect::<Vec<_>>())
         }
         CheckpointError::NoSuchMoment { .. }
         | CheckpointError::NothingToUndo { .. }
         | CheckpointError::NoOrigin { .. } => refusal,
     }
+}
+
+fn conflict(Conflict { path, reason }: Conflict) -> serde_json::Value {
+    serde_json::json!({"path": path, "reason": reason})
 }
 
 fn with_cluster(refusal: Refusal, error: &ClusterError) -> Refusal {
@@ -172,6 +175,8 @@ fn status(error: &OpError) -> StatusCode {
         OpError::NoShare(full) if full.by_all => StatusCode::SERVICE_UNAVAILABLE,
         OpError::NoShare(_) | OpError::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
         OpError::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        OpError::StoreFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        OpError::Token(TokenError::Unavailable { reason, .. }) if reason.is_full() => StatusCode::INSUFFICIENT_STORAGE,
         OpError::Service(ServiceError::NotStarted { .. })
         | OpError::Token(TokenError::Unavailable { .. })
         | OpError::StoreUnavailable { .. }
@@ -241,6 +246,7 @@ fn record_status(error: &RecordError) -> StatusCode {
         RecordError::OnlyInHistory { .. } => StatusCode::CONFLICT,
         RecordError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
         RecordError::SearchSpent { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        RecordError::EventsCutOff { reason, .. } if reason.is_full() => StatusCode::INSUFFICIENT_STORAGE,
         RecordError::EventsCutOff { .. } => StatusCode::SERVICE_UNAVAILABLE,
         RecordError::AgentStateDamaged { .. }
         | RecordError::FileChanged { .. }
@@ -307,6 +313,7 @@ fn over_quota(refusal: Refusal, met: QuotaMet) -> Refusal {
 mod tests {
     use super::*;
     use crate::mcp::service_text::tests::view;
+    use shellkeep_runtime::Hint;
 
     fn quota_met() -> OpError {
         let quota = shellkeep_session::QuotaName::LiveShells;
@@ -335,15 +342,16 @@ mod tests {
             services: vec![view(); 22],
             ..QuotaMet::new(shellkeep_session::QuotaName::Services, 22, 22)
         };
-        let (host, agent) = (met(None).to_string(), met(Some("a")).to_string());
-        assert!(host.contains("All that run, the most idle first: s12 ") && host.contains("; and 2 more"), "{host}");
-        assert!(host.ends_with(". Or raise the limit: `shellkeep quotas set services=N`"), "{host}");
-        assert!(agent.contains("Yours, the most idle first") && !agent.contains("quotas set"), "{agent}");
-        let none = QuotaMet { services: Vec::new(), ..met(None) }.to_string();
-        assert!(
-            !none.contains("yours") && none.ends_with("Raise the limit: `shellkeep quotas set services=N`"),
-            "{none}"
-        );
+        let none = QuotaMet { services: Vec::new(), ..met(None) };
+        let hint = |met: &QuotaMet| OpError::QuotaExceeded(Box::new(met.clone())).hint();
+        let hints = [met(None), met(Some("a")), none.clone()].map(|met| hint(&met));
+        assert_eq!(hints, [Hint::MakeRoom, Hint::StopService, Hint::RaiseQuota].map(Some));
+        let (host, agent, none) = (met(None).to_string(), met(Some("a")).to_string(), none.to_string());
+        assert!(host.contains("All that run, the most idle first: s12 ") && host.ends_with("; and 2 more"), "{host}");
+        assert!(agent.contains("Yours, the most idle first"), "{agent}");
+        assert!(!none.contains("Yours") && none.ends_with("There is no service to stop"), "{none}");
+        // How to raise a limit differs from door to door.
+        assert!([host, agent, none].iter().all(|fact| !fact.contains("quotas")));
     }
 
     /// An error whose message omits its cause.
@@ -366,6 +374,16 @@ mod tests {
         std::io::Error::from_raw_os_error(number)
     }
 
+    fn no_token(number: i32) -> OpError {
+        let reason = (&os(number)).into();
+        OpError::Token(TokenError::Unavailable { detail: "no token was created", reason })
+    }
+
+    fn cut_off(number: i32) -> OpError {
+        let reason = (&os(number)).into();
+        OpError::Record(RecordError::EventsCutOff { reason, taken: 1, total: 2, first_seq: 1 })
+    }
+
     fn busy(run_id: &str) -> OpError {
         let (command, running_for) = ("sleep 60".to_owned(), Duration::from_secs(5));
         OpError::Run(RunError::Busy { session_id: "s".to_owned(), run_id: run_id.to_owned(), command, running_for })
@@ -384,7 +402,10 @@ mod tests {
             (OpError::Invalid { detail: String::new() }, 400, "invalid_request"),
             (OpError::NotAllowed { detail: String::new() }, 403, "not_allowed"),
             (OpError::Token(TokenError::NotFound { token_id: "t".into() }), 404, "token_not_found"),
-            (OpError::Token(TokenError::Unavailable { detail: String::new() }), 503, "store_unavailable"),
+            (no_token(5), 503, "store_unavailable"),
+            (no_token(28), 507, "store_unavailable"),
+            (cut_off(5), 503, "store_unavailable"),
+            (cut_off(28), 507, "store_unavailable"),
             (OpError::Session(SessionError::NotFound { session_id: session_id.clone() }), 404, "session_not_found"),
             (
                 OpError::Run(RunError::NotFound { session_id: session_id.clone(), run_id: run_id.clone() }),
@@ -422,6 +443,7 @@ mod tests {
             ),
             (OpError::Checkpoint(CheckpointError::NoOrigin { detail: String::new() }), 409, "no_origin"),
             (OpError::StoreUnavailable { reason: String::new() }, 503, "store_unavailable"),
+            (OpError::StoreFull { reason: String::new() }, 507, "store_unavailable"),
             (OpError::ShuttingDown, 503, "shutting_down"),
         ];
         for (error, status, code) in table {
@@ -437,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_refused_merge_names_what_does_not_fit() {
-        let conflicts = vec![("a.txt".to_owned(), "both changed it".to_owned())];
+        let conflicts = vec![Conflict { path: "a.txt".to_owned(), reason: "both changed it".to_owned() }];
         let refusal =
             Refusal::from(OpError::Checkpoint(CheckpointError::MergeConflict { first: "a.txt".into(), conflicts }));
         let data = serde_json::to_value(refusal.problem()).unwrap();
@@ -459,6 +481,6 @@ mod tests {
             (&data["services"][0]["service_id"], &data["services"][0]["ports"][0]),
             (&"s12".into(), &5173.into())
         );
-        assert_eq!(refusal.hint(), Some(shellkeep_runtime::Hint::StopService));
+        assert_eq!(refusal.hint(), Some(Hint::StopService));
     }
 }

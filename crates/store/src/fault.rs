@@ -4,9 +4,9 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The variable that arms faults in a running daemon: `store_journal_write`, `store_journal_sync`,
-/// `store_journal_directory`, `store_backend_apply`, `record_write`, `record_turn`, separated by commas. Alone, such a point always fails; with
-/// `:3` the next three times; with `:every2` every second time. Other names belong to other parts of the daemon and are
-/// ignored.
+/// `store_journal_directory`, `store_backend_apply`, `store_load`, `record_write`, `record_turn`, separated by
+/// commas. Alone, such a point always fails; with `:3` the next three times; with `:every2` every second time. Other names
+/// belong to other parts of the daemon and are ignored.
 pub const FAULT_VARIABLE: &str = "SHELLKEEP_FAULT";
 
 /// Where a fault can be armed.
@@ -20,6 +20,8 @@ pub enum Point {
     JournalDirectory,
     /// The application of a batch to the backend.
     BackendApply,
+    /// The read of a session's state.
+    Load,
     /// The write of lines to a recording.
     RecordWrite,
     /// A turn of the recorder; it fails by being skipped.
@@ -43,6 +45,7 @@ pub struct Faults {
     journal_sync: Switch,
     journal_directory: Switch,
     backend_apply: Switch,
+    load: Switch,
     record_write: Switch,
     record_turn: Switch,
 }
@@ -62,6 +65,7 @@ impl Faults {
                 "store_journal_sync" => Point::JournalSync,
                 "store_journal_directory" => Point::JournalDirectory,
                 "store_backend_apply" => Point::BackendApply,
+                "store_load" => Point::Load,
                 "record_write" => Point::RecordWrite,
                 "record_turn" => Point::RecordTurn,
                 _ => continue,
@@ -112,6 +116,7 @@ impl Faults {
             Point::JournalSync => &self.journal_sync,
             Point::JournalDirectory => &self.journal_directory,
             Point::BackendApply => &self.backend_apply,
+            Point::Load => &self.load,
             Point::RecordWrite => &self.record_write,
             Point::RecordTurn => &self.record_turn,
         }

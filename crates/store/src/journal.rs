@@ -51,6 +51,12 @@ pub enum AppendError {
         /// What the disk said.
         reason: String,
     },
+    /// The same, because the disk has no space.
+    #[error("the store could not write ({reason}): disk and queue are full; this record is not kept")]
+    NoSpace {
+        /// What the disk said.
+        reason: String,
+    },
     /// The store has been closed.
     #[error("the store is closed; this record is not kept")]
     Closed,
@@ -110,11 +116,19 @@ struct Front {
     handed: usize,
     /// The same for the recorder.
     recorded: usize,
+    /// Why the last write failed, and whether the disk is full.
     reason: String,
+    is_full: bool,
     closed: bool,
 }
 
 impl Front {
+    /// A write failed.
+    fn note(&mut self, error: &io::Error) {
+        self.reason = error.to_string();
+        self.is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    }
+
     /// The part of the current segment that may not be on disk.
     fn part(&self) -> Stretch {
         Stretch { number: self.segment, file: Arc::clone(&self.file), from: self.synced, to: (self.length, self.lines) }
@@ -170,6 +184,7 @@ impl Journal {
             handed: 0,
             recorded: 0,
             reason: String::new(),
+            is_full: false,
             closed: false,
         };
         let journal = Self {
@@ -211,14 +226,14 @@ impl Journal {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     body.undo(line);
-                    front.reason = error.to_string();
+                    front.note(&error);
                     self.problems.failed(Part::Journal, &front.reason);
                 }
             }
         }
         let reason = front.reason.clone();
         if front.queued_bytes + line.len() > self.queue_bytes {
-            return Err(AppendError::Full { reason });
+            return Err(if front.is_full { AppendError::NoSpace { reason } } else { AppendError::Full { reason } });
         }
         front.queued_bytes += line.len();
         front.queue.push_back(line.clone());
@@ -294,7 +309,7 @@ impl Journal {
             if let Err(error) = self.write(&mut front, &mut line, &body) {
                 body.undo(&mut line);
                 front.queue.push_front(line);
-                front.reason = error.to_string();
+                front.note(&error);
                 self.problems.failed(Part::Journal, &front.reason);
                 return Err(front.reason.clone());
             }
@@ -538,5 +553,15 @@ mod tests {
         let text = fs::read_to_string(segment::path(directory.path(), 1)).unwrap();
         assert_eq!(text.lines().count(), 1 + taken + 1);
         assert_eq!(text.len() as u64, journal.end().length);
+    }
+
+    #[test]
+    fn a_record_that_is_dropped_says_whether_the_disk_is_full() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let (journal, _) = journal(directory.path());
+        hold(&journal.front).file = Arc::new(File::options().write(true).open("/dev/full").unwrap());
+        let mut refused = (1..100).map(|seq| journal.append(&record(seq)).unwrap_err());
+        let dropped = refused.find(|error| !matches!(error, AppendError::Retrying { .. })).unwrap();
+        assert!(matches!(dropped, AppendError::NoSpace { .. }), "{dropped}");
     }
 }

@@ -160,6 +160,8 @@ impl Store {
 
     /// A session's state, or nothing if there is no such session.
     pub async fn load(&self, session_id: &SessionId) -> Result<Option<SessionState>, ReadError> {
+        let failed = |error: std::io::Error| ReadError::Unavailable { reason: error.to_string() };
+        self.faults().check(Point::Load).map_err(failed)?;
         let mut loaded = match &self.inner.kind {
             Kind::Memory { memory, .. } => hold(memory).backend.load(session_id)?,
             Kind::Journalled { shared, .. } => {

@@ -37,19 +37,19 @@ impl Finishing {
 }
 
 impl LiveShell {
-    /// Reads the driver's report and drains the pipes.
+    /// Reads the driver's report and drains the pipes. May be dropped and called again: the report, which can be large, is
+    /// taken apart only at the end.
     pub(super) async fn finish(&mut self, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> io::Result<Box<Report>> {
         let unreadable = || io::Error::other("the driver's result cannot be read");
-        let Finishing { payload, unread } = self.finishing.clone().ok_or_else(unreadable)?;
-        let mut reader = wire::Reader::new(&payload);
-        let status = reader.u32().ok_or_else(unreadable)? as i32;
-        let flags = reader.u32().ok_or_else(unreadable)?;
-        let facts = facts::read_all(&mut reader).map_err(|_| unreadable())?;
+        let opened = self.finishing.as_ref().and_then(|finishing| open_report(&finishing.payload));
+        let (_, flags, _) = opened.ok_or_else(unreadable)?;
         let has = |bit: u32| flags & bit != 0;
         let is_exiting = has(flag::EXITING);
         let exit = if is_exiting { self.process.wait_exit().await } else { self.process.ended };
         let late = self.drain(flags, sink).await;
-        self.finishing = None;
+        let Finishing { payload, unread } = self.finishing.take().ok_or_else(unreadable)?;
+        let (status, _, mut rest) = open_report(&payload).ok_or_else(unreadable)?;
+        let facts = facts::read_all(&mut rest).map_err(|_| unreadable())?;
         let names =
             [(flag::STDIN_CHANGED, "stdin"), (flag::STDOUT_CHANGED, "stdout"), (flag::STDERR_CHANGED, "stderr")];
         Ok(Box::new(Report {
@@ -122,6 +122,12 @@ impl LiveShell {
         }
         late
     }
+}
+
+/// A report's status, its flags, and what follows them.
+fn open_report(payload: &[u8]) -> Option<(i32, u32, wire::Reader<'_>)> {
+    let mut reader = wire::Reader::new(payload);
+    Some((reader.u32()? as i32, reader.u32()?, reader))
 }
 
 /// Reads what is in a pipe: no more than it holds can be of a command that has ended. What the last read gave.

@@ -154,7 +154,7 @@ async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result
         }
         Err(error) => {
             session.kv.with(self::place(session), move |keyed| keyed.take_back(version - 1)).await?;
-            Err(OpError::StoreUnavailable { reason: error.to_string() })
+            Err(OpError::not_stored(&error))
         }
     }
 }
@@ -173,7 +173,11 @@ pub(crate) async fn copy_later(ctx: &SessionContext, id: &SessionId) {
         async move {
             let Some(registry) = registry else { return Err("the daemon is stopping".to_owned()) };
             match registry.ask(&id, |answer| Message::Kv(Box::new(KvTask::Share { answer }))).await {
-                Err(OpError::Kv(KvError::Unavailable { reason }) | OpError::StoreUnavailable { reason }) => Err(reason),
+                Err(
+                    OpError::Kv(KvError::Unavailable { reason })
+                    | OpError::StoreUnavailable { reason }
+                    | OpError::StoreFull { reason },
+                ) => Err(reason),
                 Err(error @ (OpError::Cluster(ClusterError::Alone { .. }) | OpError::ShuttingDown)) => {
                     Err(error.to_string())
                 }

@@ -76,8 +76,7 @@ pub(super) async fn merge(
 /// Why a merge is refused.
 fn conflict(conflicts: &[LeftOut]) -> OpError {
     const NAMED: usize = 3;
-    let told = |conflict: &LeftOut| (conflict.path.to_text().into_owned(), conflict.reason.clone());
-    let conflicts: Vec<(String, String)> = conflicts.iter().map(told).collect();
-    let first = conflicts.iter().take(NAMED).map(|(path, _)| path.as_str()).collect::<Vec<_>>().join(", ");
+    let conflicts: Vec<Conflict> = conflicts.iter().map(Conflict::from).collect();
+    let first = conflicts.iter().take(NAMED).map(|conflict| conflict.path.as_str()).collect::<Vec<_>>().join(", ");
     OpError::Checkpoint(CheckpointError::MergeConflict { first, conflicts })
 }

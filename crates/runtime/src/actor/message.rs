@@ -386,6 +386,7 @@ pub struct ServiceFacts {
 }
 
 /// What a supervisor has learned.
+#[derive(Clone)]
 pub enum ServiceNews {
     /// It has processes.
     Live {

@@ -7,7 +7,8 @@ use crate::cluster::told;
 use crate::masking::{SessionMask, check_kept};
 use crate::network::Unreached;
 use crate::ops::{
-    AgentStateSaved, Expected, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError, SaveAgentState,
+    AgentStateSaved, Expected, FilesReason, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError,
+    SaveAgentState,
 };
 use crate::output::INLINE_BYTES;
 use crate::running::Typed;
@@ -16,6 +17,7 @@ use crate::tasks;
 use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, RunId, Timestamp};
 use shellkeep_shared::ForkNote;
 use shellkeep_store::AppendError;
+use std::io;
 use std::sync::Arc;
 
 /// Bytes of one input that are recorded: as much as of an output inside a record. The rest is only counted.
@@ -41,10 +43,9 @@ pub(super) async fn post_events(
 }
 
 fn cut_off(error: &AppendError, taken: usize, total: usize, first_seq: u64) -> OpError {
-    let reason = error.to_string();
     match taken {
-        0 => OpError::StoreUnavailable { reason },
-        _ => OpError::Record(RecordError::EventsCutOff { reason, taken, total, first_seq }),
+        0 => OpError::not_stored(error),
+        _ => OpError::Record(RecordError::EventsCutOff { reason: error.into(), taken, total, first_seq }),
     }
 }
 
@@ -68,7 +69,7 @@ pub(super) async fn add_message(
     let message = Box::new(Message { seq_id, role, content, at: Timestamp::now() });
     let offered = session.journal.offer(Event::MessageAdded { message, author });
     let on_disk = session.journal.settle().await?;
-    let notice = offered.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
+    let notice = offered.map_err(|error| OpError::not_stored(&error))?;
     Ok(MessageAdded { seq_id, seq, notices: notice.into_iter().chain(on_disk).collect() })
 }
 
@@ -148,7 +149,7 @@ async fn offer_agent_state(
     };
     let state = Box::new(AgentState { version, media_type, content });
     let offered = session.journal.offer(Event::AgentStateSaved { state, author });
-    let notice = offered.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
+    let notice = offered.map_err(|error| OpError::not_stored(&error))?;
     let notice = match session.ctx.shared_files() {
         // Another node continues with it, so it is there before the answer.
         Some(files) if is_large && !files.attached(session.id()).await => notice.or(Some(told::not_copied())),
@@ -164,6 +165,6 @@ async fn write_agent_state(session: &Session, version: u64, bytes: Vec<u8>) -> R
         let version = state_file::free_version(&directory, version);
         state_file::write(&directory, version, &bytes, power).map(|content| (version, content))
     });
-    let written = written.await?;
-    written.map_err(|error| OpError::StoreUnavailable { reason: format!("cannot write the agent's state: {error}") })
+    let unwritten = |error: io::Error| FilesReason::from(&error).of("cannot write the agent's state");
+    written.await?.map_err(|error| OpError::not_stored(unwritten(error)))
 }

@@ -2,7 +2,7 @@
 
 use super::session::Session;
 use crate::checkpoints::commit_of;
-use crate::ops::{CheckpointError, CheckpointView, MAX_NAMED_FILES, OpError};
+use crate::ops::{CheckpointError, CheckpointView, Conflict, MAX_NAMED_FILES, OpError};
 use crate::stored::read_error;
 use crate::tasks;
 use shellkeep_session::{ByteString, Cause, LeftOut, SessionId, SessionMeta};
@@ -55,8 +55,7 @@ pub(super) async fn changed_since(session: &Session, seq: u64, plan: &Plan) -> R
 pub(crate) fn refuse(of_others: &[LeftOut]) -> Result<(), OpError> {
     let Some(first) = of_others.first() else { return Ok(()) };
     let first = format!("{}: {}", first.path.to_text(), first.reason);
-    let told = |other: &LeftOut| (other.path.to_text().into_owned(), other.reason.clone());
-    Err(CheckpointError::OfOthers { first, of_others: of_others.iter().map(told).collect() }.into())
+    Err(CheckpointError::OfOthers { first, of_others: of_others.iter().map(Conflict::from).collect() }.into())
 }
 
 /// Another session in the same directory.

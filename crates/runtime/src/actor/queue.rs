@@ -77,6 +77,13 @@ impl Waiting {
     }
 }
 
+/// What was taken out of a queue.
+pub(super) struct Taken<T> {
+    pub(super) what: T,
+    /// Whether what was first has left.
+    pub(super) first_left: bool,
+}
+
 /// What waits, first come first served.
 #[derive(Default)]
 pub(super) struct Queue {
@@ -167,27 +174,26 @@ impl Queue {
     }
 
     /// Takes all that have expired.
-    pub(super) fn take_expired(&mut self, now: Instant) -> Vec<Waiting> {
+    pub(super) fn take_expired(&mut self, now: Instant) -> Taken<Vec<Waiting>> {
         let is_expired = |waiting: &Waiting| waiting.expires().is_some_and(|at| at <= now);
+        let first_left = self.waiting.front().is_some_and(is_expired);
         let (expired, rest): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_expired);
         self.waiting = rest.into();
-        expired
+        Taken { what: expired, first_left }
     }
 
-    /// Refuses the commands with this key. Returns whether there were any.
-    pub(super) fn refuse_request(&mut self, request_id: &str, error: &OpError) -> bool {
-        let before = self.len();
-        let mut rest = VecDeque::new();
-        for waiting in self.take_all() {
-            match waiting {
-                Waiting::Run(submitted) if submitted.command.request_id.as_deref() == Some(request_id) => {
-                    submitted.reply.refuse(error.clone());
-                }
-                other => rest.push_back(other),
-            }
-        }
-        self.waiting = rest;
-        self.len() < before
+    /// Refuses the commands with this key. Gives whether there were any.
+    pub(super) fn refuse_request(&mut self, request_id: &str, error: &OpError) -> Taken<bool> {
+        let has_key = |submitted: &Submitted| submitted.command.request_id.as_deref() == Some(request_id);
+        let is_meant = |waiting: &Waiting| matches!(waiting, Waiting::Run(submitted) if has_key(submitted));
+        let first_left = self.waiting.front().is_some_and(is_meant);
+        let (meant, rest): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_meant);
+        self.waiting = rest.into();
+        let (held, rest): (Vec<_>, Vec<_>) = self.held_back.drain(..).partition(has_key);
+        self.held_back = rest.into();
+        let what = !meant.is_empty() || !held.is_empty();
+        meant.into_iter().chain(held.into_iter().map(Waiting::Run)).for_each(|waiting| waiting.refuse(error.clone()));
+        Taken { what, first_left }
     }
 
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waiting> + use<> {
@@ -232,7 +238,8 @@ mod tests {
             (queue.first_expires(), queue.next_expiry(0), queue.next_expiry(1)),
             (Some(later), Some(now), Some(now))
         );
-        assert_eq!((queue.take_expired(now).len(), queue.len()), (1, 2));
+        let expired = queue.take_expired(now);
+        assert_eq!((expired.what.len(), expired.first_left, queue.len()), (1, false, 2));
         assert_eq!(queue.next_expiry(1), None);
         let (answer, _) = oneshot::channel();
         queue.push(Waiting::files(Box::new(FilesTask::Thin(answer))));
@@ -266,17 +273,27 @@ mod tests {
 
     #[test]
     fn a_command_is_taken_out_by_its_key() {
+        // They expire together: who was first does not show in that.
+        let now = Instant::now();
         let named = |key: Option<&str>| {
-            let mut submitted = command(Instant::now());
+            let mut submitted = command(now);
             submitted.command.request_id = key.map(str::to_owned);
-            Waiting::Run(submitted)
+            submitted
         };
         let mut queue = Queue::default();
         for key in [Some("a"), None, Some("b"), Some("a")] {
-            queue.push(named(key));
+            queue.push(Waiting::Run(named(key)));
         }
-        assert!(queue.refuse_request("a", &OpError::ShuttingDown) && queue.len() == 2);
-        assert!(!queue.refuse_request("a", &OpError::ShuttingDown) && queue.len() == 2);
+        for key in ["a", "c"] {
+            queue.hold_back(named(Some(key)));
+        }
+        let mut refuse = |key: &str| {
+            let Taken { what, first_left } = queue.refuse_request(key, &OpError::ShuttingDown);
+            (what, first_left, queue.len(), queue.held_back())
+        };
+        assert_eq!(refuse("a"), (true, true, 3, 1));
+        assert_eq!(refuse("a"), (false, false, 3, 1));
+        assert_eq!(refuse("b"), (true, false, 2, 1), "what waits for the end of a hold goes on waiting for it");
     }
 
     #[test]

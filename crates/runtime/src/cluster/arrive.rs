@@ -164,6 +164,6 @@ pub(super) fn stands_for(state: &SessionState, from: u64, reason: &str) -> Recor
 pub(super) fn kept(appended: Result<(), AppendError>) -> Result<(), OpError> {
     match appended {
         Ok(()) | Err(AppendError::Retrying { .. }) => Ok(()),
-        Err(error) => Err(OpError::StoreUnavailable { reason: error.to_string() }),
+        Err(error) => Err(OpError::not_stored(&error)),
     }
 }

@@ -102,7 +102,7 @@ fn keep(inner: &Inner, record: &Record) -> Result<(), OpError> {
             tracing::warn!(%error, "a new session could not be stored yet");
         }
         // A session that is not stored could not be found again.
-        Err(error) => return Err(OpError::StoreUnavailable { reason: error.to_string() }),
+        Err(error) => return Err(OpError::not_stored(&error)),
     }
     inner.stored.created(record);
     Ok(())
@@ -132,7 +132,7 @@ async fn settled(inner: &Inner, view: SessionView, claim: Option<Claim>) -> Resu
         let event = Event::Owned { claim, because: "created".to_owned(), state: None };
         let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event };
         let appended = inner.ctx.append(&record);
-        appended.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
+        appended.map_err(|error| OpError::not_stored(&error))?;
     }
     inner.ctx.settle(id, seq).await?;
     if !inner.ctx.registry.is_awake(id) {

@@ -7,14 +7,14 @@ mod service;
 mod session;
 mod token;
 
-pub use checkpoint::{CheckpointError, Gone};
+pub use checkpoint::{CheckpointError, Conflict, Gone};
 pub use record::{RecordError, SearchNext};
 pub use run::{RunError, whole_seconds};
 pub use service::ServiceError;
 pub use session::SessionError;
 pub use token::TokenError;
 
-use super::{ClusterError, FileError, Hint, KvError, QuotaMet, ResumeError};
+use super::{ClusterError, FileError, FilesReason, Hint, KvError, QuotaMet, ResumeError};
 use crate::shares::Full;
 use tokio::task::JoinError;
 
@@ -73,6 +73,9 @@ pub enum OpError {
     /// The store is unavailable.
     #[error("the store is unavailable: {reason}; nothing was changed, try again")]
     StoreUnavailable { reason: String },
+    /// The disk that the store is on is full.
+    #[error("the store's disk is full: {reason}; nothing was changed. Free some space, then try again")]
+    StoreFull { reason: String },
     /// A bug: a task panicked, or something happened that cannot happen.
     #[error("internal error: {detail}. This is a bug in shellkeep; the daemon's log has more")]
     Internal {
@@ -105,6 +108,13 @@ impl From<Full> for OpError {
 }
 
 impl OpError {
+    /// The store could not write. Whether the disk is full decides what a caller can do about it.
+    pub(crate) fn not_stored(reason: impl Into<FilesReason>) -> Self {
+        let found = reason.into();
+        let reason = found.to_string();
+        if found.is_full() { Self::StoreFull { reason } } else { Self::StoreUnavailable { reason } }
+    }
+
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => "invalid_request",
@@ -120,7 +130,7 @@ impl OpError {
             Self::Token(error) => error.code(),
             Self::Resume(error) => error.code(),
             Self::Internal { .. } => "internal_error",
-            Self::StoreUnavailable { .. } => "store_unavailable",
+            Self::StoreUnavailable { .. } | Self::StoreFull { .. } => "store_unavailable",
             Self::NoShare(full) => full.what.code(),
             Self::Cluster(error) => error.code(),
             Self::ShuttingDown => "shutting_down",
@@ -130,9 +140,7 @@ impl OpError {
     /// What to do next, where it depends on the door.
     pub fn hint(&self) -> Option<Hint> {
         match self {
-            Self::QuotaExceeded(met) => {
-                (!met.services.is_empty() || !met.elsewhere.is_empty()).then_some(Hint::StopService)
-            }
+            Self::QuotaExceeded(met) => met.hint(),
             Self::Session(error) => error.hint(),
             Self::Run(error) => error.hint(),
             Self::Checkpoint(error) => error.hint(),
@@ -147,6 +155,7 @@ impl OpError {
             | Self::NotAllowed { .. }
             | Self::NoShare(_)
             | Self::StoreUnavailable { .. }
+            | Self::StoreFull { .. }
             | Self::Internal { .. }
             | Self::ShuttingDown => None,
         }

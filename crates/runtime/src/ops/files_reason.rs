@@ -1,5 +1,6 @@
 //! Why files could not be read or written, with what a caller can do about it.
 
+use shellkeep_store::AppendError;
 use std::error::Error;
 use std::{fmt, io};
 
@@ -14,6 +15,23 @@ impl FilesReason {
     /// Whether the disk, or the user's share of it, is full.
     pub fn is_full(&self) -> bool {
         self.is_full
+    }
+
+    /// The same with what could not be done in front.
+    pub(crate) fn of(self, what: impl fmt::Display) -> Self {
+        Self { sentence: format!("{what}: {self}"), ..self }
+    }
+}
+
+impl From<&AppendError> for FilesReason {
+    fn from(error: &AppendError) -> Self {
+        Self { sentence: error.to_string(), is_full: matches!(error, AppendError::NoSpace { .. }) }
+    }
+}
+
+impl From<&io::Error> for FilesReason {
+    fn from(error: &io::Error) -> Self {
+        Self::from(error as &(dyn Error + 'static))
     }
 }
 

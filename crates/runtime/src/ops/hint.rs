@@ -27,6 +27,10 @@ pub enum Hint {
     ListServices,
     /// Stop a service to make room.
     StopService,
+    /// Stop a service, or raise the limit of the node.
+    MakeRoom,
+    /// Raise the limit of the node.
+    RaiseQuota,
     /// Read the agent's state and save again with its version.
     ReadAgentState,
     /// Save a state of the agent first.
@@ -72,7 +76,7 @@ pub enum Hint {
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 33] = [
+    const NAMES: [(Self, &'static str); 35] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),
@@ -85,6 +89,8 @@ impl Hint {
         (Self::TakeWorkspaces, "take_workspaces"),
         (Self::ListServices, "list_services"),
         (Self::StopService, "stop_service"),
+        (Self::MakeRoom, "make_room"),
+        (Self::RaiseQuota, "raise_quota"),
         (Self::ReadAgentState, "read_agent_state"),
         (Self::SaveAgentState, "save_agent_state"),
         (Self::ReadOlderAgentState, "read_older_agent_state"),

@@ -1,6 +1,6 @@
 //! Operations on the node as a whole: quotas and status.
 
-use super::ServiceView;
+use super::{Hint, ServiceView};
 use shellkeep_session::{QuotaName, RunId, ServiceId, SessionId, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -194,7 +194,16 @@ impl QuotaMet {
         self.agent.is_none() && counts_all_services(self.quota)
     }
 
-    /// Which services the caller can stop, and what else it can do.
+    /// What to do next. Only the host can raise a limit.
+    pub(crate) fn hint(&self) -> Option<Hint> {
+        match (self.is_hosts(), self.services.is_empty()) {
+            (true, true) => Some(Hint::RaiseQuota),
+            (true, false) => Some(Hint::MakeRoom),
+            (false, is_empty) => (!is_empty || !self.elsewhere.is_empty()).then_some(Hint::StopService),
+        }
+    }
+
+    /// Which services the caller can stop.
     fn write_services(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { quota, services, elsewhere, .. } = self;
         let is_hosts = self.is_hosts();
@@ -213,8 +222,7 @@ impl QuotaMet {
             )?;
         }
         if is_hosts {
-            let or = if services.is_empty() { "Raise the limit" } else { ". Or raise the limit" };
-            return write!(f, "{or}: `shellkeep quotas set {quota}=N`");
+            return if services.is_empty() { write!(f, "There is no service to stop") } else { Ok(()) };
         }
         let away: Vec<String> = elsewhere.iter().map(|(session, id)| format!("{id} of session {session}")).collect();
         match (services.is_empty(), away.is_empty()) {

@@ -175,6 +175,7 @@ impl Probe {
         if let Kind::Log(log) = &mut self.kind
             && let Some(watch) = &mut log.watch
             && self.has_looked
+            && !self.found
             && !log.is_behind
         {
             watch.changed().await;
@@ -220,6 +221,11 @@ impl Probe {
         self.next = Instant::now() + self.wait;
         self.wait = (self.wait * 2).min(WAITS.1);
         self.found
+    }
+
+    /// It is ready, but that could not be recorded now: it is due again after the longest interval.
+    pub(super) fn look_later(&mut self) {
+        self.next = Instant::now() + WAITS.1;
     }
 }
 

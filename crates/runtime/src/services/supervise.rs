@@ -3,6 +3,7 @@
 
 use super::forward::Forward;
 use super::ready::{Probe, Url};
+use super::reports::{Reports, Unrecorded};
 use super::{Order, Reserved, Services, StopReason, Supervised, cage_name};
 use crate::actor::{Message, ServiceFacts, ServiceNews};
 use crate::cluster;
@@ -10,7 +11,7 @@ use crate::crash::{self, Point};
 use crate::data_dir::DataDir;
 use crate::notices;
 use crate::ops::{ClusterError, OpError, RunError, ServiceError, SessionError};
-use crate::registry::Registry;
+use crate::registry::{Registry, may_pass};
 use crate::sandboxes::Confined;
 use crate::tasks;
 use crate::work::Work;
@@ -54,7 +55,8 @@ impl Supervision {
     /// Starts supervising a service.
     pub(crate) fn spawn(self: &Arc<Self>, reserved: Reserved, begin: Begin) {
         let Reserved { seen, orders } = reserved;
-        tasks::spawn(Supervisor { with: Arc::clone(self), seen, orders, attempts: 0 }.serve(begin));
+        let reports = Reports { registry: Arc::clone(&self.registry), seen: Arc::clone(&seen) };
+        tasks::spawn(Supervisor { with: Arc::clone(self), seen, reports, orders, attempts: 0 }.serve(begin));
     }
 }
 
@@ -62,6 +64,7 @@ impl Supervision {
 struct Supervisor {
     with: Arc<Supervision>,
     seen: Arc<Supervised>,
+    reports: Reports,
     orders: mpsc::Receiver<Order>,
     /// Failed starts in a row.
     attempts: u32,
@@ -118,21 +121,20 @@ impl Supervisor {
     /// Runs until the service has ended for good.
     async fn serve(mut self, begin: Begin) {
         let mut next = match begin {
-            Begin::Start(caller) => {
-                let started = self.start().await;
-                let answer = started.as_ref().map(|_| Arc::clone(&self.seen)).map_err(|(error, _)| error.clone());
-                let next = match started {
-                    Ok(process) => Some(process),
-                    Err((error, end)) => {
-                        self.ended(ServiceStatus::Failed, end, Vec::new()).await;
-                        tracing::info!(session = %self.seen.session_id, service = %self.seen.service_id, %error,
-                            "a service did not start");
-                        None
-                    }
-                };
-                let _ = caller.send(answer);
-                next
-            }
+            Begin::Start(caller) => match self.start().await {
+                Ok(process) => {
+                    let _ = caller.send(Ok(Arc::clone(&self.seen)));
+                    Some(process)
+                }
+                Err((error, end)) => {
+                    let late = self.reports.ended(ServiceStatus::Failed, end, Vec::new()).await;
+                    tracing::info!(session = %self.seen.session_id, service = %self.seen.service_id, %error,
+                        "a service did not start");
+                    let _ = caller.send(Err(error));
+                    self.reports.insist(late).await;
+                    None
+                }
+            },
             Begin::Adopted(process) => Some(*process),
             Begin::Ended(end) => self.after_own_end(end).await,
         };
@@ -180,7 +182,7 @@ impl Supervisor {
         };
         let cage = self.with.services.factory.cage_of(self.seen.agent(), &name);
         cage.assign(self.seen.session_id.as_str());
-        let (process, _) =
+        let (mut process, _) =
             ServiceProcess::start(process_spec, cage, confinement, &facts, run).await.map_err(|error| match error {
                 ServiceStartError::BadCwd(reason) => {
                     failed(OpError::Run(RunError::BadCwd { path: spec.cwd.to_text().into_owned(), reason }))
@@ -192,11 +194,11 @@ impl Supervisor {
         let stamps = stamps(&process, &self.with.boot_id);
         metrics::counter!("shellkeep_services_started_total").increment(1);
         let restarts = service.restarts + u32::from(service.end.is_some());
-        if self.tell(ServiceNews::Live { stamps, restarts }).await.is_none() {
+        if let Err(error) = self.reports.tell(ServiceNews::Live { stamps, restarts }).await {
+            // Nobody knows it: the next daemon would kill it, and another node start it beside this one.
             process.kill();
-            return Err(failed(OpError::Session(SessionError::NotFound {
-                session_id: self.seen.session_id.to_string(),
-            })));
+            let _ = tokio::time::timeout(KILL_GRACE, process.ended()).await;
+            return Err(failed(error));
         }
         Ok(process)
     }
@@ -235,8 +237,10 @@ impl Supervisor {
                 },
                 () = due(&mut probe) => {
                     if let Some(looking) = &mut probe && looking.look(&process.members()) {
-                        probe = None;
-                        self.tell(ServiceNews::Ready).await;
+                        match self.reports.tell(ServiceNews::Ready).await {
+                            Err(error) if may_pass(&error) => looking.look_later(),
+                            _ => probe = None,
+                        }
                     }
                 }
             }
@@ -278,7 +282,8 @@ impl Supervisor {
             let wait = match after_end(service.spec.restart, &end, was_ready, self.attempts) {
                 AfterEnd::Stay(status) => {
                     let notices = vec![notices::service_ended(&self.seen.service_id, &service.spec, &end)];
-                    self.ended(status, end, notices).await;
+                    let late = self.reports.ended(status, end, notices).await;
+                    self.reports.insist(late).await;
                     return None;
                 }
                 AfterEnd::Restart(wait) => wait,
@@ -286,8 +291,9 @@ impl Supervisor {
             self.attempts += 1;
             metrics::counter!("shellkeep_service_restarts_total").increment(1);
             let reason = format!("{}; attempt {} in {} s", end.reason, self.attempts, wait.as_secs());
-            self.ended(ServiceStatus::Starting, ServiceEnd { reason, ..end.clone() }, Vec::new()).await;
-            match self.wait_to_restart(wait).await {
+            let ended = ServiceEnd { reason, ..end.clone() };
+            let late = self.reports.ended(ServiceStatus::Starting, ended, Vec::new()).await;
+            match self.wait_to_restart(late, wait).await {
                 Waited::Whole => {}
                 Waited::Left => return None,
                 Waited::Stopped(reason) => {
@@ -298,18 +304,29 @@ impl Supervisor {
             }
             match self.start().await {
                 Ok(process) => return Some(process),
-                Err((OpError::Session(SessionError::NotFound { .. }), _)) => return None,
-                // The node that has the session starts it.
-                Err((OpError::Cluster(ClusterError::Moved { .. }), _)) => return None,
+                // Its session is gone, or the node that has it starts the service.
+                Err((
+                    OpError::Session(SessionError::NotFound { .. }) | OpError::Cluster(ClusterError::Moved { .. }),
+                    _,
+                )) => {
+                    self.seen.facts.send_modify(|service| service.status = ServiceStatus::Failed);
+                    return None;
+                }
                 Err((_, failure)) => end = failure,
             }
         }
     }
 
-    async fn wait_to_restart(&mut self, wait: Duration) -> Waited {
+    /// Waits, and before that until its end is recorded: a start needs the session too.
+    async fn wait_to_restart(&mut self, late: Option<Unrecorded>, wait: Duration) -> Waited {
+        let Self { reports, orders, .. } = self;
+        let waiting = async {
+            reports.insist(late).await;
+            tokio::time::sleep(wait).await;
+        };
         tokio::select! {
-            () = tokio::time::sleep(wait) => Waited::Whole,
-            Some(order) = self.orders.recv() => match order {
+            () = waiting => Waited::Whole,
+            Some(order) = orders.recv() => match order {
                 Order::Stop { reason, .. } => Waited::Stopped(reason),
                 // Nothing is running; the next daemon continues the wait.
                 Order::Leave => Waited::Left,
@@ -324,37 +341,14 @@ impl Supervisor {
         let policy = self.seen.facts().spec.restart;
         if *reason != StopReason::NodeDrained || !matches!(after_end(policy, &left, true, 0), AfterEnd::Restart(_)) {
             let notices = self.notices_of_stop(&end, reason);
-            return self.ended(ServiceStatus::Stopped, end, notices).await;
+            let late = self.reports.ended(ServiceStatus::Stopped, end, notices).await;
+            return self.reports.insist(late).await;
         }
         self.seen.uncount().await;
-        self.ended(ServiceStatus::Starting, left, Vec::new()).await;
+        let late = self.reports.ended(ServiceStatus::Starting, left, Vec::new()).await;
         // Here it has ended.
         self.seen.facts.send_modify(|service| service.status = ServiceStatus::Stopped);
-    }
-
-    async fn ended(&mut self, status: ServiceStatus, end: ServiceEnd, notices: Vec<Notice>) {
-        if !status.is_live() {
-            self.seen.uncount().await;
-        }
-        let news = ServiceNews::Ended { status, end: end.clone(), notices };
-        if self.tell(news).await.is_none() {
-            // The session is gone, but those that wait for the service must still be notified.
-            self.seen.facts.send_modify(|service| {
-                service.status = if status.is_live() { ServiceStatus::Failed } else { status };
-                service.stamps = None;
-                service.end = Some(end);
-            });
-        }
-    }
-
-    /// Records an update; `None` if the session is gone.
-    async fn tell(&mut self, news: ServiceNews) -> Option<()> {
-        let (answer, waiting) = oneshot::channel();
-        let service_id = self.seen.service_id.clone();
-        self.with.registry.deliver(&self.seen.session_id, Message::ServiceNews { service_id, news, answer }).await;
-        let service: Service = waiting.await.ok()?;
-        self.seen.facts.send_replace(service);
-        Some(())
+        self.reports.insist(late).await;
     }
 
     fn notices_of_stop(&self, end: &ServiceEnd, reason: &StopReason) -> Vec<Notice> {

@@ -42,6 +42,10 @@ fn words(hint: Hint) -> &'static str {
         }
         Hint::ListServices => "list its services with GET …/services",
         Hint::StopService => "stop a service with POST …/services/{service_id}/stop",
+        Hint::MakeRoom => {
+            "stop a service with POST …/services/{service_id}/stop, or raise the limit with PUT /v1/quotas"
+        }
+        Hint::RaiseQuota => "raise the limit with PUT /v1/quotas",
         Hint::ReadAgentState => {
             "read it with GET …/agent_state and save again with If-Match set to the version you have read"
         }

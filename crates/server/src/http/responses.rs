@@ -76,6 +76,7 @@ impl IntoResponses for Common {
                  `service_not_started`, `store_unavailable`, `shutting_down`; the codes of 429 when the limit of all \
                  agents together is reached",
             ),
+            ("507", "`store_unavailable`: the disk of the data directory is full"),
         ])
     }
 }

@@ -37,23 +37,26 @@ fn words(hint: Hint, problem: &Problem) -> Option<String> {
             let id = text("run_id").map_or_else(|| "id".to_owned(), |id| format!("id=\"{id}\""));
             format!("read its output with read_output({id})")
         }
-        Hint::StopService => {
-            // Ids are unique within a session only, and the first may belong to another one.
-            let first = problem.data.get("services").and_then(|services| services.get(0));
-            let of_first = |name: &str| first.and_then(|service| service.get(name)?.as_str());
-            match (of_first("service_id"), of_first("session_id")) {
-                (Some(id), Some(session)) => {
-                    format!("to stop the first, call stop_service(service_id=\"{id}\", session=\"{session}\")")
-                }
-                // A name that is taken comes with the service that has it.
-                _ => match text("service_id") {
-                    Some(id) => format!("or stop that one with stop_service(service_id=\"{id}\")"),
-                    None => "stop one with stop_service".to_owned(),
-                },
-            }
-        }
+        Hint::StopService => stop_service(problem),
+        Hint::MakeRoom => format!("{}, or ask the operator to raise the limit", stop_service(problem)),
         other => fixed(other)?.to_owned(),
     })
+}
+
+fn stop_service(problem: &Problem) -> String {
+    // Ids are unique within a session only, and the first may belong to another one.
+    let first = problem.data.get("services").and_then(|services| services.get(0));
+    let of_first = |name: &str| first.and_then(|service| service.get(name)?.as_str());
+    match (of_first("service_id"), of_first("session_id")) {
+        (Some(id), Some(session)) => {
+            format!("to stop the first, call stop_service(service_id=\"{id}\", session=\"{session}\")")
+        }
+        // A name that is taken comes with the service that has it.
+        _ => match problem.data.get("service_id").and_then(Value::as_str) {
+            Some(id) => format!("or stop that one with stop_service(service_id=\"{id}\")"),
+            None => "stop one with stop_service".to_owned(),
+        },
+    }
 }
 
 /// A hint that needs no data.
@@ -74,11 +77,13 @@ fn fixed(hint: Hint) -> Option<&'static str> {
         }
         Hint::ClearTmp => "ask the host to remove it there, or work in another session",
         Hint::ReadInParts => "read it in parts with run_command, as in `head -c 100000 FILE`",
+        Hint::RaiseQuota => "ask the operator to raise the limit",
         Hint::Verify | Hint::SeparateFiles | Hint::ConfigureAgent => "ask the host",
         Hint::WaitForRun
         | Hint::ReadOutput
         | Hint::ReadPages
         | Hint::StopService
+        | Hint::MakeRoom
         | Hint::ListTokens
         | Hint::HoldAgain
         | Hint::ReadAgentState

@@ -86,12 +86,9 @@ impl Refused {
                  --cwd with a directory inside the copy"
             ),
             Hint::ListServices => format!("list services with `shellkeep services ls -s {session}{flags}`"),
-            Hint::StopService => match self.most_idle() {
-                Some((session, service)) => {
-                    format!("stop the most idle one with `shellkeep services stop -s {session} {service}{flags}`")
-                }
-                None => format!("list services with `shellkeep services ls{flags}` and stop one"),
-            },
+            Hint::StopService => self.stop_service(flags),
+            Hint::MakeRoom => format!("{}, or {}", self.stop_service(flags), self.raise_quota(flags)),
+            Hint::RaiseQuota => self.raise_quota(flags),
             Hint::ListKeys => format!("list its keys with `shellkeep kv ls {session}{flags}`"),
             Hint::ListFiles => format!("list its files with `shellkeep files ls {session}{flags}`"),
             Hint::RemoveTree => "pass --recursive to remove everything in it".to_owned(),
@@ -137,6 +134,20 @@ impl Refused {
                  {session}{flags}`"
             ),
         }
+    }
+
+    fn stop_service(&self, flags: &str) -> String {
+        match self.most_idle() {
+            Some((session, service)) => {
+                format!("stop the most idle one with `shellkeep services stop -s {session} {service}{flags}`")
+            }
+            None => format!("list services with `shellkeep services ls{flags}` and stop one"),
+        }
+    }
+
+    fn raise_quota(&self, flags: &str) -> String {
+        let quota = text(&self.problem, "quota").unwrap_or("NAME");
+        format!("raise the limit with `shellkeep quotas set {quota}=N{flags}`")
     }
 
     /// The session and the id of the service that a met quota names first.
@@ -188,6 +199,15 @@ mod tests {
         busy.problem = busy.problem.with("run_id", "r7");
         let told = busy.to_string();
         assert!(told.contains("`shellkeep runs wait demo r7 --data /d`"), "{told}");
+    }
+
+    #[test]
+    fn the_host_at_its_own_limit_is_told_how_to_raise_it() {
+        let mut full = refused(Some("make_room"));
+        full.problem = full.problem.with("quota", "services");
+        let told = full.to_string();
+        assert!(told.contains("; list services with") && told.contains(" and stop one, or raise the limit"), "{told}");
+        assert!(told.contains("`shellkeep quotas set services=N --data /d`"), "{told}");
     }
 
     #[test]

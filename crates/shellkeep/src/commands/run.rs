@@ -12,6 +12,7 @@ use clap::{Args, ValueHint};
 use shellkeep_protocol::{
     NoticeView, OutputEvent, RunRequest, RunResponse, RunStatus, StderrChoice, TimeoutChoice, text,
 };
+use shellkeep_runtime::MAX_STDIN;
 use shellkeep_session::{NoticeCode, SessionId};
 use shellkeep_terminal::modes::Modes;
 use std::collections::BTreeMap;
@@ -26,8 +27,6 @@ const TIMED_OUT: u8 = 124;
 const INTERRUPTED: u8 = 130;
 /// The timeout of a command that a person uses, in seconds.
 const A_DAY: f64 = 86_400.0;
-/// Longest input of a command.
-const MAX_STDIN: u64 = 16 << 20;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -286,9 +285,9 @@ fn input(wanted: bool) -> Result<Option<Vec<u8>>, Failure> {
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    let read = io::stdin().lock().take(MAX_STDIN + 1).read_to_end(&mut bytes);
+    let read = io::stdin().lock().take(MAX_STDIN as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| Failure::client(format!("cannot read stdin: {error}")))?;
-    if bytes.len() as u64 > MAX_STDIN {
+    if bytes.len() > MAX_STDIN {
         return Err(Failure::client(
             "stdin is longer than 16 MiB; put it into a file and name the file in the command",
         ));

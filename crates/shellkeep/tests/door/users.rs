@@ -206,8 +206,8 @@ fn an_agent_behind_a_fence_is_never_root() {
     // The host's sessions are no exception, and nobody is in a room.
     daemon.create_with(json!({"session_id": "own", "sandbox": "fence"}));
     assert!(user_of(&daemon, "own") > 1000);
-    refused(&ask("room"), "--sandbox-agents user");
-    refused(&daemon.post("/v1/sessions", &json!({"session_id": "r", "sandbox": "room"})), "--sandbox-agents user");
+    refused(&ask("room"), "`sandbox_agents`");
+    refused(&daemon.post("/v1/sessions", &json!({"session_id": "r", "sandbox": "room"})), "`sandbox_agents`");
 }
 
 /// What root's sessions left running or open must not help users of agents, nor the other way round.
@@ -360,7 +360,7 @@ fn a_user_of_agents_is_never_the_host() {
 
 #[test]
 fn only_a_node_that_was_started_for_it_has_users_of_agents() {
-    let words = "--sandbox-agents user";
+    let words = "`sandbox_agents` to `user`";
     let mut daemon = Daemon::with(Settings::default());
     refused(&daemon.post("/v1/sessions", &json!({"session_id": "s", "sandbox": "user"})), words);
     daemon.create("n");

@@ -155,7 +155,10 @@ fn the_host_is_told_of_all_services() {
     assert_eq!((&problem["code"], &problem["quota"]), (&json!("quota_exceeded"), &json!("services")));
     assert_eq!(problem["services"][0]["service_id"], other["service_id"], "{problem}");
     let words = problem["detail"].as_str().unwrap();
-    assert!(words.contains("(tick) of session one") && words.contains("quotas set services="), "{words}");
+    assert!(
+        words.contains("(tick) of session one") && words.ends_with("raise the limit with PUT /v1/quotas"),
+        "{words}"
+    );
 }
 
 /// A session without an agent is its own agent; others are not counted with it.

@@ -1,9 +1,8 @@
 //! Why files were not saved, compared, restored, copied or merged.
 
 use crate::notices::counted;
-use crate::ops::FilesReason;
-use crate::ops::Hint;
-use shellkeep_session::SessionState;
+use crate::ops::{FilesReason, Hint};
+use shellkeep_session::{LeftOut, SessionState};
 
 /// What became of a checkpoint that is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +26,20 @@ impl Gone {
                 format!("of session '{session_id}' was not copied from node {node}, or was pruned there")
             }
         }
+    }
+}
+
+/// A file that an operation would have had to decide about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    pub path: String,
+    /// What would have to be decided.
+    pub reason: String,
+}
+
+impl From<&LeftOut> for Conflict {
+    fn from(file: &LeftOut) -> Self {
+        Self { path: file.path.to_text().into_owned(), reason: file.reason.clone() }
     }
 }
 
@@ -89,7 +102,7 @@ pub enum CheckpointError {
         /// The first of them, and who changed it.
         first: String,
         /// All of them, as far as they are named.
-        of_others: Vec<(String, String)>,
+        of_others: Vec<Conflict>,
     },
     /// The session was not forked from another, or that one is gone.
     #[error("{detail}")]
@@ -103,7 +116,7 @@ pub enum CheckpointError {
         /// The first of them.
         first: String,
         /// All of them.
-        conflicts: Vec<(String, String)>,
+        conflicts: Vec<Conflict>,
     },
 }
 

@@ -1,6 +1,6 @@
 //! Why a recording, or the agent's state, was not read or written.
 
-use crate::ops::Hint;
+use crate::ops::{FilesReason, Hint};
 use std::fmt;
 
 /// Why a recording, or the agent's state, was not read or written.
@@ -17,8 +17,8 @@ pub enum RecordError {
         "{reason}; only the first {taken} of {total} events were recorded, starting at number {first_seq}. Send only the rest again"
     )]
     EventsCutOff {
-        /// What the store said.
-        reason: String,
+        /// What the store said, and whether its disk is full.
+        reason: FilesReason,
         /// How many it took.
         taken: usize,
         /// How many there were.

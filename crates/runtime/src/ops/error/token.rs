@@ -1,6 +1,6 @@
 //! Why a token was not created, found or revoked.
 
-use crate::ops::Hint;
+use crate::ops::{FilesReason, Hint};
 
 /// Why a token was not created, found or revoked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -12,10 +12,12 @@ pub enum TokenError {
         token_id: String,
     },
     /// The tokens cannot be written.
-    #[error("cannot save the tokens: {detail}. Check the data directory's disk and try again")]
+    #[error("cannot save the tokens: {detail}: {reason}. Check the data directory's disk and try again")]
     Unavailable {
-        /// What is in force now, and why.
-        detail: String,
+        /// What is in force now.
+        detail: &'static str,
+        /// Why, and whether the disk is full.
+        reason: FilesReason,
     },
 }
 
