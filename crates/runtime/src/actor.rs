@@ -76,9 +76,8 @@ enum Happened {
     Message(Option<Message>),
     Changed(Change),
     FilesWorked(Option<Worked>),
-    WaitingExpired,
-    /// Something is over that has to be looked at.
-    LookAgain,
+    /// A wait is over: a command's, for the files, or for something that ran without its shell.
+    WaitOver,
     Due,
 }
 
@@ -120,12 +119,11 @@ impl Actor {
                 // Whether there is a shell is checked when the command has its permit.
                 Happened::Changed(Change::ShellFreed) => self.session.phase.set_wait(Wait::RetryPending),
                 Happened::Changed(Change::Permit(permit)) => self.on_permit(permit).await,
-                Happened::WaitingExpired => self.refuse_expired(),
+                Happened::WaitOver => self.refuse_expired(),
                 Happened::FilesWorked(worked) => {
                     self.session.files.on_worked(&mut self.session.journal, worked);
                     checkpoint::make_room(&mut self.session).await;
                 }
-                Happened::LookAgain => {}
                 Happened::Due => {
                     let now = Instant::now();
                     self.lingers_until = self.lingers_until.filter(|until| *until > now);
@@ -163,9 +161,9 @@ impl Actor {
             change = session.phase.change() => Happened::Changed(change),
             message = self.mailbox.recv() => Happened::Message(message),
             worked = session.files.worked() => Happened::FilesWorked(worked),
-            () = session.remnants.changed() => Happened::LookAgain,
-            () = expired => Happened::WaitingExpired,
-            () = wait_ended => Happened::LookAgain,
+            () = session.remnants.changed() => Happened::WaitOver,
+            () = expired => Happened::WaitOver,
+            () = wait_ended => Happened::WaitOver,
             () = due => Happened::Due,
         }
     }

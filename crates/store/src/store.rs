@@ -3,7 +3,7 @@
 use crate::backend::{Backend, BackendError, Name, SessionSummary};
 use crate::depth;
 use crate::error::{Durability, ReadError, SyncError};
-use crate::fault::Faults;
+use crate::fault::{Faults, Point};
 use crate::follow::Followers;
 use crate::identity::Home;
 use crate::journal::AppendError;

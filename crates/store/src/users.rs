@@ -98,8 +98,8 @@ impl UserFile {
         if records.len() < given {
             let (found, mark) = (records.len(), self.in_force.display());
             return Err(self.unreadable(&format!(
-                "{given} users were given, and {found} are in it; put it back, or remove {mark} and name other users with \
-                 --sandbox-users"
+                "{given} users were given, and {found} are in it; put it back, or remove {mark} and name other users in \
+                 the setting `sandbox_users`"
             )));
         }
         Ok(Some(records))

@@ -43,8 +43,8 @@ pub enum NoUser {
     NotRoot,
     /// Root may be confined itself: by a container without these users, or without the right to change to them.
     #[error(
-        "a process cannot become the user {user}: {reason}; in a container, name users that exist there with --sandbox-users, \
-         and let it keep CAP_SETUID, CAP_SETGID and CAP_CHOWN"
+        "a process cannot become the user {user}: {reason}; in a container, name users that exist there in the setting \
+         `sandbox_users`, and let it keep CAP_SETUID, CAP_SETGID and CAP_CHOWN"
     )]
     NotMade { user: u32, reason: String },
     /// The way to the data directory is closed.

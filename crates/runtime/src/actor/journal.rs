@@ -33,7 +33,7 @@ const STATE_BYTES: usize = 32 << 20;
 struct Lost {
     /// Number of the first of them.
     from: u64,
-    reason: String,
+    error: AppendError,
     /// When to try again to report them.
     retry_at: Instant,
 }
@@ -125,11 +125,10 @@ impl Journal {
             Ok(()) => None,
             Err(error) if is_kept(&error) => Some(notices::store_failed(&why(&error))),
             Err(error) => {
-                let reason = why(&error);
-                let notice = notices::not_stored(&reason);
+                let notice = notices::not_stored(&why(&error));
                 if self.lost.is_none() {
                     let retry_at = Instant::now() + RETRY_LOST;
-                    self.lost = Some(Lost { from: record.seq, reason, retry_at });
+                    self.lost = Some(Lost { from: record.seq, error, retry_at });
                 }
                 Some(notice)
             }
@@ -154,7 +153,7 @@ impl Journal {
     /// session needs no earlier records.
     fn append(&self, record: &Record) -> Result<(), AppendError> {
         match &self.lost {
-            Some(lost) if !record.event.destroys() => Err(AppendError::Full { reason: lost.reason.clone() }),
+            Some(lost) if !record.event.destroys() => Err(lost.error.clone()),
             _ => {
                 let appended = self.ctx.append(record);
                 if !appended.as_ref().is_err_and(|error| !is_kept(error)) {
@@ -200,7 +199,7 @@ impl Journal {
         let Some(lost) = &mut self.lost else { return };
         lost.retry_at = Instant::now() + RETRY_LOST;
         let state: Box<SessionState> = Box::new(self.state.clone());
-        let event = Event::RecordsLost { from: lost.from, reason: lost.reason.clone(), state };
+        let event = Event::RecordsLost { from: lost.from, reason: why(&lost.error), state };
         let session_id = self.state.meta.session_id.clone();
         let record = Record { session_id, seq: self.state.seq + 1, at: Timestamp::now(), event };
         if self.ctx.append(&record).is_err_and(|error| !is_kept(&error)) {

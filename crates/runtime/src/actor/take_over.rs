@@ -99,7 +99,7 @@ fn end(session: &mut Session, queue: &mut Queue, because: &str, notice: Option<&
 fn note(session: &mut Session, event_type: &str, data: serde_json::Value) -> Result<(), OpError> {
     let event = Event::Noted { event_type: event_type.to_owned(), data, author: Author::runtime(None) };
     let offered = session.journal.offer(event);
-    offered.map(|_| ()).map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })
+    offered.map(|_| ()).map_err(|error| OpError::not_stored(&error))
 }
 
 /// When the hold ends that commands wait for.
