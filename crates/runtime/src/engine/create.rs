@@ -7,12 +7,12 @@ use super::inner::Inner;
 use crate::cluster::{ClaimedName, Creation};
 use crate::identities::{Scope, bound};
 use crate::names::{Added, not_found};
-use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionError, SessionView};
+use crate::ops::{BoxFuture, ClusterError, CreateSession, Created, OpError, SessionError, SessionView};
 use crate::stored::asleep;
 use crate::user_path::{apart, is_directory};
 use crate::{recover, validate};
 use shellkeep_session::{
-    ByteString, Claim, Event, Record, Sandbox, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
+    ByteString, Event, Record, Sandbox, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
 };
 use shellkeep_store::{AppendError, deleted};
 use std::sync::Arc;
@@ -63,6 +63,9 @@ impl Engine {
                     }
                     Creation::Full { used } => return Err(self.access.too_many_sessions(used)),
                     Creation::Exists(state) => return of_user(found(&self.access, *state)?, user_id.as_deref()),
+                    Creation::Busy { node } => {
+                        return Err(ClusterError::OwnerUnreachable { session_id: id.to_string(), node }.into());
+                    }
                 },
             };
             let view = new_view(&meta, &shell);
@@ -79,13 +82,12 @@ impl Engine {
                 }
                 Added::Full(used) => return Err(self.access.too_many_sessions(used)),
             }
-            let claim = claimed.map(ClaimedName::keep);
             self.access.audit("create", id.as_str());
             if let Err(error) = inner.ctx.workspaces.ensure(&view.meta.workspace) {
                 // The session is recorded, and its first command tries again and reports the failure.
                 tracing::warn!(session = %id, %error, "a new session's workspace could not be created");
             }
-            Ok(Created::New(settled(inner, view, claim).await?))
+            Ok(Created::New(settled(inner, view, claimed).await?))
         })
     }
 
@@ -125,12 +127,11 @@ fn new_view(meta: &SessionMeta, shell: &ShellState) -> SessionView {
 }
 
 /// A new session once it is kept, and shared where nodes share a store.
-async fn settled(inner: &Inner, view: SessionView, claim: Option<Claim>) -> Result<SessionView, OpError> {
+async fn settled(inner: &Inner, view: SessionView, claimed: Option<ClaimedName>) -> Result<SessionView, OpError> {
     let id = &view.meta.session_id;
-    let seq = view.seq + u64::from(claim.is_some());
-    if let Some(claim) = claim {
-        let event = Event::Owned { claim, because: "created".to_owned(), state: None };
-        let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event };
+    let seq = view.seq + u64::from(claimed.is_some());
+    if let Some(claimed) = claimed {
+        let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event: claimed.keep() };
         let appended = inner.ctx.append(&record);
         appended.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
     }
@@ -142,7 +143,7 @@ async fn settled(inner: &Inner, view: SessionView, claim: Option<Claim>) -> Resu
 }
 
 /// The name is a fork's.
-fn exists(id: &SessionId) -> OpError {
+pub(super) fn exists(id: &SessionId) -> OpError {
     SessionError::Exists { session_id: id.to_string() }.into()
 }
 

@@ -3,9 +3,11 @@
 use super::FileOps;
 use crate::actor::{FilesTask, ForkOrder, is_outside, refuse_others};
 use crate::checkpoints::commit_of;
+use crate::cluster::Creation;
 use crate::engine::access::Permitted;
 use crate::engine::copies;
-use crate::engine::create::name_for;
+use crate::engine::create::{exists, name_for};
+use crate::engine::inner::Inner;
 use crate::engine::services;
 use crate::notices;
 use crate::ops::*;
@@ -60,20 +62,31 @@ impl FileOps<'_> {
             let agent = inner.ctx.names.agent_of(&id);
             let copied = inner.ctx.disk.check_copy(&id, agent.as_deref())?;
             self.access.audit("fork", id.as_str());
-            let exists = || OpError::Session(SessionError::Exists { session_id: new.to_string() });
             if inner.ctx.names.contains(&new) {
                 // It may be that of a session that another node removed. One that is awake is not waited for.
                 copies::is_stale(inner, &new).await;
-                if inner.ctx.names.contains(&new) {
-                    return Err(exists());
-                }
             }
+            if inner.ctx.names.contains(&new) || inner.ctx.names.is_forking(&new) {
+                return Err(exists(&new));
+            }
+            let (claimed, is_alone) = match &inner.ctx.cluster {
+                None => (None, false),
+                Some(cluster) => match cluster.create(&new, agent.as_deref(), self.access.most_sessions()).await? {
+                    Creation::Mine { name, is_counted } => (Some(name), !is_counted),
+                    Creation::Full { used } => return Err(self.access.too_many_sessions(used)),
+                    Creation::Exists(_) | Creation::Busy { .. } => return Err(exists(&new)),
+                },
+            };
             let reserved = copies::replace(inner, &new, || Ok(inner.ctx.names.reserve(&new))).await?;
-            let _reserved = reserved.ok_or_else(exists)?;
+            let _reserved = reserved.ok_or_else(|| exists(&new))?;
             let by = self.access.scope().token().map(str::to_owned);
             let Fork { at, user_id, share_files, .. } = request;
-            let order = Box::new(ForkOrder { id: new.clone(), user_id, at, by, share_files });
-            let forked = inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await?;
+            let order = Box::new(ForkOrder { id: new.clone(), user_id, at, by, share_files, claimed });
+            let forked = inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await;
+            if forked.is_err() && is_alone {
+                not_made(inner, &new).await;
+            }
+            let forked = forked?;
             inner.ctx.disk.wrote(&new, agent, copied);
             Ok(forked)
         })
@@ -103,5 +116,12 @@ impl FileOps<'_> {
                 inner.files.ask(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
             merging.map(|merged| Merged { notices: outside.into_iter().collect(), ..merged })
         })
+    }
+}
+
+/// A fork whose name was used while the shared store was away was not made.
+async fn not_made(inner: &Inner, id: &SessionId) {
+    if let Some(cluster) = inner.ctx.cluster.as_ref().filter(|_| !inner.ctx.names.contains(id)) {
+        cluster.diverged().made_alone().forget(id).await;
     }
 }
