@@ -1,10 +1,11 @@
-//! Forks among nodes: the name of one is a name on all of them.
+//! Forks among nodes: the name of one is a name on all of them, and a fork is merged back where its origin is.
 
 use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
 use crate::support::{Daemon, Response};
 use serde_json::{Value, json};
 use shellkeep_poll::until;
+use tempfile::TempDir;
 
 /// A node that has left in order, or is dead.
 #[derive(Debug, Clone, Copy)]
@@ -135,4 +136,34 @@ fn a_fork_outlives_its_node() {
     let (answer, _) = run_when_taken_over(&second, "f", &json!({"command": "echo $v"}));
     assert_eq!(answer["stdout"], "1\n", "{answer}");
     assert!(!notice_codes(&answer).contains(&"history_diverged"), "{answer}");
+}
+
+/// The bug: a fork was told that its origin was gone, or could not be reached for now, while that was on another node that was
+/// well.
+#[test]
+fn a_fork_is_merged_back_when_its_origin_has_come_to_its_node() {
+    let (redis, blobs) = (Redis::start(), TempDir::new().expect("a temporary directory"));
+    let url = format!("file://{}", blobs.path().display());
+    let node = |name: &str| Daemon::with(redis.settings(name).env("SHELLKEEP_BLOBS", &url));
+    let (first, second, third) = (node("n1"), node("n2"), node("n3"));
+    first.create("s");
+    first.sh("s", "echo a > a");
+    let answer = fork(&first, "s", "f");
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    first.sh("f", "echo b > b");
+    drain(&second, "n1");
+    run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    run_when_taken_over(&third, "f", &json!({"command": "true"}));
+    for asked in [&second, &third] {
+        let answer = asked.post("/v1/sessions/f/merge_back", &json!({}));
+        assert_eq!(code(&answer), (409, Some("origin_elsewhere".to_owned())), "{}", answer.text());
+        assert_eq!((answer.json()["node"].as_str(), answer.header("retry-after")), (Some("n2"), None));
+    }
+    drain(&third, "n2");
+    let answer = third.post("/v1/sessions/f/merge_back", &json!({}));
+    assert_eq!((answer.status, &answer.json()["into"]), (200, &json!("s")), "{}", answer.text());
+    assert_eq!(third.sh("s", "cat a b").out(), "a\nb\n");
+    third.destroy("s");
+    let answer = third.post("/v1/sessions/f/merge_back", &json!({}));
+    assert_eq!(code(&answer), (409, Some("no_origin".to_owned())), "{}", answer.text());
 }

@@ -4,10 +4,11 @@ use super::FileOps;
 use crate::actor::{FilesTask, ForkOrder, is_outside, refuse_others};
 use crate::checkpoints::commit_of;
 use crate::cluster::Creation;
-use crate::engine::access::Permitted;
+use crate::engine::access::{Access, Permitted};
 use crate::engine::copies;
 use crate::engine::create::{exists, name_for};
 use crate::engine::inner::Inner;
+use crate::engine::node::NodeOps;
 use crate::engine::services;
 use crate::notices;
 use crate::ops::*;
@@ -102,9 +103,9 @@ impl FileOps<'_> {
             let Some(Origin { session_id, .. }) = state.meta.forked_from else {
                 return Err(no_origin(format!("session '{fork}' is not a fork, so there is nothing to merge into")));
             };
-            let Ok(Permitted { id: origin, .. }) = self.access.over(&session_id) else {
-                return Err(no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone")));
-            };
+            come_here(self.access, &session_id, &fork).await?;
+            let gone = no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone"));
+            let Ok(Permitted { id: origin, .. }) = self.access.over(&session_id) else { return Err(gone) };
             let first = inner.ctx.history.checkpoints_after(&fork, 0, 1).await?.pop();
             let base = first.filter(|first| first.checkpoint.cause == Cause::Fork);
             let base = base.and_then(|base| commit_of(&base.checkpoint.at));
@@ -114,7 +115,15 @@ impl FileOps<'_> {
                 .then(|| notices::not_compared(&fork, &state.shell.cwd.to_text(), &state.meta.workspace.to_text()));
             let merging =
                 inner.files.ask(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
-            merging.map(|merged| Merged { notices: outside.into_iter().collect(), ..merged })
+            match merging {
+                Ok(mut merged) => {
+                    merged.notices.splice(0..0, outside);
+                    Ok(merged)
+                }
+                // This node had known it, and another removed it.
+                Err(OpError::Session(SessionError::NotFound { .. })) => Err(gone),
+                refused => refused,
+            }
         })
     }
 }
@@ -123,5 +132,20 @@ impl FileOps<'_> {
 async fn not_made(inner: &Inner, id: &SessionId) {
     if let Some(cluster) = inner.ctx.cluster.as_ref().filter(|_| !inner.ctx.names.contains(id)) {
         cluster.diverged().made_alone().forget(id).await;
+    }
+}
+
+/// Takes the origin of a fork if no node has it. An error if another node has it: a merge needs the files of both.
+async fn come_here(access: &Access, origin: &SessionId, fork: &SessionId) -> Result<(), OpError> {
+    let Some(cluster) = (NodeOps { access }).cluster() else { return Ok(()) };
+    match cluster.locate(origin).await? {
+        Whereabouts::Here => Ok(()),
+        Whereabouts::There(node) => Err(ClusterError::OriginElsewhere {
+            fork: fork.to_string(),
+            origin: origin.to_string(),
+            node: node.name,
+            here: cluster.own().name,
+        }
+        .into()),
     }
 }
