@@ -2,7 +2,7 @@
 
 use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
-use crate::support::{Daemon, Response};
+use crate::support::{Daemon, Response, procs};
 use serde_json::{Value, json};
 use shellkeep_poll::until;
 use tempfile::TempDir;
@@ -166,4 +166,30 @@ fn a_fork_is_merged_back_when_its_origin_has_come_to_its_node() {
     third.destroy("s");
     let answer = third.post("/v1/sessions/f/merge_back", &json!({}));
     assert_eq!(code(&answer), (409, Some("no_origin".to_owned())), "{}", answer.text());
+}
+
+/// The bug: what only one node had was answered without a word by everything but commands that were waited for.
+#[test]
+fn whatever_only_this_node_has_says_so() {
+    let mut redis = Redis::start();
+    let daemon = redis.node("n1");
+    daemon.create("s");
+    daemon.sh("s", "echo 1 > f");
+    daemon.sh("s", "echo 2 > f");
+    assert_eq!(fork(&daemon, "s", "g").status, 201);
+    daemon.sh("g", "echo g > g");
+    redis.stop();
+    until("the node is alone", || (daemon.get("/readyz").json()["status"] == "degraded").then_some(()));
+    let mark = procs::unique_sleep();
+    for (path, body) in [
+        ("s/rewind", json!({"to": "undo"})),
+        ("s/fork", json!({"session_id": "h"})),
+        ("g/merge_back", json!({})),
+        ("s/run", json!({"command": format!("sleep {mark}"), "blocking": false})),
+    ] {
+        let answer = daemon.post(&format!("/v1/sessions/{path}"), &body);
+        assert!(answer.status < 300, "{path}: {}", answer.text());
+        let answer = answer.json();
+        assert!(notice_codes(&answer).contains(&"kept_here_only"), "{path}: {answer}");
+    }
 }
