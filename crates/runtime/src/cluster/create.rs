@@ -212,6 +212,18 @@ mod tests {
         creations.ship.close(Closing::Stop);
     }
 
+    /// The bug: a creation that met one which failed waited for its session, and was refused when that did not appear.
+    #[tokio::test]
+    async fn who_waits_for_a_name_has_it_when_it_is_given_back() {
+        let (data, tier, id) = (TempDir::new().unwrap(), MemoryTier::default(), SessionId::parse("s").unwrap());
+        let creations = creations(&data, &tier);
+        let first = claimed(&creations, &id).await;
+        let (second, ()) = tokio::join!(claimed(&creations, &id), async { drop(first) });
+        assert!(creations.ship.is_open(&id));
+        drop(second);
+        creations.ship.close(Closing::Stop);
+    }
+
     /// The claim of one that creates a session while the store is away is not given back by another.
     #[tokio::test]
     async fn a_claim_that_another_uses_is_not_given_back() {
