@@ -26,7 +26,7 @@ use crate::checkpoints::path;
 use crate::names::{Names, not_found};
 use crate::ops::{ClusterError, OpError};
 pub(crate) use agents::Agents;
-use arrive::{Former, kept, stands_for};
+use arrive::{Former, NOT_SHARED, kept, stands_for};
 pub use config::{BlobPlace, ClusterConfig};
 use create::Creations;
 pub(crate) use create::{ClaimedName, Creation};
@@ -61,9 +61,6 @@ const REST_EVERY: u64 = 256;
 
 /// The file of the data directory with the names of the other nodes.
 const NODES_FILE: &str = "nodes";
-
-/// Why records are only on the node that made them.
-const NOT_SHARED: &str = "they were not synced and exist only on the node that wrote them";
 
 /// This node among others.
 pub(crate) struct Cluster {

@@ -1,43 +1,63 @@
 //! The first records of a fork.
 
 use crate::actor::{KvTask, Message};
+use crate::cluster::ClaimedName;
 use crate::context::SessionContext;
 use crate::names::not_found;
 use crate::ops::{OpError, SessionView};
 use crate::pending::Removal;
 use crate::stored::asleep;
-use shellkeep_session::{Event, Record, SessionId, SessionState, Timestamp};
+use shellkeep_session::{Event, Notice, Record, SessionId, SessionState, Timestamp};
 use shellkeep_store::AppendError;
 use std::sync::Arc;
 
-/// Appends the first records of a fork; from then on it is a session.
+/// A fork, and what to say if only this node has it.
+pub(crate) struct Begun {
+    pub(crate) session: SessionView,
+    pub(crate) notice: Option<Notice>,
+}
+
+/// Appends the first records of a fork, whose name is claimed if nodes share a store; from then on it is a session. Its name is
+/// given back if it does not become one.
 pub(crate) async fn begin(
     ctx: &SessionContext,
     id: &SessionId,
     agent: Option<&str>,
-    events: Vec<Event>,
-) -> Result<SessionView, OpError> {
-    let Some(cluster) = &ctx.cluster else { return append(ctx, id, agent, events).await };
-    // A session of this name may have been removed: that says nothing of the fork.
-    let made_alone = cluster.diverged().made_alone();
-    made_alone.note(id).await;
-    let begun = append(ctx, id, agent, events).await;
-    if begun.is_err() {
-        made_alone.forget(id).await;
+    mut events: Vec<Event>,
+    name: Option<ClaimedName>,
+) -> Result<Begun, OpError> {
+    if let Some(name) = &name {
+        events.insert(1, name.owned());
     }
-    begun
+    let (state, records) = append(ctx, id, events).await?;
+    let is_shared = name.is_some();
+    // Before anybody can wake it, who would find the shared store without its records.
+    name.into_iter().for_each(|name| name.send(&state, &records));
+    ctx.names.add(id, agent.map(Arc::from));
+    if is_shared {
+        ctx.share_files(&state);
+        if !state.kv.is_unused() {
+            share_keys(ctx, id).await;
+        }
+    }
+    let settled = ctx.settle(id, state.seq).await;
+    if let Some(cluster) = ctx.cluster.as_ref().filter(|_| !ctx.registry.is_awake(id)) {
+        // Nobody wakes it in this moment.
+        ctx.registry.while_asleep(id, async { cluster.left(id) }).await;
+    }
+    Ok(Begun { session: asleep(state, &ctx.sandboxes), notice: settled? })
 }
 
+/// Keeps the first records of a fork on this node: all of them, before another node has one.
 async fn append(
     ctx: &SessionContext,
     id: &SessionId,
-    agent: Option<&str>,
     events: Vec<Event>,
-) -> Result<SessionView, OpError> {
-    let mut state: Option<SessionState> = None;
+) -> Result<(SessionState, Vec<Record>), OpError> {
+    let (mut state, mut records): (Option<SessionState>, Vec<Record>) = (None, Vec::new());
     for (event, seq) in events.into_iter().zip(1..) {
         let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event };
-        match ctx.append(&record) {
+        match ctx.store.append(&record) {
             Ok(()) | Err(AppendError::Retrying { .. }) => {}
             Err(error) if seq == 1 => return Err(OpError::not_stored(&error)),
             Err(error) => {
@@ -51,16 +71,14 @@ async fn append(
             None => state = SessionState::create(&record).ok(),
             Some(state) => drop(state.apply(&record)),
         }
+        records.push(record);
     }
-    ctx.names.add(id, agent.map(Arc::from));
-    let state = state.ok_or_else(|| not_found(id))?;
-    if ctx.cluster.is_some() {
-        // It is claimed when it wakes, and its records are shared then.
-        ctx.registry.ask(id, Message::View).await?;
-        if let Err(error) = ctx.registry.ask(id, |answer| Message::Kv(Box::new(KvTask::Share { answer }))).await {
-            tracing::warn!(session = %id, %error, "the keyed store of a fork is not copied for other nodes");
-        }
+    Ok((state.ok_or_else(|| not_found(id))?, records))
+}
+
+/// Copies the keyed store of a fork to where other nodes read it, which is the fork's own task's to do.
+async fn share_keys(ctx: &SessionContext, id: &SessionId) {
+    if let Err(error) = ctx.registry.ask(id, |answer| Message::Kv(Box::new(KvTask::Share { answer }))).await {
+        tracing::warn!(session = %id, %error, "the keyed store of a fork is not copied for other nodes");
     }
-    let _ = ctx.settle(id, state.seq).await;
-    Ok(asleep(state, &ctx.sandboxes))
 }

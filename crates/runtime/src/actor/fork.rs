@@ -9,7 +9,7 @@ use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
 use crate::checkpoints::{self, commit_of};
 use crate::crash::{self, Point};
-use crate::forks;
+use crate::forks::{self, Begun};
 use crate::ops::*;
 use crate::pending::Pending;
 use crate::{notices, state_file};
@@ -58,7 +58,7 @@ struct Began {
 }
 
 /// Creates another session from this one.
-pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Forked, OpError> {
+pub(super) async fn fork(session: &mut Session, mut order: ForkOrder) -> Result<Forked, OpError> {
     session.files.settle(&mut session.journal).await;
     let mut past = match &order.at {
         Some(at) => Some(session.ctx.history.past(session.id(), at).await?),
@@ -84,21 +84,25 @@ pub(super) async fn fork(session: &mut Session, order: ForkOrder) -> Result<Fork
     };
     let pending = Pending::fork(session.ctx.data_dir.root(), &order.id)
         .map_err(|error| files_failed(&session.journal, "could not be copied", &error))?;
-    let forked = copy_to(session, &order, past, uncertain).await;
-    if forked.is_err() {
+    let forked = copy_to(session, &mut order, past, uncertain).await;
+    // One that is a session by now is another node's, and what this one has of it is looked at.
+    if forked.is_err() && !session.ctx.names.contains(&order.id) {
         session.ctx.remover.forget_fork(&order.id).await;
     }
     pending.done();
-    let forked = forked?;
+    let mut forked = forked?;
     let at = forked.session.meta.forked_from.as_ref().map_or(0, |origin| origin.seq);
     session.journal.record(Event::Forked { session_id: order.id, at, diverged_on: None, notices: Vec::new() });
-    session.journal.sync().await;
+    // The fork exists, whoever has its origin.
+    let kept = session.journal.settle().await.ok().flatten();
+    let kept = kept.filter(|notice| forked.notices.iter().all(|told| told.code != notice.code));
+    forked.notices.extend(kept);
     Ok(forked)
 }
 
 async fn copy_to(
     session: &mut Session,
-    order: &ForkOrder,
+    order: &mut ForkOrder,
     past: Option<Past>,
     uncertain: Uncertain,
 ) -> Result<Forked, OpError> {
@@ -204,7 +208,7 @@ async fn moment(session: &Session, at: u64) -> Result<String, OpError> {
 /// Writes the first records of the new session.
 async fn begin_fork(
     session: &Session,
-    order: &ForkOrder,
+    order: &mut ForkOrder,
     began: Began,
     shell: ShellState,
     agent_state: Option<AgentState>,
@@ -252,7 +256,9 @@ async fn begin_fork(
     events.extend(values);
     events.extend(files.map(|at| Event::Checkpointed { checkpoint: Box::new(Checkpoint::of(at, 1, Cause::Fork)) }));
     events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: told.clone() });
-    let session = forks::begin(&session.ctx, &order.id, session.journal.state().meta.agent.as_deref(), events).await?;
+    let (agent, claimed) = (session.journal.state().meta.agent.as_deref(), order.claimed.take());
+    let Begun { session, notice } = forks::begin(&session.ctx, &order.id, agent, events, claimed).await?;
+    told.extend(notice);
     Ok(Forked { session, notices: told })
 }
 

@@ -369,7 +369,9 @@ fn is_kept(error: &AppendError) -> bool {
 
 fn why(error: &AppendError) -> String {
     match error {
-        AppendError::Retrying { reason } | AppendError::Full { reason } => reason.clone(),
+        AppendError::Retrying { reason } | AppendError::Full { reason } | AppendError::NoSpace { reason } => {
+            reason.clone()
+        }
         other => other.to_string(),
     }
 }

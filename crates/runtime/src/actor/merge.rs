@@ -68,7 +68,7 @@ pub(super) async fn merge(
     let saved = save_now(session, Cause::Merge).await?;
     applied.finish().map_err(|error| changed_but(&session.journal, &error))?;
     pending.done();
-    session.journal.sync().await;
+    merged.notices.extend(session.journal.settle().await?);
     merged.seq = saved.map(|saved| saved.seq);
     Ok(merged)
 }

@@ -1,6 +1,7 @@
 //! What an actor can be asked, and who waits for the answer.
 
 use crate::cell::RunCell;
+use crate::cluster::ClaimedName;
 use crate::conclude::Ended;
 use crate::given_secrets::GivenSecrets;
 use crate::hang_up::HangUp;
@@ -373,6 +374,8 @@ pub struct ForkOrder {
     pub by: Option<String>,
     /// Whether both may work on the same files.
     pub share_files: bool,
+    /// The name as it is claimed for all nodes, if there are others.
+    pub(crate) claimed: Option<ClaimedName>,
 }
 
 /// What a service's shell is started with.

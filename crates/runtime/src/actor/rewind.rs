@@ -97,7 +97,9 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
         None => drop(save_now(session, Cause::Rewind).await?),
     }
     session.rest("rewound", "the last one was stopped for a rewind");
-    rewound.kept_back = apply(session, &target, plan, kept, uncertain, by).await?;
+    let (kept_back, here_only) = apply(session, &target, plan, kept, uncertain, by).await?;
+    rewound.kept_back = kept_back;
+    rewound.notices.extend(here_only);
     removed.into_iter().for_each(Removed::keep);
     if target.kv.is_some() {
         kv::rewind(session).await;
@@ -212,7 +214,7 @@ fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -
 }
 
 /// Changes the files, then the session. Once the files begin to change, the next start completes the rewind if this daemon
-/// cannot.
+/// cannot. Gives what was not changed, and what to say if only this node has the rewind.
 async fn apply(
     session: &mut Session,
     target: &Target,
@@ -220,7 +222,7 @@ async fn apply(
     kept: Vec<KeptBack>,
     uncertain: Uncertain,
     by: Option<String>,
-) -> Result<Vec<LeftOut>, OpError> {
+) -> Result<(Vec<LeftOut>, Option<Notice>), OpError> {
     let agent_state = saved_again(session, target).map_err(|error| {
         files_failed(&session.journal, "were not changed, because the agent's state could not be written", &error)
     })?;
@@ -247,8 +249,7 @@ async fn apply(
     };
     if plan.steps.is_empty() {
         session.journal.record(event);
-        session.journal.sync().await;
-        return Ok(Vec::new());
+        return Ok((Vec::new(), session.journal.settle().await?));
     }
     let note = FileChange { seq: session.journal.state().seq, event: event.clone() }.encode();
     let note = note.map_err(|error| files_failed(&session.journal, "could not be changed", &error))?;
@@ -265,11 +266,11 @@ async fn apply(
         kept_back.clone_from(&all);
     }
     session.journal.record(event);
-    session.journal.sync().await;
+    let here_only = session.journal.settle().await;
     crash::point(Point::RewindRecorded, session.id().as_str().as_bytes());
     applied.finish().map_err(|error| changed_but(&session.journal, &error))?;
     pending.done();
-    Ok(all)
+    Ok((all, here_only?))
 }
 
 /// Completes an earlier change of files that was interrupted.

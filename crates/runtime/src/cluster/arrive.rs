@@ -14,6 +14,9 @@ use shellkeep_shared::{Found, KeptFiles};
 use shellkeep_store::{AppendError, DeletedSession, Deletion, Store, deleted};
 use std::path::Path;
 
+/// Why records are only on the node that made them.
+pub(super) const NOT_SHARED: &str = "they were not synced and exist only on the node that wrote them";
+
 /// The node that a session comes from. It may be this one, which lost its data directory.
 pub(super) struct Former {
     pub(super) node: String,

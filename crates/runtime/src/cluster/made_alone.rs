@@ -1,6 +1,6 @@
-//! Sessions that this node made without asking the shared store for their names, because that was away or they are forks, and that
-//! the store has not confirmed since. It may say of their names that a session was removed: that was an earlier one. There is a
-//! file for each, so that a node that was restarted knows it too.
+//! Sessions that this node made without asking the shared store for their names, because that was away, and that the store has not
+//! confirmed since. It may say of their names that a session was removed: that was an earlier one. There is a file for each, so
+//! that a node that was restarted knows it too.
 
 use super::session_notes::SessionNotes;
 use crate::sync::lock;

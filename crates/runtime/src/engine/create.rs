@@ -7,15 +7,21 @@ use super::inner::Inner;
 use crate::cluster::{ClaimedName, Creation};
 use crate::identities::{Scope, bound};
 use crate::names::{Added, not_found};
-use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionError, SessionView};
+use crate::ops::{BoxFuture, ClusterError, CreateSession, Created, OpError, SessionError, SessionView};
 use crate::stored::asleep;
 use crate::user_path::{apart, is_directory};
 use crate::{recover, validate};
 use shellkeep_session::{
-    ByteString, Claim, Event, Record, Sandbox, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
+    ByteString, Event, Record, Sandbox, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
 };
 use shellkeep_store::{AppendError, deleted};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a creation waits for the deletion of the session that had its name, and how long between two looks.
+const DELETION: Duration = Duration::from_secs(5);
+const DELETION_PAUSE: Duration = Duration::from_millis(20);
 
 impl Engine {
     /// Creates a session, or finds the one with that name. An agent's session belongs to it, whatever the request says.
@@ -36,61 +42,80 @@ impl Engine {
                 }
             }
             let id = name_for(&self.access, request.session_id.as_ref())?;
-            if inner.ctx.names.contains(&id) && !copies::is_stale(inner, &id).await {
-                match self.existing(&id).await {
-                    // It was being deleted; now the name is free.
-                    Err(_) if !inner.ctx.names.contains(&id) => {}
-                    found => return of_user(found?, request.user_id.as_deref()),
+            let deadline = Instant::now() + DELETION;
+            loop {
+                if let Some(created) = attempt(self, &id, request.clone()).await? {
+                    return of_user(created, request.user_id.as_deref());
                 }
-            }
-            if inner.ctx.names.is_forking(&id) {
-                return Err(exists(&id));
-            }
-            if inner.ctx.cluster.is_none() {
-                self.access.check_sessions().await?;
-            }
-            let mut most = self.access.most_sessions();
-            let owner: Option<Arc<str>> = request.agent.as_deref().map(Arc::from);
-            let user_id = request.user_id.clone();
-            let (meta, shell) = first_state(inner, &id, request, self.access.scope().token()).await?;
-            let claimed = match &inner.ctx.cluster {
-                None => None,
-                Some(cluster) => match cluster.create(&id, meta.agent.as_deref(), most).await? {
-                    Creation::Mine { name, is_counted } => {
-                        // This node may have copies of sessions that others removed.
-                        most = if is_counted { u64::MAX } else { most };
-                        Some(name)
-                    }
-                    Creation::Full { used } => return Err(self.access.too_many_sessions(used)),
-                    Creation::Exists(state) => return of_user(found(&self.access, *state)?, user_id.as_deref()),
-                },
-            };
-            let view = new_view(&meta, &shell);
-            let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
-            let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
-            let add = || inner.ctx.names.add_new(&id, owner.clone(), most, || keep(inner, &record));
-            match copies::replace(inner, &id, add).await? {
-                Added::New => inner.ctx.counts.event(&record.event),
-                Added::Forking => return Err(exists(&id)),
-                Added::Known => {
-                    // The session that there is may have to be claimed.
-                    drop(claimed);
-                    return of_user(self.existing(&id).await?, user_id.as_deref());
+                if Instant::now() >= deadline {
+                    let reason = format!("only the name of session '{id}' is there: the session is being deleted");
+                    return Err(OpError::StoreUnavailable { reason });
                 }
-                Added::Full(used) => return Err(self.access.too_many_sessions(used)),
+                tokio::time::sleep(DELETION_PAUSE).await;
             }
-            let claim = claimed.map(ClaimedName::keep);
-            self.access.audit("create", id.as_str());
-            if let Err(error) = inner.ctx.workspaces.ensure(&view.meta.workspace) {
-                // The session is recorded, and its first command tries again and reports the failure.
-                tracing::warn!(session = %id, %error, "a new session's workspace could not be created");
-            }
-            Ok(Created::New(settled(inner, view, claim).await?))
         })
     }
+}
 
-    async fn existing(&self, id: &SessionId) -> Result<Created, OpError> {
-        self.get(id).await.map(Created::Existing).map_err(|error| not_yours(error, id))
+/// Creates a session, or finds the one with that name. `None` if that is being deleted.
+async fn attempt(engine: &Engine, id: &SessionId, request: CreateSession) -> Result<Option<Created>, OpError> {
+    let (access, inner) = (&engine.access, engine.access.at_large());
+    if inner.ctx.names.contains(id) && !copies::is_stale(inner, id).await {
+        return existing(engine, id).await;
+    }
+    if inner.ctx.names.is_forking(id) {
+        return Err(exists(id));
+    }
+    if inner.ctx.cluster.is_none() {
+        access.check_sessions().await?;
+    }
+    let mut most = access.most_sessions();
+    let owner: Option<Arc<str>> = request.agent.as_deref().map(Arc::from);
+    let (meta, shell) = first_state(inner, id, request, access.scope().token()).await?;
+    let claimed = match &inner.ctx.cluster {
+        None => None,
+        Some(cluster) => match cluster.create(id, meta.agent.as_deref(), most).await? {
+            Creation::Mine { name, is_counted } => {
+                // This node may have copies of sessions that others removed.
+                most = if is_counted { u64::MAX } else { most };
+                Some(name)
+            }
+            Creation::Full { used } => return Err(access.too_many_sessions(used)),
+            Creation::Exists(state) => return found(access, *state).map(Some),
+            Creation::Busy { node } => {
+                return Err(ClusterError::OwnerUnreachable { session_id: id.to_string(), node }.into());
+            }
+        },
+    };
+    let view = new_view(&meta, &shell);
+    let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
+    let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
+    let add = || inner.ctx.names.add_new(id, owner.clone(), most, || keep(inner, &record));
+    match copies::replace(inner, id, add).await? {
+        Added::New => inner.ctx.counts.event(&record.event),
+        Added::Forking => return Err(exists(id)),
+        Added::Known => {
+            // The session that there is may have to be claimed.
+            drop(claimed);
+            return existing(engine, id).await;
+        }
+        Added::Full(used) => return Err(access.too_many_sessions(used)),
+    }
+    access.audit("create", id.as_str());
+    if let Err(error) = inner.ctx.workspaces.ensure(&view.meta.workspace) {
+        // The session is recorded, and its first command tries again and reports the failure.
+        tracing::warn!(session = %id, %error, "a new session's workspace could not be created");
+    }
+    Ok(Some(Created::New(settled(inner, view, claimed).await?)))
+}
+
+/// The session with a name that this node knows. `None` if it is being deleted: its name is known for longer than the session.
+async fn existing(engine: &Engine, id: &SessionId) -> Result<Option<Created>, OpError> {
+    match engine.get(id).await {
+        Ok(view) => Ok(Some(Created::Existing(view))),
+        Err(_) if !engine.access.at_large().ctx.names.contains(id) => Ok(None),
+        Err(OpError::Session(SessionError::NotFound { .. })) if engine.access.over(id).is_ok() => Ok(None),
+        Err(error) => Err(not_yours(error, id)),
     }
 }
 
@@ -125,12 +150,11 @@ fn new_view(meta: &SessionMeta, shell: &ShellState) -> SessionView {
 }
 
 /// A new session once it is kept, and shared where nodes share a store.
-async fn settled(inner: &Inner, view: SessionView, claim: Option<Claim>) -> Result<SessionView, OpError> {
+async fn settled(inner: &Inner, view: SessionView, claimed: Option<ClaimedName>) -> Result<SessionView, OpError> {
     let id = &view.meta.session_id;
-    let seq = view.seq + u64::from(claim.is_some());
-    if let Some(claim) = claim {
-        let event = Event::Owned { claim, because: "created".to_owned(), state: None };
-        let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event };
+    let seq = view.seq + u64::from(claimed.is_some());
+    if let Some(claimed) = claimed {
+        let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event: claimed.keep() };
         let appended = inner.ctx.append(&record);
         appended.map_err(|error| OpError::not_stored(&error))?;
     }
@@ -142,7 +166,7 @@ async fn settled(inner: &Inner, view: SessionView, claim: Option<Claim>) -> Resu
 }
 
 /// The name is a fork's.
-fn exists(id: &SessionId) -> OpError {
+pub(super) fn exists(id: &SessionId) -> OpError {
     SessionError::Exists { session_id: id.to_string() }.into()
 }
 

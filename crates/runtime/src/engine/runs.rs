@@ -14,7 +14,7 @@ use crate::screen::Picture;
 use crate::screen::watched::WatchedScreen;
 use crate::stream::RunStream;
 use crate::{translate, validate};
-use shellkeep_session::{ByteString, RunId, SessionId};
+use shellkeep_session::{ByteString, Notice, RunId, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -45,7 +45,14 @@ impl Engine {
             let max_output = command.max_output;
             if !command.blocking {
                 return match begin(&self.access, id, command).await? {
-                    Started::Live(cell) => Ok(Box::new(cell.view(max_output))),
+                    Started::Live(cell) => {
+                        let mut view = Box::new(cell.view(max_output));
+                        let here_only = here_only(&self.access, id, &cell).await;
+                        let here_only =
+                            here_only.filter(|notice| view.notices.iter().all(|told| told.code != notice.code));
+                        view.notices.extend(here_only);
+                        Ok(view)
+                    }
                     Started::Before(view) => Ok(view),
                 };
             }
@@ -284,6 +291,13 @@ async fn stored_detail(inner: &Inner, id: &SessionId, run_id: &RunId, max_output
 /// Starts a command. Returns when it runs.
 pub(crate) async fn begin(access: &Access, id: &SessionId, command: Box<RunCommand>) -> Result<Started, OpError> {
     hand_over(access, id, command, RunReply::AtStart).await
+}
+
+/// What to say of a run that has begun if only this node knows that.
+async fn here_only(access: &Access, id: &SessionId, cell: &RunCell) -> Option<Notice> {
+    let Permitted { inner, id } = access.over(id).ok()?;
+    // It has settled before it began, so this waits only if the store has just come back.
+    inner.ctx.cluster.as_ref()?.settle(&id, cell.run_id.seq()?).await.ok()?
 }
 
 /// Sends a command to its session.

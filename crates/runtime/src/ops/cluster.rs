@@ -45,6 +45,18 @@ pub enum ClusterError {
     /// No node has this name.
     #[error("there is no node '{node}' among those that are alive")]
     NoSuchNode { node: String },
+    /// A fork and its origin are on different nodes.
+    #[error(
+        "session '{origin}', which '{fork}' was forked from, is on node '{node}', and '{fork}' on node '{here}'; a merge needs both on one node, and nothing was changed. Drain node '{node}', then merge again: the origin comes to '{here}'"
+    )]
+    OriginElsewhere {
+        fork: String,
+        origin: String,
+        /// The node that has the origin.
+        node: String,
+        /// The node that has the fork.
+        here: String,
+    },
     /// Another node took the session over.
     #[error(
         "session '{session_id}' moved to another node during this request; work done here since then was discarded. Repeat the request; with the same request_id a command runs only once"
@@ -62,13 +74,15 @@ impl ClusterError {
             Self::Alone { .. } => "node_alone",
             Self::NameInUse { .. } => "store_unavailable",
             Self::NoSuchNode { .. } => "node_not_found",
+            Self::OriginElsewhere { .. } => "origin_elsewhere",
         }
     }
 
     /// When to try again, if that can help.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::NoSuchNode { .. } => None,
+            // Both are about nodes, which do not change by themselves.
+            Self::NoSuchNode { .. } | Self::OriginElsewhere { .. } => None,
             _ => Some(TRY_AGAIN),
         }
     }
@@ -89,6 +103,7 @@ impl ClusterError {
             | Self::Leaving { session_id, .. }
             | Self::NameInUse { session_id }
             | Self::Moved { session_id } => Some(session_id),
+            Self::OriginElsewhere { origin, .. } => Some(origin),
             Self::Draining { .. } | Self::NodeUnreachable { .. } | Self::Alone { .. } | Self::NoSuchNode { .. } => None,
         }
     }

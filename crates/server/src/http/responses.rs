@@ -179,7 +179,7 @@ impl IntoResponses for Files {
             ),
             (
                 "409",
-                "`session_busy`: a command runs; `files_of_others` with `of_others: [{path, reason}]`: a rewind would also undo changes of other sessions; `session_exists`; `files_not_apart`: the session works outside its workspace; `no_origin`: it is not a fork, or its origin is gone; `merge_conflict` with \
+                "`session_busy`: a command runs; `files_of_others` with `of_others: [{path, reason}]`: a rewind would also undo changes of other sessions; `session_exists`; `files_not_apart`: the session works outside its workspace; `no_origin`: it is not a fork, or its origin is gone; `origin_elsewhere`: its origin is on another node; `merge_conflict` with \
                  `conflicts: [{path, reason}]`; `workspace_not_taken`: this daemon's data is a copy, and the directory \
                  belongs to the original",
             ),

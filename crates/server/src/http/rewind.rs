@@ -13,7 +13,7 @@ use axum::response::Response;
 use shellkeep_protocol::{
     ForkRequest, ForkResponse, MergeBackRequest, MergeBackResponse, RewindRequest, RewindResponse,
 };
-use shellkeep_runtime::{Rewind, attached};
+use shellkeep_runtime::{ClusterError, OpError, Rewind, attached};
 
 /// Rewinds a session to an earlier moment: its files, its shell and its agent's state.
 ///
@@ -75,6 +75,17 @@ pub async fn merge_back(
     Json(request): Json<MergeBackRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let request = translate::merge_back(request);
-    let merged = detached(async move { engine.files().merge_back(&id, request).await }).await??;
+    let merged = detached(async move { engine.files().merge_back(&id, request).await }).await?.map_err(not_merged)?;
     Ok(json(StatusCode::OK, &translate::merged(merged, request.dry_run)))
+}
+
+/// A fork and its origin on different nodes are a conflict: to try again does not help, as it does when a node cannot be reached.
+fn not_merged(error: OpError) -> Refusal {
+    match &error {
+        OpError::Cluster(apart @ ClusterError::OriginElsewhere { origin, node, .. }) => {
+            let refusal = Refusal::new(StatusCode::CONFLICT, apart.code(), apart.to_string());
+            refusal.with("session_id", origin.as_str()).with("node", node.as_str())
+        }
+        _ => error.into(),
+    }
 }

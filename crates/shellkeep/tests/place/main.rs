@@ -14,6 +14,7 @@ mod deploy;
 mod diverged;
 mod drained;
 mod emptied;
+mod fork_names;
 mod forks;
 mod gone;
 mod history;

@@ -3,9 +3,12 @@
 use super::FileOps;
 use crate::actor::{FilesTask, ForkOrder, is_outside, refuse_others};
 use crate::checkpoints::commit_of;
-use crate::engine::access::Permitted;
+use crate::cluster::Creation;
+use crate::engine::access::{Access, Permitted};
 use crate::engine::copies;
-use crate::engine::create::name_for;
+use crate::engine::create::{exists, name_for};
+use crate::engine::inner::Inner;
+use crate::engine::node::NodeOps;
 use crate::engine::services;
 use crate::notices;
 use crate::ops::*;
@@ -60,20 +63,31 @@ impl FileOps<'_> {
             let agent = inner.ctx.names.agent_of(&id);
             let copied = inner.ctx.disk.check_copy(&id, agent.as_deref())?;
             self.access.audit("fork", id.as_str());
-            let exists = || OpError::Session(SessionError::Exists { session_id: new.to_string() });
             if inner.ctx.names.contains(&new) {
                 // It may be that of a session that another node removed. One that is awake is not waited for.
                 copies::is_stale(inner, &new).await;
-                if inner.ctx.names.contains(&new) {
-                    return Err(exists());
-                }
             }
+            if inner.ctx.names.contains(&new) || inner.ctx.names.is_forking(&new) {
+                return Err(exists(&new));
+            }
+            let (claimed, is_alone) = match &inner.ctx.cluster {
+                None => (None, false),
+                Some(cluster) => match cluster.create(&new, agent.as_deref(), self.access.most_sessions()).await? {
+                    Creation::Mine { name, is_counted } => (Some(name), !is_counted),
+                    Creation::Full { used } => return Err(self.access.too_many_sessions(used)),
+                    Creation::Exists(_) | Creation::Busy { .. } => return Err(exists(&new)),
+                },
+            };
             let reserved = copies::replace(inner, &new, || Ok(inner.ctx.names.reserve(&new))).await?;
-            let _reserved = reserved.ok_or_else(exists)?;
+            let _reserved = reserved.ok_or_else(|| exists(&new))?;
             let by = self.access.scope().token().map(str::to_owned);
             let Fork { at, user_id, share_files, .. } = request;
-            let order = Box::new(ForkOrder { id: new.clone(), user_id, at, by, share_files });
-            let forked = inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await?;
+            let order = Box::new(ForkOrder { id: new.clone(), user_id, at, by, share_files, claimed });
+            let forked = inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await;
+            if forked.is_err() && is_alone {
+                not_made(inner, &new).await;
+            }
+            let forked = forked?;
             inner.ctx.disk.wrote(&new, agent, copied);
             Ok(forked)
         })
@@ -89,9 +103,9 @@ impl FileOps<'_> {
             let Some(Origin { session_id, .. }) = state.meta.forked_from else {
                 return Err(no_origin(format!("session '{fork}' is not a fork, so there is nothing to merge into")));
             };
-            let Ok(Permitted { id: origin, .. }) = self.access.over(&session_id) else {
-                return Err(no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone")));
-            };
+            come_here(self.access, &session_id, &fork).await?;
+            let gone = no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone"));
+            let Ok(Permitted { id: origin, .. }) = self.access.over(&session_id) else { return Err(gone) };
             let first = inner.ctx.history.checkpoints_after(&fork, 0, 1).await?.pop();
             let base = first.filter(|first| first.checkpoint.cause == Cause::Fork);
             let base = base.and_then(|base| commit_of(&base.checkpoint.at));
@@ -101,7 +115,37 @@ impl FileOps<'_> {
                 .then(|| notices::not_compared(&fork, &state.shell.cwd.to_text(), &state.meta.workspace.to_text()));
             let merging =
                 inner.files.ask(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
-            merging.map(|merged| Merged { notices: outside.into_iter().collect(), ..merged })
+            match merging {
+                Ok(mut merged) => {
+                    merged.notices.splice(0..0, outside);
+                    Ok(merged)
+                }
+                // This node had known it, and another removed it.
+                Err(OpError::Session(SessionError::NotFound { .. })) => Err(gone),
+                refused => refused,
+            }
         })
+    }
+}
+
+/// A fork whose name was used while the shared store was away was not made.
+async fn not_made(inner: &Inner, id: &SessionId) {
+    if let Some(cluster) = inner.ctx.cluster.as_ref().filter(|_| !inner.ctx.names.contains(id)) {
+        cluster.diverged().made_alone().forget(id).await;
+    }
+}
+
+/// Takes the origin of a fork if no node has it. An error if another node has it: a merge needs the files of both.
+async fn come_here(access: &Access, origin: &SessionId, fork: &SessionId) -> Result<(), OpError> {
+    let Some(cluster) = (NodeOps { access }).cluster() else { return Ok(()) };
+    match cluster.locate(origin).await? {
+        Whereabouts::Here => Ok(()),
+        Whereabouts::There(node) => Err(ClusterError::OriginElsewhere {
+            fork: fork.to_string(),
+            origin: origin.to_string(),
+            node: node.name,
+            here: cluster.own().name,
+        }
+        .into()),
     }
 }
