@@ -6,7 +6,7 @@ use super::drain;
 use super::inner::Inner;
 use super::node::NodeOps;
 use crate::actor::{Message, copy_later};
-use crate::cluster::{Cluster, Sought, Uncopied, Whose};
+use crate::cluster::{Cluster, Elsewhere, Sought, Uncopied, Whose};
 use crate::context::SessionContext;
 use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
@@ -210,7 +210,7 @@ impl ClusterOps<'_> {
 /// What a node does from its start on because there are others.
 pub(super) fn begin(inner: &Arc<Inner>, cluster: &Cluster, moved: mpsc::UnboundedReceiver<Moved>) {
     tasks::spawn(follow(Arc::downgrade(inner), moved));
-    tasks::spawn(guard(cluster.members().alone()));
+    tasks::spawn(guard(cluster.members().alone(), Arc::clone(cluster.elsewhere())));
     tasks::spawn(look_around(Arc::downgrade(inner), cluster.members().alone()));
     tasks::spawn(copies::look(Arc::downgrade(inner)));
     if let Some(files) = cluster.files() {
@@ -236,13 +236,16 @@ async fn copy_noted(ctx: Weak<SessionContext>, uncopied: Arc<Uncopied>) {
 }
 
 /// Ends this node's sessions when it is cut off from the shared store and other nodes may take them.
-async fn guard(alone: Alone) {
+async fn guard(alone: Alone, elsewhere: Arc<Elsewhere>) {
     loop {
         alone.until_away().await;
         match alone.stops_at() {
             // There is no other node.
             None => alone.until_reached().await,
-            Some(_) if alone.stop_if_over() => alone.until_reached().await,
+            Some(_) if alone.stop_if_over() => {
+                elsewhere.tell();
+                alone.until_reached().await;
+            }
             // Others may extend the deadline meanwhile.
             Some(at) => tokio::time::sleep_until(at.into()).await,
         }

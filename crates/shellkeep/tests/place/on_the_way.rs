@@ -1,0 +1,83 @@
+//! Who follows or uses a session through a node while the session moves to another one.
+
+use crate::nodes::run_when_taken_over;
+use crate::redis::Redis;
+use crate::support::daemon::signal;
+use crate::support::http::{LiveResponse, ServerEvent};
+use crate::support::{Daemon, Request};
+use serde_json::json;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long a stream of which nothing is expected any more may stay open.
+const ENDED: Duration = Duration::from_secs(20);
+
+fn follow(daemon: &Daemon, session: &str, after: Option<&str>) -> LiveResponse {
+    let request = Request::new("GET", &format!("/v1/sessions/{session}/events"));
+    let request = request.header("accept", "text/event-stream");
+    let request = match after {
+        Some(id) => request.header("last-event-id", id),
+        None => request,
+    };
+    let live = request.open(&daemon.door()).expect("the daemon answers");
+    assert_eq!(live.status, 200);
+    live
+}
+
+/// All events of a stream that ends. It is read aside, since a stream that does not end still sends comments.
+fn all_of(mut live: LiveResponse) -> Vec<ServerEvent> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let events: Vec<ServerEvent> = std::iter::from_fn(|| live.next_event()).collect();
+        // A test that failed meanwhile does not wait for it.
+        let _ = sender.send(events);
+    });
+    receiver.recv_timeout(ENDED).expect("the stream ends")
+}
+
+/// Checks that a stream said that its session moved, and follows on from its last event through the same node.
+fn goes_on_elsewhere(live: LiveResponse, asked: &Daemon, owner: (&Daemon, &str), session: &str) {
+    let events = all_of(live);
+    let last = events.last().expect("an event");
+    assert!(last.event == "error" && last.data.contains("owner_unreachable"), "{last:?}");
+    let after = events.iter().rev().find_map(|event| event.id.clone()).expect("a number");
+    owner.0.sh(session, "echo later");
+    let mut again = follow(asked, session, Some(&after));
+    let node = again.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("shellkeep-node"));
+    assert_eq!(node.map(|(_, value)| value.as_str()), Some(owner.1));
+    let next = again.next_event().expect("an event").id.expect("a number");
+    assert_eq!(next.parse::<u64>().unwrap(), after.parse::<u64>().unwrap() + 1);
+}
+
+/// The bug: who followed a session at the node that had it got comments and nothing else after it had moved. Through another
+/// node, the stream ended with an error.
+#[test]
+fn who_follows_a_session_of_a_node_that_is_drained_is_told() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    for session in ["awake", "asleep"] {
+        first.create(session);
+        first.sh(session, "true");
+    }
+    first.hibernate("asleep");
+    let followed = ["awake", "asleep"].map(|session| (session, follow(&first, session, None)));
+    let drained = second.post("/v1/nodes/n1/drain?wait=30", &json!({}));
+    assert_eq!(drained.json()["status"], "drained", "{}", drained.text());
+    for (session, live) in followed {
+        goes_on_elsewhere(live, &first, (&second, "n2"), session);
+    }
+}
+
+/// The same of a node that was stopped for longer than its lease.
+#[test]
+fn who_follows_a_session_that_its_node_lost_is_told() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    first.create("s");
+    first.sh("s", "true");
+    let followed = follow(&first, "s", None);
+    signal(first.pid(), "STOP");
+    run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    signal(first.pid(), "CONT");
+    goes_on_elsewhere(followed, &first, (&second, "n2"), "s");
+}
