@@ -4,8 +4,8 @@ use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
 use crate::support::daemon::signal;
 use crate::support::http::{LiveResponse, ServerEvent};
-use crate::support::{Daemon, Request};
-use serde_json::json;
+use crate::support::{Daemon, Request, Response};
+use serde_json::{Value, json};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -80,4 +80,52 @@ fn who_follows_a_session_that_its_node_lost_is_told() {
     run_when_taken_over(&second, "s", &json!({"command": "true"}));
     signal(first.pid(), "CONT");
     goes_on_elsewhere(followed, &first, (&second, "n2"), "s");
+}
+
+/// Asks a node about MCP, as a client of the host that names no session.
+fn ask_mcp(daemon: &Daemon, mcp_session: Option<&str>, message: &Value) -> Response {
+    let request = Request::new("POST", "/mcp").header("accept", "application/json, text/event-stream");
+    let request = match mcp_session {
+        Some(id) => request.header("mcp-session-id", id).header("mcp-protocol-version", "2025-06-18"),
+        None => request,
+    };
+    daemon.send(&request.json(message.to_string()))
+}
+
+fn begin_mcp(daemon: &Daemon) -> String {
+    let client = json!({"name": "test", "version": "1"});
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let answer = ask_mcp(daemon, None, &message);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let id = answer.header("mcp-session-id").expect("a session").to_owned();
+    ask_mcp(daemon, Some(&id), &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    id
+}
+
+fn call_mcp(daemon: &Daemon, id: &str, command: &str) -> Response {
+    let params = json!({"name": "run_command", "arguments": {"command": command}});
+    ask_mcp(daemon, Some(id), &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}))
+}
+
+/// The bug: the MCP session of a client that names no session stayed on the node that was drained, and each call of a tool
+/// said that the session was about to leave, until the client began anew by itself.
+#[test]
+fn an_mcp_session_without_a_name_is_unknown_when_its_session_has_left() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    let (used, unused) = (begin_mcp(&first), begin_mcp(&first));
+    assert!(used.starts_with("n1."), "{used}");
+    let called = call_mcp(&second, &used, "echo v is $((40 + 2))");
+    assert!(called.text().contains("v is 42"), "{}", called.text());
+    let drained = second.post("/v1/nodes/n1/drain?wait=30", &json!({}));
+    assert_eq!(drained.json()["status"], "drained", "{}", drained.text());
+    for (daemon, id) in [(&first, &used), (&second, &used), (&first, &unused)] {
+        let gone = call_mcp(daemon, id, "true");
+        assert_eq!(gone.status, 404, "{}", gone.text());
+    }
+    let again = begin_mcp(&first);
+    assert!(again.starts_with("n2."), "{again}");
+    let called = call_mcp(&first, &again, "echo v is $((40 + 3))");
+    assert!(called.text().contains("v is 43"), "{}", called.text());
 }
