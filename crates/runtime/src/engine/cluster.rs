@@ -70,7 +70,9 @@ impl ClusterOps<'_> {
                     Err(OpError::Cluster(ClusterError::Moved { .. })) => registry.ask(id, Message::View).await,
                     taken => taken,
                 };
-                taken?;
+                if let Err(error) = taken {
+                    return self.after_another(id, error).await;
+                }
             }
             if let Whereabouts::There(_) = whereabouts {
                 return Ok((whereabouts, None));
@@ -80,6 +82,16 @@ impl ClusterOps<'_> {
             why = unsure.or(why);
         }
         Ok((Whereabouts::Here, why.filter(|_| !is_sure)))
+    }
+
+    /// Where a session is that this node could not take: another may have been faster.
+    async fn after_another(&self, id: &SessionId, error: OpError) -> Result<(Whereabouts, Option<OpError>), OpError> {
+        if let OpError::Cluster(ClusterError::OwnerUnreachable { .. }) = &error
+            && let Sought { whereabouts: there @ Whereabouts::There(_), .. } = self.cluster.locate(id).await?
+        {
+            return Ok((there, None));
+        }
+        Err(error)
     }
 
     /// Whether this node works with the session that the caller means. Another's session that has the short name of an

@@ -6,6 +6,7 @@ use crate::support::daemon::signal;
 use crate::support::http::{LiveResponse, ServerEvent};
 use crate::support::{Daemon, Request, Response};
 use serde_json::{Value, json};
+use shellkeep_poll::pass;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -128,4 +129,59 @@ fn an_mcp_session_without_a_name_is_unknown_when_its_session_has_left() {
     assert!(again.starts_with("n2."), "{again}");
     let called = call_mcp(&first, &again, "echo v is $((40 + 3))");
     assert!(called.text().contains("v is 43"), "{}", called.text());
+}
+
+/// Asks each of these nodes twice at once, and says what the commands wrote, in order.
+fn ask_at_once(nodes: &[&Daemon], session: &str) -> Vec<String> {
+    let body = json!({"command": "n=$((n+1)); echo $n"});
+    let ask = |daemon: &Daemon| {
+        let answer = daemon.post(&format!("/v1/sessions/{session}/run"), &body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["stdout"].as_str().expect("text").trim().to_owned()
+    };
+    let ask = &ask;
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = nodes.iter().chain(nodes).map(|daemon| scope.spawn(move || ask(daemon))).collect();
+        let mut numbers: Vec<String> = asked.into_iter().map(|asked| asked.join().expect("it is answered")).collect();
+        numbers.sort();
+        numbers
+    })
+}
+
+/// The bug: of two nodes that wanted a session at once, one got it, and the callers of the other were told that the first
+/// cannot be reached.
+#[test]
+fn whoever_takes_a_session_answers_for_both() {
+    let redis = Redis::start();
+    let (mut first, second, third) = (redis.node("n1"), redis.node("n2"), redis.node("n3"));
+    let sessions = ["s0", "s1", "s2", "s3", "s4", "s5"];
+    for session in sessions.iter().chain(&["gone"]) {
+        first.create(session);
+        first.sh(session, "n=0");
+    }
+    first.kill();
+    run_when_taken_over(&second, "gone", &json!({"command": "true"}));
+    for session in sessions {
+        assert_eq!(ask_at_once(&[&second, &third], session), ["1", "2", "3", "4"], "{session}");
+    }
+}
+
+/// The same while a node is drained that runs a command of the session: all wait for its end, and then run elsewhere.
+#[test]
+fn what_waits_for_a_drain_at_three_nodes_runs_once() {
+    let redis = Redis::start();
+    let (first, second, third) = (redis.node("n1"), redis.node("n2"), redis.node("n3"));
+    first.create("s");
+    let gate = redis.directory().join("go");
+    let waits = format!("n=0; echo begun; until [ -e {} ]; do sleep 0.02; done", gate.display());
+    let mut events = first.stream("s", &json!({"command": waits}));
+    while !events.next_event().expect("it runs").data.contains("begun") {}
+    assert_eq!(third.post("/v1/nodes/n1/drain?wait=0", &json!({})).status, 200);
+    let numbers = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| ask_at_once(&[&first, &second, &third], "s"));
+        pass(Duration::from_millis(300));
+        std::fs::write(&gate, "").expect("a file");
+        asked.join().expect("all are answered")
+    });
+    assert_eq!(numbers, ["1", "2", "3", "4", "5", "6"]);
 }
