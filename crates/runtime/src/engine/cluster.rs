@@ -14,6 +14,7 @@ use crate::services::StopReason;
 use crate::tasks;
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, ForkNote, Moved};
+use shellkeep_store::deleted;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -104,6 +105,12 @@ impl ClusterOps<'_> {
     pub fn works_with(&self, id: &SessionId) -> bool {
         let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
         std::iter::once(id).chain(&bound).any(|id| self.cluster.members().works_with(id))
+    }
+
+    /// Whether a name is that of a deleted session of which this node keeps nothing, and the caller may read what is kept.
+    pub fn lacks_deleted(&self, id: &SessionId) -> bool {
+        let is_here = || self.access.deleted_session(id).is_some() || self.access.over(id).is_ok();
+        deleted::is_name(id) && self.access.as_reader().is_ok() && !is_here()
     }
 
     /// Whether a node still has a session. While the shared store is unreachable, nothing says otherwise. `None` if the shared

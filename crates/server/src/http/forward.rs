@@ -1,6 +1,7 @@
 //! Requests about something that another node has: they are sent there, and the answer is streamed back. A redirect would not
 //! do: clients drop their token on the way to another port, and those of a socket cannot follow at all.
 
+mod deleted;
 mod everywhere;
 mod gather;
 mod mcp;
@@ -21,6 +22,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use deleted::Kept;
 use gather::{List, gather};
 use percent_encoding::percent_decode_str;
 use sending::{NoAnswer, Target, send};
@@ -102,6 +104,12 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
     }
     let Some(about) = About::of(request.method(), request.uri().path()) else { return next.run(request).await };
     let is_sent_on = request.headers().contains_key(FORWARDED);
+    if let About::Session(id) = &about
+        && !is_sent_on
+        && cluster.lacks_deleted(id)
+    {
+        return pass_on_deleted(&engine, &cluster, &peers, request, next).await;
+    }
     let request = match &about {
         About::Session(id) if !is_sent_on && !cluster.works_with(id) => {
             match ask_same(&engine, &peers, request, id).await {
@@ -292,6 +300,22 @@ async fn ask_same(engine: &Engine, peers: &Peers, request: Request, id: &Session
     }
 }
 
+/// Sends a request about a deleted session to the node that keeps its recording.
+async fn pass_on_deleted(
+    engine: &Engine,
+    cluster: &ClusterOps<'_>,
+    peers: &Peers,
+    request: Request,
+    next: Next,
+) -> Response {
+    // Without the shared store this node asks those that it knows.
+    let others = cluster.others().await.unwrap_or_else(|_| cluster.neighbours());
+    match deleted::find(peers, engine.scope(), others, request.uri()).await {
+        Kept::At(node) => send_once(engine, peers, request, Target { node, session: None }).await,
+        Kept::Unknown { silent } => deleted::or_silent(next.run(request).await, &silent),
+    }
+}
+
 /// The same for MCP over HTTP.
 async fn pass_on_mcp(
     engine: &Engine,
@@ -313,7 +337,7 @@ async fn pass_on_mcp(
     }
 }
 
-/// Sends a request about MCP to another node, unless it comes from one: two nodes that disagree would send it to and fro.
+/// Sends a request that is about no session of a node to another node, unless it comes from one: two nodes that disagree would send it to and fro.
 async fn send_once(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Response {
     if request.headers().contains_key(FORWARDED) {
         return not_here(target.moving().into_response());
