@@ -56,7 +56,7 @@ impl Elsewhere {
 
     /// Sessions may have left this node: another took one, or this node is cut off.
     pub(crate) fn tell(&self) {
-        self.left.send_modify(|()| ());
+        self.left.send_modify(|_| ());
     }
 
     /// Whether this node owns a session and lost what it had of it.

@@ -141,7 +141,7 @@ fn ask_at_once(nodes: &[&Daemon], session: &str) -> Vec<String> {
     };
     let ask = &ask;
     std::thread::scope(|scope| {
-        let asked: Vec<_> = nodes.iter().chain(nodes).map(|daemon| scope.spawn(move || ask(daemon))).collect();
+        let asked: Vec<_> = nodes.iter().chain(nodes).copied().map(|daemon| scope.spawn(move || ask(daemon))).collect();
         let mut numbers: Vec<String> = asked.into_iter().map(|asked| asked.join().expect("it is answered")).collect();
         numbers.sort();
         numbers
