@@ -6,8 +6,8 @@ use shellkeep_redact::Redactor;
 use shellkeep_session::fold::ApplyError;
 use shellkeep_session::relocate::Relocation;
 use shellkeep_session::{
-    ByteString, Event, Message, Record, RunId, RunKey, Sandbox, SessionHold, SessionId, SessionMeta, SessionPlace,
-    SessionState, ShellState, StoredResume, StoredRun, Timestamp,
+    ActiveRun, ByteString, Event, Message, Record, RunId, RunKey, Sandbox, SessionHold, SessionId, SessionMeta,
+    SessionPlace, SessionState, ShellState, StoredResume, StoredRun, Timestamp,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -353,6 +353,34 @@ pub(crate) fn started_run(record: &Record) -> Option<StoredRun> {
         }),
         _ => None,
     }
+}
+
+/// Whether a record may begin a run, or carry some that have begun.
+pub(crate) fn may_begin_runs(event: &Event) -> bool {
+    matches!(event, Event::RunStarted { .. } | Event::RecordsLost { .. } | Event::Owned { .. })
+}
+
+/// The runs that had begun and not ended in the state that a record carries, if it carries one. The records of their starts
+/// may be lost, or on another node, so what is not known of them yet is taken from here: then their ends are found by run
+/// and by key. One whose name does not tell the number of its start has no place among the others.
+pub(crate) fn carried_runs(record: &Record) -> Vec<StoredRun> {
+    let state = match &record.event {
+        Event::RecordsLost { state, .. } | Event::Owned { state: Some(state), .. } => state,
+        _ => return Vec::new(),
+    };
+    let carried = |(run_id, run): (&RunId, &ActiveRun)| {
+        Some(StoredRun {
+            run_id: run_id.clone(),
+            seq: run_id.seq()?,
+            request_id: run.request_id.clone(),
+            command: run.command.clone(),
+            started_at: run.started_at,
+            by: None,
+            result: None,
+            ended_seq: None,
+        })
+    };
+    state.active_runs.iter().filter_map(carried).collect()
 }
 
 #[cfg(test)]

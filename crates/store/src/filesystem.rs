@@ -14,8 +14,8 @@ mod runs;
 mod scrub;
 
 use crate::backend::{
-    Backend, BackendError, Entry, Known, Mark, RecordAction, SessionSummary, begin, fresh_id, listed_run, started_run,
-    step,
+    Backend, BackendError, Entry, Known, Mark, RecordAction, SessionSummary, begin, carried_runs, fresh_id, listed_run,
+    started_run, step,
 };
 use crate::error::{Durability, OpenError};
 use crate::lock;
@@ -106,7 +106,9 @@ impl FilesystemBackend {
                 Ok((state, first_shell)) => {
                     // An interrupted creation or deletion may have left files.
                     files.remove()?;
-                    self.live.insert(session_id.clone(), Live::begin(state, first_shell));
+                    let mut session = Live::begin(state, first_shell);
+                    session.carry(record, &files);
+                    self.live.insert(session_id.clone(), session);
                     Ok(())
                 }
                 Err(error) => self.damage(session_id, error.to_string()),
@@ -197,6 +199,7 @@ impl Live {
             self.damaged = Some(error.to_string());
             return Ok(());
         }
+        self.carry(record, files);
         if let Some(run) = started_run(record) {
             self.counts.runs += 1;
             self.runs.insert(run.run_id.clone(), run);
@@ -217,6 +220,17 @@ impl Live {
             }
         }
         Ok(())
+    }
+
+    /// Keeps the runs of a record with a state whose starts are not known.
+    fn carry(&mut self, record: &Record, files: &SessionFiles) {
+        for run in carried_runs(record) {
+            if self.runs.contains_key(&run.run_id) || files.run_path(&run.run_id).exists() {
+                continue;
+            }
+            self.counts.runs += 1;
+            self.runs.insert(run.run_id.clone(), run);
+        }
     }
 
     fn write(&mut self, files: &SessionFiles) -> Result<()> {

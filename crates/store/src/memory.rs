@@ -1,8 +1,8 @@
 //! Sessions in memory: for tests and for hosts that store nothing.
 
 use crate::backend::{
-    Backend, BackendError, Entry, Known, Mark, RecordAction, SessionSummary, begin, listed_run, started_run, step,
-    unknown_state,
+    Backend, BackendError, Entry, Known, Mark, RecordAction, SessionSummary, begin, carried_runs, listed_run,
+    started_run, step, unknown_state,
 };
 use crate::mask;
 use shellkeep_record::Masker;
@@ -44,7 +44,9 @@ impl MemoryBackend {
             RecordAction::Damage { reason } => self.damage(&record.session_id, reason),
             RecordAction::Create => match begin(record) {
                 Ok((state, first_shell)) => {
-                    self.sessions.insert(record.session_id.clone(), Session::begin(state, first_shell));
+                    let mut session = Session::begin(state, first_shell);
+                    session.carry(record);
+                    self.sessions.insert(record.session_id.clone(), session);
                 }
                 Err(error) => self.damage(&record.session_id, error.to_string()),
             },
@@ -79,6 +81,7 @@ impl Session {
 
     fn apply(&mut self, record: &Record) -> Result<(), shellkeep_session::fold::ApplyError> {
         self.state.apply(record)?;
+        self.carry(record);
         if let Some(run) = started_run(record) {
             self.keys.extend(run.request_id.clone().map(|key| (key, run.seq)));
             self.runs.insert(run.seq, run);
@@ -103,6 +106,20 @@ impl Session {
             None => {}
         }
         Ok(())
+    }
+
+    /// Keeps the runs of a record with a state whose starts are not known.
+    fn carry(&mut self, record: &Record) {
+        for run in carried_runs(record) {
+            if self.runs.contains_key(&run.seq) {
+                continue;
+            }
+            if let Some(key) = &run.request_id {
+                let last = self.keys.entry(key.clone()).or_insert(run.seq);
+                *last = run.seq.max(*last);
+            }
+            self.runs.insert(run.seq, run);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! what is not here is in the backend, where an index finds it however long the session's history is, even while a full
 //! disk blocks the backend.
 
-use crate::backend::{Entry, started_run};
+use crate::backend::{Entry, carried_runs, started_run};
 use crate::lock::hold;
 use shellkeep_session::{Event, Record, RunId, RunResult, SessionId, StoredRun};
 use std::collections::HashMap;
@@ -58,6 +58,12 @@ impl Requests {
             Event::RunStarted { request_id: Some(_), .. } => {
                 if let Some(run) = started_run(record) {
                     hold(&self.inner).insert(&record.session_id, run);
+                }
+            }
+            Event::RecordsLost { .. } | Event::Owned { .. } => {
+                let keyed = carried_runs(record).into_iter().filter(|run| run.request_id.is_some());
+                for run in keyed {
+                    hold(&self.inner).insert_unknown(&record.session_id, run);
                 }
             }
             Event::RunFinished { run_id, result, .. } => {
@@ -138,6 +144,12 @@ impl Inner {
         self.bytes += weight(&run);
         self.keys.insert((session_id.clone(), request_id), run.run_id.clone());
         self.runs.insert((session_id.clone(), run.run_id.clone()), run);
+    }
+
+    fn insert_unknown(&mut self, session_id: &SessionId, run: StoredRun) {
+        if !self.runs.contains_key(&(session_id.clone(), run.run_id.clone())) {
+            self.insert(session_id, run);
+        }
     }
 
     fn remove(&mut self, session_id: &SessionId, run_id: &RunId) {

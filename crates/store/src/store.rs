@@ -1,6 +1,6 @@
 //! The front end of the store: the only part that the runtime uses.
 
-use crate::backend::{Backend, BackendError, Name, SessionSummary};
+use crate::backend::{Backend, BackendError, Name, SessionSummary, may_begin_runs};
 use crate::depth;
 use crate::error::{Durability, ReadError, SyncError};
 use crate::fault::{Faults, Point};
@@ -119,7 +119,7 @@ impl Store {
                 let appended = shared.journal.append(record);
                 // A start that was refused never comes to the backend, so nothing would remove it there.
                 let is_kept = matches!(appended, Ok(()) | Err(AppendError::Retrying { .. }));
-                if is_kept || !matches!(record.event, Event::RunStarted { .. }) {
+                if is_kept || !may_begin_runs(&record.event) {
                     shared.requests_waiting.appended(record);
                 }
                 shared.poke();

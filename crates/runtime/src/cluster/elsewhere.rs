@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
 
 /// The folder of the data directory with the notes.
 const FOLDER: &str = "elsewhere";
@@ -24,6 +25,8 @@ pub(crate) struct Elsewhere {
     /// This node.
     node: String,
     owners: Mutex<HashMap<SessionId, Claim>>,
+    /// Tells that sessions may have left this node.
+    left: watch::Sender<()>,
 }
 
 impl Elsewhere {
@@ -32,7 +35,7 @@ impl Elsewhere {
         let notes = SessionNotes::at(data_dir, FOLDER, Survives::Crash)?;
         let claim = |id: &SessionId| notes.text(id).ok()?.trim().parse().ok();
         let owners = notes.all()?.into_iter().filter_map(|id| claim(&id).map(|claim| (id, claim))).collect();
-        Ok(Self { notes, node: node.to_owned(), owners: Mutex::new(owners) })
+        Ok(Self { notes, node: node.to_owned(), owners: Mutex::new(owners), left: watch::Sender::new(()) })
     }
 
     /// The last owner that is known of a session that this node lost to another.
@@ -44,6 +47,16 @@ impl Elsewhere {
     pub(crate) fn lost(&self) -> Vec<SessionId> {
         let owners = lock(&self.owners);
         owners.iter().filter(|(_, owner)| owner.node != self.node).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Changes whenever sessions may have left this node.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.left.subscribe()
+    }
+
+    /// Sessions may have left this node: another took one, or this node is cut off.
+    pub(crate) fn tell(&self) {
+        self.left.send_modify(|_| ());
     }
 
     /// Whether this node owns a session and lost what it had of it.
@@ -74,6 +87,7 @@ impl Elsewhere {
             is_new
         };
         if is_new {
+            self.tell();
             self.save(id).await;
         }
     }
@@ -116,8 +130,10 @@ mod tests {
         let elsewhere = at();
         assert_eq!(elsewhere.owner(&id), None);
         elsewhere.note(&id, &claim("1.n1.x")).await;
+        let changes = elsewhere.changes();
         assert_eq!(elsewhere.owner(&id), None, "it is this node's own");
         elsewhere.note(&id, &claim("2.n2.x")).await;
+        assert!(changes.has_changed().unwrap());
         elsewhere.note(&id, &claim("3.n3.y")).await;
         elsewhere.note(&id, &claim("2.n2.x")).await;
         let again = at();

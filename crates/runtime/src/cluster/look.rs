@@ -83,9 +83,19 @@ pub(super) fn shown(node: NodeEntry) -> ClusterNode {
     ClusterNode { name, url, version, since, sessions, draining }
 }
 
-/// The shared store does not answer.
+/// The shared store does not answer. Where it is, and what the system says of it, is for the host: in the log, and in what
+/// `/readyz` says.
 pub(super) fn away(down: Down) -> OpError {
-    OpError::StoreUnavailable { reason: format!("the shared store is unreachable: {}", down.reason) }
+    tracing::debug!(reason = down.reason, "the shared store was needed for an answer");
+    OpError::StoreUnavailable { reason: unavailable(&down).to_owned() }
+}
+
+/// The same in plain words.
+fn unavailable(down: &Down) -> &'static str {
+    match down.answers {
+        true => "the store that all nodes share answers with an error",
+        false => "the store that all nodes share does not answer",
+    }
 }
 
 /// The shared store was emptied, and lacks the sessions of these nodes.
@@ -96,4 +106,20 @@ pub(super) fn emptied(lacking: &Lacking) -> OpError {
         (_, gone) => format!("it was emptied, and lacks the sessions of node {gone} until that is started again"),
     };
     OpError::StoreUnavailable { reason: format!("the shared store: {reason}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bug: agents were shown the URL of the shared store.
+    #[test]
+    fn a_caller_does_not_learn_where_the_shared_store_is() {
+        let silent = Down::new("redis://10.0.0.9:6379/0: Resource temporarily unavailable (os error 11)");
+        let failing = Down { answers: true, ..silent.clone() };
+        for (down, expected) in [(silent, "does not answer"), (failing, "answers with an error")] {
+            let told = away(down).to_string();
+            assert!(told.contains(expected) && !told.contains("redis"), "{told}");
+        }
+    }
 }

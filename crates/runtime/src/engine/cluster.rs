@@ -6,7 +6,7 @@ use super::drain;
 use super::inner::Inner;
 use super::node::NodeOps;
 use crate::actor::{Message, copy_later};
-use crate::cluster::{Cluster, Sought, Uncopied, Whose};
+use crate::cluster::{Cluster, Elsewhere, Sought, Uncopied, Whose};
 use crate::context::SessionContext;
 use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
@@ -14,6 +14,7 @@ use crate::services::StopReason;
 use crate::tasks;
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, ForkNote, Moved};
+use shellkeep_store::deleted;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -70,7 +71,9 @@ impl ClusterOps<'_> {
                     Err(OpError::Cluster(ClusterError::Moved { .. })) => registry.ask(id, Message::View).await,
                     taken => taken,
                 };
-                taken?;
+                if let Err(error) = taken {
+                    return self.after_another(id, error).await;
+                }
             }
             if let Whereabouts::There(_) = whereabouts {
                 return Ok((whereabouts, None));
@@ -80,6 +83,16 @@ impl ClusterOps<'_> {
             why = unsure.or(why);
         }
         Ok((Whereabouts::Here, why.filter(|_| !is_sure)))
+    }
+
+    /// Where a session is that this node could not take: another may have been faster.
+    async fn after_another(&self, id: &SessionId, error: OpError) -> Result<(Whereabouts, Option<OpError>), OpError> {
+        if let OpError::Cluster(ClusterError::OwnerUnreachable { .. }) = &error
+            && let Sought { whereabouts: there @ Whereabouts::There(_), .. } = self.cluster.locate(id).await?
+        {
+            return Ok((there, None));
+        }
+        Err(error)
     }
 
     /// Whether this node works with the session that the caller means. Another's session that has the short name of an
@@ -92,6 +105,12 @@ impl ClusterOps<'_> {
     pub fn works_with(&self, id: &SessionId) -> bool {
         let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
         std::iter::once(id).chain(&bound).any(|id| self.cluster.members().works_with(id))
+    }
+
+    /// Whether a name is that of a deleted session of which this node keeps nothing, and the caller may read what is kept.
+    pub fn lacks_deleted(&self, id: &SessionId) -> bool {
+        let is_here = || self.access.deleted_session(id).is_some() || self.access.over(id).is_ok();
+        deleted::is_name(id) && self.access.as_reader().is_ok() && !is_here()
     }
 
     /// Whether a node still has a session. While the shared store is unreachable, nothing says otherwise. `None` if the shared
@@ -210,7 +229,7 @@ impl ClusterOps<'_> {
 /// What a node does from its start on because there are others.
 pub(super) fn begin(inner: &Arc<Inner>, cluster: &Cluster, moved: mpsc::UnboundedReceiver<Moved>) {
     tasks::spawn(follow(Arc::downgrade(inner), moved));
-    tasks::spawn(guard(cluster.members().alone()));
+    tasks::spawn(guard(cluster.members().alone(), Arc::clone(cluster.elsewhere())));
     tasks::spawn(look_around(Arc::downgrade(inner), cluster.members().alone()));
     tasks::spawn(copies::look(Arc::downgrade(inner)));
     if let Some(files) = cluster.files() {
@@ -236,13 +255,16 @@ async fn copy_noted(ctx: Weak<SessionContext>, uncopied: Arc<Uncopied>) {
 }
 
 /// Ends this node's sessions when it is cut off from the shared store and other nodes may take them.
-async fn guard(alone: Alone) {
+async fn guard(alone: Alone, elsewhere: Arc<Elsewhere>) {
     loop {
         alone.until_away().await;
         match alone.stops_at() {
             // There is no other node.
             None => alone.until_reached().await,
-            Some(_) if alone.stop_if_over() => alone.until_reached().await,
+            Some(_) if alone.stop_if_over() => {
+                elsewhere.tell();
+                alone.until_reached().await;
+            }
             // Others may extend the deadline meanwhile.
             Some(at) => tokio::time::sleep_until(at.into()).await,
         }

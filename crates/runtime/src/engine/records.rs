@@ -5,6 +5,7 @@ mod export;
 mod follow;
 mod forks;
 pub(super) mod full;
+mod leaving;
 pub(super) mod summaries;
 
 use crate::tasks;

@@ -62,12 +62,17 @@ pub enum ClusterError {
         "session '{session_id}' moved to another node during this request; work done here since then was discarded. Repeat the request; with the same request_id a command runs only once"
     )]
     Moved { session_id: String },
+    /// Another node has the session, or is about to: it left the node that was asked while the request was on its way.
+    #[error(
+        "session '{session_id}' is moving to another node, or has just moved; this request changed nothing. Repeat it: it is sent to that node, and an event stream continues after Last-Event-ID"
+    )]
+    Moving { session_id: String },
 }
 
 impl ClusterError {
     pub fn code(&self) -> &'static str {
         match self {
-            Self::OwnerUnreachable { .. } | Self::OwnerLost { .. } => "owner_unreachable",
+            Self::OwnerUnreachable { .. } | Self::OwnerLost { .. } | Self::Moving { .. } => "owner_unreachable",
             Self::Moved { .. } => "session_moved",
             Self::Draining { .. } | Self::Leaving { .. } => "node_draining",
             Self::NodeUnreachable { .. } => "node_unreachable",
@@ -102,7 +107,8 @@ impl ClusterError {
             | Self::OwnerLost { session_id, .. }
             | Self::Leaving { session_id, .. }
             | Self::NameInUse { session_id }
-            | Self::Moved { session_id } => Some(session_id),
+            | Self::Moved { session_id }
+            | Self::Moving { session_id } => Some(session_id),
             Self::OriginElsewhere { origin, .. } => Some(origin),
             Self::Draining { .. } | Self::NodeUnreachable { .. } | Self::Alone { .. } | Self::NoSuchNode { .. } => None,
         }

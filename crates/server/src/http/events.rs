@@ -46,7 +46,8 @@ pub async fn post(
 /// For the next page set `after` to `next`. `type` and `search` filter. `view=summary` returns each event in one line, and
 /// then `failed` returns only those that went wrong. With `Accept: text/event-stream` the response
 /// is a stream: each event is an `event` with its number as the id, first the existing ones after `after` (or
-/// `Last-Event-ID`), then new ones as they happen. The stream does not end.
+/// `Last-Event-ID`), then new ones as they happen. The stream does not end, unless the session leaves the node: then it
+/// ends with an `error` event (`owner_unreachable`), and goes on at the other node with `Last-Event-ID`.
 ///
 /// A session that this node does not have is read from history, if there is a history database. It cannot be followed: 409
 /// `only_in_history`.

@@ -1,6 +1,7 @@
 //! Requests about something that another node has: they are sent there, and the answer is streamed back. A redirect would not
 //! do: clients drop their token on the way to another port, and those of a socket cannot follow at all.
 
+mod deleted;
 mod everywhere;
 mod gather;
 mod mcp;
@@ -15,11 +16,13 @@ use super::problem::Code;
 use crate::auth::Scoped;
 use crate::peers::{FORWARDED, Peers, is_short, whole};
 use crate::refusal::Refusal;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use deleted::Kept;
 use gather::{List, gather};
 use percent_encoding::percent_decode_str;
 use sending::{NoAnswer, Target, send};
@@ -30,6 +33,10 @@ use std::time::{Duration, Instant};
 
 /// Says that a node does not have what another sent it a request about.
 const NOT_HERE: HeaderName = HeaderName::from_static("shellkeep-not-here");
+
+/// The pauses, in ms, before a request looks again for its session, which was not where it was sent: it is on its way from a
+/// node to another, or two nodes want it and one of them gets it.
+const LOOKS_AGAIN: [u64; 6] = [0, 50, 100, 200, 400, 800];
 
 /// How often a request waits until its session has left a node that is drained: others may wake it there meanwhile.
 const LEAVES_AGAIN: usize = 5;
@@ -97,6 +104,12 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
     }
     let Some(about) = About::of(request.method(), request.uri().path()) else { return next.run(request).await };
     let is_sent_on = request.headers().contains_key(FORWARDED);
+    if let About::Session(id) = &about
+        && !is_sent_on
+        && cluster.lacks_deleted(id)
+    {
+        return pass_on_deleted(&engine, &cluster, &peers, request, next).await;
+    }
     let request = match &about {
         About::Session(id) if !is_sent_on && !cluster.works_with(id) => {
             match ask_same(&engine, &peers, request, id).await {
@@ -110,8 +123,8 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
     match about.locate(&cluster).await {
         Ok(Whereabouts::Here) if cluster.is_draining() => way.serve_or_send(request, next).await,
         Ok(Whereabouts::Here) => next.run(request).await,
-        // Two nodes that disagree would send it to and fro.
-        Ok(Whereabouts::There(node)) if is_sent_on => not_here(way.target(node).unreachable().into_response()),
+        // Two nodes that disagree would send it to and fro. The one that sent it looks again.
+        Ok(Whereabouts::There(node)) if is_sent_on => not_here(way.target(node).moving().into_response()),
         Ok(Whereabouts::There(node)) => way.send(request, node, next).await,
         Err(error) => {
             let response = Refusal::from(error).into_response();
@@ -144,20 +157,31 @@ impl Way<'_> {
             Ok(response) => response,
             Err(NoAnswer { refusal, .. }) => return refusal.into_response(),
         };
-        if response.headers_mut().remove(NOT_HERE).is_none() {
-            return response;
+        for pause in LOOKS_AGAIN {
+            if response.headers_mut().remove(NOT_HERE).is_none() {
+                return response;
+            }
+            // Nothing was begun there, so it can be sent once more.
+            let Some(again) = &again else { return response };
+            if let About::Session(id) = self.about
+                && self.cluster.is_draining()
+            {
+                self.cluster.until_left(id, left(again.until)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(pause).min(left(again.until))).await;
+            response = match self.about.locate(self.cluster).await {
+                Ok(Whereabouts::Here) => return next.run(again.request()).await,
+                Ok(Whereabouts::There(node)) => {
+                    match send(self.engine, self.peers, again.request(), self.target(node)).await {
+                        Ok(response) => response,
+                        Err(NoAnswer { refusal, .. }) => return refusal.into_response(),
+                    }
+                }
+                Err(error) => return Refusal::from(error).into_response(),
+            };
         }
-        let Some(Again { request: again, until }) = again else { return response };
-        if let About::Session(id) = self.about
-            && self.cluster.is_draining()
-        {
-            self.cluster.until_left(id, left(until)).await;
-        }
-        match self.about.locate(self.cluster).await {
-            Ok(Whereabouts::Here) => next.run(again).await,
-            Ok(Whereabouts::There(node)) => send_once(self.engine, self.peers, again, self.target(node)).await,
-            Err(error) => Refusal::from(error).into_response(),
-        }
+        response.headers_mut().remove(NOT_HERE);
+        response
     }
 
     /// Serves a request here, on a node that is drained. What it does not begin any more goes to the next node as soon as the
@@ -169,14 +193,14 @@ impl Way<'_> {
             Ok(both) => both,
             Err(refusal) => return refusal.into_response(),
         };
-        let response = next.run(request).await;
+        let response = next.clone().run(request).await;
         let About::Session(id) = self.about else { return response };
         if !has_begun_nothing(&response, is_run) {
             return response;
         }
-        let Some(Again { request: again, until }) = again else { return response };
+        let Some(again) = again else { return response };
         for _ in 0..LEAVES_AGAIN {
-            if !self.cluster.until_left(id, left(until)).await {
+            if !self.cluster.until_left(id, left(again.until)).await {
                 break;
             }
             if is_sent_on {
@@ -184,9 +208,7 @@ impl Way<'_> {
                 return not_here(response);
             }
             match self.about.locate(self.cluster).await {
-                Ok(Whereabouts::There(node)) => {
-                    return send_once(self.engine, self.peers, again, self.target(node)).await;
-                }
+                Ok(Whereabouts::There(node)) => return self.send(again.request(), node, next).await,
                 // Another request has woken the session here once more, in vain.
                 Ok(Whereabouts::Here) => {}
                 Err(error) => return Refusal::from(error).into_response(),
@@ -213,11 +235,18 @@ fn has_begun_nothing(response: &Response, is_run: bool) -> bool {
     }
 }
 
-/// A request once more.
+/// A request whose body is at hand, to be sent once more.
 struct Again {
-    request: Request,
+    parts: Parts,
+    body: Bytes,
     /// How long it waits until its session has left a node that is drained.
     until: Instant,
+}
+
+impl Again {
+    fn request(&self) -> Request {
+        Request::from_parts(self.parts.clone(), Body::from(self.body.clone()))
+    }
 }
 
 /// How long is left until then.
@@ -242,10 +271,10 @@ async fn twice(request: Request) -> Result<(Request, Option<Again>), Refusal> {
         return Ok((request, None));
     }
     let (parts, body) = request.into_parts();
-    let bytes = whole(body).await?;
-    let until = Instant::now() + patience(&bytes);
-    let again = Again { request: Request::from_parts(parts.clone(), Body::from(bytes.clone())), until };
-    Ok((Request::from_parts(parts, Body::from(bytes)), Some(again)))
+    let body = whole(body).await?;
+    let until = Instant::now() + patience(&body);
+    let again = Again { parts, body, until };
+    Ok((again.request(), Some(again)))
 }
 
 /// Sends a request about a session to the node that answered for it lately. Gives it back if there is none, or if that node
@@ -271,6 +300,22 @@ async fn ask_same(engine: &Engine, peers: &Peers, request: Request, id: &Session
     }
 }
 
+/// Sends a request about a deleted session to the node that keeps its recording.
+async fn pass_on_deleted(
+    engine: &Engine,
+    cluster: &ClusterOps<'_>,
+    peers: &Peers,
+    request: Request,
+    next: Next,
+) -> Response {
+    // Without the shared store this node asks those that it knows.
+    let others = cluster.others().await.unwrap_or_else(|_| cluster.neighbours());
+    match deleted::find(peers, engine.scope(), others, request.uri()).await {
+        Kept::At(node) => send_once(engine, peers, request, Target { node, session: None }).await,
+        Kept::Unknown { silent } => deleted::or_silent(next.run(request).await, &silent),
+    }
+}
+
 /// The same for MCP over HTTP.
 async fn pass_on_mcp(
     engine: &Engine,
@@ -292,10 +337,10 @@ async fn pass_on_mcp(
     }
 }
 
-/// Sends a request to another node, unless it comes from one: two nodes that disagree would send it to and fro.
+/// Sends a request that is about no session of a node to another node, unless it comes from one: two nodes that disagree would send it to and fro.
 async fn send_once(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Response {
     if request.headers().contains_key(FORWARDED) {
-        return not_here(target.unreachable().into_response());
+        return not_here(target.moving().into_response());
     }
     match send(engine, peers, request, target).await {
         Ok(mut response) => {

@@ -88,6 +88,9 @@ fn words(hint: Hint) -> &'static str {
     }
 }
 
+/// After how many seconds to try again what is unavailable, if nothing better is known.
+const SOON: u64 = 1;
+
 /// The code of a refusal, for those that its response passes.
 #[derive(Clone)]
 pub(super) struct Code(pub(super) String);
@@ -102,7 +105,9 @@ impl IntoResponse for Refusal {
             let challenge = HeaderValue::from_static("Bearer realm=\"shellkeep\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
-        if let Some(seconds) = problem.data.get(RETRY_AFTER).and_then(serde_json::Value::as_u64) {
+        let seconds = problem.data.get(RETRY_AFTER).and_then(serde_json::Value::as_u64);
+        let passes = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(SOON);
+        if let Some(seconds) = seconds.or(passes) {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         response.extensions_mut().insert(Code(problem.code));
@@ -117,7 +122,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn an_overloaded_node_says_when_to_come_again() {
+    fn what_is_unavailable_says_when_to_come_again() {
         let (waited, retry_after) = (Duration::from_secs(30), Duration::from_millis(1200));
         let refusal = Refusal::from(OpError::Run(RunError::Overloaded { waiting: 10, limit: 10, waited, retry_after }));
         let data = refusal.problem().data.clone();
@@ -125,7 +130,9 @@ mod tests {
         assert_eq!((&data["waiting"], &data["limit"], &data["retry_after"]), (&10.into(), &10.into(), &2.into()));
         assert_eq!(Refusal::from(OpError::ShuttingDown).into_response().headers()[header::RETRY_AFTER], "5");
         let unwell = OpError::StoreUnavailable { reason: String::new() };
-        assert!(Refusal::from(unwell).into_response().headers().get(header::RETRY_AFTER).is_none());
+        assert_eq!(Refusal::from(unwell).into_response().headers()[header::RETRY_AFTER], "1");
+        let unknown = OpError::Service(ServiceError::NotFound { session_id: "s".into(), service_id: "s1".into() });
+        assert!(Refusal::from(unknown).into_response().headers().get(header::RETRY_AFTER).is_none());
     }
 
     #[test]

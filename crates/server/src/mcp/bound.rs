@@ -1,9 +1,10 @@
-//! MCP sessions over HTTP, and their owners.
+//! MCP sessions over HTTP, their owners, and the sessions of those that name none.
 
 use crate::sync::lock;
 use shellkeep_runtime::{Engine, Lent, OpError, Scope, Share};
+use shellkeep_session::SessionId;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// The MCP sessions of a door, and their owners.
 #[derive(Clone, Default)]
@@ -12,6 +13,8 @@ pub struct Sessions(Arc<Mutex<HashMap<String, Weak<Bound>>>>);
 /// An MCP session's owner and its share of the limit. Lives as long as the session.
 pub struct Bound {
     by: Scope,
+    /// Its own session, which requests mean that name none. Known once it has an id.
+    own: OnceLock<SessionId>,
     _share: Share,
 }
 
@@ -19,7 +22,7 @@ impl Bound {
     /// For the caller that creates the session.
     pub fn new(engine: &Engine) -> Result<Arc<Self>, OpError> {
         let share = engine.lend(Lent::McpClients, 1)?;
-        Ok(Arc::new(Self { by: engine.scope().clone(), _share: share }))
+        Ok(Arc::new(Self { by: engine.scope().clone(), own: OnceLock::new(), _share: share }))
     }
 }
 
@@ -31,8 +34,17 @@ impl Sessions {
         made_by.is_some_and(|made_by| made_by.by == *engine.scope())
     }
 
-    /// Remembers the owner of a session.
-    pub fn bind(&self, id: &str, to: &Arc<Bound>) {
+    /// The session that requests of an MCP session mean that name none.
+    pub fn own(&self, id: &str) -> Option<SessionId> {
+        lock(&self.0).get(id).and_then(Weak::upgrade)?.own.get().cloned()
+    }
+
+    /// Remembers the owner of a session, and its own session.
+    pub fn bind(&self, id: &str, to: &Arc<Bound>, own: Option<SessionId>) {
+        if let Some(own) = own {
+            // It is bound once.
+            let _ = to.own.set(own);
+        }
         let mut bound = lock(&self.0);
         // Ended ones are dropped when they may be as many as the live ones.
         if bound.len() == bound.capacity() {

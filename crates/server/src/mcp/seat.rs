@@ -254,9 +254,14 @@ fn is_below(path: &ByteString, directory: &ByteString) -> bool {
     path.as_path().starts_with(directory.as_path())
 }
 
+/// The session of an MCP session over HTTP whose requests name none.
+pub fn own_session(client: &str, mcp_session: Option<&str>) -> Result<SessionId, IdError> {
+    SessionId::parse(&names::of_http(client, mcp_session))
+}
+
 /// The seat of an HTTP request: the session that it names, or else one for the MCP session.
 pub fn of_request(engine: Engine, headers: &HeaderMap, client: &str) -> Result<Seat, Refusal> {
-    let of_client = || SessionId::parse(&names::of_http(client, text(headers, MCP_SESSION_HEADER)));
+    let of_client = || own_session(client, text(headers, MCP_SESSION_HEADER));
     let session = named(engine.scope(), headers).unwrap_or_else(of_client);
     let session = session.map_err(|error| Refusal::bad_id("the header Shellkeep-Session", &error))?;
     Ok(Seat { engine, session, cwd: None, workspace: None })

@@ -5,6 +5,7 @@ use super::bound::{Bound, Sessions};
 use super::faults;
 use super::handler::Handler;
 use super::hub::{Hub, engine_of};
+use super::seat::{named_session, own_session};
 use crate::body::{self, RUN_LIMIT};
 use crate::refusal::Refusal;
 use axum::body::Body;
@@ -13,6 +14,9 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::Value;
+use shellkeep_runtime::{Engine, OpError, Whereabouts};
+use shellkeep_session::SessionId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,12 +48,14 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
     let engine = engine_of(&parts)?;
     let Streamable { service, sessions } = state;
     let is_delete = parts.method == Method::DELETE;
-    let bound = match session_id(&parts.headers) {
-        Some(id) if !sessions.is_of(&id, &engine) => return Ok(faults::unknown_session()),
-        Some(_) => None,
-        None if parts.method == Method::POST => Some(Bound::new(&engine)?),
-        None => None,
-    };
+    let known = session_id(&parts.headers);
+    if let Some(id) = &known
+        && (!sessions.is_of(id, &engine) || has_moved(&engine, sessions.own(id), &parts.headers).await?)
+    {
+        return Ok(faults::unknown_session());
+    }
+    let begins = known.is_none() && parts.method == Method::POST;
+    let bound = if begins { Some(Bound::new(&engine)?) } else { None };
     if let Some(bound) = &bound {
         parts.extensions.insert(Arc::clone(bound));
     }
@@ -58,13 +64,31 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
     let sent = whole.as_ref().filter(|_| faults::is_json(&parts.headers));
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
     if let (Some(id), Some(bound)) = (session_id(response.headers()), &bound) {
-        sessions.bind(&id, bound);
+        let client = whole.as_ref().map(|whole| client_of(&whole.bytes)).unwrap_or_default();
+        sessions.bind(&id, bound, own_session(&client, Some(&id)).ok());
     }
     if is_delete && response.status() == StatusCode::ACCEPTED {
         // It has ended, with an empty response; clients warn about `accepted`.
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
     Ok(faults::as_message(response, sent.map(|sent| &sent.bytes)).await)
+}
+
+/// Whether an MCP session's own session is on another node, or this one is drained and begins it no more. Requests that name
+/// a session were sent to its node before. The client initialises again, on a node that has room for it.
+async fn has_moved(engine: &Engine, own: Option<SessionId>, headers: &HeaderMap) -> Result<bool, OpError> {
+    let node = engine.node();
+    let (Some(cluster), Some(own)) = (node.cluster(), own) else { return Ok(false) };
+    if named_session(engine.scope(), headers).is_some() || cluster.works_with(&own) {
+        return Ok(false);
+    }
+    Ok(cluster.is_draining() || matches!(cluster.locate_or_place(&own).await?, Whereabouts::There(_)))
+}
+
+/// What a client calls itself in the message with which it begins.
+fn client_of(message: &[u8]) -> String {
+    let message: Value = serde_json::from_slice(message).unwrap_or_default();
+    message["params"]["clientInfo"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
 fn session_id(headers: &HeaderMap) -> Option<String> {
@@ -83,4 +107,20 @@ fn service(hub: Hub) -> Service {
         // Since 2026-07-28 a response without progress is plain JSON, which costs less.
         .with_json_response(true);
     StreamableHttpService::new(move || Ok(Handler::over_http(hub.clone())), Arc::new(sessions), config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_client_says_its_name_when_it_begins() {
+        let message =
+            json!({"method": "initialize", "params": {"clientInfo": {"name": "Claude Code", "version": "2"}}});
+        assert_eq!(client_of(message.to_string().as_bytes()), "Claude Code");
+        for message in ["", "[]", r#"{"method": "ping"}"#] {
+            assert_eq!(client_of(message.as_bytes()), "");
+        }
+    }
 }

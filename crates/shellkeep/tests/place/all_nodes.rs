@@ -2,6 +2,7 @@
 
 use crate::nodes::run_when_taken_over;
 use crate::redis::Redis;
+use crate::support::daemon::signal;
 use crate::support::http::Door;
 use crate::support::{Agent, Daemon, Request, services};
 use serde_json::{Value, json};
@@ -310,4 +311,36 @@ fn a_token_is_valid_on_all_nodes_until_it_is_revoked_on_one() {
     // It stays so after a restart, whoever starts first.
     second.restart();
     assert_eq!((status(&second, &token), status(&second, &alone)), (401, 200));
+}
+
+/// The bug: what is kept of a session that its agent deleted was listed by all nodes, and readable on one of them only.
+#[test]
+fn what_is_kept_of_a_deleted_session_is_read_through_every_node() {
+    let redis = Redis::start();
+    let (first, second) = (redis.node("n1"), redis.node("n2"));
+    let ann = Agent::named(&first, "ann");
+    let session = ann.create("w");
+    ann.sh(&session, "echo trail");
+    assert_eq!(ann.send(Request::new("DELETE", &format!("/v1/sessions/{session}"))).status, 204);
+    let list = second.get("/v1/sessions?deleted=true").json();
+    let kept = list["sessions"][0]["session_id"].as_str().unwrap_or_else(|| panic!("{list}")).to_owned();
+    for path in ["", "/events", "/export?format=jsonl"] {
+        let answer = second.get(&format!("/v1/sessions/{kept}{path}"));
+        assert_eq!((answer.status, answer.header("shellkeep-node")), (200, Some("n1")), "{path}: {}", answer.text());
+    }
+    let verified = second.post(&format!("/v1/sessions/{kept}/verify"), &json!({}));
+    assert_eq!((verified.status, &verified.json()["intact"]), (200, &json!(true)), "{}", verified.text());
+    assert_eq!(ann.get(&format!("/v1/sessions/{kept}")).status, 404, "it is for the host only");
+
+    // A node that does not answer may have it.
+    signal(first.pid(), "STOP");
+    let silent = second.get(&format!("/v1/sessions/{kept}"));
+    signal(first.pid(), "CONT");
+    assert_eq!((silent.status, silent.json()["code"].as_str()), (503, Some("node_unreachable")), "{}", silent.text());
+    assert!(silent.text().contains("'n1'") && silent.header("retry-after").is_some(), "{}", silent.text());
+    until("it answers again", || (second.get(&format!("/v1/sessions/{kept}")).status == 200).then_some(()));
+    assert_eq!(second.send(&Request::new("DELETE", &format!("/v1/sessions/{kept}"))).status, 204);
+    for daemon in [&first, &second] {
+        assert_eq!(daemon.get(&format!("/v1/sessions/{kept}")).status, 404);
+    }
 }

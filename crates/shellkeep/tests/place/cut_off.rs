@@ -271,3 +271,44 @@ fn a_command_that_waits_when_its_node_is_stopped_is_not_begun_afterwards() {
     });
     assert_eq!(second.sh("s", "echo $n").out(), "2\n");
 }
+
+/// The bug: a fork had the end of a command that ran at the last common record, and not its start. The command was not found
+/// there, and a retry with its key ran it again.
+#[test]
+fn a_command_that_ran_across_the_cut_is_found_in_the_fork() {
+    let redis = Redis::start();
+    let to_redis = Proxy::to(redis.address);
+    let second = redis.node("n2");
+    let first = node("n1", &format!("redis://{}", to_redis.address));
+    first.create("s");
+    first.sh("s", "true");
+    let [gate, witness] = ["go", "witness"].map(|name| redis.directory().join(name));
+    let (waits, writes) = (format!("until [ -e {} ]; do sleep 0.02; done", gate.display()), witness.display());
+    let body = json!({"command": format!("echo begun; {waits}; echo ran >> {writes}"), "request_id": "r1"});
+    let mut events = first.stream("s", &body);
+    while !events.next_event().expect("it runs").data.contains("begun") {}
+    to_redis.set(Fault::BlackHole);
+    std::fs::write(&gate, "").expect("a file");
+    let result = loop {
+        let event = events.next_event().expect("it ends");
+        if event.event == "result" {
+            break event.data;
+        }
+    };
+    assert!(result.contains("kept_here_only"), "{result}");
+    let result: Value = serde_json::from_str(&result).expect("JSON");
+    until_within(TAKEN_OVER, "the other node goes on", || {
+        let answer = second.post("/v1/sessions/s/run", &json!({"command": "true"}));
+        (answer.status == 200 && answer.header("shellkeep-node").is_none()).then_some(())
+    });
+    to_redis.set(Fault::None);
+
+    let fork = "/v1/sessions/s.fork-1.n1";
+    until_within(Duration::from_secs(15), "the fork is there", || (second.get(fork).status == 200).then_some(()));
+    let run_id = result["run_id"].as_str().expect("an id");
+    let found = second.get(&format!("{fork}/runs/{run_id}"));
+    assert_eq!((found.status, &found.json()["exit_code"]), (200, &json!(0)), "{}", found.text());
+    let again = second.post(&format!("{fork}/run"), &body);
+    assert_eq!((again.status, &again.json()["run_id"]), (200, &result["run_id"]), "{}", again.text());
+    assert_eq!(std::fs::read_to_string(&witness).expect("a file"), "ran\n");
+}

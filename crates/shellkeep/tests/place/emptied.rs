@@ -24,6 +24,7 @@ fn knows(daemon: &Daemon, other: &str) {
 fn refused(daemon: &Daemon, session: &str, code: &str) {
     let answer = daemon.get(&format!("/v1/sessions/{session}"));
     assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some(code)), "{}", answer.text());
+    assert!(answer.header("retry-after").is_some(), "{}", answer.text());
 }
 
 /// The bug: a node looked at its sessions only after a new connection. One that slept when Redis was emptied was not

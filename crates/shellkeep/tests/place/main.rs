@@ -28,6 +28,7 @@ mod node_files;
 mod node_keys;
 mod node_scrub;
 mod nodes;
+mod on_the_way;
 mod promoted;
 mod proxy;
 mod rabbit;

@@ -11,7 +11,7 @@ tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://stor
     a_destroyed_session_is_gone_and_can_begin_anew, a_gap_sets_one_session_aside, old_records_change_nothing,
     unfinished_runs_name_their_sessions, a_second_daemon_is_refused, bytes_that_are_no_text_survive,
     many_threads_append_at_once, a_restart_begins_with_the_first_shell, who_asked_is_kept,
-    a_message_to_the_agent_is_found_by_its_key
+    a_message_to_the_agent_is_found_by_its_key, a_run_of_which_only_a_state_tells_is_found
 ));
 
 fn a_session_reads_back_as_it_was_told(house: House) {
@@ -389,4 +389,42 @@ fn a_url_must_name_a_store() {
         let Err(error) = House::new(url).try_open() else { panic!("{url} is no store") };
         assert!(error.to_string().contains("memory://, file://DIRECTORY or sqlite://FILE"), "{error}");
     }
+}
+
+/// The bug: a session was kept as a fork from a record on at which a command ran. The fork had the state and the end of the
+/// command, and not its start, so it was not found, and a retry with its key ran it again.
+fn a_run_of_which_only_a_state_tells_is_found(house: House) {
+    let store = house.open();
+    let mut teller = Teller::begin("a", None);
+    let find = |key: &str| wait(RequestIndex::of(&store, &id("a")).run(key)).unwrap();
+    let stands_for = |teller: &mut Teller, from: u64| {
+        let state = Box::new(teller.state.clone());
+        teller.say(Event::RecordsLost { from, reason: "they are elsewhere".to_owned(), state });
+        teller.append_last(&store).unwrap();
+    };
+    // First of a session of which nothing else is known, then of one that is known up to there.
+    for (key, count) in [("first", 1), ("second", 2)] {
+        let from = if count == 1 { 1 } else { teller.state.seq + 1 };
+        let run_id = teller.start(Some(key));
+        let started_at = at(teller.state.seq);
+        stands_for(&mut teller, from);
+        assert_eq!(find(key).map(|run| (run.run_id, run.result)), Some((run_id.clone(), None)));
+        teller.finish(&run_id, ShellDelta::default());
+        teller.append_last(&store).unwrap();
+        let found = find(key).unwrap();
+        assert_eq!((&found.run_id, found.started_at, &found.result), (&run_id, started_at, &Some(result())));
+        wait(store.flush()).unwrap();
+        assert_eq!((find(key), wait(store.run(&id("a"), &run_id)).unwrap()), (Some(found.clone()), Some(found)));
+        let listed = wait(store.runs(&id("a"), u64::MAX, 9)).unwrap();
+        assert_eq!((listed.len(), &listed[0].run_id), (count, &run_id));
+    }
+    // One that is known stays as it is.
+    let known = teller.start(Some("third"));
+    teller.append_last(&store).unwrap();
+    stands_for(&mut teller, 1);
+    teller.finish(&known, ShellDelta::default());
+    teller.append_last(&store).unwrap();
+    assert_eq!(find("third").map(|run| run.result), Some(Some(result())));
+    assert_eq!(wait(store.runs(&id("a"), u64::MAX, 9)).unwrap().len(), 3);
+    store.close().unwrap();
 }

@@ -5,7 +5,9 @@ use super::row::{Pending, SessionRow, check, damaged, execute, failed, int, json
 use super::runs::{self, Ended};
 use super::schema;
 use super::sums::{BODY, FIRST_SHELL, HEAD, LAST, RESUME};
-use crate::backend::{BackendError, Entry, Known, Mark, RecordAction, begin, started_run, step, unknown_state};
+use crate::backend::{
+    BackendError, Entry, Known, Mark, RecordAction, begin, carried_runs, started_run, step, unknown_state,
+};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use shellkeep_session::{
     ByteString, Event, Record, ResumeMark, SessionId, SessionState, ShellState, StoredResume, StoredRun,
@@ -48,6 +50,8 @@ pub(super) struct Live {
     last: Option<LastRun>,
     /// Runs that began in this batch.
     runs: BTreeMap<u64, StoredRun>,
+    /// Runs whose starts may be unknown, of a state that a record of this batch carries.
+    carried: Vec<StoredRun>,
     /// Results of runs that began before this batch, as JSON.
     results: Vec<Ended>,
     /// Messages of this batch as JSON, by their number.
@@ -184,6 +188,7 @@ impl Live {
             entries: BTreeMap::new(),
             last: None,
             runs: BTreeMap::new(),
+            carried: Vec::new(),
             results: Vec::new(),
             messages: BTreeMap::new(),
             resumes: Vec::new(),
@@ -199,6 +204,7 @@ impl Live {
                 Ok((state, first_shell)) => {
                     let mut live = Self::begin(state, &first_shell)?;
                     live.move_out()?;
+                    live.carry(record);
                     Ok(Ok(live))
                 }
                 Err(error) => Ok(Err(error.to_string())),
@@ -236,6 +242,7 @@ impl Live {
             self.damaged = Some(error.to_string());
             return Ok(());
         }
+        self.carry(record);
         if let Some(run) = started_run(record) {
             self.last = Some(LastRun::started(&run));
             self.runs.insert(run.seq, run);
@@ -292,6 +299,16 @@ impl Live {
         }
     }
 
+    /// Keeps the runs of a record with a state, for those whose starts are not known.
+    fn carry(&mut self, record: &Record) {
+        for run in carried_runs(record) {
+            if self.last.as_ref().is_none_or(|last| last.is_before(&run)) {
+                self.last = Some(LastRun::started(&run));
+            }
+            self.carried.push(run);
+        }
+    }
+
     /// Moves the agent's state to the row to be written.
     fn move_out(&mut self) -> Result<()> {
         self.agent_state = Some(self.state.agent_state.take().as_ref().map(json).transpose()?);
@@ -327,6 +344,9 @@ impl Live {
         self.write_entries(db, session_id)?;
         for run in std::mem::take(&mut self.runs).into_values() {
             runs::insert(db, id, run)?;
+        }
+        for run in std::mem::take(&mut self.carried) {
+            runs::insert_unknown(db, id, run)?;
         }
         for ended in std::mem::take(&mut self.results) {
             ended.write(db, id)?;

@@ -22,6 +22,11 @@ impl LastRun {
         Self { run_id, words, failed: None }
     }
 
+    /// Whether this run began before another one.
+    pub(super) fn is_before(&self, other: &StoredRun) -> bool {
+        RunId::parse(&self.run_id).ok().and_then(|run_id| run_id.seq()).is_some_and(|seq| seq < other.seq)
+    }
+
     /// Notes the end of a run, if it is this one. Only its first end counts.
     pub(super) fn ended(&mut self, run_id: &RunId, result: &RunResult) {
         if self.run_id == run_id.as_str() {

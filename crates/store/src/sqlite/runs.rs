@@ -19,14 +19,25 @@ pub(super) struct Ended {
 
 /// Writes a run of a session.
 pub(super) fn insert(db: &Connection, session: &str, run: StoredRun) -> Result<()> {
+    write(db, session, run, "INSERT OR REPLACE")
+}
+
+/// Writes a run of a session unless there is one with its number.
+pub(super) fn insert_unknown(db: &Connection, session: &str, run: StoredRun) -> Result<()> {
+    write(db, session, run, "INSERT OR IGNORE")
+}
+
+fn write(db: &Connection, session: &str, run: StoredRun, insert: &str) -> Result<()> {
     let result = run.result.as_ref().map(json).transpose()?;
-    let sql = "INSERT OR REPLACE INTO runs \
-               (session, seq, run_id, request_id, command, started_at, result, by_token, ended_seq, sum) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, row_sum(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9))";
+    let sql = format!(
+        "{insert} INTO runs \
+         (session, seq, run_id, request_id, command, started_at, result, by_token, ended_seq, sum) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, row_sum(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9))"
+    );
     let (run_id, command) = (run.run_id.as_str(), run.command.as_bytes());
     let (started_at, ended) = (run.started_at.to_string(), run.ended_seq.map(int));
     let (seq, request_id, by) = (int(run.seq), run.request_id, run.by);
-    execute(db, sql, params![session, seq, run_id, request_id, command, started_at, result, by, ended])
+    execute(db, &sql, params![session, seq, run_id, request_id, command, started_at, result, by, ended])
 }
 
 impl Ended {

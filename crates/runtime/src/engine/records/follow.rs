@@ -1,6 +1,7 @@
 //! A followed recording: existing events, then new ones. Read from the files a page at a time, so that a slow reader
 //! blocks nothing and fills no memory.
 
+use super::leaving::{Leaving, moving};
 use crate::engine::inner::Inner;
 use crate::names::not_found;
 use crate::ops::{BoxFuture, EventQuery, MAX_EVENT_PAGE, OpError};
@@ -19,7 +20,7 @@ const PIECE: usize = 64 << 10;
 /// many.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// A recording, followed. It ends only with its session or with the engine.
+/// A recording, followed. It ends only with its session or with the engine, or when the session leaves this node.
 pub struct EventStream {
     inner: Weak<Inner>,
     id: SessionId,
@@ -27,6 +28,8 @@ pub struct EventStream {
     filter: Arc<Filter>,
     /// Tells the number of the last record.
     recorded: watch::Receiver<u64>,
+    /// Tells that the session has left this node, if there are others.
+    leaving: Option<Leaving>,
     /// Whether there may be something that was not read.
     behind: bool,
     /// Up to where everything was read.
@@ -36,10 +39,11 @@ pub struct EventStream {
 impl EventStream {
     pub(super) async fn start(inner: &Arc<Inner>, id: &SessionId, query: EventQuery) -> Result<Self, OpError> {
         let recorded = inner.ctx.store.followers().follow(id);
+        let leaving = Leaving::of(inner.ctx.cluster.as_deref(), id);
         let filter = Arc::new(filter(&inner.ctx.secrets, id, &query).await?);
         let (inner, id, seen) = (Arc::downgrade(inner), id.clone(), query.after);
         // The first look is at what is there.
-        Ok(Self { inner, id, query, filter, recorded, behind: true, seen })
+        Ok(Self { inner, id, query, filter, recorded, leaving, behind: true, seen })
     }
 
     /// The next events; waits for them. Cancel-safe. After an error there is no more.
@@ -51,7 +55,12 @@ impl EventStream {
                     return Ok(lines);
                 }
             }
-            self.recorded.changed().await.map_err(|_| OpError::ShuttingDown)?;
+            tokio::select! {
+                // What was recorded before it left is read first.
+                biased;
+                changed = self.recorded.changed() => changed.map_err(|_| OpError::ShuttingDown)?,
+                () = until_left(self.leaving.as_ref(), &self.id) => return Err(moving(&self.id)),
+            }
             self.behind = true;
             tokio::time::sleep(GATHER).await;
         }
@@ -74,7 +83,9 @@ impl EventStream {
             };
             let read = inner.recordings.search_in_stream(&self.id, reading).await;
             if !inner.ctx.names.contains(&self.id) && inner.recordings.deleted(&self.id).is_none() {
-                return Err(not_found(&self.id));
+                // What only this node has of one that another took may be kept under another name.
+                let is_taken = self.leaving.as_ref().is_some_and(|leaving| leaving.is_taken(&self.id));
+                return Err(if is_taken { moving(&self.id) } else { not_found(&self.id) });
             }
             let (page, last) = read?;
             let last = page.lines.last().map_or(last, |line| line.seq.max(last));
@@ -82,6 +93,14 @@ impl EventStream {
             self.seen = page.next.unwrap_or(last).max(after);
             Ok(page.lines)
         })
+    }
+}
+
+/// Returns when the session has left this node; never if there are no others.
+async fn until_left(leaving: Option<&Leaving>, id: &SessionId) {
+    match leaving {
+        Some(leaving) => leaving.until_left(id).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -29,6 +29,7 @@ pub(super) async fn locate(cluster: &ClusterOps<'_>, scope: &Scope, headers: &He
     match (node_of(headers), session) {
         (Some(node), session) if node == cluster.own().name => match session {
             Some(Whereabouts::There(_)) => Ok(Spot::Unknown),
+            // One that requests do not name is looked for where the MCP session is known.
             Some(Whereabouts::Here) | None => Ok(Spot::Here),
         },
         (Some(node), _) => Ok(cluster.find(node).await?.map_or(Spot::Unknown, Spot::There)),

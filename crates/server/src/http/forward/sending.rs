@@ -39,6 +39,11 @@ impl Target {
         self.refusal(|session_id, node| ClusterError::OwnerUnreachable { session_id, node })
     }
 
+    /// The session is on its way from a node to another. What is about no session is begun by neither of the two.
+    pub(super) fn moving(&self) -> Refusal {
+        self.refusal(|session_id, _| ClusterError::Moving { session_id })
+    }
+
     /// The node stopped after it was sent the request.
     fn lost(&self) -> Refusal {
         self.refusal(|session_id, node| ClusterError::OwnerLost { session_id, node })
