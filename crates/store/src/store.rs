@@ -14,7 +14,7 @@ use crate::recordings::{RecordingSet, Recordings};
 use crate::scheduler::{Load, Read, Request, Scrub, Shared};
 use shellkeep_record::{PublicKey, Scrubbed, SessionKey};
 use shellkeep_redact::Redactor;
-use shellkeep_session::{Event, Message, OutOfReach, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
+use shellkeep_session::{Message, OutOfReach, Record, RunId, SessionId, SessionState, ShellState, StoredRun};
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
