@@ -11,6 +11,7 @@ use crate::ops::{BoxFuture, CreateSession, Created, OpError, SessionError, Sessi
 use crate::stored::asleep;
 use crate::user_path::{apart, is_directory};
 use crate::{recover, validate};
+use shellkeep_session::relocate::plain;
 use shellkeep_session::{
     ByteString, Claim, Event, Record, Sandbox, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
 };
@@ -205,7 +206,8 @@ async fn first_state(
     let workspace = validate::workspace(&request.config, inner.ctx.data_dir.root()).await?;
     let workspace = workspace.unwrap_or_else(|| inner.ctx.workspaces.of(id));
     let cwd = match request.cwd {
-        Some(cwd) => in_sandbox(inner, (id, sandbox, &workspace), cwd).await?,
+        // As the shell would name it: what is below another directory begins with its name.
+        Some(cwd) => in_sandbox(inner, (id, sandbox, &workspace), plain(&cwd)).await?,
         None => workspace.clone(),
     };
     let shell = recover::first_shell(&inner.environment, request.env, &cwd);

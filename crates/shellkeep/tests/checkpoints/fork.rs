@@ -225,3 +225,34 @@ fn what_a_fork_begins_with_is_not_undone() {
     assert_eq!(daemon.at("f", "agent_state").json(), json!({"step": 1}));
     assert_eq!(keys("s"), ["v1", "v1"]);
 }
+
+/// The directory of a session began with its workspace and went up from there; the fork then worked in the workspace of a
+/// session that happened to have the name.
+#[test]
+fn a_fork_never_works_in_the_files_of_another_session() {
+    let daemon = Daemon::start();
+    daemon.create("victim");
+    daemon.sh("victim", "echo private > secret");
+    let place = tempfile::tempdir().unwrap();
+    let [project, outside] = ["proj", "victim"].map(|name| place.path().join(name));
+    std::fs::create_dir(&project).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    let config = json!({"workspace": project});
+    let made = daemon.create_with(json!({
+        "session_id": "up", "cwd": project.join("../victim"), "config": config
+    }));
+    assert_eq!(made["cwd"], json!(outside), "{made}");
+    assert_eq!(daemon.sh("up", "pwd").out(), format!("{}\n", outside.display()));
+    // A link does the same, whatever its path begins with.
+    std::os::unix::fs::symlink("../victim", project.join("link")).unwrap();
+    daemon.create_with(json!({"session_id": "linked", "cwd": project.join("link"), "config": config}));
+    daemon.create_with(json!({"session_id": "inside", "cwd": project.join("link/.."), "config": config}));
+    for session in ["up", "linked"] {
+        let answer = daemon.ask(session, "fork", json!({"session_id": format!("{session}-fork")}));
+        assert_eq!(refused(&answer), (409, "files_not_apart".to_owned()), "{}", answer.text());
+        assert_eq!(daemon.get(&format!("/v1/sessions/{session}-fork")).status, 404);
+    }
+    let made = fork(&daemon, "inside", json!({"session_id": "apart"}));
+    assert_eq!(made["cwd"], made["workspace"], "{made}");
+    assert_eq!(daemon.tree("victim"), files(&[("secret", "private\n")]));
+}
