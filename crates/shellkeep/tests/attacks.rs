@@ -243,6 +243,8 @@ fn input_after_its_end_is_refused() {
     assert_eq!(daemon.post(&target, &json!({"text": "a", "eof": true})).status, 200);
     let late = daemon.post(&target, &json!({"text": "b"}));
     assert_eq!((late.status, late.json()["code"].as_str()), (409, Some("no_input")));
+    // It said that all input was given at the start, and to start the command as it had been started.
+    assert!(late.text().contains("its input was closed") && !late.text().contains("blocking"), "{}", late.text());
 }
 
 /// A cut in the middle of a character made text look like binary.

@@ -157,7 +157,11 @@ impl<'o> RunOps<'o> {
                 RunInput::Keys(keys) => (screen_of(&cell)?.sent_by(&keys), false),
             };
             if !cell.accepts_input(end) {
-                return Err(OpError::Run(RunError::NoInput { run_id: run_id.to_string() }));
+                let run_id = run_id.to_string();
+                return Err(OpError::Run(match cell.began_with_input {
+                    true => RunError::InputClosed { run_id },
+                    false => RunError::NoInput { run_id },
+                }));
             }
             let by = self.access.scope().token().map(str::to_owned);
             let (sent, (answer, recorded)) = (bytes.len(), oneshot::channel());
