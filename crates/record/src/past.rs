@@ -65,6 +65,10 @@ pub struct Unsure {
 /// on; it is complete within seconds.
 const CHECKPOINT_NEAR: u64 = 1024;
 
+/// The type of the last line with which a fork begins, and the reason that it gives.
+pub(crate) const END_OF_A_BEGINNING: &str = "shell_stopped";
+pub(crate) const FORKED: &str = "forked";
+
 /// Why the earlier state of a session is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
@@ -109,6 +113,9 @@ pub(crate) struct Fold {
     #[serde(default)]
     kv_version: u64,
     files: Files,
+    /// Whether these are the lines with which a fork begins: only all of them together are the session as it was created.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    begins: bool,
     /// Why the shell is not known.
     hole: Option<(u64, String)>,
     /// The number after which the next line continues.
@@ -182,7 +189,7 @@ impl Files {
 }
 
 impl Recording {
-    /// What the session was when this record had been made.
+    /// What the session was when this record had been made. Of a fork's first records, what it was after the last of them.
     pub fn past(&self, seq: u64) -> Result<Past, PastError> {
         self.past_with(seq, None)
     }
@@ -194,11 +201,14 @@ impl Recording {
         }
         let (from, mut fold): (u64, Fold) = marks.and_then(|marks| marks.before(self, seq)).unwrap_or_default();
         let mut raw = self.raw(from.saturating_add(1))?;
-        let mut stretch = Stretch { after: from, ..Stretch::default() };
+        let (mut stretch, mut seq) = (Stretch { after: from, ..Stretch::default() }, seq);
         while let Some(line) = raw.next()? {
             let peek = line.peek()?;
             if peek.seq <= from {
                 continue;
+            }
+            if fold.begins && is_of_a_beginning(&peek.event_type) {
+                seq = seq.max(peek.seq);
             }
             if peek.seq > seq {
                 if !fold.files.after(seq, &peek, || line.parse())? || peek.seq - seq >= CHECKPOINT_NEAR {
@@ -207,6 +217,7 @@ impl Recording {
                 continue;
             }
             (fold.last, stretch.lines) = (peek.seq, stretch.lines + 1);
+            fold.begins &= is_of_a_beginning(&peek.event_type) && peek.event_type != END_OF_A_BEGINNING;
             // A mark needs the hash of its line.
             let marks = marks.filter(|_| stretch.lines >= EVERY);
             if is_wanted(&peek.event_type) || marks.is_some() {
@@ -263,6 +274,11 @@ fn is_wanted(event_type: &str) -> bool {
     )
 }
 
+/// Whether a fork may begin with lines of this type, after the one that creates it.
+fn is_of_a_beginning(event_type: &str) -> bool {
+    matches!(event_type, "agent_state_saved" | "kv_changed" | "checkpoint_created" | END_OF_A_BEGINNING)
+}
+
 impl Fold {
     fn past(self, seq: u64) -> Result<Past, PastError> {
         if self.last < seq {
@@ -314,6 +330,7 @@ impl Fold {
             "session_created" | "session_restarted" => {
                 self.shell = Some(from(seq, &data["shell"])?);
                 self.hole = None;
+                self.begins = event_type == "session_created" && data.get("forked_from").is_some();
             }
             _ => {}
         }

@@ -3,6 +3,7 @@
 
 use crate::line::Line;
 use crate::moment::{is_change, is_file_change, run_of};
+use crate::past::{END_OF_A_BEGINNING, FORKED};
 use crate::read::{ReadError, Recording};
 use shellkeep_session::{NoticeCode, RunId};
 
@@ -124,6 +125,9 @@ fn last_step(recording: &Recording, see: impl Fn(Kind, bool) -> Seen) -> Result<
     let mut of_kv: Option<Undoable> = None;
     while let Some(line) = recording.before(before)? {
         before = line.seq;
+        if ends_a_beginning(&line) {
+            break;
+        }
         let Some((kind, step)) = step(recording, &line)? else { continue };
         if step.by == ChangedBy::Kv {
             of_kv = Some(step);
@@ -137,6 +141,11 @@ fn last_step(recording: &Recording, see: impl Fn(Kind, bool) -> Seen) -> Result<
         }
     }
     Ok(of_kv.and_then(|of_kv| decide(Kind::Change, of_kv)).flatten())
+}
+
+/// Whether a fork begins with what is recorded up to this line: the keys that it has from its origin are no change of it.
+fn ends_a_beginning(line: &Line) -> bool {
+    line.event_type == END_OF_A_BEGINNING && line.data["reason"] == FORKED
 }
 
 /// The change that a line records, if it records one.

@@ -89,6 +89,8 @@ pub struct RunCell {
     pub tool_name: Option<String>,
     /// The process id of the shell that it keeps, once the session no longer waits for it.
     pub background_shell: OnceLock<u32>,
+    /// Whether it could be sent input when it started.
+    pub began_with_input: bool,
     takes_input: AtomicBool,
     stdout: SharedLog,
     stderr: SharedLog,
@@ -150,6 +152,7 @@ impl RunCell {
             run_id: new.run_id,
             seq: new.seq,
             command: new.command,
+            began_with_input: new.takes_input,
             takes_input: AtomicBool::new(new.takes_input),
             background_shell: OnceLock::new(),
             screen: new.terminal.map(|size| Box::new(WatchedScreen::new(size, new.redactor))),

@@ -36,6 +36,21 @@ pub(crate) async fn is_same_directory(path: PathBuf, other: PathBuf) -> Result<b
     .await
 }
 
+/// Whether a path below `above` leads out of it, through a symbolic link.
+pub(crate) async fn leads_out(path: PathBuf, above: PathBuf) -> bool {
+    let look = move || {
+        // Where nothing is, nothing leads out.
+        let Ok(real) = fs::canonicalize(&above) else { return Ok(false) };
+        let is_link = |place: &Path| fs::symlink_metadata(place).is_ok_and(|found| found.is_symlink());
+        Ok(match fs::canonicalize(&path) {
+            Ok(led) => !led.starts_with(real),
+            // What a link leads to may be there later.
+            Err(_) => path.ancestors().take_while(|place| *place != above).any(is_link),
+        })
+    };
+    apart(look).await.unwrap_or(true)
+}
+
 fn check_directory(path: &Path) -> Result<(), String> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
@@ -68,6 +83,22 @@ mod tests {
         assert_eq!(is_directory(file.clone()).await.unwrap_err(), "it is not a directory");
         assert_eq!(real_directory(file).await.unwrap_err(), "it is not a directory");
         assert!(is_directory(home.path().join("none")).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_link_leads_out() {
+        let home = tempfile::tempdir().unwrap();
+        let (above, other) = (home.path().join("w"), home.path().join("other"));
+        fs::create_dir_all(above.join("in")).unwrap();
+        fs::create_dir(&other).unwrap();
+        for (link, target) in [("near", "in"), ("out", "../other"), ("nowhere", "../none")] {
+            std::os::unix::fs::symlink(target, above.join(link)).unwrap();
+        }
+        for (path, expected) in
+            [("in", false), ("near", false), ("none", false), ("out", true), ("nowhere", true), ("nowhere/below", true)]
+        {
+            assert_eq!(leads_out(above.join(path), above.clone()).await, expected, "{path}");
+        }
     }
 
     /// A stat on a mount that hangs never returns; on a worker thread it would stop all sessions that are served there.

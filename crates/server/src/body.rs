@@ -150,7 +150,8 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     if let Some(number) = too_large_number(bytes) {
         let shown = String::from_utf8_lossy(&number[..number.len().min(NUMBER_SHOWN)]);
         return Err(Refusal::invalid(format!(
-            "the whole number {shown}{} is not between {} and {}, so it would be rounded; send it as a string",
+            "the whole number {shown}{} is not between {} and {}; use one that is, or, where any value is taken, send it \
+                as a string",
             if number.len() > NUMBER_SHOWN { "…" } else { "" },
             i64::MIN,
             u64::MAX,

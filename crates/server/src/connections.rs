@@ -97,6 +97,8 @@ pub(crate) struct Connection {
     state: AtomicU64,
     ticks: Arc<AtomicU64>,
     is_proven: AtomicBool,
+    /// Whether the next answer says that the connection closes.
+    closes: AtomicBool,
     share: Mutex<Option<Share>>,
     end: Notify,
 }
@@ -124,6 +126,7 @@ impl Connections {
             state: AtomicU64::new(0),
             ticks: Arc::clone(&self.ticks),
             is_proven: AtomicBool::new(false),
+            closes: AtomicBool::new(false),
             share: Mutex::default(),
             end: Notify::new(),
         });
@@ -190,6 +193,26 @@ impl Connection {
     /// Its response is complete.
     pub(crate) fn answered(&self) {
         self.set(Phase::Idle);
+    }
+
+    /// What was left of a request's body has been read after the response. Its bytes were no next request's.
+    pub(crate) fn rests(&self) {
+        let state = self.state.load(Ordering::Relaxed);
+        if Phase::of(state) == Phase::Head {
+            let idle = self.ticks.load(Ordering::Relaxed) << 2 | Phase::Idle as u64;
+            // If this fails, the next request has arrived.
+            let _ = self.state.compare_exchange(state, idle, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// The next answer says that the connection closes: it cannot be kept.
+    pub(crate) fn close_next(&self) {
+        self.closes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the answer that is due says so.
+    pub(crate) fn takes_leave(&self) -> bool {
+        self.closes.swap(false, Ordering::Relaxed)
     }
 
     /// Returns when the connection must be closed.

@@ -80,6 +80,7 @@ fn with_run(refusal: Refusal, error: RunError) -> Refusal {
         }
         RunError::Ended { run_id }
         | RunError::NoInput { run_id }
+        | RunError::InputClosed { run_id }
         | RunError::NoTerminal { run_id }
         | RunError::ScreensLost { run_id }
         | RunError::OutputReclaimed { run_id, .. } => refusal.with("run_id", run_id),
@@ -210,6 +211,7 @@ fn run_status(error: &RunError) -> StatusCode {
         | RunError::CwdGone { .. }
         | RunError::Ended { .. }
         | RunError::NoInput { .. }
+        | RunError::InputClosed { .. }
         | RunError::NoTerminal { .. }
         | RunError::Busy { .. }
         | RunError::Held { .. }

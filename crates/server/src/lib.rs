@@ -31,6 +31,7 @@ mod repoll;
 mod rights;
 mod sync;
 mod translate;
+mod unread;
 mod until;
 
 pub use auth::{Auth, Scoped, Token};

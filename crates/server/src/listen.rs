@@ -3,8 +3,10 @@
 use crate::connections::{Connection, Connections, Entered, Patience, SOCKET_PART, TCP_PART, Way, checks};
 use crate::guarded::{Guarded, Stream};
 use crate::repoll::Repoll;
+use crate::unread::RequestBody;
 use axum::Router;
 use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -295,8 +297,17 @@ impl hyper::service::Service<hyper::Request<Incoming>> for Noted {
         if let Some(visitor) = &self.visitor {
             request.extensions_mut().insert(visitor.clone());
         }
+        // No other expectation is known to HTTP.
+        let waits = request.headers().contains_key(header::EXPECT);
+        let request = request.map(|body| RequestBody::new(body, waits, Arc::clone(&self.connection)));
         let (routed, connection) = (self.router.call(request), Arc::clone(&self.connection));
-        Box::pin(async move { routed.await.map(|response| response.map(|body| Answer { body, connection })) })
+        Box::pin(async move {
+            let mut response = routed.await?;
+            if connection.takes_leave() {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(response.map(|body| Answer { body, connection }))
+        })
     }
 }
 

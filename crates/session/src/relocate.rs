@@ -3,6 +3,8 @@
 
 use crate::shell::{ShellState, Trap, Value};
 use crate::{ByteString, SessionMeta, SessionState};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path, PathBuf};
 
 /// Rewrites paths of a data directory's former locations to the current one. Idempotent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,8 +58,33 @@ impl Relocation {
     }
 }
 
+/// An absolute path without `.`, `..` and double slashes, as the `cd` of a shell counts them: `..` takes back the name before
+/// it, also if that is a link's.
+pub fn plain(path: &ByteString) -> ByteString {
+    let mut plain = PathBuf::from("/");
+    for part in path.as_path().components() {
+        match part {
+            Component::Normal(name) => plain.push(name),
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+    ByteString(plain.into_os_string().into_vec())
+}
+
+/// Whether a path goes up, so that its first names do not say where it leads.
+pub fn goes_up(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
+}
+
 /// Replaces a directory by another in every path below it.
 pub fn relocate(shell: &mut ShellState, from: &ByteString, to: &ByteString) {
+    // Sessions of before that was done when they were created may work in `from/../other`, which is not below it.
+    if goes_up(shell.cwd.as_path()) {
+        shell.cwd = plain(&shell.cwd);
+    }
     let moved = |text: &mut ByteString| replace(text, from.as_bytes(), to.as_bytes());
     moved(&mut shell.cwd);
     shell.directory_stack.iter_mut().for_each(moved);
@@ -142,6 +169,30 @@ mod tests {
                 relocation.path(&mut text);
                 assert_eq!(text, after.into(), "{before}");
             }
+        }
+    }
+
+    /// A fork of a session that worked in `/w/one/../other` got the files of `/data/workspaces/other`.
+    #[test]
+    fn what_only_begins_like_it_is_not_moved() {
+        let cases = [("/w/one/../other", "/w/other"), ("/w/other/../one/src", "/data/two/src")];
+        for (before, after) in cases {
+            let mut shell = ShellState { cwd: before.into(), ..ShellState::default() };
+            relocate(&mut shell, &"/w/one".into(), &"/data/two".into());
+            assert_eq!(shell.cwd, after.into(), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_plain_path_does_not_go_up() {
+        for (before, after) in [
+            ("/", "/"),
+            ("/tmp/../usr", "/usr"),
+            ("/usr//share/./", "/usr/share"),
+            ("/../..", "/"),
+            ("/a/b/../../c", "/c"),
+        ] {
+            assert_eq!(plain(&before.into()), after.into(), "{before}");
         }
     }
 

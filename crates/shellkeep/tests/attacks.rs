@@ -243,6 +243,33 @@ fn input_after_its_end_is_refused() {
     assert_eq!(daemon.post(&target, &json!({"text": "a", "eof": true})).status, 200);
     let late = daemon.post(&target, &json!({"text": "b"}));
     assert_eq!((late.status, late.json()["code"].as_str()), (409, Some("no_input")));
+    // It said that all input was given at the start, and to start the command as it had been started.
+    assert!(late.text().contains("its input was closed") && !late.text().contains("blocking"), "{}", late.text());
+}
+
+/// By its request_id, a run that had ended was not found; by its run_id it had ended.
+#[test]
+fn a_run_that_has_ended_is_found_by_either_name() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let run = daemon.run("s", json!({"command": "true", "request_id": "once"}));
+    for sleeps in [false, true] {
+        if sleeps {
+            daemon.hibernate("s");
+        }
+        for name in [run.run_id(), "once"] {
+            let late = daemon.signal_run("s", name, "INT");
+            assert_eq!(
+                (late.status, late.json()["code"].as_str()),
+                (409, Some("run_ended")),
+                "{name}: {}",
+                late.text()
+            );
+            assert!(late.text().contains(run.run_id()), "{}", late.text());
+        }
+        let never = daemon.signal_run("s", "never", "INT");
+        assert_eq!((never.status, never.json()["code"].as_str()), (404, Some("run_not_found")));
+    }
 }
 
 /// A cut in the middle of a character made text look like binary.

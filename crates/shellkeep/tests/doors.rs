@@ -5,12 +5,13 @@ mod support;
 
 use serde_json::{Value, json};
 use shellkeep_poll::until;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Output, Stdio};
 use support::daemon::free_port;
 use support::procs::{self, unique_sleep};
-use support::{Daemon, Door, Request, Response, bash};
+use support::{Daemon, Door, Request, Response, Settings, bash};
 
 fn start(daemon: &Daemon, session: &str, body: &Value) -> Value {
     let answer = daemon.post(&format!("/v1/sessions/{session}/services"), body);
@@ -606,4 +607,48 @@ fn a_daemon_that_cannot_start_is_told_of_at_once() {
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && errors.contains("the daemon could not be started: "), "{errors}");
+}
+
+/// One response of a connection that may be kept: its status and its head. The body is passed over.
+fn response(stream: &mut BufReader<impl Read>) -> (String, String) {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(stream.read_line(&mut head).unwrap(), 0, "the connection was closed after {head:?}");
+    }
+    let head = head.to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    let status = head.split(' ').nth(1).unwrap().to_owned();
+    (status, head)
+}
+
+/// The connection was closed before the body had arrived, so a client that sent the head first got a broken pipe.
+#[test]
+fn a_refusal_does_not_wait_for_the_body_and_keeps_the_connection() {
+    let daemon = Daemon::with(Settings::default().tcp());
+    let Door::Socket(path) = daemon.door() else { panic!("a socket") };
+    let stream = UnixStream::connect(path).unwrap();
+    let (mut writer, mut reader) = (stream.try_clone().unwrap(), BufReader::new(stream));
+    for (request, expected) in [("POST /v1/nosuch", "404"), ("POST /healthz", "405"), ("POST /v1/nosuch", "404")] {
+        write!(writer, "{request} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000\r\n\r\n").unwrap();
+        let (status, head) = response(&mut reader);
+        assert_eq!(status, expected);
+        assert!(!head.contains("connection: close"), "{head}");
+        // It is sent after the answer, and nobody wants it.
+        writer.write_all(&[b' '; 5000]).unwrap();
+    }
+    write!(writer, "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    assert_eq!(response(&mut reader).0, "200");
+    // More than is worth a connection is read nevertheless, and the answer says that it closes.
+    let Door::Tcp(address) = daemon.tcp_door() else { panic!("a port") };
+    let stream = TcpStream::connect(address).unwrap();
+    let (mut writer, mut reader) = (stream.try_clone().unwrap(), BufReader::new(stream));
+    let length = 8 << 20;
+    write!(writer, "POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n").unwrap();
+    writer.write_all(&vec![b' '; length]).unwrap();
+    let (status, head) = response(&mut reader);
+    assert_eq!(status, "401");
+    assert!(head.contains("connection: close"), "{head}");
+    assert_eq!(reader.read(&mut [0]).unwrap(), 0, "it closes");
 }

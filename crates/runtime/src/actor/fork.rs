@@ -12,9 +12,10 @@ use crate::crash::{self, Point};
 use crate::forks::{self, Begun};
 use crate::ops::*;
 use crate::pending::Pending;
+use crate::user_path::leads_out;
 use crate::{notices, state_file};
 use shellkeep_record::past::Past;
-use shellkeep_session::relocate::relocate;
+use shellkeep_session::relocate::{goes_up, relocate};
 use shellkeep_session::{
     AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, Notice, Origin, Sandbox, SessionId,
     SessionMeta, ShellState, Timestamp,
@@ -46,6 +47,8 @@ struct Began {
     /// The record that it is a copy of.
     at: u64,
     workspace: ByteString,
+    /// Whether it works elsewhere, where its origin does.
+    shares: bool,
     /// Paths that are missing in it or differ; only the first ones.
     left_out: Vec<(Vec<u8>, String)>,
     left_out_total: u64,
@@ -68,11 +71,7 @@ pub(super) async fn fork(session: &mut Session, mut order: ForkOrder) -> Result<
     past.iter_mut().for_each(|past| past.move_to(&session.journal.state().meta.workspace));
     let cwd = past.as_ref().map_or(&session.journal.state().shell.cwd, |past| &past.shell.cwd);
     if !order.share_files && is_outside(cwd, &session.journal.state().meta.workspace) {
-        return Err(OpError::Checkpoint(CheckpointError::NotApart {
-            session_id: session.id().to_string(),
-            path: cwd.to_text().into_owned(),
-            workspace: session.journal.state().meta.workspace.to_text().into_owned(),
-        }));
+        return Err(not_apart(session, cwd));
     }
     if let Some(past) = &past {
         check_kept(session, past.files.as_ref(), past.seq).await?;
@@ -100,6 +99,15 @@ pub(super) async fn fork(session: &mut Session, mut order: ForkOrder) -> Result<
     Ok(forked)
 }
 
+/// The fork would work in the same files.
+fn not_apart(session: &Session, cwd: &ByteString) -> OpError {
+    OpError::Checkpoint(CheckpointError::NotApart {
+        session_id: session.id().to_string(),
+        path: cwd.to_text().into_owned(),
+        workspace: session.journal.state().meta.workspace.to_text().into_owned(),
+    })
+}
+
 async fn copy_to(
     session: &mut Session,
     order: &mut ForkOrder,
@@ -125,7 +133,14 @@ async fn copy_to(
     };
     let copied = copy_files(session, copying).await?;
     let mut shell = past.as_ref().map_or_else(|| session.journal.state().shell.clone(), |past| past.shell.clone());
+    let cwd = shell.cwd.clone();
     relocate(&mut shell, &session.journal.state().meta.workspace, &workspace);
+    // Only in the copy itself one sees where its links lead.
+    let shares = is_outside(&shell.cwd, &workspace)
+        || leads_out(checkpoints::path(&shell.cwd).to_owned(), checkpoints::path(&workspace).to_owned()).await;
+    if shares && !order.share_files {
+        return Err(not_apart(session, &cwd));
+    }
     let kv_version = past.as_ref().map(|past| past.kv_version);
     let (values, values_lost) = kv::fork(session, &order.id, kv_version, order.by.as_deref()).await?;
     let agent_state = match past {
@@ -137,7 +152,7 @@ async fn copy_to(
     let state_lost = version.filter(|_| agent_state.is_none()).map(notices::agent_state_not_copied);
     let lost = values_lost.into_iter().chain(state_lost).collect();
     let (left_out, left_out_total) = (copied.left_out, copied.left_out_total);
-    let began = Began { at, workspace, left_out, left_out_total, uncertain, values, lost };
+    let began = Began { at, workspace, shares, left_out, left_out_total, uncertain, values, lost };
     begin_fork(session, order, began, shell, agent_state, files).await
 }
 
@@ -214,7 +229,7 @@ async fn begin_fork(
     agent_state: Option<AgentState>,
     files: Option<FilesAt>,
 ) -> Result<Forked, OpError> {
-    let Began { at, workspace, left_out, left_out_total, uncertain, values, lost } = began;
+    let Began { at, workspace, shares, left_out, left_out_total, uncertain, values, lost } = began;
     let origin = Origin { session_id: session.id().clone(), seq: at };
     let live: Vec<String> = session
         .journal
@@ -224,7 +239,7 @@ async fn begin_fork(
         .filter(|service| service.status.is_live())
         .map(|service| service.spec.name.clone())
         .collect();
-    let shared = is_outside(&shell.cwd, &workspace).then(|| shell.cwd.to_text().into_owned());
+    let shared = shares.then(|| shell.cwd.to_text().into_owned());
     let moment = match &order.at {
         Some(_) => Some(moment(session, at).await?),
         None => None,
@@ -262,7 +277,8 @@ async fn begin_fork(
     Ok(Forked { session, notices: told })
 }
 
-/// Whether a directory is outside a workspace, so that nothing is known about its files.
+/// Whether a directory is outside a workspace, so that nothing is known about its files. Of one that goes up nobody can say.
 pub(crate) fn is_outside(cwd: &ByteString, workspace: &ByteString) -> bool {
-    !checkpoints::path(cwd).starts_with(checkpoints::path(workspace))
+    let cwd = checkpoints::path(cwd);
+    goes_up(cwd) || !cwd.starts_with(checkpoints::path(workspace))
 }

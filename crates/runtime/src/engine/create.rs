@@ -9,12 +9,14 @@ use crate::identities::{Scope, bound};
 use crate::names::{Added, not_found};
 use crate::ops::{BoxFuture, ClusterError, CreateSession, Created, OpError, SessionError, SessionView};
 use crate::stored::asleep;
-use crate::user_path::{apart, is_directory};
+use crate::user_path::{apart, is_directory, real_directory};
 use crate::{recover, validate};
+use shellkeep_session::relocate::plain;
 use shellkeep_session::{
     ByteString, Event, Record, Sandbox, SessionId, SessionMeta, SessionState, ShellState, Timestamp,
 };
 use shellkeep_store::{AppendError, deleted};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -22,6 +24,10 @@ use tokio::time::Instant;
 /// How long a creation waits for the deletion of the session that had its name, and how long between two looks.
 const DELETION: Duration = Duration::from_secs(5);
 const DELETION_PAUSE: Duration = Duration::from_millis(20);
+
+/// Why an agent's session cannot start in a directory. The daemon sees more than the agent, so that is all it says.
+const NOT_FOR_IT: &str = "it is not a directory in which this session can start (those of the daemon and of other agents' \
+    sessions are not)";
 
 impl Engine {
     /// Creates a session, or finds the one with that name. An agent's session belongs to it, whatever the request says.
@@ -71,7 +77,7 @@ async fn attempt(engine: &Engine, id: &SessionId, request: CreateSession) -> Res
     }
     let mut most = access.most_sessions();
     let owner: Option<Arc<str>> = request.agent.as_deref().map(Arc::from);
-    let (meta, shell) = first_state(inner, id, request, access.scope().token()).await?;
+    let (meta, shell) = first_state(inner, id, request, access.scope()).await?;
     let claimed = match &inner.ctx.cluster {
         None => None,
         Some(cluster) => match cluster.create(id, meta.agent.as_deref(), most).await? {
@@ -216,7 +222,7 @@ async fn first_state(
     inner: &Inner,
     id: &SessionId,
     request: CreateSession,
-    by: Option<&str>,
+    scope: &Scope,
 ) -> Result<(SessionMeta, ShellState), OpError> {
     validate::create(&request)?;
     let sandbox = inner.ctx.sandboxes.least_of(request.agent.as_deref()).max(request.sandbox);
@@ -229,7 +235,8 @@ async fn first_state(
     let workspace = validate::workspace(&request.config, inner.ctx.data_dir.root()).await?;
     let workspace = workspace.unwrap_or_else(|| inner.ctx.workspaces.of(id));
     let cwd = match request.cwd {
-        Some(cwd) => in_sandbox(inner, (id, sandbox, &workspace), cwd).await?,
+        // As the shell would name it: what is below another directory begins with its name.
+        Some(cwd) => in_sandbox(inner, (id, sandbox, &workspace), plain(&cwd), scope).await?,
         None => workspace.clone(),
     };
     let shell = recover::first_shell(&inner.environment, request.env, &cwd);
@@ -240,7 +247,7 @@ async fn first_state(
         created_at: Timestamp::now(),
         user_id: request.user_id,
         workspace,
-        by: by.map(str::to_owned),
+        by: scope.token().map(str::to_owned),
         forked_from: None,
         sandbox,
         secrets: request.secrets,
@@ -254,17 +261,37 @@ async fn in_sandbox(
     inner: &Inner,
     (id, sandbox, workspace): (&SessionId, Sandbox, &ByteString),
     cwd: ByteString,
+    scope: &Scope,
 ) -> Result<ByteString, OpError> {
-    let (sandboxes, id) = (Arc::clone(&inner.ctx.sandboxes), id.clone());
+    let (sandboxes, own) = (Arc::clone(&inner.ctx.sandboxes), id.clone());
     if sandboxes.has_user(sandbox) {
         return Ok(cwd);
     }
     let (workspace, directory) = (workspace.as_path().to_owned(), cwd.as_path().to_owned());
     let path = || cwd.to_text().into_owned();
     let refused = |reason: String| OpError::Session(SessionError::BadCwd { path: path(), reason });
-    is_directory(directory.clone()).await.map_err(refused)?;
-    let has = apart(move || Ok(sandboxes.has_directory(&id, sandbox, &workspace, &directory))).await;
+    let entered = match scope.agent() {
+        Some(agent) => is_for(inner, agent, id, directory.clone()).await,
+        None => is_directory(directory.clone()).await,
+    };
+    entered.map_err(refused)?;
+    let has = apart(move || Ok(sandboxes.has_directory(&own, sandbox, &workspace, &directory))).await;
     if has.map_err(refused)? { Ok(cwd) } else { Err(OpError::Session(SessionError::CwdNotInRoom { path: path() })) }
+}
+
+/// Whether there is a directory in which an agent's session may start. Of the data directory it is told nothing: whether
+/// somebody has a session of some name could be asked that way.
+async fn is_for(inner: &Inner, agent: &str, id: &SessionId, directory: PathBuf) -> Result<(), String> {
+    let refused = || NOT_FOR_IT.to_owned();
+    let data_dir = inner.ctx.data_dir.root();
+    let real = real_directory(directory).await.map_err(|_| refused())?;
+    let data_dir = real_directory(data_dir.to_owned()).await.unwrap_or_else(|_| data_dir.to_owned());
+    let Ok(inside) = real.strip_prefix(&data_dir) else { return Ok(()) };
+    let below = inside.strip_prefix("workspaces").map_err(|_| refused())?;
+    let name = below.iter().next().and_then(|name| name.to_str());
+    let of = name.and_then(|name| SessionId::parse(name).ok());
+    let is_own = of.is_some_and(|of| of == *id || inner.ctx.names.are_of(agent, [Some(&of), None])[0]);
+    if is_own { Ok(()) } else { Err(refused()) }
 }
 
 /// An agent's name for a session is taken by one that does not belong to the agent.

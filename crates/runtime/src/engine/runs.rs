@@ -12,9 +12,11 @@ use crate::cell::{self, End, RunCell, RunControl, Typist};
 use crate::ops::*;
 use crate::screen::Picture;
 use crate::screen::watched::WatchedScreen;
+use crate::stored::read_error;
 use crate::stream::RunStream;
 use crate::{translate, validate};
 use shellkeep_session::{ByteString, Notice, RunId, SessionId};
+use shellkeep_store::RequestIndex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -164,7 +166,11 @@ impl<'o> RunOps<'o> {
                 RunInput::Keys(keys) => (screen_of(&cell)?.sent_by(&keys), false),
             };
             if !cell.accepts_input(end) {
-                return Err(OpError::Run(RunError::NoInput { run_id: run_id.to_string() }));
+                let run_id = run_id.to_string();
+                return Err(OpError::Run(match cell.began_with_input {
+                    true => RunError::InputClosed { run_id },
+                    false => RunError::NoInput { run_id },
+                }));
             }
             let by = self.access.scope().token().map(str::to_owned);
             let (sent, (answer, recorded)) = (bytes.len(), oneshot::channel());
@@ -274,8 +280,15 @@ async fn by_request(
         }
         Asked::Started(run_id) => live_cell(access, "signal", &id, &run_id, hold).await.map(Some),
         Asked::Unknown => {
-            let (session_id, run_id) = (id.to_string(), request_id.to_string());
-            Err(RunError::NotFound { session_id, run_id }.into())
+            let stored = RequestIndex::of(&inner.ctx.store, &id).run(request_id.as_str()).await;
+            match stored.map_err(|error| read_error(&id, error))? {
+                // It has most likely ended, which is found by its own name.
+                Some(run) => live_cell(access, "signal", &id, &run.run_id, hold).await.map(Some),
+                None => {
+                    let (session_id, run_id) = (id.to_string(), request_id.to_string());
+                    Err(RunError::NotFound { session_id, run_id }.into())
+                }
+            }
         }
     }
 }

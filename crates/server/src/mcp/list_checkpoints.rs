@@ -44,7 +44,10 @@ async fn list(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
-    let limit = given.limit.unwrap_or(SHOWN).clamp(1, MOST);
+    let limit = given.limit.unwrap_or(SHOWN);
+    if !(1..=MOST).contains(&limit) {
+        return Err(Refusal::invalid(format!("limit: {limit} is not between 1 and {MOST}")));
+    }
     let newest = match newest(&seat, limit).await {
         // The first command creates the session.
         Err(OpError::Session(SessionError::NotFound { .. })) => {

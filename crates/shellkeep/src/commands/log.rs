@@ -257,7 +257,8 @@ async fn keys(client: &mut Client, session: &str, after: u64) -> Result<Vec<Chan
     while let Some(after) = next {
         let path = of_session(session, &format!("events?type=kv_changed&after={after}&limit={PAGE}"))?;
         let page: EventList = client.get(&path).await?;
-        found.extend(page.events.into_iter().map(|event| {
+        // The daemon itself records only those that a fork begins with.
+        found.extend(page.events.into_iter().filter(|event| event.source != "runtime").map(|event| {
             let keys = event.data["changes"].as_array().map_or(0, Vec::len);
             Change { kind: "kv", seq: event.seq, timestamp: event.timestamp, keys: Some(keys), files: None }
         }));

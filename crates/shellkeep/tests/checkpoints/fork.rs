@@ -1,7 +1,7 @@
 //! Going another way, over HTTP: forks that do not see each other, and what comes back of them.
 
 use super::support::services::in_parallel;
-use super::support::{Agent, Daemon};
+use super::support::{Agent, Daemon, Request};
 use super::tools::{Files, files, refused, seq};
 use serde_json::{Value, json};
 
@@ -190,4 +190,69 @@ fn a_fork_is_made_while_directories_come_and_go() {
     for number in 0..12 {
         fork(&daemon, "s", json!({"session_id": format!("f{number}")}));
     }
+}
+
+/// An undo took the keys that a fork has from its origin for the fork's first change, and removed them all.
+#[test]
+fn what_a_fork_begins_with_is_not_undone() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let put = |session: &str, key: &str, value: &str| {
+        let mut request = Request::new("PUT", &format!("/v1/sessions/{session}/kv/{key}"));
+        request.body = value.into();
+        let answer = daemon.send(&request);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+    let keys = |session: &str| ["plan", "other"].map(|key| daemon.at(session, &format!("kv/{key}")).text());
+    put("s", "plan", "v1");
+    put("s", "other", "v1");
+    let saved = Request::new("PUT", "/v1/sessions/s/agent_state").json(r#"{"step":1}"#);
+    assert_eq!(daemon.send(&saved).status / 100, 2);
+    daemon.sh("s", "echo one > a");
+    fork(&daemon, "s", json!({"session_id": "f"}));
+    let undo = daemon.ask("f", "rewind", json!({"to": "undo"}));
+    assert_eq!(undo.status / 100, 4, "{}", undo.text());
+    assert!(undo.text().contains("nothing to undo"), "{}", undo.text());
+    put("f", "plan", "v2");
+    daemon.rewind_to("f", json!("undo"));
+    assert_eq!(keys("f"), ["v1", "v1"]);
+    daemon.rewind_to("f", json!("redo"));
+    assert_eq!(keys("f"), ["v2", "v1"]);
+    daemon.sh("f", "echo two > a");
+    daemon.rewind_to("f", json!(1));
+    assert_eq!(keys("f"), ["v1", "v1"]);
+    assert_eq!(daemon.tree("f"), files(&[("a", "one\n")]));
+    assert_eq!(daemon.at("f", "agent_state").json(), json!({"step": 1}));
+    assert_eq!(keys("s"), ["v1", "v1"]);
+}
+
+/// The directory of a session began with its workspace and went up from there; the fork then worked in the workspace of a
+/// session that happened to have the name.
+#[test]
+fn a_fork_never_works_in_the_files_of_another_session() {
+    let daemon = Daemon::start();
+    daemon.create("victim");
+    daemon.sh("victim", "echo private > secret");
+    let place = tempfile::tempdir().unwrap();
+    let [project, outside] = ["proj", "victim"].map(|name| place.path().join(name));
+    std::fs::create_dir(&project).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    let config = json!({"workspace": project});
+    let made = daemon.create_with(json!({
+        "session_id": "up", "cwd": project.join("../victim"), "config": config
+    }));
+    assert_eq!(made["cwd"], json!(outside), "{made}");
+    assert_eq!(daemon.sh("up", "pwd").out(), format!("{}\n", outside.display()));
+    // A link does the same, whatever its path begins with.
+    std::os::unix::fs::symlink("../victim", project.join("link")).unwrap();
+    daemon.create_with(json!({"session_id": "linked", "cwd": project.join("link"), "config": config}));
+    daemon.create_with(json!({"session_id": "inside", "cwd": project.join("link/.."), "config": config}));
+    for session in ["up", "linked"] {
+        let answer = daemon.ask(session, "fork", json!({"session_id": format!("{session}-fork")}));
+        assert_eq!(refused(&answer), (409, "files_not_apart".to_owned()), "{}", answer.text());
+        assert_eq!(daemon.get(&format!("/v1/sessions/{session}-fork")).status, 404);
+    }
+    let made = fork(&daemon, "inside", json!({"session_id": "apart"}));
+    assert_eq!(made["cwd"], made["workspace"], "{made}");
+    assert_eq!(daemon.tree("victim"), files(&[("secret", "private\n")]));
 }

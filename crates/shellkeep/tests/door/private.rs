@@ -1,6 +1,6 @@
 //! What of the daemon a process of a session can see or change, and with what it is started.
 
-use crate::support::{Daemon, Settings, bash, skip};
+use crate::support::{Agent, Daemon, Settings, bash, skip};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -199,4 +199,36 @@ fn nothing_that_the_daemon_inherited_is_open_in_what_it_starts() {
     for (who, open) in [("agent", agent), ("shell", shell), ("service", service)] {
         assert!(open.contains(" 0 -> ") && !open.contains("passwd"), "{who}: {open}");
     }
+}
+
+/// Whether another agent has a session of some name could be asked with a `cwd` in its workspace.
+#[test]
+fn no_agent_is_told_what_is_in_the_data_directory() {
+    let daemon = Daemon::start();
+    daemon.create("victim");
+    let agent = Agent::named(&daemon, "ann");
+    let own = agent.create("own");
+    let workspaces = daemon.data().join("workspaces");
+    let place = tempfile::tempdir().unwrap();
+    let link = place.path().join("link");
+    std::os::unix::fs::symlink(&workspaces, &link).unwrap();
+    let ask = |name: &str, cwd: &Path| agent.post("/v1/sessions", &json!({"session_id": name, "cwd": cwd}));
+    let mut told = Vec::new();
+    for directory in [&workspaces, &link] {
+        for name in ["victim", "nosuch", "../records", "../nosuch", "../token"] {
+            let cwd = directory.join(name);
+            let answer = ask("new", &cwd);
+            assert_eq!(answer.status, 400, "{}", answer.text());
+            let answer = answer.json();
+            assert_eq!(answer["code"], "bad_cwd", "{answer}");
+            // The path is the caller's own, in the form that a shell gives it.
+            let text = answer["detail"].as_str().unwrap();
+            told.push(text.split_once("': ").unwrap().1.to_owned());
+        }
+    }
+    told.dedup();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(ask("beside", &workspaces.join(&own)).status, 201, "the agent's own");
+    assert_eq!(ask("elsewhere", place.path()).status, 201);
+    assert_eq!(daemon.post("/v1/sessions", &json!({"cwd": workspaces.join("victim")})).status, 201, "the host may");
 }

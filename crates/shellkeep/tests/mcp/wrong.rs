@@ -74,6 +74,7 @@ fn a_wrong_call_says_what_would_be_right() {
         ("read_output", json!({"id": "r3", "grep": "("}), "regular expression"),
         ("read_output", json!({"id": "r3", "wait": -1}), "wait: -1"),
         ("signal", json!({"id": "r999"}), "(run_not_found)"),
+        ("list_checkpoints", json!({"limit": 0}), "limit: 0 is not between 1 and 100"),
         ("signal", json!({"id": "s3"}), "stop_service"),
         ("signal", json!({"id": "r3"}), "(run_ended)"),
         ("diff", json!({"from": "no moment"}), "from: 'no moment'"),

@@ -33,6 +33,9 @@ pub enum RunError {
     /// The run does not read input.
     #[error("run '{run_id}' does not accept input: all of its input was given when it started")]
     NoInput { run_id: String },
+    /// Its input has ended.
+    #[error("run '{run_id}' accepts no more input: its input was closed")]
+    InputClosed { run_id: String },
     /// The run has no terminal.
     #[error("run '{run_id}' has no terminal, so it has no screen and no size")]
     NoTerminal { run_id: String },
@@ -143,7 +146,7 @@ impl RunError {
             Self::NotFound { .. } => "run_not_found",
             Self::Ended { .. } => "run_ended",
             Self::OutputReclaimed { .. } => "output_reclaimed",
-            Self::NoInput { .. } => "no_input",
+            Self::NoInput { .. } | Self::InputClosed { .. } => "no_input",
             Self::NoTerminal { .. } => "no_terminal",
             Self::ScreensLost { .. } => "screens_lost",
             Self::Busy { .. } => "session_busy",
