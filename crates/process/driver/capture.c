@@ -63,36 +63,11 @@ static void watch(const char *name, int (*watcher)(WORD_LIST *), int (**real)(WO
     }
 }
 
-/* ---- fingerprints of values ---- */
-
-static uint64_t walk_print;
-
-static int print_element(ARRAY_ELEMENT *element, void *unused) {
-    (void)unused;
-    walk_print = print_bytes(mix(walk_print, (uint64_t)element->index), element->value);
-    return 0;
-}
-
-static int print_pair(BUCKET *pair) {
-    walk_print = print_bytes(print_bytes(walk_print, pair->key), pair->data);
-    return 0;
-}
+/* ---- variables ---- */
 
 static uint64_t print_variable(const SHELL_VAR *variable) {
-    uint64_t hash = mix(1, (uint64_t)(variable->attributes & KEPT_ATTRIBUTES));
-    if (variable->value == NULL)
-        return hash | 1;
-    walk_print = hash;
-    if (variable->attributes & ATT_ARRAY)
-        array_walk((ARRAY *)variable->value, print_element, NULL);
-    else if (variable->attributes & ATT_ASSOC)
-        hash_walk((HASH_TABLE *)variable->value, print_pair);
-    else
-        walk_print = print_bytes(hash, variable->value);
-    return walk_print | 1;
+    return print_value(mix(1, (uint64_t)(variable->attributes & KEPT_ATTRIBUTES)), variable);
 }
-
-/* ---- variables ---- */
 
 static uint32_t walk_count;
 
@@ -115,6 +90,11 @@ static int write_pair(BUCKET *pair) {
 enum { MOST_BYTES = 16 << 20 };
 /* Nor are those beyond this many bytes in one answer; the daemon takes no frame over MAX_PAYLOAD in `wire.rs`. */
 enum { MOST_FRAME = 48 << 20 };
+/* Nor those whose elements would take the daemon more memory than this; it reads no answer that takes MAX_MEMORY there. */
+enum { MOST_MEMORY = 160 << 20 };
+/* About what one string takes there beside its bytes, and one variable. */
+enum { STRING_MEMORY = 64, VARIABLE_MEMORY = 256 + STRING_MEMORY };
+static size_t memory;
 
 static void write_variable_whole(const SHELL_VAR *variable) {
     int attributes = variable->attributes & KEPT_ATTRIBUTES;
@@ -140,9 +120,15 @@ static void write_variable_whole(const SHELL_VAR *variable) {
 
 static void write_variable(const SHELL_VAR *variable) {
     size_t before = sink->length;
+    walk_count = 0;
     write_variable_whole(variable);
-    if (sink->length - before <= MOST_BYTES && sink->length <= MOST_FRAME)
+    size_t bytes = sink->length - before;
+    /* A pair has two strings. */
+    size_t takes = VARIABLE_MEMORY + bytes + 2 * (size_t)walk_count * STRING_MEMORY;
+    if (bytes <= MOST_BYTES && sink->length <= MOST_FRAME && memory + takes <= MOST_MEMORY) {
+        memory += takes;
         return;
+    }
     sink->length = before;
     put_u8(sink, FACT_TOO_LARGE);
     put_string(sink, variable->name);
@@ -227,6 +213,7 @@ void capture_variable(BUFFER *out, const char *name) {
     BUFFER *outer = sink;
     const SHELL_VAR *variable = find_variable(name);
     sink = out;
+    memory = 0;
     if (variable) {
         write_variable(variable);
     } else {
@@ -258,6 +245,8 @@ static int see_function(BUCKET *bucket) {
     put_string(sink, named_function_string(function->name, body, FUNC_MULTILINE | FUNC_EXTERNAL));
     return 0;
 }
+
+static uint64_t walk_print;
 
 static int print_alias(BUCKET *bucket) {
     const ALIAS *alias = bucket->data;
@@ -492,6 +481,7 @@ void capture_forget(void) {
 
 void capture_changes(BUFFER *out) {
     sink = out;
+    memory = 0;
     see_everything();
     sink = NULL;
 }

@@ -80,7 +80,8 @@ static void act_on(int wanted) {
 }
 
 /* A request that is older than the running command must not hit it, and one that is there before its command must not be
- * lost: the command would keep running as if no one had asked. */
+ * lost: the command would keep running as if no one had asked. Without a value, where the user's queue of signals is full,
+ * it interrupts whatever runs; the daemon asks again later. */
 static void on_interrupt(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)context;
     int before = errno;

@@ -1,5 +1,4 @@
 #include "seen.h"
-#include "bash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +32,32 @@ uint64_t print_switches(void) {
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
         print = mix(print, (uint64_t)switches[i]);
     return print;
+}
+
+static uint64_t walk_print;
+
+static int print_element(ARRAY_ELEMENT *element, void *unused) {
+    (void)unused;
+    walk_print = print_bytes(mix(walk_print, (uint64_t)element->index), element->value);
+    return 0;
+}
+
+static int print_pair(BUCKET *pair) {
+    walk_print = print_bytes(print_bytes(walk_print, pair->key), pair->data);
+    return 0;
+}
+
+uint64_t print_value(uint64_t hash, const SHELL_VAR *variable) {
+    if (variable->value == NULL)
+        return hash | 1;
+    walk_print = hash;
+    if (variable->attributes & ATT_ARRAY)
+        array_walk((ARRAY *)variable->value, print_element, NULL);
+    else if (variable->attributes & ATT_ASSOC)
+        hash_walk((HASH_TABLE *)variable->value, print_pair);
+    else
+        walk_print = print_bytes(hash, variable->value);
+    return walk_print | 1;
 }
 
 /* Where a name is, or where it would be put. */

@@ -3,6 +3,8 @@
 #ifndef SHELLKEEP_SEEN_H
 #define SHELLKEEP_SEEN_H
 
+#include "bash.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +28,9 @@ uint64_t mix(uint64_t hash, uint64_t word);
 
 /* Mixes a string into a fingerprint; no string is not the empty one. */
 uint64_t print_bytes(uint64_t hash, const char *text);
+
+/* Mixes the value of a variable into a fingerprint, which is never 0. */
+uint64_t print_value(uint64_t hash, const SHELL_VAR *);
 
 /* A fingerprint of the options that bash switches without rewriting its lists: for a variable (`GLOBIGNORE`,
  * `BASH_COMPAT`, `IGNOREEOF`), and for the posix mode. */

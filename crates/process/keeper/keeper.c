@@ -74,6 +74,13 @@ static void enter(int keeper, int told) {
     _exit(write(told, &result, sizeof result) == sizeof result ? 0 : 126);
 }
 
+/* Whether bash is still where it was. In a room a session may have put something else there: `/tmp` is its own, and what is
+ * started here is not behind a fence yet. */
+static int is_in_place(int bash) {
+    struct stat ours, there;
+    return fstat(bash, &ours) == 0 && stat(bash_path, &there) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
 static void in_child(pid_t keeper, int handle, int told) {
     sigset_t none;
     sigemptyset(&none);
@@ -102,8 +109,9 @@ static void in_child(pid_t keeper, int handle, int told) {
     char *environment[] = {is_given(kill_file) ? NULL : mark, NULL};
     char *arguments[] = {"bash", "--noprofile", "--norc", "-c", (char *)load_driver, NULL};
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execve(bash_path, arguments, environment);
-    if (room_descriptors && errno == ENOENT)
+    if (!room_descriptors || is_in_place(bash))
+        execve(bash_path, arguments, environment);
+    else
         syscall(SYS_execveat, bash, "", arguments, environment, AT_EMPTY_PATH);
 }
 

@@ -7,9 +7,11 @@
  *       Makes TCP sockets in the network namespace 5, which belongs to the user namespace 4. Descriptor 3 gets them.
  *   listen tcp|udp:ADDRESS:PORT…
  *       Makes sockets there that others connect or send to. Descriptor 3 gets them.
- *   run STATUS PLAN FENCE RULESET USER NET DIRECTORY PROGRAM ARGUMENT…
+ *   run STATUS PLAN FENCE RULESET ENVIRONMENT USER NET DIRECTORY PROGRAM ARGUMENT…
  *       Becomes a program inside a room, behind a fence. The words in capitals up to NET are descriptors; NET is -1 for our
- *       own network. STATUS gets an `ENTERED`, then the step of the fence that failed, if one did.
+ *       own network. STATUS gets an `ENTERED`, then the step of the fence that failed, if one did. ENVIRONMENT has what the
+ *       program starts with, of which this program has nothing: a session chose it, and our own loader would obey
+ *       LD_PRELOAD and the like out here.
  *   try FILE PID SOCKET PORT
  *       Tries to break out: to read and write a file, to trace any process and to signal this one, to connect to this
  *       abstract socket and to this port of loopback, to mount, and to make a user namespace. Prints an error number for
@@ -186,6 +188,25 @@ static const void *contents(int file, size_t *length) {
     return bytes == MAP_FAILED ? NULL : bytes;
 }
 
+/* The entries of an environment, each of which ends in NUL, as a program gets them. */
+static char **entries(int file) {
+    struct stat about;
+    size_t length = 0, count = 0;
+    if (fstat(file, &about) != 0)
+        return NULL;
+    const char *bytes = about.st_size > 0 ? contents(file, &length) : NULL;
+    if (about.st_size > 0 && (!bytes || bytes[length - 1] != '\0'))
+        return NULL;
+    for (size_t at = 0; at < length; at++)
+        count += bytes[at] == '\0';
+    char **list = calloc(count + 1, sizeof *list);
+    for (size_t i = 0; list && i < count; i++) {
+        list[i] = (char *)(uintptr_t)bytes;
+        bytes += strlen(bytes) + 1;
+    }
+    return list;
+}
+
 static void say(int status, const void *what, size_t length) {
     if (write(status, what, length) < 0)
         _exit(NOT_STARTED);
@@ -201,7 +222,7 @@ static void wait_for_turn(int turn[2]) {
 }
 
 static int run(char **words) {
-    enum { STATUS, PLAN, FENCE, RULESET, JOIN_USER, JOIN_NET, DESCRIPTORS };
+    enum { STATUS, PLAN, FENCE, RULESET, ENVIRONMENT, JOIN_USER, JOIN_NET, DESCRIPTORS };
     int fds[DESCRIPTORS];
     size_t length = 0;
     ENTERED result = {0};
@@ -215,7 +236,8 @@ static int run(char **words) {
     ROOM room = {.user = fds[JOIN_USER], .net = fds[JOIN_NET], .parent = -1};
     room.plan = contents(fds[PLAN], &room.length);
     const unsigned char *fence = contents(fds[FENCE], &length);
-    if (!room.plan || !fence)
+    char **environment = entries(fds[ENVIRONMENT]);
+    if (!room.plan || !fence || !environment)
         return NOT_STARTED;
     if (pipe2(turn, O_CLOEXEC) != 0)
         return NOT_STARTED;
@@ -232,7 +254,7 @@ static int run(char **words) {
     if (failed[0])
         return NOT_STARTED;
     if (where == 0)
-        execv(program, arguments);
+        execve(program, arguments, environment);
     fprintf(stderr, "%s: %s: %s\n", program, where == 0 ? "cannot be started in the room" : "its directory is not in the room",
             strerror(errno));
     return NOT_STARTED;
@@ -310,7 +332,7 @@ int main(int count, char **words) {
         return make_sockets(atoi(words[2]));
     if (count >= 3 && strcmp(words[1], "listen") == 0)
         return make_listeners(words + 2, count - 2);
-    if (count >= 11 && strcmp(words[1], "run") == 0)
+    if (count >= 12 && strcmp(words[1], "run") == 0)
         return run(words + 2);
     if (count == 6 && strcmp(words[1], "try") == 0)
         return try_all(words + 2);

@@ -9,6 +9,7 @@
 mod ahead;
 mod apply;
 mod bpf;
+mod closed;
 mod confinement;
 mod fence;
 mod filter;

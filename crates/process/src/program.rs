@@ -17,6 +17,7 @@ use outside::Before;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::process::Signal;
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -86,11 +87,14 @@ impl Program {
         let (stderr, stderr_end) = stdio::output_pipe()?;
         user.map_or(Ok(()), |user| user.give([&stdin, &stdout_end, &stderr_end]))?;
         let namespaces = confinement.as_ref().and_then(Confinement::namespaces).cloned();
+        let mark = cage.mark();
         let inside = match &confinement {
-            Some(confinement) if namespaces.is_some() => Some(Inside::new(confinement, cwd(spec))?),
+            Some(confinement) if namespaces.is_some() => {
+                Some(Inside::new(confinement, cwd(spec), &entries(spec, mark.as_deref())?)?)
+            }
             _ => None,
         };
-        let mut command = command_of(spec, &path, inside.as_ref(), &cage)?;
+        let mut command = command_of(spec, &path, inside.as_ref(), mark.as_deref())?;
         command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout_end)).stderr(Stdio::from(stderr_end));
         let entrances = cage.entrances()?;
         let (soft, mask) = (spawn::descriptor_limit(), own::callers_umask());
@@ -236,24 +240,39 @@ fn cwd(spec: &ProgramSpec) -> &Path {
     Path::new(OsStr::from_bytes(&spec.cwd))
 }
 
-/// How to start a program with its arguments and environment. In a room the command also enters its directory.
-fn command_of(spec: &ProgramSpec, path: &Path, inside: Option<&Inside>, cage: &Cage) -> io::Result<Command> {
+/// How to start a program with its arguments and environment. In a room the command also enters its directory, and finds the
+/// environment there: until it is inside, it has none but the mark of its cage, which is ours.
+fn command_of(spec: &ProgramSpec, path: &Path, inside: Option<&Inside>, mark: Option<&str>) -> io::Result<Command> {
     let name = OsStr::from_bytes(spec.arguments.first().map_or(b"", Vec::as_slice));
     let mut command = match inside {
         Some(inside) => inside.command(path.as_os_str(), name)?,
         None => {
             let mut command = Command::new(path);
-            command.arg0(name);
+            command.arg0(name).env_clear();
+            command
+                .envs(spec.environment.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))));
             command
         }
     };
     command.args(spec.arguments.iter().skip(1).map(|word| OsStr::from_bytes(word)));
-    command.env_clear();
-    command.envs(spec.environment.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))));
-    if let Some((name, value)) = cage.mark().as_deref().and_then(|mark| mark.split_once('=')) {
+    if let Some((name, value)) = mark.and_then(|mark| mark.split_once('=')) {
         command.env(name, value);
     }
     Ok(command)
+}
+
+/// The environment of a program, with the mark of its cage, as entries that end in NUL. Of two with the same name the last
+/// one counts, and the mark before all.
+fn entries(spec: &ProgramSpec, mark: Option<&str>) -> io::Result<Vec<u8>> {
+    let given = spec.environment.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
+    let mark = mark.and_then(|mark| mark.split_once('=')).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let variables: BTreeMap<&[u8], &[u8]> = given.chain(mark).collect();
+    let mut bytes = Vec::new();
+    for (name, value) in variables {
+        let entry = CString::new([name, b"=".as_slice(), value].concat())?;
+        bytes.extend_from_slice(entry.as_bytes_with_nul());
+    }
+    Ok(bytes)
 }
 
 /// The processes of a program that was started.

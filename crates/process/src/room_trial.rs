@@ -94,7 +94,7 @@ impl Fence {
             let words: Vec<Bytes> = words.into_iter().map(String::into_bytes).collect();
             let path = format!("/proc/self/fd/{}", Room::program()?.as_raw_fd());
             let outside = numbers(&program::output_of(&path, &words, None)?)?;
-            let inside = Inside::new(&confinement, &workspace)?;
+            let inside = Inside::new(&confinement, &workspace, &[])?;
             let inside = numbers(&program::output_of(ITSELF, &words, Some(inside))?)?;
             drop((abstract_socket, port));
             Ok([outside, inside])

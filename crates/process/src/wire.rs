@@ -9,6 +9,14 @@ pub const HEADER_BYTES: usize = NONCE_BYTES + 8;
 /// longer frame is forged, and would have to be held in memory.
 pub const MAX_PAYLOAD: usize = 64 << 20;
 
+/// Most memory that what a payload lists may take. The shortest facts and elements take ten times their bytes, and all are
+/// held before it is known that most do not fit into a session's state. The driver leaves out variables beyond
+/// `MOST_MEMORY` in `capture.c`, which is less. Five million short positional parameters are above it; the state has no
+/// room for a fifth of them.
+pub const MAX_MEMORY: usize = 256 << 20;
+/// What a text takes beside its bytes and the value that holds it: the allocator's own.
+const TEXT_BYTES: usize = 24;
+
 /// A frame says that it is longer than any frame may be.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooLong;
@@ -103,20 +111,28 @@ impl Writer {
     }
 }
 
-/// Reads a payload. Every method gives `None` past the end.
+/// Reads a payload. Every method gives `None` past the end, and once what was read would take too much memory.
 pub struct Reader<'a> {
     rest: &'a [u8],
+    /// How much more memory what is read may take.
+    memory: usize,
 }
 
 impl<'a> Reader<'a> {
     /// Reads from the start of a payload.
     pub fn new(payload: &'a [u8]) -> Self {
-        Self { rest: payload }
+        Self { rest: payload, memory: MAX_MEMORY }
     }
 
     /// Whether everything was read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
+    }
+
+    /// Counts memory for what is made of the bytes.
+    pub fn spend(&mut self, bytes: usize) -> Option<()> {
+        self.memory = self.memory.checked_sub(bytes)?;
+        Some(())
     }
 
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
@@ -143,13 +159,19 @@ impl<'a> Reader<'a> {
     /// A length and bytes.
     pub fn bytes(&mut self) -> Option<Vec<u8>> {
         let length = self.u32()? as usize;
-        self.take(length).map(<[u8]>::to_vec)
+        let taken = self.take(length)?;
+        self.spend(TEXT_BYTES + length)?;
+        Some(taken.to_vec())
     }
 
     /// A count and as many items.
     pub fn list<T>(&mut self, each: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.u32()?;
-        (0..count).map(|_| each(self)).collect()
+        let mut item = || {
+            self.spend(size_of::<T>())?;
+            each(self)
+        };
+        (0..count).map(|_| item()).collect()
     }
 }
 

@@ -8,6 +8,7 @@
 
 use crate::given_secrets::GivenSecrets;
 use crate::ops::{OpError, RunCommand, ServiceView};
+use crate::tasks;
 use serde_json::Value as Json;
 use shellkeep_process::Fact;
 use shellkeep_record::Masker;
@@ -17,6 +18,9 @@ use shellkeep_session::{ByteString, Event, Json as _, Notice, RunResult, ShellDe
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+
+/// More texts than this take milliseconds to mask, for which other sessions must not wait.
+const MANY_TEXTS: usize = 10_000;
 
 /// The redaction settings.
 #[derive(Clone, Default)]
@@ -160,7 +164,9 @@ impl SessionMask {
     /// Keeps the secrets that the session is given out of what its shell reports. Returns whether the session stays where it
     /// was, because it could not be given the path of its new directory.
     pub fn hide(&self, facts: &mut Vec<Fact>) -> bool {
-        self.given.hide(facts, &self.of_given)
+        let is_much = facts.iter().map(Fact::count).sum::<usize>() > MANY_TEXTS && !self.given.is_empty();
+        let mut hide = || self.given.hide(facts, &self.of_given);
+        if is_much { tasks::in_place(hide) } else { hide() }
     }
 
     /// Whether a text holds a secret that the session is given.

@@ -64,3 +64,32 @@ fn an_interruption_hits_its_own_command_only() {
         );
     }
 }
+
+/// The user's queue of signals is shared by all sessions without users of their own, and one process can fill it. Then the
+/// request to interrupt was lost: the children got their TERM, the command went on after them, and was told as a success.
+#[test]
+fn a_full_queue_of_signals_stops_no_interruption() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    // As if others had filled it: what is queued for a process counts against its own limit.
+    let full = "ulimit -S -i 0";
+    let late = daemon.run("s", json!({"command": format!("{full}; sleep 60; echo no; /bin/echo no"), "timeout": 1}));
+    let result = (late.status(), late.exit_code(), late.out());
+    assert_eq!(result, ("timed_out", Some(143), String::new()), "{:?}", late.json);
+    let ready = daemon.cwd("s").join("ready");
+    let start = |command: &str| {
+        let _ = std::fs::remove_file(&ready);
+        let run = daemon.run("s", json!({"command": command, "blocking": false, "timeout": 60}));
+        shellkeep_poll::until("the command to begin", || ready.exists().then_some(()));
+        run.run_id().to_owned()
+    };
+    let run = start(&format!("{full}; : > ready; sleep 60; echo no"));
+    daemon.signal_run("s", &run, "INT");
+    let done = daemon.wait_run("s", &run, 20);
+    assert_eq!((done.status(), done.out()), ("interrupted", String::new()), "{:?}", done.json);
+    // A trap still gets its signal.
+    let run = start(&format!("{full}; trap 'got=1' USR1; : > ready; until [ \"$got\" ]; do :; done; echo got"));
+    daemon.signal_run("s", &run, "USR1");
+    let done = daemon.wait_run("s", &run, 20);
+    assert_eq!((done.status(), done.out().as_str()), ("exited", "got\n"), "{:?}", done.json);
+}

@@ -4,18 +4,23 @@
 //! and that we can read, as for a daemon that is root, it is granted in parts. A rule for a file is for that file: one that is
 //! renamed over it has none. So the kernel tells when a directory or the permissions of something in it change, the parts are
 //! gathered again then, and shells with rules for other parts are to be replaced.
+//!
+//! Landlock does not cover permissions, and a session of root's can change those of any file. So what was closed once is not
+//! granted because it is open later; see [`Closed`].
 
+use super::closed::Closed;
 use super::grants::{is_away, is_closed, open_path};
 use crate::sync::lock;
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Where they are.
 pub(super) const SETTINGS: &str = "/etc";
@@ -39,6 +44,7 @@ pub(super) struct Settings {
 struct Current {
     parts: Arc<Parts>,
     news: Option<News>,
+    closed: Closed,
     /// Something has changed, and the parts could not be gathered since.
     is_behind: bool,
     looked_at: Instant,
@@ -73,9 +79,11 @@ impl Settings {
     }
 
     fn below(root: PathBuf, hidden: &[PathBuf], mut news: Option<News>) -> io::Result<Option<Self>> {
-        let Tree::Parts(paths) = look_through(&root, hidden, &mut news)? else { return Ok(None) };
+        let mut closed = Closed::at_start();
+        let Tree::Parts(paths) = look_through(&root, hidden, &mut news, &mut closed)? else { return Ok(None) };
+        closed.has_started();
         let parts = Arc::new(Parts { generation: 1, granted: opened(paths)? });
-        let current = Mutex::new(Current { parts, news, is_behind: false, looked_at: Instant::now() });
+        let current = Mutex::new(Current { parts, news, closed, is_behind: false, looked_at: Instant::now() });
         Ok(Some(Self { root, hidden: hidden.to_vec(), current }))
     }
 
@@ -104,7 +112,8 @@ impl Settings {
         if !current.is_behind {
             return Ok(());
         }
-        let granted = match look_through(&self.root, &self.hidden, &mut current.news)? {
+        let Current { news, closed, .. } = &mut *current;
+        let granted = match look_through(&self.root, &self.hidden, news, closed)? {
             Tree::Parts(paths) => opened(paths)?,
             Tree::Open => opened(vec![self.root.clone()])?,
             Tree::Away => Vec::new(),
@@ -173,9 +182,9 @@ enum Tree {
 }
 
 /// Looks for what is hidden in a tree, and what is closed to other users in it, such as `/etc/shadow`, and can be read by us. Asked
-/// of the permissions and not by trying: root reads everything. All open directories are watched from before their entries are
-/// looked at; if one cannot be, nothing is told any more.
-fn look_through(tree: &Path, hidden: &[PathBuf], news: &mut Option<News>) -> io::Result<Tree> {
+/// of the permissions and not by trying: root reads everything. What was closed before still is. All open directories are watched
+/// from before their entries are looked at; if one cannot be, nothing is told any more.
+fn look_through(tree: &Path, hidden: &[PathBuf], news: &mut Option<News>, closed: &mut Closed) -> io::Result<Tree> {
     if hidden.iter().any(|path| tree.starts_with(path)) {
         return Ok(Tree::Parts(Vec::new()));
     }
@@ -185,8 +194,12 @@ fn look_through(tree: &Path, hidden: &[PathBuf], news: &mut Option<News>) -> io:
         Err(error) if is_away(&error) => return Ok(Tree::Away),
         Err(error) => return Err(error),
     };
-    if is_closed(about.mode(), about.is_dir()) {
+    let is_closed_now = is_closed(about.mode(), about.is_dir());
+    if is_closed_now || closed.has(tree, &about, SystemTime::now()) {
         let is_ours = rustix::fs::access(tree, rustix::fs::Access::READ_OK).is_ok();
+        if is_closed_now && (is_ours || about.uid() == geteuid().as_raw()) {
+            closed.remember(tree, &about);
+        }
         return Ok(if is_ours { Tree::Parts(Vec::new()) } else { Tree::Away });
     }
     if !about.is_dir() {
@@ -203,7 +216,7 @@ fn look_through(tree: &Path, hidden: &[PathBuf], news: &mut Option<News>) -> io:
     let (mut parts, mut is_whole) = (Vec::new(), true);
     for entry in entries {
         let path = entry?.path();
-        match look_through(&path, hidden, news)? {
+        match look_through(&path, hidden, news, closed)? {
             Tree::Open => parts.push(path),
             Tree::Parts(below) => {
                 parts.extend(below);
@@ -284,16 +297,17 @@ mod tests {
         {
             set(name, mode);
         }
-        let parts = |hidden: &[PathBuf]| match look_through(root.path(), hidden, &mut None).unwrap() {
-            Tree::Parts(mut parts) => {
-                parts.sort();
-                parts
-            }
-            other => panic!("{other:?}"),
-        };
+        let parts =
+            |hidden: &[PathBuf]| match look_through(root.path(), hidden, &mut None, &mut Closed::at_start()).unwrap() {
+                Tree::Parts(mut parts) => {
+                    parts.sort();
+                    parts
+                }
+                other => panic!("{other:?}"),
+            };
         assert_eq!(parts(&[]), ["all", "open/key", "passwd"].map(at));
         assert_eq!(parts(&[at("all/deep/key"), at("none")]), ["open/key", "passwd"].map(at));
-        let seen = |name: &str| look_through(&at(name), &[], &mut None).unwrap();
+        let seen = |name: &str| look_through(&at(name), &[], &mut None, &mut Closed::at_start()).unwrap();
         assert_eq!((seen("shadow"), seen("all")), (Tree::Parts(Vec::new()), Tree::Open));
         assert_eq!((seen("missing"), seen("link"), seen("passwd")), (Tree::Away, Tree::Away, Tree::Open));
     }
@@ -336,5 +350,41 @@ mod tests {
         assert_eq!(now().0, 3, "it is below a part");
         close(&at("ssl/deep/list"));
         assert_eq!(now(), (4, vec![at("ssl/cert"), at("ssl/deep/more")]));
+    }
+
+    /// A session of root's opened a file that was for root alone with `chmod`, and its next command could read it.
+    #[test]
+    fn what_was_closed_is_not_granted_once_it_is_open() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        let set = |name: &str, mode: u32| {
+            std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        std::fs::create_dir(at("private")).unwrap();
+        for name in ["hosts", "shadow", "private/key"] {
+            std::fs::write(at(name), "x").unwrap();
+        }
+        close(&at("shadow"));
+        set("private", 0o700);
+        let settings = Settings::below(top.path().to_owned(), &[], News::open()).unwrap().unwrap();
+        let now = || {
+            let parts = settings.parts().unwrap();
+            (parts.generation, parts.granted.iter().map(|part| part.path.clone()).collect::<Vec<_>>())
+        };
+        assert_eq!(now(), (1, vec![at("hosts")]));
+        set("shadow", 0o644);
+        set("private", 0o755);
+        assert_eq!(now(), (1, vec![at("hosts")]));
+        // One that takes its place is closed at first, and may be opened before we look.
+        std::fs::write(at("new"), "y").unwrap();
+        std::fs::rename(at("new"), at("shadow")).unwrap();
+        assert_eq!(now(), (1, vec![at("hosts")]));
+        // A file is closed for a moment when a program makes it to replace another.
+        std::fs::write(at("made"), "z").unwrap();
+        close(&at("made"));
+        assert_eq!(now(), (1, vec![at("hosts")]));
+        set("made", 0o644);
+        std::fs::rename(at("made"), at("hosts")).unwrap();
+        assert_eq!(now(), (2, vec![at("hosts")]));
     }
 }

@@ -17,6 +17,7 @@ pub(crate) struct Inside {
     plan: OwnedFd,
     fence: OwnedFd,
     ruleset: OwnedFd,
+    environment: OwnedFd,
     namespaces: Vec<OwnedFd>,
     status: OwnedFd,
     answer: OwnedFd,
@@ -30,8 +31,9 @@ pub(crate) struct Waiting {
 }
 
 impl Inside {
-    /// For this confinement, which has a room, and a directory inside.
-    pub(crate) fn new(confinement: &Confinement, directory: &Path) -> io::Result<Self> {
+    /// For this confinement, which has a room, a directory inside, and the environment that the program finds there: entries
+    /// that end in NUL.
+    pub(crate) fn new(confinement: &Confinement, directory: &Path, environment: &[u8]) -> io::Result<Self> {
         let room = confinement.room.clone().ok_or_else(|| io::Error::other("there is no room to enter"))?;
         let fence = confinement.fence.as_ref().ok_or_else(|| io::Error::other("a room has a fence"))?;
         let (answer, status) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -39,6 +41,7 @@ impl Inside {
             plan: room.plan_file()?,
             fence: spawn::in_memory(c"shellkeep-fence", &fence.bytes())?,
             ruleset: fence.ruleset.try_clone()?,
+            environment: spawn::in_memory(c"shellkeep-environment", environment)?,
             namespaces: room.descriptors()?,
             room,
             status,
@@ -47,11 +50,12 @@ impl Inside {
         })
     }
 
-    /// The command that enters and becomes this program. `name` is what the program is called in its arguments.
+    /// The command that enters and becomes this program. `name` is what the program is called in its arguments. It starts
+    /// with no environment, as it begins outside: its loader must not do what a session's variables ask for.
     pub(crate) fn command(&self, path: &OsStr, name: &OsStr) -> io::Result<Command> {
         let mut command = Command::new(format!("/proc/self/fd/{}", Room::program()?.as_raw_fd()));
-        command.arg("run");
-        for descriptor in [&self.status, &self.plan, &self.fence, &self.ruleset].into_iter().chain(&self.namespaces) {
+        command.env_clear().arg("run");
+        for descriptor in self.all() {
             command.arg(descriptor.as_raw_fd().to_string());
         }
         if self.namespaces.len() == 1 {
@@ -69,8 +73,9 @@ impl Inside {
         Ok(())
     }
 
+    /// In the order in which they are named to it.
     fn all(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let files = [&self.status, &self.plan, &self.fence, &self.ruleset];
+        let files = [&self.status, &self.plan, &self.fence, &self.ruleset, &self.environment];
         files.into_iter().chain(&self.namespaces).map(AsFd::as_fd)
     }
 

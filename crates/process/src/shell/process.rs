@@ -63,7 +63,8 @@ impl ShellProcess {
         if self.ended.is_some() {
             return;
         }
-        if let Some(caught) = proc::caught_signals(self.pid)
+        let caught = proc::caught_signals(self.pid);
+        if let Some(caught) = caught
             && !caught.contains(INTERRUPT)
         {
             return self.ask_program(value, caught);
@@ -71,10 +72,30 @@ impl ShellProcess {
         let Ok(pid) = libc::pid_t::try_from(self.pid) else { return };
         // Which run it is for, and the signal: the driver must not take it for another. See `on_interrupt` in `driver.c`.
         let [first, second, third] = run;
-        let value = i32::from_be_bytes([first, second, third, value as u8]);
-        let value = libc::sigval { sival_ptr: value as isize as *mut libc::c_void };
+        let told = i32::from_be_bytes([first, second, third, value as u8]);
+        let told = libc::sigval { sival_ptr: told as isize as *mut libc::c_void };
         // SAFETY: a plain system call. The process is our child and not reaped, so the number is still its own.
-        unsafe { libc::sigqueue(pid, INTERRUPT, value) };
+        if unsafe { libc::sigqueue(pid, INTERRUPT, told) } != 0 {
+            self.ask_without_value(pid, value, caught);
+        }
+    }
+
+    /// The same where the kernel queues no more signals for the user: all sessions may be the same one, and any of them can
+    /// take the whole queue. A signal without a value needs no place in it. The driver interrupts whatever runs, which is
+    /// this run: a pending signal is delivered before the shell reads what comes next, and it ignores one that finds it idle.
+    fn ask_without_value(&self, pid: libc::pid_t, value: i32, caught: Option<CaughtSignals>) {
+        if value < 0 {
+            // Nothing is to be interrupted for it, so it goes to its trap itself.
+            if let Some(caught) = caught {
+                self.ask_program(value, caught);
+            }
+            return;
+        }
+        // SAFETY: as above.
+        if unsafe { libc::kill(pid, INTERRUPT) } != 0 {
+            // Nothing of the command may go on as if nobody had asked.
+            self.signal(Signal::KILL);
+        }
     }
 
     /// The same for a program that took the place of the shell, as `exec` has it. It is the command itself; the driver's signal

@@ -17,6 +17,7 @@ mod lifecycle;
 mod live;
 mod packages;
 mod peers;
+mod preloaded;
 mod private;
 mod rooms;
 mod rungs;

@@ -324,3 +324,18 @@ fn who_stops_it_finds_nothing_left() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(sessions(&daemon), ["waits-for-a-file"]);
 }
+
+/// The new session was one of the host's, with the host's sandbox: what an agent's commands had tried in vain behind their
+/// fence, they did when the host replayed them.
+#[test]
+fn commands_are_confined_as_they_were() {
+    let daemon = Daemon::start();
+    // It cannot be forked at its beginning: it works outside of its workspace.
+    let elsewhere = daemon.directory().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    daemon.create_with(json!({"session_id": "confined", "sandbox": "fence", "cwd": elsewhere}));
+    let tried = daemon.sh("confined", &format!("cat {}", daemon.data().join("record.key").display()));
+    assert_eq!(tried.exit_code(), Some(1), "{:?}", tried.json);
+    let (code, told) = exec(&daemon, &["confined"]);
+    assert_eq!((code, &told["identical"]), (Some(0), &json!(true)), "{told:#}");
+}

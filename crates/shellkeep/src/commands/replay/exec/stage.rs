@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use shellkeep_protocol::{
-    Checkpoint, CheckpointCause, CheckpointList, CreateSessionRequest, ForkRequest, ForkResponse, Place, Session,
+    Checkpoint, CheckpointCause, CheckpointList, CreateSessionRequest, ForkRequest, ForkResponse, Place, SandboxName,
+    Session,
 };
 use shellkeep_record::player::{EventSource as _, Wanted};
 use shellkeep_session::{ByteString, SessionId, ShellState};
@@ -27,6 +28,9 @@ pub struct Snapshot {
     agent_config: Value,
     workspace: ByteString,
     shell: ShellState,
+    /// What its commands were confined by, if it is a session of the daemon.
+    #[serde(skip)]
+    sandbox: Option<SandboxName>,
 }
 
 /// The bits of a mode that `chmod` sets.
@@ -42,7 +46,10 @@ impl Snapshot {
     /// The snapshot of what is replayed.
     pub async fn read(target: &Target, events: &mut Events, client: &mut Client) -> Result<Self, Failure> {
         let told = match target {
-            Target::Session(session) => Some(client.get(&format!("/v1/sessions/{session}/config_snapshot")).await?),
+            Target::Session(session) => {
+                let told: Self = client.get(&format!("/v1/sessions/{session}/config_snapshot")).await?;
+                Some(Self { sandbox: Some(sandbox_of(session, client).await), ..told })
+            }
             Target::Path(path) => match fs::read(path.join(shellkeep_record::CONFIG_SNAPSHOT)) {
                 Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(Failure::client)?),
                 Err(_) => None,
@@ -114,9 +121,17 @@ impl Snapshot {
             session_id: Some(name),
             env: Some(env),
             config: Some(config),
+            sandbox: self.sandbox.filter(|sandbox| *sandbox != SandboxName::None),
             ..CreateSessionRequest::default()
         }
     }
+}
+
+/// What the commands of a session are confined by: they must not be by less when the host runs them. Of a deleted one it is not
+/// told.
+async fn sandbox_of(session: &SessionId, client: &mut Client) -> SandboxName {
+    let told = client.get::<Session>(&format!("/v1/sessions/{session}")).await;
+    told.ok().and_then(|session| session.sandbox).unwrap_or(SandboxName::Fence)
 }
 
 /// The files that a replay starts with.
