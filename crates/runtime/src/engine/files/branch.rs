@@ -89,7 +89,7 @@ impl FileOps<'_> {
             let Some(Origin { session_id, .. }) = state.meta.forked_from else {
                 return Err(no_origin(format!("session '{fork}' is not a fork, so there is nothing to merge into")));
             };
-            let Ok(Permitted { id: origin, .. }) = self.access.over(&session_id) else {
+            let Ok(Permitted { id: origin, .. }) = self.access.over_stored(&session_id) else {
                 return Err(no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone")));
             };
             let first = inner.ctx.history.checkpoints_after(&fork, 0, 1).await?.pop();
