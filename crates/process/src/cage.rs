@@ -12,6 +12,7 @@ mod neighbours;
 mod own_share;
 mod party;
 mod party_groups;
+mod party_notes;
 mod sweep;
 mod whose;
 
