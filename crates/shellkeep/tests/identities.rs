@@ -360,6 +360,9 @@ fn who_names_a_session_like_anothers_does_not_see_its_runs() {
         let listed = bob.get(&format!("/v1/runs{query}"));
         assert_eq!(listed.json()["runs"], json!([]), "{query}");
     }
+    // Nor that it is in use.
+    assert_eq!(sessions(&ann, "?running=true"), [theirs.as_str()]);
+    assert!(sessions(&bob, "?running=true").is_empty() && sessions(&bob, "?live=true").is_empty());
     assert_eq!(bob.post(&format!("/v1/sessions/{theirs}/run"), &json!({"command": "true # bob"})).status, 200);
     let listed = bob.get("/v1/runs").json();
     assert_eq!(listed["runs"].as_array().map(Vec::len), Some(1), "{listed}");
