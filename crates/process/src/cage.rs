@@ -3,6 +3,7 @@
 
 mod census;
 mod empty;
+mod epoll_watches;
 mod factory;
 mod guard;
 mod held;
@@ -12,10 +13,12 @@ mod neighbours;
 mod own_share;
 mod party;
 mod party_groups;
+mod party_notes;
 mod sweep;
 mod whose;
 
 pub use crate::handle::gone;
+pub use epoll_watches::{Unwatched, guard_watches};
 pub use factory::{CageFactory, CageMode};
 pub use held::{KEEPER_MARK, MARK};
 pub use memory::guard_memory;

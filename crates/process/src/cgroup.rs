@@ -2,7 +2,6 @@
 //! controller of version 1 is used beside it on machines that have only that.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -13,9 +12,6 @@ use std::time::{Duration, Instant};
 /// Bounds of a search through the hierarchy: far more than a machine has, far less than would be felt.
 const MOST_LOOKS: usize = 20_000;
 const DEEPEST: usize = 12;
-/// The attribute of a group that names its party, and the longest name that is read.
-const PARTY: &str = "user.shellkeep.party";
-const LONGEST_PARTY: usize = 256;
 
 /// Where groups can be made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -259,19 +255,6 @@ impl Group {
     /// The kernel may leave out what is newer than two seconds. Adding it up costs the kernel some work, so it is read once.
     pub fn files_in_memory(&self) -> u64 {
         fs::read_to_string(self.path.join("memory.stat")).map_or(0, |text| files_in(&text))
-    }
-
-    /// Writes down whose it is, so that a later daemon knows. Only a group of version 2 keeps it.
-    pub fn set_party(&self, name: &str) {
-        let _ = setxattr(&self.path, PARTY, name.as_bytes(), XattrFlags::empty());
-    }
-
-    /// Whose it is, if that was written down.
-    pub fn party(&self) -> Option<String> {
-        let mut name = vec![0; LONGEST_PARTY];
-        let length = getxattr(&self.path, PARTY, &mut name[..]).ok()?;
-        name.truncate(length);
-        String::from_utf8(name).ok()
     }
 
     /// How many processes were killed because of the limit of memory.

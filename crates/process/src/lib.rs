@@ -48,7 +48,7 @@ mod sync;
 mod wire;
 pub mod zygote;
 
-pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits, guard_memory};
+pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits, Unwatched, guard_memory, guard_watches};
 pub use confine::{
     AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoUser, Own, Preparation, Proof, RoomNetwork,
     RoomSpec, Socket, UserTrial,

@@ -10,7 +10,7 @@ use crate::services;
 use crate::session_files::SessionFiles;
 use crate::stored::Stored;
 use crate::tasks;
-use shellkeep_process::CageFactory;
+use shellkeep_process::{CageFactory, Unwatched};
 use shellkeep_record::beside::RECLAIMED;
 use shellkeep_session::{Author, QuotaName, SessionId};
 use shellkeep_store::keyed;
@@ -60,9 +60,11 @@ impl Housekeeping {
         self.every(RECLAIM_EVERY, |house| async move { house.reclaim().await });
         self.every(THIN_EVERY, |house| async move { house.files.thin_some().await });
         // Each ends at once where the kernel holds the limit.
-        let (processes, memory) = (Arc::clone(factory), Arc::clone(factory));
+        let (processes, memory, watches) = (Arc::clone(factory), Arc::clone(factory), Arc::clone(factory));
         tasks::spawn(async move { processes.guard().await });
         tasks::spawn(async move { shellkeep_process::guard_memory(&memory).await });
+        // No kernel holds this one.
+        tasks::spawn(async move { shellkeep_process::guard_watches(&watches, report_unwatched).await });
     }
 
     fn every<F>(self: &Arc<Self>, period: Duration, work: impl Fn(Arc<Self>) -> F + Send + 'static)
@@ -240,6 +242,17 @@ impl Housekeeping {
         });
         active
     }
+}
+
+/// Says whose processes had used up what the daemon's user may watch.
+fn report_unwatched(Unwatched { party, processes }: Unwatched) {
+    metrics::counter!("shellkeep_epoll_kills_total").increment(processes as u64);
+    tracing::warn!(
+        agent = %party,
+        processes,
+        "killed: with these the daemon's user had no epoll watches left (fs.epoll.max_user_watches), and nobody got a new \
+         shell"
+    );
 }
 
 /// A session that was measured.

@@ -8,7 +8,7 @@ use shellkeep_store::pending::{Begun, LeftOver, left_over};
 pub(crate) use shellkeep_store::{Deletion, Pending};
 use shellkeep_store::{FileChange, ReadError, Store, keyed};
 use shellkeep_workspace::fault::Faults;
-use shellkeep_workspace::{Workspaces, copy, restore};
+use shellkeep_workspace::{Workspaces, copy, remove_all, restore};
 use std::fs;
 use std::path::Path;
 
@@ -65,7 +65,7 @@ pub(crate) fn remove_files(deletion: &Deletion, data_dir: &Path, workspaces: &Wo
     // Most sessions have no output that needed a file.
     let _ = fs::remove_dir_all(outputs);
     let _ = fs::remove_dir_all(data_dir.join("services").join(deletion.id.as_str()));
-    let _ = fs::remove_dir_all(data_dir.join("homes").join(deletion.id.as_str()));
+    let _ = remove_all(&data_dir.join("homes").join(deletion.id.as_str()));
     let _ = fs::remove_dir_all(checkpoints);
     let _ = fs::remove_dir_all(keyed::directory(data_dir, deletion.id.as_str()));
 }

@@ -1,6 +1,7 @@
 //! The screen of a terminal as a value: a run's output goes in, and what a person would see comes out. It answers what
 //! programs ask their terminal, so that they work whether or not somebody looks.
 
+mod drawing;
 pub(crate) mod past;
 mod rows;
 pub mod sequences;
@@ -8,6 +9,8 @@ pub mod watched;
 
 use crate::ops::{Key, ScreenCursor, ScreenRow, TerminalSize};
 use avt::{ScreenKind, Terminal};
+pub(crate) use drawing::Drawing;
+use drawing::{CANCEL, Finder, Part};
 use sequences::{Scanner, Sequence};
 use shellkeep_redact::Redactor;
 use shellkeep_session::unfinished;
@@ -22,6 +25,7 @@ const MOST_ANSWERS: usize = 4096;
 /// The screen of a terminal.
 pub(crate) struct Screen {
     terminal: Terminal,
+    finder: Finder,
     scanner: Scanner,
     /// The beginning of a character whose end has not arrived.
     cut: Vec<u8>,
@@ -54,6 +58,7 @@ impl Screen {
         };
         Self {
             terminal,
+            finder: Finder::default(),
             scanner: Scanner::default(),
             cut: Vec::new(),
             title: None,
@@ -65,18 +70,53 @@ impl Screen {
 
     /// Takes what the program wrote.
     pub fn feed(&mut self, bytes: &[u8]) {
+        let mut drawing = self.take(bytes);
+        while !drawing.is_done() {
+            self.draw(&mut drawing, u64::MAX);
+        }
+    }
+
+    /// Takes what the program wrote, to be drawn before anything else is taken. Bytes that are not UTF-8 become a replacement
+    /// character each.
+    pub fn take(&mut self, bytes: &[u8]) -> Drawing {
         self.version += 1;
         self.offset += bytes.len() as u64;
+        self.cut.extend_from_slice(bytes);
+        let whole = self.cut.len() - unfinished(&self.cut);
+        let text = String::from_utf8_lossy(&self.cut[..whole]).into_owned();
+        self.cut.drain(..whole);
+        self.finder.drawing(text, self.terminal.size())
+    }
+
+    /// Draws some of it: no more sequences that take long, once those have changed this many cells.
+    pub fn draw(&mut self, drawing: &mut Drawing, most: u64) {
+        self.version += 1;
+        let mut spent = 0;
+        while spent < most && !drawing.is_done() {
+            let Part { text, last, cost } = drawing.next();
+            self.show(text);
+            match last {
+                Some("") => {
+                    self.terminal.feed(CANCEL);
+                    self.scanner.cancel();
+                }
+                last => self.show(last.unwrap_or_default()),
+            }
+            spent = spent.saturating_add(cost);
+        }
+    }
+
+    fn show(&mut self, text: &str) {
         let mut drawn = 0;
-        for (index, byte) in bytes.iter().enumerate() {
-            if let Some(sequence) = self.scanner.byte(*byte) {
-                // The answer depends on everything before the question.
-                self.draw(&bytes[drawn..=index]);
+        for (index, byte) in text.bytes().enumerate() {
+            if let Some(sequence) = self.scanner.byte(byte) {
+                // The answer depends on everything before the question, which ends with a byte that is a character.
+                self.terminal.feed(&text[drawn..=index]);
                 drawn = index + 1;
                 self.on_sequence(sequence);
             }
         }
-        self.draw(&bytes[drawn..]);
+        self.terminal.feed(&text[drawn..]);
     }
 
     /// The terminal has another size.
@@ -127,14 +167,6 @@ impl Screen {
             offset: self.offset,
             masked,
         }
-    }
-
-    /// Draws text. Bytes that are not UTF-8 become a replacement character each.
-    fn draw(&mut self, bytes: &[u8]) {
-        self.cut.extend_from_slice(bytes);
-        let whole = self.cut.len() - unfinished(&self.cut);
-        self.terminal.feed(&*String::from_utf8_lossy(&self.cut[..whole]));
-        self.cut.drain(..whole);
     }
 
     fn on_sequence(&mut self, sequence: Sequence) {
@@ -206,6 +238,24 @@ mod tests {
         restored.feed(picture.dump.as_bytes());
         restored.feed(b"\x1b[?1049l");
         assert_eq!(lines(&restored)[0], "shell");
+    }
+
+    /// Some kilobytes of such sequences took ten seconds of a thread that others needed.
+    #[test]
+    fn what_is_left_out_was_drawn_over() {
+        let size = TerminalSize { rows: 500, cols: 500 };
+        for (flood, times) in [("x\x1b[65535b", 6000), ("x\x1b[2J", 16_000), ("x\x1bc\x1b[6n", 10_000)] {
+            let mut screen = Screen::new(size);
+            let mut drawing = screen.take(flood.repeat(times).as_bytes());
+            let mut steps = 0;
+            while !drawing.is_done() {
+                screen.draw(&mut drawing, 1 << 20);
+                steps += 1;
+            }
+            assert!((10..100).contains(&steps), "{steps}");
+            screen.feed(b"\x1b[0m\x1b[2J\x1b[Hdone\x1b[6n");
+            assert_eq!(lines(&screen)[0], "done");
+        }
     }
 
     #[test]

@@ -16,12 +16,13 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Counters of rare events, which other crates create at the first event. They exist from the first scrape on, because
 /// Prometheus sees no increase in a counter that appears.
-const RARE: [(&str, &str); 15] = [
+const RARE: [(&str, &str); 16] = [
     ("shellkeep_agent_bad_lines_total", "Rejected lines of agents"),
     ("shellkeep_blob_failures_total", "Failed copies of checkpoints for other nodes"),
     ("shellkeep_blob_puts_total", "Copies of checkpoints for other nodes"),
     ("shellkeep_checkpoint_failures_total", "Checkpoints that could not be taken, or not completely"),
     ("shellkeep_checkpoints_total", "Checkpoints of sessions' files that were taken"),
+    ("shellkeep_epoll_kills_total", "Processes killed because they left the daemon's user no epoll watches"),
     ("shellkeep_evictions_total", "Shells stopped because another session needed one"),
     ("shellkeep_output_failures_total", "Outputs that could not be stored"),
     ("shellkeep_record_failures_total", "Failed writes of a session's recording"),

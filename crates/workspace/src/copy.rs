@@ -12,6 +12,7 @@ mod shared;
 
 pub use shared::{Copied, TopMode};
 
+use crate::deep::remove_all;
 use crate::fault::Faults;
 use shared::{Job, Pair, Shared};
 use std::ffi::OsString;
@@ -63,11 +64,11 @@ fn unfinished(to: &Path) -> io::Result<PathBuf> {
 
 /// Removes a directory that was copied as it was: one that its owner may not write to is opened up first.
 fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_dir_all(path) {
+    match remove_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             level::open_up(path)?;
-            std::fs::remove_dir_all(path)
+            remove_all(path)
         }
         other => other,
     }

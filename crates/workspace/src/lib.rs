@@ -4,6 +4,7 @@
 pub mod blobs;
 pub mod checkpointer;
 pub mod copy;
+mod deep;
 pub mod diff;
 pub mod fault;
 pub mod ignored;
@@ -22,6 +23,7 @@ pub mod tree;
 mod usage;
 pub mod watch;
 
+pub use deep::remove_all;
 pub use usage::{Usage, usage};
 
 use shellkeep_session::{ByteString, SessionId};
@@ -57,7 +59,7 @@ impl Workspaces {
         if !self.owns(workspace) {
             return Ok(());
         }
-        match std::fs::remove_dir_all(workspace.as_path()) {
+        match remove_all(workspace.as_path()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }

@@ -6,6 +6,7 @@ mod put;
 
 pub use put::{Expected, Put, Written};
 
+use crate::deep::remove_at;
 use crate::root;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, statat,
@@ -15,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -233,10 +234,8 @@ impl Tree {
         if !recursive {
             return Ok(rustix::fs::unlinkat(&place.directory, place.name, AtFlags::REMOVEDIR)?);
         }
-        // Named by the directory that is held open, so that nothing on the way can be swapped. Links are not followed.
-        let held = format!("/proc/self/fd/{}", place.directory.as_raw_fd());
-        let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(place.name);
-        Ok(std::fs::remove_dir_all(Path::new(&held).join(name))?)
+        // From the directory that is held open, so that nothing on the way can be swapped. Links are not followed.
+        Ok(remove_at(place.directory.as_fd(), place.name)?)
     }
 
     /// Opens a regular file to read it.

@@ -83,6 +83,12 @@ impl CageFactory {
         factory
     }
 
+    /// Notes in this directory, of the host's alone, which group belongs to which party, so that the next daemon that does the
+    /// same knows it. To be called before anything is put into a cage or taken over.
+    pub fn note_parties_in(&self, directory: PathBuf) {
+        self.shared.parties.note_in(directory);
+    }
+
     /// Whether control groups are used.
     pub fn has_groups(&self) -> bool {
         self.shared.unified.is_some()

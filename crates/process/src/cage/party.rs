@@ -5,7 +5,8 @@
 
 use super::layout::{WORK, numbers_in, of_party};
 use super::own_share::{MOST_SHARES, OwnShare};
-use super::party_groups::{PartyGroups, Unused, left_files_in_memory};
+use super::party_groups::{PartyGroups, Unused, has_left_files_in_memory};
+use super::party_notes::PartyNotes;
 use crate::cgroup::{self, Group, Mounts};
 use crate::sync::lock;
 use std::collections::{HashMap, HashSet};
@@ -49,6 +50,7 @@ pub(super) struct Parties {
     cpu: Controller,
     /// Our own part of the processors, where those have a hierarchy of version 1.
     own: Option<OwnShare>,
+    notes: PartyNotes,
     live: Arc<Mutex<Live>>,
 }
 
@@ -87,6 +89,7 @@ impl Parties {
             own,
             unified: unified.map(Path::to_owned),
             pids: pids.map(Path::to_owned),
+            notes: PartyNotes::default(),
             live: Arc::default(),
         }
     }
@@ -95,7 +98,12 @@ impl Parties {
     pub(super) fn without_controllers(unified: Option<&Path>) -> Self {
         let unified = unified.map(Path::to_owned);
         let (memory, cpu) = (Controller::Missing, Controller::Missing);
-        Self { unified, pids: None, memory, cpu, own: None, live: Arc::default() }
+        Self { unified, pids: None, memory, cpu, own: None, notes: PartyNotes::default(), live: Arc::default() }
+    }
+
+    /// Notes in this directory whose groups are whose.
+    pub(super) fn note_in(&self, directory: PathBuf) {
+        self.notes.keep_in(directory);
     }
 
     pub(super) fn limits_memory(&self) -> bool {
@@ -121,7 +129,7 @@ impl Parties {
             return party;
         }
         let groups = groups(&mut live);
-        groups.unified.iter().for_each(|group| group.set_party(name));
+        groups.unified.iter().for_each(|group| self.notes.put(groups.number, group, name));
         let party =
             Arc::new(Party { name: name.to_owned(), groups, killed: AtomicU64::new(0), live: Arc::clone(&self.live) });
         live.parties.insert(name.to_owned(), Arc::downgrade(&party));
@@ -175,7 +183,10 @@ impl Parties {
         let known: HashSet<u64> = known.map(|groups| groups.number).collect();
         let mut charged = HashSet::new();
         for number in numbers_in(unified) {
-            let Some(name) = left_files_in_memory(unified, memory, number) else { continue };
+            let Some(name) = self.notes.name(number, &of_party(unified, number)) else { continue };
+            if !has_left_files_in_memory(memory, number) {
+                continue;
+            }
             charged.insert(number);
             if !known.contains(&number) {
                 live.unused.put(name, self.make(number, limits));

@@ -39,10 +39,9 @@ impl PartyGroups {
     }
 }
 
-/// Whether the party with this number has left files in memory: its name, if so. `memory` is where the controller is.
-pub(super) fn left_files_in_memory(unified: &Path, memory: &Path, number: u64) -> Option<String> {
-    let name = Group::at(of_party(unified, number)).party()?;
-    (Group::at(of_party(memory, number)).files_in_memory() > 0).then_some(name)
+/// Whether the party with this number has left files in memory. `memory` is where the controller is.
+pub(super) fn has_left_files_in_memory(memory: &Path, number: u64) -> bool {
+    Group::at(of_party(memory, number)).files_in_memory() > 0
 }
 
 /// Groups that had a party, with its name, the oldest first.

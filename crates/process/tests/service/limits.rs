@@ -278,12 +278,15 @@ async fn files_in_memory_count_for_the_party_that_wrote_them() {
     if !factory.has_memory_limit() {
         return skip("a memory controller");
     }
+    let notes = tempfile::tempdir().unwrap();
+    factory.note_parties_in(notes.path().to_owned());
     let mut files = InMemory(Vec::new());
     assert!(files.write(&fixture, factory, "greedy").await);
     assert!(files.write(&fixture, factory, "modest").await, "it pays for another");
     assert!(!files.write(&fixture, factory, "greedy").await, "it begins again with nothing");
     factory.remove(&no_names());
     let next = CageFactory::detect(&fixture.instance, CageMode::Auto, factory.limits());
+    next.note_parties_in(notes.path().to_owned());
     next.sweep(&no_names());
     assert!(!files.write(&fixture, &next, "greedy").await, "it begins again with nothing under the next daemon");
     files.remove();

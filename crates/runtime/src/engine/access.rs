@@ -95,7 +95,7 @@ impl Access {
         }
     }
 
-    /// The one check before every operation on a session. Another agent's session is treated as one that does not
+    /// The one check before every operation on a session that the caller names. Another agent's session is treated as one that does not
     /// exist, from memory, so that neither the text nor the time of the answer differs.
     pub(super) fn over<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
         match self.find(id) {
@@ -104,7 +104,18 @@ impl Access {
         }
     }
 
-    /// The same for reading what is recorded, which the host may also do for a session that its agent deleted.
+    /// The same for a session by the name by which it is stored, as lists and records have it. The short names that an agent
+    /// may use do not count: another agent's session may be stored under one of them.
+    pub(super) fn over_stored<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
+        let is_permitted = match &*self.scope {
+            Scope::Metrics { .. } => false,
+            Scope::Agent { agent, .. } => self.inner.ctx.names.are_of(agent, [Some(id), None])[0],
+            scope => scope.only_session().is_none_or(|own| own == id) && self.inner.ctx.names.contains(id),
+        };
+        if is_permitted { Ok(Permitted { inner: &self.inner, id: Cow::Borrowed(id) }) } else { Err(not_found(id)) }
+    }
+
+    /// [`Self::over`] for reading what is recorded, which the host may also do for a session that its agent deleted.
     pub(super) fn over_recorded<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
         match self.deleted_session(id) {
             Some(_) => Ok(Permitted { inner: &self.inner, id: Cow::Borrowed(id) }),

@@ -101,6 +101,10 @@ async fn few(
     let inner = engine.access.at_large();
     let mut sessions = Vec::new();
     for id in ids {
+        // Another's, which may be stored under what the caller calls one of its own.
+        if engine.access.over_stored(&id).is_err() {
+            continue;
+        }
         // One that is gone by now is not listed.
         let Ok(view) = engine.get(&id).await else { continue };
         let of_agent = agent.is_none_or(|agent| view.meta.agent.as_deref() == Some(agent));

@@ -79,7 +79,7 @@ impl RunListOps<'_> {
     async fn page_of_all(&self, query: ListRuns<RunKey>) -> Result<RunPage<RunKey>, OpError> {
         let inner = self.access.at_large();
         if query.filter == RunFilter::Running {
-            let mut keys = inner.ctx.runs.keys(|session, _| self.access.over(session).is_ok());
+            let mut keys = inner.ctx.runs.keys(|session, _| self.access.over_stored(session).is_ok());
             keys.retain(|key| query.before.as_ref().is_none_or(|before| key < before));
             keys.sort_unstable_by(|one, other| other.cmp(one));
             return running(inner, keys, query.limit).await;
@@ -99,7 +99,7 @@ impl RunListOps<'_> {
                     return Ok(page.with_next());
                 }
                 // Those of others count as seen, so that the next page does not begin with them again.
-                let is_own = self.access.over(&key.session_id).is_ok();
+                let is_own = self.access.over_stored(&key.session_id).is_ok();
                 let run = if is_own { stored(inner, &key).await? } else { None };
                 match run {
                     Some(run) => page.add(key.clone(), &key.session_id, run, inner),

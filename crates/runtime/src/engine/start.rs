@@ -109,6 +109,7 @@ impl Engine {
             let sandboxes = trial.await.map_err(StartError::Sandbox)?;
             let factory =
                 CageFactory::detect(&recover::instance(&config.data_dir), config.cages, process_limits(&quotas));
+            factory.note_parties_in(config.data_dir.join("parties"));
             let factory = Arc::new(factory);
             let boot_id = shellkeep_process::proc::boot_id();
             let checkpoints = Arc::new(Checkpoints::new(&config.data_dir, config.checkpoints.clone()));

@@ -91,6 +91,11 @@ impl Scanner {
         found
     }
 
+    /// The current sequence ends without effect.
+    pub fn cancel(&mut self) {
+        self.state = State::Ground;
+    }
+
     /// Whether the last byte was not part of a sequence, or completed one.
     pub fn is_between(&self) -> bool {
         self.state == State::Ground

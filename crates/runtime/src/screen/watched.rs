@@ -1,14 +1,21 @@
 //! The screen of a running command, shared by the task that drives the command and everyone who looks at it.
 
-use super::{Picture, Screen};
+use super::{Drawing, Picture, Screen};
 use crate::ops::{Key, OpError, ScreenWait, TerminalSize, row_text};
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_record::{Budget, Pattern};
 use shellkeep_redact::Redactor;
 use shellkeep_session::{TerminalEvents, TerminalLog};
 use std::sync::Mutex;
 use std::time::Instant;
 use tokio::sync::Notify;
+
+/// Cells that are changed at once by a thread that others need: some milliseconds.
+const AT_ONCE: u64 = 1 << 20;
+
+/// Held by who draws what takes longer.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// A screen that others watch.
 #[derive(Debug)]
@@ -44,9 +51,24 @@ impl WatchedScreen {
         let mut shown = lock(&self.shown);
         let since_start = shown.started.elapsed();
         shown.log.output(since_start, kept);
-        shown.screen.feed(bytes);
-        drop(shown);
+        let mut drawing = shown.screen.take(bytes);
+        if drawing.cost() <= AT_ONCE {
+            shown.screen.draw(&mut drawing, u64::MAX);
+            drop(shown);
+        } else {
+            drop(shown);
+            tasks::in_place(|| self.draw_in_turns(drawing));
+        }
         self.changed.notify_waiters();
+    }
+
+    /// Draws what takes long, one step at a time: others look at this screen in between, and all screens share one processor
+    /// for it, because what draws is not what the agents' processes are limited in.
+    fn draw_in_turns(&self, mut drawing: Drawing) {
+        while !drawing.is_done() {
+            let _turn = lock(&TURN);
+            lock(&self.shown).screen.draw(&mut drawing, AT_ONCE);
+        }
     }
 
     /// Takes a new size.

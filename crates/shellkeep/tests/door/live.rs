@@ -174,3 +174,33 @@ fn sessions_that_come_and_go_are_reported() {
         assert_eq!(left["update"]["sessions"], json!([]));
     }
 }
+
+/// An agent was told of its own session of the same short name when another's changed, and that something changed whenever
+/// anything did.
+#[test]
+fn an_agent_hears_nothing_of_the_sessions_of_others() {
+    let daemon = daemon();
+    let token = |agent: &str| daemon.post("/v1/tokens", &json!({"agent": agent})).json()["token"].clone();
+    daemon.create_with(json!({"session_id": "thread_ann_main", "agent": "ann"}));
+    daemon.create_with(json!({"session_id": "thread_bob_thread_ann_main", "agent": "bob"}));
+    daemon.create_with(json!({"session_id": "thread_bob_own", "agent": "bob"}));
+    let mut bob = enter(&daemon, token("bob").as_str().unwrap());
+    bob.say(&json!({"open": 1, "topic": "sessions"}));
+    assert_eq!(bob.frame()["id"], 1);
+    let note = |session: &str| {
+        let noted =
+            daemon.post(&format!("/v1/sessions/{session}/events"), &json!({"event_type": "x_noted", "data": {}}));
+        assert!(noted.status < 300, "{}", noted.text());
+    };
+    let mut host = enter(&daemon, TOKEN);
+    host.say(&json!({"open": 1, "topic": "sessions"}));
+    assert_eq!(host.frame()["id"], 1);
+    note("thread_ann_main");
+    // By now it was looked at, by each who follows.
+    host.until(|frame| frame["update"]["sessions"][0]["session_id"] == "thread_ann_main");
+    note("thread_bob_own");
+    let heard = bob.frame();
+    let named: Vec<&Value> =
+        heard["update"]["sessions"].as_array().unwrap().iter().map(|one| &one["session_id"]).collect();
+    assert_eq!(named, ["thread_bob_own"], "{heard}");
+}

@@ -88,7 +88,9 @@ impl<'a> Writing<'a> {
         Ok(written)
     }
 
-    /// Writes one directory whose entries are all written.
+    /// Writes one directory whose entries are all written. Never inlined, because what it needs on the stack would be there
+    /// once for each directory within another.
+    #[inline(never)]
     fn keep(&mut self, directory: &Directory) -> Result<Written, Trouble> {
         let mut entries = Vec::with_capacity(directory.entries.len());
         let mut level = Level::default();
@@ -117,6 +119,7 @@ impl<'a> Writing<'a> {
         Ok(Written { tree, meta })
     }
 
+    #[inline(never)]
     fn leaf(&mut self, place: Option<&OwnedFd>, name: &[u8], leaf: &mut Leaf) -> Result<(), Trouble> {
         if self.begun.elapsed() > self.limits.time {
             return Err(Trouble::TooSlow { limit: self.limits.time, files: self.files });

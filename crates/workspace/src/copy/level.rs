@@ -193,11 +193,14 @@ fn unusual(kind: FileType) -> &'static str {
 
 /// Makes all directories below writable, so that they can be removed.
 pub(super) fn open_up(directory: &Path) -> io::Result<()> {
-    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(FILLING))?;
-    for entry in std::fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(FILLING))?;
+        for entry in std::fs::read_dir(&directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                waiting.push(entry.path());
+            }
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use super::intent::{self, Action, Expected, Intent, Task};
 use super::place::{Root, Spot};
 use super::stage::Staged;
 use super::stage_directory::StageDirectory;
+use crate::deep::remove_all;
 use crate::fault::{Faults, Point};
 use crate::meta::MODE_BITS;
 use rustix::fs::{AtFlags, FileType, syncfs, unlinkat};
@@ -52,7 +53,7 @@ impl Applied {
     pub fn finish(self) -> io::Result<()> {
         // In this order: a stage without an intent is dropped, an intent without a stage would be carried out.
         intent::remove(&self.home)?;
-        fs::remove_dir_all(&self.stage)
+        remove_all(&self.stage)
     }
 }
 

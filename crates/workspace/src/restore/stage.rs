@@ -4,6 +4,7 @@ use super::intent::{self, Action, Expected, Intent, StageLocation, Task};
 use super::place::Root;
 use super::stage_directory::StageDirectory;
 use super::{Item, PathChange, Plan, RestoreError};
+use crate::deep::remove_all;
 use crate::fault::{Faults, Point};
 use crate::meta::MODE_BITS;
 use crate::owner::Owner;
@@ -48,7 +49,7 @@ pub struct Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         if !self.is_kept {
-            let _ = fs::remove_dir_all(self.intent.place.path(&self.workspace, &self.home));
+            let _ = remove_all(&self.intent.place.path(&self.workspace, &self.home));
         }
     }
 }
@@ -83,7 +84,7 @@ pub(super) fn drop_unfinished(workspace: &Path, home: &Path) -> io::Result<()> {
     intent::remove(home)?;
     let is_real = root::open(workspace, OFlags::PATH).is_ok();
     for place in [Some(StageLocation::Home), is_real.then(|| in_workspace(home))].into_iter().flatten() {
-        match fs::remove_dir_all(place.path(workspace, home)) {
+        match remove_all(&place.path(workspace, home)) {
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Err(error);
             }

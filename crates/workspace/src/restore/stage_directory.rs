@@ -3,9 +3,10 @@
 //! used again, except after a crash, and then what is found must be ours.
 
 use super::intent::StageLocation;
+use crate::deep::remove_all;
 use crate::root;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, unlinkat};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -44,7 +45,7 @@ impl StageDirectory {
             }
             Self::hold(top)
         };
-        made().inspect_err(|_| drop(fs::remove_dir_all(place.path(workspace, home))))
+        made().inspect_err(|_| drop(remove_all(&place.path(workspace, home))))
     }
 
     /// One that was left by a crash.
@@ -107,6 +108,7 @@ fn enter(above: &OwnedFd, place: &StageLocation) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 
     const NAME: &str = ".shellkeep-stage-s";

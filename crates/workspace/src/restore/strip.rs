@@ -5,6 +5,7 @@ use super::past_rules::PastRules;
 use super::plan::join;
 use crate::ignored;
 use crate::repo::{Kind, ObjectId, Repo, RepoError};
+use crate::scan::MAX_DEPTH;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -41,6 +42,10 @@ impl Strip<'_> {
             let name = name.as_bytes();
             let below = join(path, name);
             let is_directory = entry.file_type().map_err(failed)?.is_dir();
+            // No checkpoint holds what is so deep, so it is not removed either.
+            if is_directory && below.iter().filter(|byte| **byte == b'/').count() >= MAX_DEPTH {
+                continue;
+            }
             let held = held.get(name);
             if ignored::is_never_kept(name) || held.is_none() && self.rules.leave_out(&below, is_directory)? {
                 continue;

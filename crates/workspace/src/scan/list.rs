@@ -23,7 +23,8 @@ pub(super) struct Seen {
 /// Lists an open directory.
 pub(super) fn list(place: &OwnedFd) -> Result<Seen, Errno> {
     let mut names: Vec<Box<[u8]>> = Vec::new();
-    let mut room = [MaybeUninit::uninit(); NAMES_BYTES];
+    // Not on the stack: a look calls itself for each directory within another, each with what is inlined here.
+    let mut room: Vec<MaybeUninit<u8>> = vec![MaybeUninit::uninit(); NAMES_BYTES];
     let mut reader = RawDir::new(place, &mut room);
     while let Some(entry) = reader.next() {
         match entry?.file_name().to_bytes() {

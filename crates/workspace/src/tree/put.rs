@@ -104,30 +104,39 @@ impl Made<'_> {
             Err(Errno::NOENT) if matches!(put.expected, Expected::Sha256(_)) => {
                 Err(TreeError::Unexpected { current: None })
             }
-            Err(Errno::NOENT) => self.make(self.path.len()),
+            Err(Errno::NOENT) => self.make(),
             Err(Errno::NOTDIR) => Err(self.not_a_directory()),
             other => Ok(other?),
         }
     }
 
-    /// The directory that is so much of the path, made if need be.
-    fn make(&mut self, length: usize) -> Result<OwnedFd, TreeError> {
-        let path = &self.path[..length];
-        match self.tree.resolve(path, super::DIRECTORY) {
-            Err(Errno::NOENT) if !path.is_empty() => {}
-            Err(Errno::NOTDIR) => return Err(self.not_a_directory()),
-            other => return Ok(other?),
-        }
-        let (above, name) = split(path);
-        let directory = self.make(above.len())?;
+    /// The directory, made with those above it that are missing. A path may name two thousand of them.
+    fn make(&mut self) -> Result<OwnedFd, TreeError> {
+        let mut missing = Vec::new();
+        let mut length = self.path.len();
+        let mut directory = loop {
+            let path = &self.path[..length];
+            match self.tree.resolve(path, super::DIRECTORY) {
+                Err(Errno::NOENT) if !path.is_empty() => {
+                    missing.push(length);
+                    length = split(path).0.len();
+                }
+                Err(Errno::NOTDIR) => return Err(self.not_a_directory()),
+                other => break other?,
+            }
+        };
         let (mode, owner) = (Mode::from_raw_mode(NEW_DIRECTORY), Owner::of(&self.tree.root)?);
-        let permissions = without(self.umask, NEW_DIRECTORY, &directory);
-        match make_directory(&directory, name, mode, permissions, owner) {
-            Ok(()) => self.lengths.push(length),
-            Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
+        while let Some(length) = missing.pop() {
+            let path = &self.path[..length];
+            let permissions = without(self.umask, NEW_DIRECTORY, &directory);
+            match make_directory(&directory, split(path).1, mode, permissions, owner) {
+                Ok(()) => self.lengths.push(length),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            directory = self.tree.resolve(path, super::DIRECTORY)?;
         }
-        Ok(self.tree.resolve(path, super::DIRECTORY)?)
+        Ok(directory)
     }
 
     /// That something else is where a directory is needed.

@@ -4,6 +4,7 @@ use crate::fixture::Room;
 use shellkeep_workspace::checkpointer::{Checkpointer, Label, Limits, Reason};
 use shellkeep_workspace::repo::Author;
 use shellkeep_workspace::watch::Watcher;
+use shellkeep_workspace::{diff, restore};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -13,6 +14,11 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Directories within each other that a checkpoint holds.
+const DEEPEST: usize = 128;
+/// Half of what the daemon's threads have. A release build, which has less on the stack in each function, needs a fraction.
+const SMALL_STACK: usize = 1 << 20;
 
 #[test]
 fn sockets_and_pipes_are_said() {
@@ -125,6 +131,39 @@ fn an_unreadable_file_stays_as_it_was_kept_before() {
         .unwrap();
     assert!(status.success());
     assert!(temporary.path().join("done").exists());
+}
+
+/// A look had 16 KiB on the stack for each directory within another. One request that named 125 of them ended the daemon,
+/// and the next one when it woke the session.
+#[test]
+fn a_workspace_as_deep_as_is_kept_fits_on_a_small_stack() {
+    let walk = || {
+        let mut room = Room::new();
+        room.begin();
+        let kept = "d/".repeat(DEEPEST);
+        room.write(&format!("{kept}file"), "kept");
+        let saved = room.try_save().unwrap().unwrap();
+        assert_eq!((saved.left_out.total, saved.counts.added), (0, 1));
+        let last = saved.commit;
+        room.write(&format!("{kept}d/d/d/file"), "too deep");
+        fs::write(room.path(format!("{kept}file")), "changed").unwrap();
+        let saved = room.try_save().unwrap().unwrap();
+        let left_out = &saved.left_out.first;
+        assert_eq!(*left_out, [(format!("{kept}d").into_bytes(), Reason::TooDeep)]);
+        let repo = room.checkpointer.repo().unwrap();
+        let path = format!("{kept}file").into_bytes();
+        let changes = diff::trees(repo, Some(last), saved.commit).unwrap();
+        assert_eq!(changes.iter().map(|change| &change.path).collect::<Vec<_>>(), [&path]);
+        let plan = restore::plan(repo, None, Some(saved.commit)).unwrap();
+        assert_eq!(plan.steps.len(), DEEPEST + 1);
+        restore::strip(repo, None, &room.workspace).unwrap();
+        assert!(!room.path(format!("{kept}file")).exists());
+        assert!(room.path(format!("{kept}d/d/d/file")).exists());
+        fs::remove_dir_all(room.path("d")).unwrap();
+        let saved = room.try_save().unwrap().unwrap();
+        assert_eq!(saved.counts.deleted, 1);
+    };
+    std::thread::Builder::new().stack_size(SMALL_STACK).spawn(walk).unwrap().join().unwrap();
 }
 
 #[test]

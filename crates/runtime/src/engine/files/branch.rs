@@ -105,7 +105,7 @@ impl FileOps<'_> {
             };
             come_here(self.access, &session_id, &fork).await?;
             let gone = no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone"));
-            let Ok(Permitted { id: origin, .. }) = self.access.over(&session_id) else { return Err(gone) };
+            let Ok(Permitted { id: origin, .. }) = self.access.over_stored(&session_id) else { return Err(gone) };
             let first = inner.ctx.history.checkpoints_after(&fork, 0, 1).await?.pop();
             let base = first.filter(|first| first.checkpoint.cause == Cause::Fork);
             let base = base.and_then(|base| commit_of(&base.checkpoint.at));
