@@ -2,9 +2,8 @@
 //! controller of version 1 is used beside it on machines that have only that.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek};
+use std::io::{self, Read, Seek, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +11,18 @@ use std::time::{Duration, Instant};
 /// Bounds of a search through the hierarchy: far more than a machine has, far less than would be felt.
 const MOST_LOOKS: usize = 20_000;
 const DEEPEST: usize = 12;
+/// How often a group is looked at that is about to freeze.
+const FREEZE_LOOK: Duration = Duration::from_millis(1);
+
+/// Everyone in a group is stopped for as long as this lives.
+#[derive(Debug)]
+pub struct Frozen(File);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = self.0.write_all(b"0");
+    }
+}
 
 /// Where groups can be made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -187,26 +198,27 @@ impl Group {
     }
 
     /// Stops everyone in it, and waits until they have stopped: one that is in the middle of a fork stops after it, so its
-    /// child is there too. Who hangs in the kernel never stops, so it waits no longer than `limit`. Needs version 2.
-    pub fn freeze(&self, limit: Duration) -> io::Result<()> {
+    /// child is there too. Who hangs in the kernel never stops, so it waits no longer than `limit`. They continue when what
+    /// it returns is dropped. Needs version 2.
+    pub fn freeze(&self, limit: Duration) -> io::Result<Frozen> {
         let mut events = File::open(self.path.join("cgroup.events"))?;
-        self.set("cgroup.freeze", "1")?;
+        // Held open, so that it takes no descriptor to let them continue.
+        let mut switch = File::options().write(true).open(self.path.join("cgroup.freeze"))?;
+        switch.write_all(b"1")?;
+        let frozen = Frozen(switch);
         let until = Instant::now() + limit;
         let mut text = String::new();
         loop {
             text.clear();
-            events.rewind()?;
-            events.read_to_string(&mut text)?;
+            let read = events.rewind().and_then(|()| events.read_to_string(&mut text));
             let left = until.saturating_duration_since(Instant::now());
-            if text.lines().any(|line| line == "frozen 1") || left.is_zero() {
-                return Ok(());
+            if read.is_err() || text.lines().any(|line| line == "frozen 1") || left.is_zero() {
+                return Ok(frozen);
             }
-            // The file has something urgent to say when it has changed since it was read.
-            let left = Timespec::try_from(left).map_err(io::Error::other)?;
-            match poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&left)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            // The file has something urgent to say when it has changed since it was read. The kernel says so only once in
+            // some ten milliseconds, and the last time may have been just now.
+            let left = Timespec::try_from(left.min(FREEZE_LOOK)).unwrap_or_default();
+            let _ = poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&left));
         }
     }
 

@@ -276,7 +276,10 @@ fn is_wanted(event_type: &str) -> bool {
 
 /// Whether a fork may begin with lines of this type, after the one that creates it.
 fn is_of_a_beginning(event_type: &str) -> bool {
-    matches!(event_type, "agent_state_saved" | "kv_changed" | "checkpoint_created" | END_OF_A_BEGINNING)
+    matches!(
+        event_type,
+        "session_owned" | "agent_state_saved" | "kv_changed" | "checkpoint_created" | END_OF_A_BEGINNING
+    )
 }
 
 impl Fold {

@@ -177,10 +177,10 @@ impl Actor {
     }
 
     fn holds_only_files(&self) -> bool {
-        let Session { phase, remnants, journal, .. } = &self.session;
+        let Session { phase, remnants, late, journal, .. } = &self.session;
         let stays = journal.due().is_some() || self.lingers_until.is_some() || leaving::is_kept_here(&self.session);
         let waits = !self.queue.is_empty() || self.queue.held_back() > 0;
-        phase.shell().is_none() && !waits && remnants.is_empty() && !stays
+        phase.shell().is_none() && !waits && remnants.is_empty() && late.is_over() && !stays
     }
 
     /// Exits, unless there is a message or a sender. Senders are created under the same lock, so no message can arrive

@@ -31,9 +31,14 @@ pub(crate) async fn begin(
     }
     let (state, records) = append(ctx, id, events).await?;
     let is_shared = name.is_some();
+    let is_unconfirmed = name.as_ref().is_some_and(ClaimedName::is_unconfirmed);
     // Before anybody can wake it, who would find the shared store without its records.
     name.into_iter().for_each(|name| name.send(&state, &records));
     ctx.names.add(id, agent.map(Arc::from));
+    if is_unconfirmed {
+        // The store may have come back before there was a session to claim again; waking it claims it.
+        drop(ctx.registry.ask(id, Message::View).await);
+    }
     if is_shared {
         ctx.share_files(&state);
         if !state.kv.is_unused() {

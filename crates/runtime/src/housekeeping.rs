@@ -191,7 +191,7 @@ impl Housekeeping {
         for id in self.ctx.disk.ended() {
             let state = match self.stored.load(&id).await {
                 Ok(state) => state,
-                Err(OpError::Session(SessionError::NotFound { .. })) => {
+                Err(OpError::Session(SessionError::NotFound { .. } | SessionError::Damaged { .. })) => {
                     self.ctx.disk.not_ended(&id);
                     continue;
                 }

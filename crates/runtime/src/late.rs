@@ -51,6 +51,11 @@ impl LateOutput {
         kept.dropped += excess;
     }
 
+    /// Whether there is nothing to return, and nobody collects more.
+    pub fn is_over(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) == 1 && lock(&self.kept).bytes.is_empty()
+    }
+
     /// Masks what was not returned yet.
     pub fn mask(&self, redactor: &Redactor) {
         let mut kept = lock(&self.kept);

@@ -34,7 +34,10 @@ struct Unsent {
 
 /// Whether a session could not be woken for a reason that passes.
 pub(crate) fn may_pass(error: &OpError) -> bool {
-    matches!(error, OpError::StoreUnavailable { .. } | OpError::Cluster(ClusterError::Alone { .. }))
+    matches!(
+        error,
+        OpError::StoreUnavailable { .. } | OpError::StoreFull { .. } | OpError::Cluster(ClusterError::Alone { .. })
+    )
 }
 
 /// Starts the task of a session. Fails when the engine is gone.

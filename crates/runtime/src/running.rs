@@ -273,7 +273,7 @@ impl Running {
             return RunEvent::Ended(ended);
         }
         if self.stopping.is_none() {
-            self.pooled.shell.signal_run(Signal::KILL);
+            self.pooled.signal_run(Signal::KILL);
             self.next_stage(StopReason::TooManyProcesses, Stage::ChildrenKilled, KILL_GRACE);
         }
         self.ended = Some(ended);
@@ -339,7 +339,7 @@ impl Running {
         }
         let Some(signal) = Signal::from_named_raw(number) else { return };
         self.pooled.shell.trap(signal);
-        self.pooled.shell.signal_run(signal);
+        self.pooled.signal_run(signal);
     }
 
     fn on_deadline(&mut self) -> RunEvent {
@@ -350,12 +350,12 @@ impl Running {
                 // Interrupt the shell first: its child must not exit before the shell knows that nothing may follow.
                 self.pooled.shell.interrupt();
                 self.pooled.shell.signal_shell(Signal::CONT);
-                self.pooled.shell.signal_run(Signal::KILL);
+                self.pooled.signal_run(Signal::KILL);
                 self.next_stage(reason, Stage::ChildrenKilled, SHELL_GRACE);
             }
             Some(Stopping { reason, stage: Stage::ChildrenKilled }) => {
                 self.pooled.shell.signal_shell(Signal::KILL);
-                self.pooled.shell.signal_run(Signal::KILL);
+                self.pooled.signal_run(Signal::KILL);
                 self.next_stage(reason, Stage::ShellKilled, KILL_GRACE);
             }
             Some(Stopping { stage: Stage::ShellKilled, .. }) => return RunEvent::Ended(Ended::shell_killed()),
@@ -387,7 +387,7 @@ impl Running {
                 self.pooled.shell.interrupt();
             }
         }
-        self.pooled.shell.signal_run(signal);
+        self.pooled.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };
         match self.stopping {
             // A later signal can only escalate or shorten the grace period, never restart it.
@@ -414,7 +414,7 @@ impl Running {
             Some(control) = self.controls.recv() => return self.on_control(control),
             () = gone(left) => {}
             () = self.alarm.rings() => {
-                self.pooled.shell.signal_run(Signal::KILL);
+                self.pooled.signal_run(Signal::KILL);
                 let (reason, next) = match self.stopping {
                     None => (StopReason::TimedOut, Stage::ChildrenKilled),
                     Some(Stopping { reason, stage: Stage::Polite }) => (reason, Stage::ChildrenKilled),

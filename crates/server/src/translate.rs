@@ -183,7 +183,8 @@ pub fn wait(seconds: Option<f64>) -> Result<Duration, Refusal> {
     let seconds = seconds.unwrap_or(0.0);
     Duration::try_from_secs_f64(seconds).ok().filter(|wait| *wait <= MAX_TIMEOUT).ok_or_else(|| {
         let (most, waited) = (MAX_TIMEOUT.as_secs(), MAX_WAIT.as_secs());
-        let detail = format!("wait: {seconds} is out of range; write 0 to {most} seconds, of which {waited} are waited");
+        let detail =
+            format!("wait: {seconds} is out of range; write 0 to {most} seconds, of which {waited} are waited");
         Refusal::invalid(detail)
     })
 }

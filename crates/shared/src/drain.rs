@@ -26,8 +26,15 @@ impl Drain {
         let mut lanes = self.0.lanes();
         (lanes.draining, lanes.has_news) = (Draining::Free, true);
         lanes.ended.send_modify(|_| ());
+        self.0.freed.send_replace(true);
         self.0.count.send_replace(lanes.count());
         self.0.work.notify_one();
+    }
+
+    /// Returns when others may take what this node does not work with.
+    pub async fn until_free(&self) {
+        // The sender lives as long as the ship.
+        let _ = self.0.freed.subscribe().wait_for(|is_free| *is_free).await;
     }
 
     /// Whether the node takes no more sessions.

@@ -113,6 +113,8 @@ pub(crate) struct Shared {
     pub(crate) count: watch::Sender<usize>,
     /// Whether other nodes were told that this one is drained and has no session.
     pub(crate) told_empty: watch::Sender<bool>,
+    /// Whether the node is drained, and others may take what it does not work with.
+    pub(crate) freed: watch::Sender<bool>,
     /// Changes when this node's sessions may have been taken without its knowledge, or the tier may lack them: how often it was
     /// connected, how often it was emptied, and how often a renewal came too late.
     pub(crate) doubts: watch::Sender<u64>,
@@ -142,6 +144,7 @@ impl Shared {
             to_append: Notify::new(),
             count,
             told_empty: watch::Sender::new(false),
+            freed: watch::Sender::new(false),
             doubts,
             gaps: AtomicU64::new(0),
             looked: AtomicU64::new(0),

@@ -157,7 +157,7 @@ fn a_command_that_the_host_ends_is_told_so() {
         last = serde_json::from_str(&event.data).expect("JSON");
     }
     let text = last["notices"].to_string();
-    assert!(last["status"] == json!("interrupted") && text.contains("host"), "{last}");
+    assert!(last["status"] == json!("interrupted") && text.contains("was restarted"), "{last}");
     assert!(!text.contains("keep running"), "{text}");
     // It is killed before the answer, and takes a moment to be gone.
     until("the command is gone", || procs::marked(&mark).is_empty().then_some(()));

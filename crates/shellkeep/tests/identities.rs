@@ -345,30 +345,6 @@ fn an_agent_lists_its_own_runs() {
     assert_eq!(commands(daemon.get("/v1/runs")).len(), 3);
 }
 
-/// The name by which another's session is stored was taken for the short name of the caller's own, and all runs of the other
-/// were listed.
-#[test]
-fn who_names_a_session_like_anothers_does_not_see_its_runs() {
-    let daemon = daemon();
-    let (ann, bob) = (Agent::named(&daemon, "ann"), Agent::named(&daemon, "bob"));
-    let theirs = ann.create("main");
-    assert_eq!(bob.create(&theirs), "thread_bob_thread_ann_main");
-    let run = |body: Value| assert_eq!(ann.post("/v1/sessions/main/run", &body).status, 200);
-    run(json!({"command": "false # ann"}));
-    run(json!({"command": "sleep 600 # ann", "blocking": false}));
-    for query in ["", "?status=running", "?status=failed"] {
-        let listed = bob.get(&format!("/v1/runs{query}"));
-        assert_eq!(listed.json()["runs"], json!([]), "{query}");
-    }
-    // Nor that it is in use.
-    assert_eq!(sessions(&ann, "?running=true"), [theirs.as_str()]);
-    assert!(sessions(&bob, "?running=true").is_empty() && sessions(&bob, "?live=true").is_empty());
-    assert_eq!(bob.post(&format!("/v1/sessions/{theirs}/run"), &json!({"command": "true # bob"})).status, 200);
-    let listed = bob.get("/v1/runs").json();
-    assert_eq!(listed["runs"].as_array().map(Vec::len), Some(1), "{listed}");
-    assert_eq!(listed["runs"][0]["session_id"], "thread_bob_thread_ann_main");
-}
-
 #[test]
 fn routes_about_no_session_tell_an_agent_nothing_of_others() {
     let daemon = daemon();

@@ -4,7 +4,7 @@
 
 mod support;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -403,4 +403,29 @@ fn an_agent_at_every_limit_does_not_disturb_another() {
     });
     let counted = format!("{0} {0}\n", 2 * COMMANDS);
     assert_eq!(other.sh("s", "echo $n $(wc -l < counted)")["stdout"], json!(counted));
+}
+
+/// The name by which another's session is stored was taken for the short name of the caller's own, and all runs of the other
+/// were listed.
+#[test]
+fn who_names_a_session_like_anothers_does_not_see_its_runs() {
+    let daemon = daemon();
+    let (ann, bob) = (Agent::named(&daemon, "ann"), Agent::named(&daemon, "bob"));
+    let theirs = ann.create("main");
+    assert_eq!(bob.create(&theirs), "thread_bob_thread_ann_main");
+    let listed =
+        |agent: &Agent<'_>, query: &str| agent.get(&format!("/v1/sessions?{query}")).json()["sessions"].clone();
+    let run = |body: Value| assert_eq!(ann.post("/v1/sessions/main/run", &body).status, 200);
+    run(json!({"command": "false # ann"}));
+    run(json!({"command": "sleep 600 # ann", "blocking": false}));
+    for query in ["", "?status=running", "?status=failed"] {
+        assert_eq!(bob.get(&format!("/v1/runs{query}")).json()["runs"], json!([]), "{query}");
+    }
+    // Nor that it is in use.
+    assert_eq!(listed(&ann, "running=true")[0]["session_id"], json!(theirs));
+    assert_eq!((listed(&bob, "running=true"), listed(&bob, "live=true")), (json!([]), json!([])));
+    assert_eq!(bob.post(&format!("/v1/sessions/{theirs}/run"), &json!({"command": "true # bob"})).status, 200);
+    let runs = bob.get("/v1/runs").json();
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(1), "{runs}");
+    assert_eq!(runs["runs"][0]["session_id"], "thread_bob_thread_ann_main");
 }

@@ -21,6 +21,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/shellkeep/tests/attacks.rs", "a process that was killed and is not gone yet"),
     ("crates/shellkeep/tests/cases/hold.rs", "a command that waits in a queue"),
     ("crates/shellkeep/tests/cases/remnants.rs", "processes of commands"),
+    ("crates/shellkeep/tests/cases/streams.rs", "connections that the daemon closes"),
     ("crates/shellkeep/tests/checkpoints/busy.rs", "a command that waits in a queue"),
     (
         "crates/shellkeep/tests/checkpoints/crash.rs",
@@ -30,6 +31,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/shellkeep/tests/door/", "processes of other users, and a daemon that is about to stop"),
     ("crates/shellkeep/tests/doors.rs", "figures of the node"),
     ("crates/shellkeep/tests/hangs.rs", "a job that the answer does not wait for"),
+    ("crates/shellkeep/tests/interrupted.rs", "a command that has begun"),
     ("crates/shellkeep/tests/mcp/", "processes of commands, and a client's name that becomes free"),
     ("crates/shellkeep/tests/place/", "a backup that another process writes, other nodes, Redis"),
     ("crates/shellkeep/tests/powercut.rs", "the mount that is released"),

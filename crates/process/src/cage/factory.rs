@@ -201,6 +201,10 @@ impl CageFactory {
             Group::create(left.unwrap_or_else(place)).ok()
         };
         let unified = unified_base.and_then(make);
+        if let Some(group) = unified.as_ref().filter(|_| roots.main.is_some()) {
+            // The daemon that was killed may have stopped it for a moment.
+            let _ = group.thaw();
+        }
         let pids = if shared.pids == shared.unified { None } else { shared.pids.as_deref().and_then(make) };
         let limit = shared.pids.is_some().then(|| self.limits().per_cage);
         if let (Some(limited), Some(most)) = (pids.as_ref().or(unified.as_ref()), limit) {

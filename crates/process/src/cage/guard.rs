@@ -2,7 +2,7 @@
 //! cuts back the cage that has too many.
 
 use super::census::{Census, Marks};
-use super::held::{Held, Still, signal_process_groups};
+use super::held::{Held, signal_process_groups};
 use super::{CageFactory, Limits};
 use crate::cgroup::Group;
 use crate::handle;
@@ -217,7 +217,7 @@ impl Held {
     /// Kills all processes, or all but the shell. None runs in the meantime, so none can fork faster than we kill.
     fn cut_down(&self, spares_main: bool) {
         let main = if spares_main { self.main_pid() } else { 0 };
-        let _still = self.unified.as_ref().map(|group| Still::hold(group, FREEZE_LIMIT));
+        let _still = self.still(FREEZE_LIMIT);
         if self.unified.is_none() {
             self.stand_still();
         }

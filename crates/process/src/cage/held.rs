@@ -1,7 +1,7 @@
 //! What a cage is made of, and how everyone in it is found and reached. Shared by the cage and by those who look at all of them.
 
 use super::party::Party;
-use crate::cgroup::Group;
+use crate::cgroup::{Frozen, Group};
 use crate::handle;
 use crate::proc::{self, ProcessStamp, Stat};
 use crate::sync::lock;
@@ -130,10 +130,16 @@ impl Held {
         all.values().filter(is_ours).copied().collect()
     }
 
+    /// Stops everyone for as long as the result lives. Where they cannot be frozen we work on moving targets; the passes are
+    /// for that.
+    pub(super) fn still(&self, limit: Duration) -> Option<Frozen> {
+        self.unified.as_ref()?.freeze(limit).ok()
+    }
+
     /// Sends a signal to those of the members that `choose` gives. The group is frozen meanwhile, so no one escapes
     /// by forking. Gives handles on them.
     pub(super) fn reach(&self, signal: Signal, choose: impl Fn(&[Stat]) -> Vec<Stat>) -> Vec<OwnedFd> {
-        let _still = self.unified.as_ref().map(|group| Still::hold(group, FREEZE_LIMIT));
+        let _still = self.still(FREEZE_LIMIT);
         let mut handles = Vec::new();
         self.pursue(signal, choose, |handle| handles.push(handle));
         handles
@@ -181,7 +187,7 @@ impl Held {
         if self.unified.is_none() && members.len() > MANY {
             signal_process_groups(&members, Signal::STOP);
         }
-        let _still = self.unified.as_ref().map(|group| Still::hold(group, FREEZE_LIMIT));
+        let _still = self.still(FREEZE_LIMIT);
         // The main process first: one that waits for the others would end by itself, as if no one had ended it.
         let main = self.main_pid();
         let main_first = |members: &[Stat]| {
@@ -215,22 +221,5 @@ pub(super) fn signal_process_groups(members: &[Stat], signal: Signal) {
         if stamps.iter().find_map(stands).is_some() {
             let _ = rustix::process::kill_process_group(group, signal);
         }
-    }
-}
-
-/// A group that is frozen for as long as this lives.
-pub(super) struct Still<'a>(&'a Group);
-
-impl<'a> Still<'a> {
-    pub(super) fn hold(group: &'a Group, limit: Duration) -> Self {
-        // Where it cannot be frozen we work on moving targets; the passes are for that.
-        let _ = group.freeze(limit);
-        Self(group)
-    }
-}
-
-impl Drop for Still<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.thaw();
     }
 }

@@ -237,7 +237,9 @@ impl Journal {
             delta = Box::default();
         }
         let has_moved = delta.cwd.is_some();
-        self.ctx.sync_files(cell.files()).await;
+        if !is_in_background {
+            self.ctx.sync_files(cell.files()).await;
+        }
         let run_id = cell.run_id.clone();
         let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta });
         result.notices.extend(notice);

@@ -3,15 +3,26 @@
 use crate::notices;
 use crate::pool::PooledShell;
 use rustix::fd::OwnedFd;
-use shellkeep_process::{LiveShell, handle, stdio};
+use shellkeep_process::{handle, stdio};
 use shellkeep_session::{Notice, Unkept};
+use std::collections::VecDeque;
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+/// So many of a session's shells that have ended take no place from others. Each holds a few descriptors of the daemon.
+const WITHOUT_PLACE: usize = 32;
+/// How many are looked at when another is added.
+const LOOKED_AT: usize = 8;
+/// At most so often a process that has ended makes us look at the others: some start the next one and end.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often is looked where there is no process to wait for, as when the daemon has no descriptors left.
+const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 
 /// The processes that shells left running. They end with the session, and with its shell when it is put to sleep.
 #[derive(Default)]
 pub(super) struct Remnants {
-    shells: Vec<LiveShell>,
+    shells: VecDeque<PooledShell>,
     /// A process of the first.
     watched: Option<AsyncFd<OwnedFd>>,
 }
@@ -19,12 +30,19 @@ pub(super) struct Remnants {
 impl Remnants {
     /// Keeps what this shell left running, if it left anything. Its place is free for another shell from now on: what runs
     /// without one counts among its agent's processes.
-    pub(super) fn keep(&mut self, pooled: PooledShell) {
-        self.forget_ended();
-        let shell = pooled.leave();
-        if !shell.others().is_empty() {
-            self.shells.push(shell);
+    pub(super) fn keep(&mut self, mut pooled: PooledShell) {
+        for _ in 0..LOOKED_AT.min(self.shells.len()) {
+            let first = self.shells.pop_front();
+            self.shells.extend(first.filter(|first| !first.shell.others().is_empty()));
         }
+        self.watched = None;
+        if pooled.shell.others().is_empty() {
+            return;
+        }
+        if self.shells.len() < WITHOUT_PLACE {
+            pooled.leave();
+        }
+        self.shells.push_back(pooled);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -33,32 +51,35 @@ impl Remnants {
 
     /// Ends all of them, and the session's shell. Gives a notice of what is lost: processes, and what only that shell had, of
     /// which `variables` were too large to keep.
-    pub(super) fn end_with(&mut self, shell: Option<LiveShell>, variables: &[String], why: &str) -> Option<Notice> {
+    pub(super) fn end_with(&mut self, shell: Option<PooledShell>, variables: &[String], why: &str) -> Option<Notice> {
         let ended = std::mem::take(self).shells;
-        let processes: Vec<_> = ended.iter().chain(&shell).flat_map(notices::processes).collect();
-        let unkept =
-            shell.map(|shell| Unkept { descriptors: notices::descriptors(&shell), variables: variables.to_vec() });
+        let all = ended.iter().chain(&shell);
+        let processes: Vec<_> = all.flat_map(|pooled| notices::processes(&pooled.shell)).collect();
+        let unkept = shell
+            .as_ref()
+            .map(|pooled| Unkept { descriptors: notices::descriptors(&pooled.shell), variables: variables.to_vec() });
         notices::given_up(&processes, &unkept.unwrap_or_default(), why)
     }
 
-    /// Returns when one of the processes has ended. May be dropped and called again at any time.
+    /// Returns when the first may have ended, and after it was forgotten if it has. May be dropped and called again at any time.
     pub(super) async fn changed(&mut self) {
         if self.watched.is_none() {
-            self.watched = self.shells.first().and_then(|shell| {
-                let handle = shell.others().iter().find_map(|stat| handle::open_exact(stat.stamp()))?;
-                stdio::watch(handle, Interest::READABLE).ok()
-            });
+            let Some(first) = self.shells.front() else { return std::future::pending().await };
+            let others = first.shell.others();
+            if others.is_empty() {
+                self.shells.pop_front();
+                return;
+            }
+            let handle = others.iter().find_map(|stat| handle::open_exact(stat.stamp()));
+            self.watched = handle.and_then(|handle| stdio::watch(handle, Interest::READABLE).ok());
         }
         match &self.watched {
-            Some(process) => drop(process.readable().await),
-            // There is nothing to wait for. They are looked at again when there are more.
-            None => std::future::pending().await,
+            Some(process) => {
+                drop(process.readable().await);
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            None => tokio::time::sleep(LOOK_ANYWAY).await,
         }
-        self.forget_ended();
-    }
-
-    fn forget_ended(&mut self) {
         self.watched = None;
-        self.shells.retain(|shell| !shell.others().is_empty());
     }
 }

@@ -38,7 +38,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 
-/// A session that is awake.
 pub(super) struct Session {
     pub(super) ctx: Arc<SessionContext>,
     pub(super) journal: Journal,
@@ -61,7 +60,6 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A session at rest.
     pub(super) fn new(ctx: Arc<SessionContext>, journal: Journal, slot: Arc<Slot>) -> Self {
         Self {
             outputs: ctx.data_dir.outputs(journal.id()),
@@ -79,7 +77,6 @@ impl Session {
         }
     }
 
-    /// The session's id.
     pub(super) fn id(&self) -> &SessionId {
         self.journal.id()
     }
@@ -427,7 +424,7 @@ impl Session {
 
     /// Ends every process of a session in which no command runs.
     pub(super) fn rest(&mut self, reason: &str, why: &str) {
-        let shell = self.phase.take_idle().map(|idle| idle.pooled.leave());
+        let shell = self.phase.take_idle().map(|idle| idle.pooled);
         if shell.is_none() && self.remnants.is_empty() {
             return;
         }
@@ -448,6 +445,7 @@ impl Session {
     /// Drops the shell; the session sleeps until its next command.
     pub(super) async fn hibernate(&mut self, answer: Answer<SessionView>) {
         self.rest("hibernated", "the last one was put to sleep");
+        self.late = Arc::default();
         if self.ctx.lifetime.is_stopping() {
             // The index of the files is saved, so that the next start need not read them again.
             self.files.let_go(&mut self.journal).await;

@@ -51,6 +51,11 @@ impl ClaimedName {
         self.owned()
     }
 
+    /// Whether the shared store did not confirm the claim.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.known.is_none()
+    }
+
     /// The second record of the session: who owns it.
     pub(crate) fn owned(&self) -> Event {
         Event::Owned { claim: self.claim.clone(), because: "created".to_owned(), state: None }

@@ -89,7 +89,7 @@ async fn attempt(engine: &Engine, id: &SessionId, request: CreateSession) -> Res
             Creation::Full { used } => return Err(access.too_many_sessions(used)),
             Creation::Exists(state) => return found(access, *state).map(Some),
             Creation::Busy { node } => {
-                return Err(ClusterError::OwnerUnreachable { session_id: id.to_string(), node }.into());
+                return Err(ClusterError::BeingMade { session_id: id.to_string(), node }.into());
             }
         },
     };

@@ -45,9 +45,11 @@ impl Engine {
             let destroyed =
                 match inner.ctx.registry.ask(&id, |answer| Message::Destroy { removal: asked, answer }).await {
                     // A full disk must not prevent freeing space on it.
-                    Err(OpError::Session(SessionError::Damaged { .. }) | OpError::StoreUnavailable { .. }) => {
-                        inner.ctx.remover.destroy_unread(&id, removal).await
-                    }
+                    Err(
+                        OpError::Session(SessionError::Damaged { .. })
+                        | OpError::StoreUnavailable { .. }
+                        | OpError::StoreFull { .. },
+                    ) => inner.ctx.remover.destroy_unread(&id, removal).await,
                     other => other,
                 };
             if destroyed.is_ok() {

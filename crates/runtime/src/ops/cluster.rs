@@ -42,6 +42,11 @@ pub enum ClusterError {
         "session '{session_id}' was deleted, but the shared store cannot be reached and still has it; the name is free when the store is back. Try again, or use another name"
     )]
     NameInUse { session_id: String },
+    /// Another request, which has not ended yet, has the name.
+    #[error(
+        "node '{node}' is just creating session '{session_id}', or a fork of that name; nothing was done. Repeat the request"
+    )]
+    BeingMade { session_id: String, node: String },
     /// No node has this name.
     #[error("there is no node '{node}' among those that are alive")]
     NoSuchNode { node: String },
@@ -72,7 +77,9 @@ pub enum ClusterError {
 impl ClusterError {
     pub fn code(&self) -> &'static str {
         match self {
-            Self::OwnerUnreachable { .. } | Self::OwnerLost { .. } | Self::Moving { .. } => "owner_unreachable",
+            Self::OwnerUnreachable { .. } | Self::OwnerLost { .. } | Self::Moving { .. } | Self::BeingMade { .. } => {
+                "owner_unreachable"
+            }
             Self::Moved { .. } => "session_moved",
             Self::Draining { .. } | Self::Leaving { .. } => "node_draining",
             Self::NodeUnreachable { .. } => "node_unreachable",
@@ -106,6 +113,7 @@ impl ClusterError {
             Self::OwnerUnreachable { session_id, .. }
             | Self::OwnerLost { session_id, .. }
             | Self::Leaving { session_id, .. }
+            | Self::BeingMade { session_id, .. }
             | Self::NameInUse { session_id }
             | Self::Moved { session_id }
             | Self::Moving { session_id } => Some(session_id),

@@ -2,6 +2,8 @@
 
 use super::trouble::Trouble;
 use crate::admission::FairNotify;
+use crate::tasks;
+use rustix::process::Signal;
 use shellkeep_process::{LiveShell, Namespaces};
 use shellkeep_session::Sandbox;
 use std::sync::Arc;
@@ -19,19 +21,25 @@ pub struct PooledShell {
     pub settings: u64,
     /// The room that it is in already, while it has no session.
     pub room: Option<RoomAhead>,
-    _place: PoolSlot,
+    /// Dropped after the shell: who waits for it needs what that frees.
+    place: Option<PoolSlot>,
 }
 
 impl PooledShell {
     /// One that is not prepared.
     pub(super) fn new(shell: LiveShell, mut place: PoolSlot) -> Self {
         place.was_used = true;
-        Self { shell: Box::new(shell), sandbox: Sandbox::None, settings: 0, room: None, _place: place }
+        Self { shell: Box::new(shell), sandbox: Sandbox::None, settings: 0, room: None, place: Some(place) }
+    }
+
+    /// Sends a signal to what the running command started. Waits until all of it stands still.
+    pub fn signal_run(&self, signal: Signal) {
+        tasks::in_place(|| drop(self.shell.signal_run(signal)));
     }
 
     /// Gives back its place; the shell will run nothing more.
-    pub fn leave(self) -> LiveShell {
-        *self.shell
+    pub fn leave(&mut self) {
+        self.place = None;
     }
 }
 

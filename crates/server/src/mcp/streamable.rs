@@ -50,7 +50,8 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
     let is_delete = parts.method == Method::DELETE;
     let known = session_id(&parts.headers);
     if let Some(id) = &known
-        && (!sessions.is_of(id, &engine) || has_moved(&engine, sessions.own(id), &parts.headers).await?)
+        && (!sessions.is_of(id, &engine)
+            || (!is_delete && has_moved(&engine, sessions.own(id), &parts.headers).await?))
     {
         return Ok(faults::unknown_session());
     }

@@ -1,7 +1,8 @@
 //! What a caller hears of a run: its id first, both outputs in one if asked for, and what follows if it hangs up.
 
-use crate::support::{Daemon, Request};
+use crate::support::{Daemon, Request, Settings, procs};
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::fs;
 
 /// A workspace was made by the first command, so a first command with that very directory as its `cwd` was refused.
@@ -92,7 +93,8 @@ fn a_signal_leaves_a_program_time_to_clean_up() {
 /// A cancelled caller left its command running and the session busy.
 #[test]
 fn a_command_may_end_with_its_caller() {
-    let daemon = Daemon::start();
+    // Sockets are counted, so none are those of shells that are just being started.
+    let daemon = Daemon::with(Settings::default().env("SHELLKEEP_SPARE_SHELLS", "0"));
     daemon.create("s");
     let body = |extra: Value| {
         let mut body = json!({"command": "echo begun; sleep 1000", "timeout": 600, "on_disconnect": "interrupt"});
@@ -115,8 +117,12 @@ fn a_command_may_end_with_its_caller() {
     let first = request(&body(json!({"command": command, "request_id": "first"})));
     // It writes into the pipe as soon as it runs.
     fs::read(&fifo).unwrap();
+    // The daemon has seen that the second is gone, before its command's turn comes.
+    let sockets = procs::sockets(daemon.pid());
     let second = request(&body(json!({"command": format!("touch {}", never.display())})));
+    until("the second is connected", || (procs::sockets(daemon.pid()) > sockets).then_some(()));
     drop(second);
+    until("the second is gone", || (procs::sockets(daemon.pid()) <= sockets).then_some(()));
     drop(first);
     let answer = daemon.run("s", json!({"command": command, "request_id": "first", "timeout": 60}));
     assert_eq!(answer.status(), "interrupted", "{:?}", answer.json);

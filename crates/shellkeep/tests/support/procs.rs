@@ -67,6 +67,13 @@ pub fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| state == "T"))
 }
 
+/// How many sockets a process has open.
+pub fn sockets(pid: u32) -> usize {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_socket = |path: &PathBuf| path.to_str().is_some_and(|path| path.starts_with("socket:"));
+    descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).filter(is_socket).count()
+}
+
 /// When a process was started, in clock ticks since boot: with its number, who it is.
 pub fn started_ticks(pid: u32) -> Option<u64> {
     stat(pid)?.get(19)?.parse().ok()

@@ -24,7 +24,7 @@ impl Leaving {
 
     /// Whether another node has taken the session, or this one is cut off and others may.
     pub(super) fn is_taken(&self, id: &SessionId) -> bool {
-        self.elsewhere.owner(id).is_some() || self.alone.unserved().is_some()
+        self.elsewhere.owner(id).is_some() || (self.alone.problem().is_some() && self.alone.is_late())
     }
 
     /// Returns when that is so, or this node is drained and has let go of the session.
@@ -42,6 +42,8 @@ impl Leaving {
     }
 
     async fn until_let_go(&self, id: &SessionId) {
+        // Before that, every session that falls asleep would wake all who follow one.
+        self.drain.until_free().await;
         while !self.drain.until_left(&[id]).await {
             self.alone.until_reached().await;
         }
