@@ -223,6 +223,19 @@ impl Probe {
         self.found
     }
 
+    /// Whether it was ready before it ended: its log may have the line although nobody has looked since.
+    pub(super) async fn was_ready(&mut self) -> bool {
+        if let Some(look) = &mut self.look {
+            let looked = look.await;
+            self.look = None;
+            looked.into_iter().for_each(|looked| self.take(looked));
+        }
+        match &self.kind {
+            Kind::Log(log) if !self.found => log.search().await.found,
+            _ => self.found,
+        }
+    }
+
     /// It is ready, but that could not be recorded now: it is due again after the longest interval.
     pub(super) fn look_later(&mut self) {
         self.next = Instant::now() + WAITS.1;

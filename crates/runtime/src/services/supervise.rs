@@ -226,6 +226,10 @@ impl Supervisor {
         loop {
             tokio::select! {
                 exit = process.ended() => {
+                    if let Some(looking) = &mut probe && looking.was_ready().await {
+                        // If it cannot be recorded, it has ended before it was ready.
+                        let _ = self.reports.tell(ServiceNews::Ready).await;
+                    }
                     if up_since.elapsed() >= WELL_AFTER {
                         self.attempts = 0;
                     }

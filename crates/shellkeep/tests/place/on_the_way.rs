@@ -6,7 +6,7 @@ use crate::support::daemon::signal;
 use crate::support::http::{LiveResponse, ServerEvent};
 use crate::support::{Daemon, Request, Response};
 use serde_json::{Value, json};
-use shellkeep_poll::pass;
+use shellkeep_poll::{pass, until};
 use std::sync::mpsc;
 use std::time::Duration;
 

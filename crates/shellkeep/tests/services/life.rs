@@ -205,6 +205,20 @@ fn one_that_is_not_ready_says_what_is_missing() {
     assert_eq!(daemon.service_log("s", id(&ended)), "oh\n");
 }
 
+/// Whoever ended at once was `failed` or `exited`, as the log was looked at before its end or not.
+#[test]
+fn one_that_was_ready_and_has_ended_did_not_fail() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    for number in 0..5 {
+        let body =
+            json!({"command": "echo up; exit 0", "name": format!("n{number}"), "ready": {"log": "^up"}, "wait": 30});
+        let service = daemon.start_service("s", body);
+        let ended = daemon.service_until("s", id(&service), "exited");
+        assert_eq!(ended["exit_code"], json!(0), "{ended}");
+    }
+}
+
 /// Who asks about one service does not wait for another that is being probed, and a stop does not wait for a probe.
 #[test]
 fn a_probe_that_hangs_holds_nobody_up() {
