@@ -83,15 +83,19 @@ impl House {
 }
 
 fn copy_directory(from: &Path, to: &Path) {
+    let entries = match std::fs::read_dir(from) {
+        // The store goes on meanwhile, and may have removed it.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        entries => entries.unwrap(),
+    };
     std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
+    for entry in entries {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
             copy_directory(&entry.path(), &target);
         } else {
             match std::fs::copy(entry.path(), target) {
-                // The store goes on meanwhile, and may have removed it.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 copied => drop(copied.unwrap()),
             }

@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(one(&running, None, "s4").unwrap(), "/v1/sessions/a/services/s4");
         let told = |id| one(&running, None, id).unwrap_err().failure(id, " --data /d").to_string();
         assert!(told("s3").contains("-s a s3, or -s b s3"), "{}", told("s3"));
-        assert!(told("s5").contains("no service 's5' runs"), "{}", told("s5"));
+        assert!(told("s5").contains("no service 's5' is running"), "{}", told("s5"));
         assert!(told("r5").contains("`shellkeep runs ls --data /d`"), "{}", told("r5"));
     }
 
