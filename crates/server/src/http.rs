@@ -54,13 +54,14 @@ use shellkeep_runtime::Engine;
 use std::sync::Arc;
 
 /// All routes over one engine. `auth` authenticates the callers of this door, `control` is the program that runs it.
-/// `peers` are the nodes that share its store, if any do.
+/// `peers` are the nodes that share its store, if any do; `mcp_clients` are those of all doors.
 pub fn router(
     engine: Engine,
     auth: Auth,
     peers: Option<Peers>,
     metrics: PrometheusHandle,
     control: Arc<dyn Control>,
+    mcp_clients: mcp::Clients,
 ) -> Router {
     let counts = Arc::new(RequestMetrics::new());
     if let (Some(peers), Some(cluster)) = (&peers, engine.node().cluster()) {
@@ -95,7 +96,7 @@ pub fn router(
         .route("/v1/console/logout", post(console::logout))
         .route("/v1/tokens", get(tokens::list).merge(post(tokens::create)))
         .route("/v1/tokens/{token_id}", delete(tokens::revoke))
-        .merge(mcp::routes())
+        .merge(mcp::routes(mcp_clients))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method);
     // A node without others has nothing to pass on, and a layer costs each request some copies of what is below it.

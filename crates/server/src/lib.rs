@@ -39,6 +39,7 @@ pub use control::{Control, DaemonFacts, Reloading, StopOrder};
 pub use http::openapi::document as openapi;
 pub use http::{router, watch_neighbours};
 pub use listen::{BindError, bind_tcp, bind_unix, serve_tcp, serve_unix};
+pub use mcp::Clients as McpClients;
 pub use metrics::{install_metrics, keep_metrics};
 pub use metrics_exporter_prometheus::PrometheusHandle;
 pub use peers::Peers;

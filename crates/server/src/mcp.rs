@@ -58,10 +58,24 @@ pub(crate) use seat::named_session;
 pub(crate) use streamable::SESSION_ID;
 use streamable::Streamable;
 
+/// The MCP clients of a daemon. Its doors share them: other nodes send the requests of a client on to another door than the
+/// one at which it began.
+#[derive(Clone)]
+pub struct Clients {
+    hub: Hub,
+    streamable: Streamable,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        let hub = Hub::default();
+        Self { streamable: Streamable::new(hub.clone()), hub }
+    }
+}
+
 /// The routes of MCP.
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    let hub = Hub::default();
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(clients: Clients) -> Router<S> {
     Router::new()
-        .route("/v1/mcp/stdio", get(stdio::upgrade).with_state(hub.clone()))
-        .route("/mcp", any(streamable::serve).with_state(Streamable::new(hub)))
+        .route("/v1/mcp/stdio", get(stdio::upgrade).with_state(clients.hub))
+        .route("/mcp", any(streamable::serve).with_state(clients.streamable))
 }

@@ -21,8 +21,8 @@ use shellkeep_runtime::{
     AdmissionConfig, Closing, ClusterConfig, Engine, EngineConfig, OnStop, Reclaim, RecordConfig, SandboxConfig,
 };
 use shellkeep_server::{
-    Auth, Control as _, DaemonFacts, Token, bind_tcp, install_metrics, keep_metrics, router, serve_tcp, serve_unix,
-    watch_neighbours,
+    Auth, Control as _, DaemonFacts, McpClients, Token, bind_tcp, install_metrics, keep_metrics, router, serve_tcp,
+    serve_unix, watch_neighbours,
 };
 use shellkeep_session::Timestamp;
 use shellkeep_store::{Arrival, RecordOptions, Store};
@@ -150,7 +150,9 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     let mut serving = JoinSet::new();
     let token = Token::new(token);
     let auth = Auth::SocketOwner { token: token.clone() };
-    let socket = router(engine.at_door("socket"), auth, peers.clone(), metrics.clone(), running.clone());
+    let mcp_clients = McpClients::default();
+    let socket =
+        router(engine.at_door("socket"), auth, peers.clone(), metrics.clone(), running.clone(), mcp_clients.clone());
     serving.spawn(serve_unix(doors.unix, socket, engine.clone(), stopped.clone()));
     serving.spawn(reap_strays(signal(SignalKind::child()).map_err(Failure::start)?, stopped.clone()));
     if let Some(peers) = peers.clone() {
@@ -159,7 +161,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     if let Some(listener) = doors.tcp {
         let loopback = listener.local_addr().map_err(Failure::start)?.ip().is_loopback();
         let auth = Auth::Bearer { token, loopback };
-        let tcp = router(engine.at_door("tcp"), auth, peers, metrics.clone(), running.clone());
+        let tcp = router(engine.at_door("tcp"), auth, peers, metrics.clone(), running.clone(), mcp_clients);
         serving.spawn(serve_tcp(listener, tcp, engine.clone(), stopped));
     }
     let upkeep = tokio::spawn(keep_metrics(metrics));

@@ -6,7 +6,7 @@ use shellkeep_session::SessionId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-/// The MCP sessions of a door, and their owners.
+/// The MCP sessions of a daemon, and their owners.
 #[derive(Clone, Default)]
 pub struct Sessions(Arc<Mutex<HashMap<String, Weak<Bound>>>>);
 

@@ -10,7 +10,7 @@ use shellkeep_session::{RunId, SessionId};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-/// What all MCP clients of a door share.
+/// What all MCP clients of a daemon share.
 #[derive(Clone, Default)]
 pub(crate) struct Hub {
     pub(super) names: Names,

@@ -36,7 +36,7 @@ pub struct Streamable {
 }
 
 impl Streamable {
-    /// For the clients of a door.
+    /// For the clients of a daemon.
     pub fn new(hub: Hub) -> Self {
         Self { service: service(hub), sessions: Sessions::default() }
     }
