@@ -221,11 +221,18 @@ fn a_request_that_waited_at_a_stopped_node_says_that_the_node_was_unreachable() 
     redis.stop();
     until("it knows that Redis is away", || (second.get("/readyz").json()["status"] == "degraded").then_some(()));
     signal(first.pid(), "STOP");
+    until("it is stopped", || procs::is_stopped(first.pid()).then_some(()));
     let asked = Instant::now();
     let answer = second.post("/v1/sessions/s/run", &json!({"command": "n=2"}));
     pass(PAST_SIGNATURE.saturating_sub(asked.elapsed()));
     signal(first.pid(), "CONT");
-    assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("owner_unreachable")), "{}", answer.text());
+    let by = answer.header("shellkeep-node");
+    assert_eq!(
+        (answer.status, answer.json()["code"].as_str()),
+        (503, Some("owner_unreachable")),
+        "{by:?} {}",
+        answer.text()
+    );
     assert!(answer.header("retry-after").is_some());
     let detail = answer.json()["detail"].as_str().map(str::to_owned).unwrap_or_default();
     assert!(detail.contains("may have run") && detail.contains("Repeat the request"), "{detail}");
