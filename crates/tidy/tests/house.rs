@@ -17,6 +17,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/servers/src/process.rs", "a server that starts"),
     ("crates/shared/tests/", "a server that starts, leases that end, and the thread of the ship"),
     ("crates/store/src/contract/", "the thread behind the journal"),
+    ("crates/workspace/tests/checkpointer/copied.rs", "the file system's clock"),
     ("crates/workspace/tests/restore/crash.rs", "nothing: it varies the moment of a kill"),
     ("crates/shellkeep/tests/attacks.rs", "a process that was killed and is not gone yet"),
     ("crates/shellkeep/tests/cases/hold.rs", "a command that waits in a queue"),

@@ -1,5 +1,5 @@
-//! An index for a copy of a workspace. A copy keeps sizes and times, so what has those of a file that was kept has its
-//! content, and need not be read again.
+//! An index for a copy of a workspace. A copy keeps sizes and times, so what has those of a file that was kept, and that the
+//! original still has as it was, has its content, and need not be read again.
 
 use super::{Checkpointer, INDEX};
 use crate::index::{self, Directory, Index, Node, Stamp};
@@ -15,32 +15,39 @@ impl Checkpointer {
     pub fn hand_down(&self, copy: &Path, home: &Path) -> io::Result<()> {
         let Some(index) = self.live.as_ref().and_then(|live| live.settled_index()) else { return Ok(()) };
         let root = root::open(copy, OFlags::RDONLY)?;
+        let original = root::open(&self.workspace, OFlags::RDONLY)?;
         let about = fstat(&root)?;
         let mut top = index.root.clone();
-        adopt(&mut top, &root);
+        adopt(&mut top, &root, &original);
         let place = Some((about.st_dev, about.st_ino));
         index::store(&Index { root: top, place, base: index.base, ..Index::default() }, &home.join(INDEX))
     }
 }
 
-/// Takes the stamps of what is the same; what is not keeps one that nothing on the disk has, and is read.
-fn adopt(directory: &mut Directory, place: &OwnedFd) {
+/// Takes the stamps of what is the same; what is not keeps one that nothing on the disk has, and is read. Size and time of
+/// a copy are not enough: who writes to the original may set its time back, but not that of its last change.
+fn adopt(directory: &mut Directory, place: &OwnedFd, original: &OwnedFd) {
     if let Ok(about) = fstat(place) {
         directory.inode = about.st_ino;
     }
     for (name, node) in &mut directory.entries {
         match node {
             Node::Leaf(leaf) => {
-                let Ok(about) = statat(place, &**name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-                let (old, new) = (leaf.stamp, Stamp::of(&about));
+                let stamp = |place: &OwnedFd| {
+                    statat(place, &**name, AtFlags::SYMLINK_NOFOLLOW).map(|about| Stamp::of(&about)).ok()
+                };
+                let Some(new) = stamp(place) else { continue };
+                let old = leaf.stamp;
                 let same = (old.size, old.modified, old.mode) == (new.size, new.modified, new.mode);
-                if same && leaf.is_sure && !leaf.is_racy {
+                if same && stamp(original) == Some(old) && leaf.is_sure && !leaf.is_racy {
                     leaf.stamp = new;
                 }
             }
             Node::Directory(below) => {
-                if let Ok(place) = open_directory(place.as_fd(), name) {
-                    adopt(below, &place);
+                if let (Ok(place), Ok(original)) =
+                    (open_directory(place.as_fd(), name), open_directory(original.as_fd(), name))
+                {
+                    adopt(below, &place, &original);
                 }
             }
         }

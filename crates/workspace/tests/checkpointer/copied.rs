@@ -1,6 +1,7 @@
 //! What a copy of a workspace is told of its files.
 
 use crate::fixture::Room;
+use shellkeep_poll::pass;
 use shellkeep_workspace::checkpointer::Limits;
 use shellkeep_workspace::copy;
 use std::fs::{self, File};
@@ -27,6 +28,8 @@ fn a_copy_is_what_was_kept_until_it_changes() {
     }
     room.write("same", "one");
     File::options().write(true).open(room.path("same")).unwrap().set_modified(old).unwrap();
+    // What changed less than 50 ms before it is read is read again in any case.
+    pass(Duration::from_millis(60));
     room.save().unwrap();
 
     let mut fork = copied(&room, "fork");
