@@ -28,8 +28,8 @@ pub(super) struct Remnants {
 }
 
 impl Remnants {
-    /// Keeps what this shell left running, if it left anything. Its place is free for another shell from now on: what runs
-    /// without one counts among its agent's processes.
+    /// Keeps what this shell left running, if it left anything. Up to [`WITHOUT_PLACE`] of them leave their places to other
+    /// shells: what runs without one counts among its agent's processes.
     pub(super) fn keep(&mut self, mut pooled: PooledShell) {
         for _ in 0..LOOKED_AT.min(self.shells.len()) {
             let first = self.shells.pop_front();

@@ -53,7 +53,6 @@ pub(super) struct Session {
     pub(super) remnants: Remnants,
     /// The timer of the last command, for the next.
     alarm: Option<Alarm>,
-    /// The keys of its runs.
     run_keys: RunKeys,
     /// What was said of its sandbox.
     refusals: Refusals,
@@ -422,7 +421,7 @@ impl Session {
         }
     }
 
-    /// Ends every process of a session in which no command runs.
+    /// Ends every process; no command runs.
     pub(super) fn rest(&mut self, reason: &str, why: &str) {
         let shell = self.phase.take_idle().map(|idle| idle.pooled);
         if shell.is_none() && self.remnants.is_empty() {
@@ -445,6 +444,7 @@ impl Session {
     /// Drops the shell; the session sleeps until its next command.
     pub(super) async fn hibernate(&mut self, answer: Answer<SessionView>) {
         self.rest("hibernated", "the last one was put to sleep");
+        // Else the session would stay on a node that is drained until somebody reads it.
         self.late = Arc::default();
         if self.ctx.lifetime.is_stopping() {
             // The index of the files is saved, so that the next start need not read them again.

@@ -26,8 +26,8 @@ const DELETION: Duration = Duration::from_secs(5);
 const DELETION_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why an agent's session cannot start in a directory. The daemon sees more than the agent, so that is all it says.
-const NOT_FOR_IT: &str = "it is not a directory in which this session can start (those of the daemon and of other agents' \
-    sessions are not)";
+const NOT_FOR_IT: &str = "this session cannot start there: the directory does not exist, cannot be entered, or belongs to the \
+    daemon or to another agent";
 
 impl Engine {
     /// Creates a session, or finds the one with that name. An agent's session belongs to it, whatever the request says.
@@ -54,7 +54,7 @@ impl Engine {
                     return of_user(created, request.user_id.as_deref());
                 }
                 if Instant::now() >= deadline {
-                    let reason = format!("only the name of session '{id}' is there: the session is being deleted");
+                    let reason = format!("session '{id}' is still being deleted");
                     return Err(OpError::StoreUnavailable { reason });
                 }
                 tokio::time::sleep(DELETION_PAUSE).await;

@@ -44,7 +44,7 @@ pub enum ClusterError {
     NameInUse { session_id: String },
     /// Another request, which has not ended yet, has the name.
     #[error(
-        "node '{node}' is just creating session '{session_id}', or a fork of that name; nothing was done. Repeat the request"
+        "node '{node}' is creating session '{session_id}' or a fork with that name; nothing was done. Repeat the request in a few seconds"
     )]
     BeingMade { session_id: String, node: String },
     /// No node has this name.
@@ -52,7 +52,7 @@ pub enum ClusterError {
     NoSuchNode { node: String },
     /// A fork and its origin are on different nodes.
     #[error(
-        "session '{origin}', which '{fork}' was forked from, is on node '{node}', and '{fork}' on node '{here}'; a merge needs both on one node, and nothing was changed. Drain node '{node}', then merge again: the origin comes to '{here}'"
+        "session '{origin}', which '{fork}' was forked from, is on node '{node}', and '{fork}' on node '{here}'; a merge needs both on one node. Nothing was changed. After the host has drained node '{node}', merge again: the origin then moves to '{here}'"
     )]
     OriginElsewhere {
         fork: String,
