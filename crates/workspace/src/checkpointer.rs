@@ -84,6 +84,12 @@ impl Checkpointer {
         self.live.as_ref().is_some_and(|live| live.heard_nothing())
     }
 
+    /// Whether something may have changed since the last checkpoint and a look at it ends soon. Without events that is
+    /// always so on a file system of this machine, and never on one of another machine or program.
+    pub fn may_have_news(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| !live.heard_nothing() && (live.is_watching() || !live.may_hang()))
+    }
+
     /// Whether the workspace's root is where it was. False where the answer could take a while.
     pub fn is_in_place(&self) -> bool {
         self.live.as_ref().is_some_and(|live| !live.may_hang() && live.is_in_place(&self.workspace))

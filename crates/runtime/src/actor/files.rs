@@ -195,7 +195,7 @@ impl Files {
             return;
         }
         match std::mem::take(&mut self.keeping) {
-            Keeping::Idle(keeper) if keeper.is_watching() && !keeper.heard_nothing() => {
+            Keeping::Idle(keeper) if keeper.may_have_news() => {
                 self.looked_outside = true;
                 self.wait.begin(files_wait::AFTER_RUN);
                 let wanted = outside(journal);

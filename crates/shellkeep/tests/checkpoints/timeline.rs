@@ -1,10 +1,11 @@
 //! One timeline: everything that changes a session is a row of the log and a step for undo, and what others did stays theirs.
 
-use super::support::{Daemon, Request};
+use super::support::{Daemon, Request, Settings, skip};
 use super::tools::{Files, files, program, refused, text, told};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 fn put(daemon: &Daemon, target: &str, bytes: &[u8]) {
     let mut request = Request::new("PUT", &format!("/v1/sessions/s/{target}"));
@@ -27,8 +28,24 @@ fn shared(daemon: &Daemon) -> PathBuf {
 /// `undo` in one session took the later work of another in the same directory without a word.
 #[test]
 fn another_sessions_work_is_not_undone_silently() {
-    let daemon = Daemon::start();
-    let app = shared(&daemon);
+    work_of_others_stays(&Daemon::start());
+}
+
+/// The kernel lets a user have few inotify instances. Without one, what others had changed was taken for the next
+/// command's work.
+#[test]
+fn another_sessions_work_is_not_undone_silently_without_inotify() {
+    let none = r#"echo 0 >/proc/sys/user/max_inotify_instances && exec "$0" "$@""#;
+    let wrapper = ["unshare", "--user", "--map-root-user", "sh", "-c", none].map(str::to_owned);
+    let can = Command::new(&wrapper[0]).args(&wrapper[1..]).arg("true").output().unwrap();
+    if !can.status.success() {
+        return skip("user namespaces cannot be had here");
+    }
+    work_of_others_stays(&Daemon::with(Settings { wrapper: wrapper.into(), ..Settings::default() }));
+}
+
+fn work_of_others_stays(daemon: &Daemon) {
+    let app = shared(daemon);
     let of = |name: &str| fs::read_to_string(app.join(name)).ok();
     let first = daemon.sh("ann", "echo a > a");
     daemon.checkpoints("ann");
@@ -46,16 +63,16 @@ fn another_sessions_work_is_not_undone_silently() {
     assert_eq!(refused(&refusal), (409, "files_of_others".to_owned()), "{}", refusal.text());
     let said = format!("session 'bob' changed it in {}", theirs.run_id());
     assert_eq!(refusal.json()["of_others"], json!([{"path": "b", "reason": said}]));
-    let preview = text(&program(&daemon, &["undo", "ann", "--dry-run"]));
+    let preview = text(&program(daemon, &["undo", "ann", "--dry-run"]));
     assert!(preview.contains("changed by other sessions since (1):") && preview.contains(&said), "{preview}");
-    let stopped = program(&daemon, &["undo", "ann"]);
+    let stopped = program(daemon, &["undo", "ann"]);
     let words = String::from_utf8_lossy(&stopped.stderr).into_owned();
     assert!(stopped.status.code() == Some(1) && words.contains("--force"), "{words}");
     assert_eq!((of("a"), of("b")), (Some("a\n".into()), Some("b\n".into())));
-    let forced = text(&program(&daemon, &["undo", "ann", "--force"]));
+    let forced = text(&program(daemon, &["undo", "ann", "--force"]));
     assert!(forced.starts_with(&format!("undid {}: echo a > a\n", first.run_id())), "{forced}");
     assert_eq!((of("a"), of("b"), of("README")), (None, None, Some("first\n".into())));
-    text(&program(&daemon, &["redo", "ann"]));
+    text(&program(daemon, &["redo", "ann"]));
     assert_eq!((of("a"), of("b")), (Some("a\n".into()), Some("b\n".into())));
 }
 
