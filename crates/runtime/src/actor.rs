@@ -128,7 +128,7 @@ impl Actor {
                     let now = Instant::now();
                     self.lingers_until = self.lingers_until.filter(|until| *until > now);
                     self.session.journal.on_due(now);
-                    take_over::end_expired(&mut self.session, &mut self.queue);
+                    take_over::end_expired(&mut self.session.journal, &mut self.queue);
                 }
             }
             self.start_waiting().await;
@@ -154,7 +154,7 @@ impl Actor {
         // An expired wait was handled already; it must not make this loop spin.
         let wait_ends = || session.files.wait_until(self.queue.first_expires()).filter(|end| *end > Instant::now());
         let wait_ended = until(if self.queue.is_empty() { None } else { wait_ends() });
-        let hold_expires = take_over::ends_at(session, &self.queue);
+        let hold_expires = take_over::ends_at(&session.journal, &self.queue);
         let due = until(session.journal.due().into_iter().chain(self.lingers_until).chain(hold_expires).min());
         tokio::select! {
             biased;
@@ -200,10 +200,11 @@ impl Actor {
             self.linger();
         }
         let (session, queue) = (&mut self.session, &mut self.queue);
+        let journal = &mut session.journal;
         match message {
             Message::Run { command, reply } => self.on_run(command, reply).await,
             Message::View(answer) => drop(answer.send(Ok(session.view()))),
-            Message::Snapshot(answer) => drop(answer.send(Ok(Box::new(session.journal.state().clone())))),
+            Message::Snapshot(answer) => drop(answer.send(Ok(Box::new(journal.state().clone())))),
             Message::State(answer) => drop(answer.send(Ok(session.placed_shell()))),
             Message::Hibernate(answer) => self.in_turn(Waiting::Hibernate(answer)).await,
             Message::Scrub { secret, answer } => self.in_turn(Waiting::Scrub { secret, answer }).await,
@@ -213,31 +214,33 @@ impl Actor {
             Message::Destroy { removal, answer } => self.destroy(removal, answer).await,
             Message::Reclaim { ended_at, answer } => {
                 // A session that is in use again stays.
-                match session.journal.state().ended_at == Some(ended_at) && !self.is_busy() {
+                match journal.state().ended_at == Some(ended_at) && !self.is_busy() {
                     true => self.destroy(Removal::Purge, answer).await,
                     false => drop(answer.send(Ok(()))),
                 }
             }
-            Message::Hold { request, answer } => drop(answer.send(take_over::take(session, queue, request).await)),
-            Message::Release { request, answer } => {
-                drop(answer.send(take_over::release(session, queue, request).await));
+            Message::Hold { request, answer } => {
+                drop(answer.send(take_over::take(journal, queue, &session.phase, request).await));
             }
-            Message::MayAct { hold, answer } => drop(answer.send(take_over::may_act(session, queue, hold.as_deref()))),
+            Message::Release { request, answer } => {
+                drop(answer.send(take_over::release(journal, queue, request).await))
+            }
+            Message::MayAct { hold, answer } => drop(answer.send(take_over::may_act(journal, queue, hold.as_deref()))),
             Message::End { reason, answer } => drop(answer.send(Ok(self.end(&reason).await))),
             // The caller found another shell meanwhile.
             Message::Evict(answer) if answer.is_closed() => {}
             Message::Evict(answer) => drop(answer.send(session.evict())),
             Message::Detached { running, ended } => session.on_detached(*running, ended).await,
-            Message::Typed { run_id, typed, answer } => notes::typed(session, run_id, typed, answer).await,
+            Message::Typed { run_id, typed, answer } => notes::typed(journal, run_id, typed, answer).await,
             Message::FilesKept(answer) => session.files.answer_when_kept(answer),
             Message::BeforeChange(answer) => file_change::before(session, answer).await,
             Message::Kv(task) => kv::do_task(session, *task).await,
             Message::FileChanged { change, answer } => drop(answer.send(file_change::after(session, change).await)),
             Message::Note { events, author, answer } => {
-                drop(answer.send(notes::post_events(session, events, &author).await));
+                let _ = answer.send(notes::post_events(journal, events, &author).await);
             }
             Message::AddMessage { message, author, answer } => {
-                let _ = answer.send(notes::add_message(session, message, author).await);
+                let _ = answer.send(notes::add_message(journal, message, author).await);
             }
             Message::SaveAgentState { save, author, answer } => {
                 let _ = answer.send(notes::save_agent_state(session, save, author).await);
@@ -247,17 +250,17 @@ impl Actor {
                 self.stop_everything(&crate::cluster::moved(self.session.id())).await;
                 self.session.phase = Phase::Gone;
             }
-            Message::Forked { forks, answer } => notes::record_forks(session, forks, answer).await,
-            Message::Unreached { unreached, answer } => notes::unreached(&mut session.journal, unreached, answer),
-            Message::AgentState(answer) => drop(answer.send(Ok(session.journal.state().agent_state.clone()))),
+            Message::Forked { forks, answer } => notes::record_forks(journal, forks, answer).await,
+            Message::Unreached { unreached, answer } => notes::unreached(journal, unreached, answer),
+            Message::AgentState(answer) => drop(answer.send(Ok(journal.state().agent_state.clone()))),
             Message::StartService { request, by, answer } => {
                 services::start_service(session, *request, by, answer).await;
             }
-            Message::Services(answer) => drop(answer.send(Ok(session.journal.state().services.clone()))),
+            Message::Services(answer) => drop(answer.send(Ok(journal.state().services.clone()))),
             Message::ServiceFacts(answer) => drop(answer.send(services::facts(session).await)),
-            Message::Give(answer) => drop(answer.send(session.journal.give().await)),
+            Message::Give(answer) => drop(answer.send(journal.give().await)),
             Message::ServiceNews { service_id, news, answer } => {
-                if let Some(service) = services::on_service_news(&mut session.journal, service_id, news).await {
+                if let Some(service) = services::on_service_news(journal, service_id, news).await {
                     let _ = answer.send(service);
                 }
             }
@@ -300,7 +303,7 @@ impl Actor {
         if submitted.is_late && !leaving::is_kept_here(session) {
             return submitted.reply.refuse(leaving::refusal(session));
         }
-        match take_over::turn(session, &mut self.queue, &submitted.command) {
+        match take_over::turn(&mut session.journal, &mut self.queue, &submitted.command) {
             Turn::Now => {}
             Turn::Later => return self.queue.hold_back(submitted),
             Turn::Refused(error) => return submitted.reply.refuse(error),
@@ -377,7 +380,7 @@ impl Actor {
         for waiting in self.taken(expired) {
             waiting.refuse(reason.clone());
         }
-        take_over::refuse(&self.session, self.queue.take_held_back(Instant::now()));
+        take_over::refuse(&self.session.journal, self.queue.take_held_back(Instant::now()));
     }
 
     /// Something was taken out of the queue, perhaps the first.

@@ -25,21 +25,21 @@ const INPUT_KEPT: usize = INLINE_BYTES;
 
 /// Records events. If the store rejects the first one, none is recorded; their numbers have no gap.
 pub(super) async fn post_events(
-    session: &mut Session,
+    journal: &mut Journal,
     events: Vec<NewEvent>,
     author: &Author,
 ) -> Result<Posted, OpError> {
-    let (first_seq, total) = (session.journal.next_seq(), events.len());
+    let (first_seq, total) = (journal.next_seq(), events.len());
     let mut notices = Vec::new();
     for (index, NewEvent { event_type, data }) in events.into_iter().enumerate() {
-        match session.journal.offer(Event::Noted { event_type, data, author: author.clone() }) {
+        match journal.offer(Event::Noted { event_type, data, author: author.clone() }) {
             Ok(notice) if notices.is_empty() => notices.extend(notice),
             Ok(_) => {}
             Err(error) => return Err(cut_off(&error, index, total, first_seq)),
         }
     }
-    notices.extend(session.journal.settle().await?);
-    Ok(Posted { first_seq, last_seq: session.journal.state().seq, notices })
+    notices.extend(journal.settle().await?);
+    Ok(Posted { first_seq, last_seq: journal.state().seq, notices })
 }
 
 fn cut_off(error: &AppendError, taken: usize, total: usize, first_seq: u64) -> OpError {
@@ -50,25 +50,25 @@ fn cut_off(error: &AppendError, taken: usize, total: usize, first_seq: u64) -> O
 }
 
 /// Records what other nodes wrote and is not part of the session. Gives it back when that is shared.
-pub(super) async fn record_forks(session: &mut Session, forks: Vec<ForkNote>, answer: Answer<Vec<ForkNote>>) {
+pub(super) async fn record_forks(journal: &mut Journal, forks: Vec<ForkNote>, answer: Answer<Vec<ForkNote>>) {
     for fork in &forks {
-        session.journal.record(told::forked(fork));
+        journal.record(told::forked(fork));
     }
-    let _ = answer.send(session.journal.settle().await.map(|_| forks));
+    let _ = answer.send(journal.settle().await.map(|_| forks));
 }
 
 /// Adds a message to the conversation, with the next number.
 pub(super) async fn add_message(
-    session: &mut Session,
+    journal: &mut Journal,
     message: NewMessage,
     author: Author,
 ) -> Result<MessageAdded, OpError> {
-    let seq = session.journal.next_seq();
+    let seq = journal.next_seq();
     let NewMessage { role, content } = message;
-    let seq_id = session.journal.state().messages + 1;
+    let seq_id = journal.state().messages + 1;
     let message = Box::new(Message { seq_id, role, content, at: Timestamp::now() });
-    let offered = session.journal.offer(Event::MessageAdded { message, author });
-    let on_disk = session.journal.settle().await?;
+    let offered = journal.offer(Event::MessageAdded { message, author });
+    let on_disk = journal.settle().await?;
     let notice = offered.map_err(|error| OpError::not_stored(&error))?;
     Ok(MessageAdded { seq_id, seq, notices: notice.into_iter().chain(on_disk).collect() })
 }
@@ -83,8 +83,8 @@ pub(super) fn unreached(journal: &mut Journal, unreached: Unreached, answer: Ans
 }
 
 /// Records what is about to be typed into a command, and gives it back.
-pub(super) async fn typed(session: &mut Session, run_id: RunId, typed: Box<Typed>, answer: Answer<Box<Typed>>) {
-    record_typed(&mut session.journal, run_id, &typed).await;
+pub(super) async fn typed(journal: &mut Journal, run_id: RunId, typed: Box<Typed>, answer: Answer<Box<Typed>>) {
+    record_typed(journal, run_id, &typed).await;
     let _ = answer.send(Ok(typed));
 }
 
