@@ -109,7 +109,7 @@ impl Actor {
 
     /// Serves until the session holds nothing and no message can arrive.
     pub async fn serve(mut self) {
-        services::restart_moved(&self.session);
+        services::restart_moved(&self.session.ctx, &self.session.journal);
         loop {
             match self.next().await {
                 Happened::Message(Some(message)) => self.on_message(message).await,
@@ -177,8 +177,9 @@ impl Actor {
     }
 
     fn holds_only_files(&self) -> bool {
-        let Session { phase, remnants, late, journal, .. } = &self.session;
-        let stays = journal.due().is_some() || self.lingers_until.is_some() || leaving::is_kept_here(&self.session);
+        let Session { ctx, phase, remnants, late, journal, .. } = &self.session;
+        let is_due = journal.due().is_some() || self.lingers_until.is_some();
+        let stays = is_due || leaving::is_kept_here(ctx, journal.id());
         let waits = !self.queue.is_empty() || self.queue.held_back() > 0;
         phase.shell().is_none() && !waits && remnants.is_empty() && late.is_over() && !stays
     }
@@ -192,7 +193,7 @@ impl Actor {
 
     /// Stays for a while.
     fn linger(&mut self) {
-        self.lingers_until = leaving::lingers_until(&self.session);
+        self.lingers_until = leaving::lingers_until(&self.session.ctx);
     }
 
     async fn on_message(&mut self, message: Message) {
@@ -243,7 +244,7 @@ impl Actor {
                 let _ = answer.send(notes::add_message(journal, message, author).await);
             }
             Message::SaveAgentState { save, author, answer } => {
-                let _ = answer.send(notes::save_agent_state(session, save, author).await);
+                let _ = answer.send(notes::save_agent_state(&session.ctx, journal, save, author).await);
             }
             Message::Moved => {
                 session.slot.moves_away();
@@ -254,10 +255,10 @@ impl Actor {
             Message::Unreached { unreached, answer } => notes::unreached(journal, unreached, answer),
             Message::AgentState(answer) => drop(answer.send(Ok(journal.state().agent_state.clone()))),
             Message::StartService { request, by, answer } => {
-                services::start_service(session, *request, by, answer).await;
+                services::start_service(&session.ctx, journal, *request, by, answer).await;
             }
             Message::Services(answer) => drop(answer.send(Ok(journal.state().services.clone()))),
-            Message::ServiceFacts(answer) => drop(answer.send(services::facts(session).await)),
+            Message::ServiceFacts(answer) => drop(answer.send(services::facts(&session.ctx, journal).await)),
             Message::Give(answer) => drop(answer.send(journal.give().await)),
             Message::ServiceNews { service_id, news, answer } => {
                 if let Some(service) = services::on_service_news(journal, service_id, news).await {
@@ -269,7 +270,7 @@ impl Actor {
 
     async fn on_run(&mut self, command: Box<RunCommand>, reply: RunReply) {
         crash::point(Point::Accepted, command.command.as_bytes());
-        let submitted = Submitted { is_late: leaving::is_free(&self.session), ..Submitted::new(command, reply) };
+        let submitted = Submitted { is_late: leaving::is_free(&self.session.ctx), ..Submitted::new(command, reply) };
         if !self.is_busy() || run_of(self.session.journal.state(), submitted.command.request_id.as_deref()).is_some() {
             return self.start(submitted, None).await;
         }
@@ -300,8 +301,8 @@ impl Actor {
                 Err(error) => return submitted.reply.refuse(error),
             }
         }
-        if submitted.is_late && !leaving::is_kept_here(session) {
-            return submitted.reply.refuse(leaving::refusal(session));
+        if submitted.is_late && !leaving::is_kept_here(&session.ctx, session.id()) {
+            return submitted.reply.refuse(session.ctx.leaving(session.id()));
         }
         match take_over::turn(&mut session.journal, &mut self.queue, &submitted.command) {
             Turn::Now => {}

@@ -2,8 +2,8 @@
 
 use super::journal::Journal;
 use super::message::Answer;
-use super::session::Session;
 use crate::cluster::told;
+use crate::context::SessionContext;
 use crate::masking::{SessionMask, check_kept};
 use crate::network::Unreached;
 use crate::ops::{
@@ -14,11 +14,10 @@ use crate::output::INLINE_BYTES;
 use crate::running::Typed;
 use crate::state_file;
 use crate::tasks;
-use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, RunId, Timestamp};
+use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, RunId, SessionId, Timestamp};
 use shellkeep_shared::ForkNote;
 use shellkeep_store::AppendError;
 use std::io;
-use std::sync::Arc;
 
 /// Bytes of one input that are recorded: as much as of an output inside a record. The rest is only counted.
 const INPUT_KEPT: usize = INLINE_BYTES;
@@ -110,15 +109,16 @@ pub(super) async fn record_typed(journal: &mut Journal, run_id: RunId, typed: &T
 
 /// Saves the agent's state if the stored one is still the one that the caller expects.
 pub(super) async fn save_agent_state(
-    session: &mut Session,
+    ctx: &SessionContext,
+    journal: &mut Journal,
     save: SaveAgentState,
     author: Author,
 ) -> Result<AgentStateSaved, OpError> {
-    check_kept(session.journal.mask(), "agent_state", &save.bytes)?;
+    check_kept(journal.mask(), "agent_state", &save.bytes)?;
     // Lost records are reported first, because that takes a number.
-    session.journal.next_seq();
-    let saved = offer_agent_state(session, save, author).await;
-    let on_disk = session.journal.settle().await?;
+    journal.next_seq();
+    let saved = offer_agent_state(ctx, journal, save, author).await;
+    let on_disk = journal.settle().await?;
     saved.map(|mut saved| {
         saved.notices.extend(on_disk);
         saved
@@ -126,12 +126,13 @@ pub(super) async fn save_agent_state(
 }
 
 async fn offer_agent_state(
-    session: &mut Session,
+    ctx: &SessionContext,
+    journal: &mut Journal,
     save: SaveAgentState,
     author: Author,
 ) -> Result<AgentStateSaved, OpError> {
     let SaveAgentState { media_type, bytes, expected } = save;
-    let current = session.journal.state().agent_state.as_ref().map(|state| state.version);
+    let current = journal.state().agent_state.as_ref().map(|state| state.version);
     let is_expected = match expected {
         Expected::Anything => true,
         Expected::Nothing => current.is_none(),
@@ -141,26 +142,31 @@ async fn offer_agent_state(
     if !is_expected {
         return Err(OpError::Record(RecordError::VersionConflict { current }));
     }
-    let version = session.journal.state().last_agent_version() + 1;
+    let version = journal.state().last_agent_version() + 1;
     let is_large = bytes.len() > INLINE_BYTES;
     let (version, content) = match is_large {
         false => (version, Content::Inline(ByteString(bytes))),
-        true => write_agent_state(session, version, bytes).await?,
+        true => write_agent_state(ctx, journal.id(), version, bytes).await?,
     };
     let state = Box::new(AgentState { version, media_type, content });
-    let offered = session.journal.offer(Event::AgentStateSaved { state, author });
+    let offered = journal.offer(Event::AgentStateSaved { state, author });
     let notice = offered.map_err(|error| OpError::not_stored(&error))?;
-    let notice = match session.ctx.shared_files() {
+    let notice = match ctx.shared_files() {
         // Another node continues with it, so it is there before the answer.
-        Some(files) if is_large && !files.attached(session.id()).await => notice.or(Some(told::not_copied())),
+        Some(files) if is_large && !files.attached(journal.id()).await => notice.or(Some(told::not_copied())),
         _ => notice,
     };
-    Ok(AgentStateSaved { version, seq: session.journal.state().seq, notices: notice.into_iter().collect() })
+    Ok(AgentStateSaved { version, seq: journal.state().seq, notices: notice.into_iter().collect() })
 }
 
 /// Writes a large state to its own file, before the record that names it.
-async fn write_agent_state(session: &Session, version: u64, bytes: Vec<u8>) -> Result<(u64, Content), OpError> {
-    let (directory, power) = (Arc::clone(&session.outputs), session.ctx.store.survives_power());
+async fn write_agent_state(
+    ctx: &SessionContext,
+    id: &SessionId,
+    version: u64,
+    bytes: Vec<u8>,
+) -> Result<(u64, Content), OpError> {
+    let (directory, power) = (ctx.data_dir.outputs(id), ctx.store.survives_power());
     let written = tasks::blocking(move || {
         let version = state_file::free_version(&directory, version);
         state_file::write(&directory, version, &bytes, power).map(|content| (version, content))

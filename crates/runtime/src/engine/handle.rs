@@ -75,7 +75,7 @@ impl Engine {
             let ids = inner.ctx.registry.ids();
             inner.ctx.runs.cut_off().await;
             inner.agents.stop("the daemon stops", |_| true).await;
-            if inner.ctx.cluster.as_ref().is_some_and(|cluster| cluster.members().is_draining()) {
+            if inner.ctx.is_draining() {
                 // Others take its sessions at once. What the drain did not end in time is killed.
                 inner.ctx.services.stop(Duration::ZERO, StopReason::NodeDrained, |_| true).await;
             } else {

@@ -71,7 +71,7 @@ impl Engine {
             if let Some(stream) = known(&self.access, &inner, &id, &request).await? {
                 return Ok(stream);
             }
-            check_staying(&inner, &id)?;
+            inner.ctx.check_staying(&id)?;
             let turn = inner.agents.place(&id).take(&request, timeout).await?;
             // While it waited, the same request may have completed.
             let earlier = earlier(&inner, &id, &request).await?;
@@ -79,24 +79,13 @@ impl Engine {
                 return Ok(ResumeStream::ended(*view));
             }
             // The drain may have ended the work that it waited for.
-            check_staying(&inner, &id)?;
+            inner.ctx.check_staying(&id)?;
             // In its own task: if the caller disconnects now, the message is recorded, so its end must be too.
             let access = self.access.clone();
             let beginning =
                 tasks::spawn(async move { begin_resume(&access, inner, id, request, timeout, turn, earlier).await });
             beginning.await?
         })
-    }
-}
-
-/// An error if this node is drained: the session's next node is to start its agent.
-fn check_staying(inner: &Inner, id: &SessionId) -> Result<(), OpError> {
-    match inner.ctx.cluster.as_ref().filter(|cluster| cluster.members().is_draining()) {
-        None => Ok(()),
-        Some(cluster) => {
-            let (session_id, node) = (id.to_string(), cluster.members().own().name);
-            Err(ClusterError::Leaving { session_id, node }.into())
-        }
     }
 }
 
@@ -174,7 +163,7 @@ async fn begin_resume(
     let (work, watch) = Work::new(recorded.resume_id, recorded.first_seq, request, token);
     turn.begin(&work);
     // A drain that began in between did not see it.
-    if check_staying(&inner, &id).is_err() {
+    if inner.ctx.is_draining() {
         work.stop(DRAINED);
     }
     let stream = ResumeStream::live(access, &id, &work, watch);
