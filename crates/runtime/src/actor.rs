@@ -235,7 +235,7 @@ impl Actor {
             Message::Typed { run_id, typed, answer } => notes::typed(journal, run_id, typed, answer).await,
             Message::FilesKept(answer) => session.files.answer_when_kept(answer),
             Message::BeforeChange(answer) => file_change::before(session, answer).await,
-            Message::Kv(task) => kv::do_task(session, *task).await,
+            Message::Kv(task) => session.kv.do_task(journal, *task).await,
             Message::FileChanged { change, answer } => drop(answer.send(file_change::after(session, change).await)),
             Message::Note { events, author, answer } => {
                 let _ = answer.send(notes::post_events(journal, events, &author).await);

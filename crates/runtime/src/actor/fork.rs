@@ -3,7 +3,6 @@
 
 use super::checkpoint::{check_kept, save_now};
 use super::files::{files_failed, parent};
-use super::kv;
 use super::message::ForkOrder;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
@@ -142,7 +141,8 @@ async fn copy_to(
         return Err(not_apart(session, &cwd));
     }
     let kv_version = past.as_ref().map(|past| past.kv_version);
-    let (values, values_lost) = kv::fork(session, &order.id, kv_version, order.by.as_deref()).await?;
+    let values = session.kv.fork(&session.journal, &order.id, kv_version, order.by.as_deref());
+    let (values, values_lost) = values.await?;
     let agent_state = match past {
         Some(past) => past.agent_state,
         None => session.journal.state().agent_state.as_deref().cloned(),

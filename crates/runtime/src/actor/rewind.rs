@@ -102,7 +102,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     rewound.notices.extend(here_only);
     removed.into_iter().for_each(Removed::keep);
     if target.kv.is_some() {
-        kv::rewind(session).await;
+        session.kv.rewind(&mut session.journal).await;
     }
     rewound.undo = Some(session.journal.state().seq - 1);
     rewound.seq = Some(session.journal.state().seq);
@@ -142,7 +142,7 @@ async fn target(session: &mut Session, mut past: Past) -> Result<Target, OpError
     if !knows(session, &past.files) && session.journal.state().files.is_some() {
         notices.push(Notice { code: NoticeCode::FilesUncertain, message: FILES_UNKNOWN.to_owned() });
     }
-    let kv = kv::plan_rewind(session, past.kv_version).await?;
+    let kv = session.kv.plan_rewind(&session.journal, past.kv_version).await?;
     let gone = kv.as_ref().map(|rewound| &rewound.missing).filter(|missing| !missing.is_empty());
     notices.extend(gone.map(|missing| kv::values_gone(missing)));
     let after_run = session.ctx.history.run_before(session.id(), past.seq).await?;

@@ -1,7 +1,6 @@
 //! Scrubs a secret: from the session's records and files (by the store), from the actor's state, and from the
 //! checkpoints of its files.
 
-use super::kv;
 use super::session::Session;
 use crate::cluster;
 use crate::ops::{CheckpointError, FilesReason, OpError, RecordError, Scrubbed, Secret};
@@ -32,7 +31,7 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     let mask = redactor.clone();
     let logs = tasks::blocking(move || mask_in_place(&services, "services", &mask)).await?;
     let mut files = logs.map_err(|error| failed(format!("cannot mask a service's log: {error}")))?;
-    let (kv, keys) = kv::scrub(session, &redactor).await?;
+    let (kv, keys) = session.kv.scrub(&session.journal, &redactor).await?;
     files.extend(keys.iter().map(|key| format!("kv/{key}")));
     if let Some(shared) = session.ctx.shared_files() {
         // What another node wrote is masked here, and put back.
@@ -72,9 +71,9 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
         shared.replace(session.journal.state(), files).await.map_err(&failed)?;
     }
     // Values that are no longer kept here may still be there.
-    kv::share_all(session).await.map_err(|error| failed(error.to_string()))?;
+    session.kv.share_all(&session.journal).await.map_err(|error| failed(error.to_string()))?;
     if has_masked_values {
-        kv::scrub_recorded(session).await;
+        session.kv.scrub_recorded(&session.journal).await;
     }
     let state = session.journal.state();
     let earlier_nodes: Vec<String> = state.claims.earlier_nodes().into_iter().map(str::to_owned).collect();

@@ -63,7 +63,7 @@ impl Session {
         Self {
             outputs: ctx.data_dir.outputs(journal.id()),
             files: Files::new(Arc::clone(&ctx)),
-            kv: Kv::default(),
+            kv: Kv::new(Arc::clone(&ctx)),
             ctx,
             run_keys: RunKeys::of(journal.state()),
             journal,
