@@ -45,7 +45,7 @@ pub(crate) use kept_to::{all_open, is_open, reopen};
 pub(crate) use kv::copy_later;
 use message::{Answer, Caller};
 pub use message::{
-    Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, ReleaseHold, RunReply,
+    Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, MergeOrder, Message, ReleaseHold, RunReply,
     ServiceFacts, ServiceNews, Started,
 };
 pub(crate) use others::refuse as refuse_others;
@@ -122,7 +122,7 @@ impl Actor {
                 Happened::WaitOver => self.refuse_expired(),
                 Happened::FilesWorked(worked) => {
                     self.session.files.on_worked(&mut self.session.journal, worked);
-                    checkpoint::make_room(&mut self.session).await;
+                    checkpoint::make_room(&mut self.session.files, &mut self.session.journal).await;
                 }
                 Happened::Due => {
                     let now = Instant::now();

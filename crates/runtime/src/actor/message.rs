@@ -304,13 +304,8 @@ pub enum FilesTask {
     },
     /// Merge what a fork changed.
     Merge {
-        fork: SessionId,
         /// What was asked for.
-        request: MergeBack,
-        /// What the fork began with.
-        base: Option<ObjectId>,
-        /// What it has now.
-        theirs: Option<ObjectId>,
+        order: MergeOrder,
         answer: Answer<Merged>,
     },
     /// Confine the session more tightly.
@@ -360,6 +355,17 @@ impl FilesTask {
             Self::PayOwed(answer) => drop(answer.send(Err(error))),
         }
     }
+}
+
+/// A fork to merge back.
+pub struct MergeOrder {
+    pub fork: SessionId,
+    /// What was asked for.
+    pub request: MergeBack,
+    /// What the fork began with.
+    pub base: Option<ObjectId>,
+    /// What it has now.
+    pub theirs: Option<ObjectId>,
 }
 
 /// A fork to create.

@@ -1,6 +1,8 @@
 //! Scrubs a secret: from the session's records and files (by the store), from the actor's state, and from the
 //! checkpoints of its files.
 
+use super::files::Files;
+use super::journal::Journal;
 use super::session::Session;
 use crate::cluster;
 use crate::ops::{CheckpointError, FilesReason, OpError, RecordError, Scrubbed, Secret};
@@ -22,7 +24,7 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     session.rest("scrubbed", "the last one knew a secret that was masked");
     let redactor = shellkeep_record::scrub::redactor([secret.as_str()])
         .map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
-    let checkpoints = purge_checkpoints(session, &redactor).await?;
+    let checkpoints = purge_checkpoints(&mut session.files, &mut session.journal, &redactor).await?;
     // The checkpoints are purged: from here on a failure leaves some of it done.
     let session_id = session.id().to_string();
     let failed =
@@ -115,19 +117,23 @@ fn measure_again(outputs: &Path, state: &mut SessionState, masked: &[String]) ->
 
 /// Removes the checkpoints that contain the secret: their names follow from every byte in them, so a part cannot be masked.
 /// Returns their names.
-async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result<Vec<String>, OpError> {
+async fn purge_checkpoints(
+    files: &mut Files,
+    journal: &mut Journal,
+    redactor: &Redactor,
+) -> Result<Vec<String>, OpError> {
     // First waits for the last command's checkpoint; then no other work is in progress.
-    session.files.settle(&mut session.journal).await;
-    session.files.leave();
-    session.files.settle(&mut session.journal).await;
-    let checkpoints = &session.ctx.checkpoints;
-    let (home, faults, redactor) = (checkpoints.home(session.id()), checkpoints.faults().clone(), redactor.clone());
+    files.settle(journal).await;
+    files.leave();
+    files.settle(journal).await;
+    let checkpoints = &files.ctx.checkpoints;
+    let (home, faults, redactor) = (checkpoints.home(journal.id()), checkpoints.faults().clone(), redactor.clone());
     let purge = move || checkpointer::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
     let purged = tasks::blocking(purge).await?;
-    session.ctx.share_files(session.journal.state());
+    files.ctx.share_files(journal.state());
     purged.map_err(|trouble| {
         OpError::Checkpoint(CheckpointError::Failed {
-            session_id: session.id().to_string(),
+            session_id: journal.id().to_string(),
             what: "with the secret could not be purged from the checkpoints",
             reason: FilesReason::from(&trouble as &dyn std::error::Error),
             state: "nothing else was masked; fix the cause and scrub again",

@@ -1,7 +1,7 @@
 //! Rewind, fork and merge: what is done outside the session's actor.
 
 use super::FileOps;
-use crate::actor::{FilesTask, ForkOrder, is_outside, refuse_others};
+use crate::actor::{FilesTask, ForkOrder, MergeOrder, is_outside, refuse_others};
 use crate::checkpoints::commit_of;
 use crate::cluster::Creation;
 use crate::engine::access::{Access, Permitted};
@@ -113,9 +113,8 @@ impl FileOps<'_> {
             let fork = fork.into_owned();
             let outside = is_outside(&state.shell.cwd, &state.meta.workspace)
                 .then(|| notices::not_compared(&fork, &state.shell.cwd.to_text(), &state.meta.workspace.to_text()));
-            let merging =
-                inner.files.ask(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
-            match merging {
+            let order = MergeOrder { fork, request, base, theirs };
+            match inner.files.ask(&origin, |answer| FilesTask::Merge { order, answer }).await {
                 Ok(mut merged) => {
                     merged.notices.splice(0..0, outside);
                     Ok(merged)
