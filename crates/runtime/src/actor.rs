@@ -43,7 +43,7 @@ mod why;
 pub(crate) use fork::is_outside;
 pub(crate) use kept_to::{all_open, is_open, reopen};
 pub(crate) use kv::copy_later;
-use message::{Answer, Caller};
+use message::Answer;
 pub use message::{
     Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, MergeOrder, Message, ReleaseHold, RunReply,
     ServiceFacts, ServiceNews, Started,
@@ -321,11 +321,10 @@ impl Actor {
         }
         submitted.deduct(&session.files.wait);
         let mut ticket = match admit(session, &submitted, ticket) {
-            Err(error) => return submitted.reply.refuse(not_in_time(&self.session, error)),
+            Err(error) => return submitted.reply.refuse(not_in_time(&session.ctx, &session.phase, error)),
             Ok(None) => return self.queue.put_back(submitted),
             Ok(Some(ticket)) => ticket,
         };
-        let session = &mut self.session;
         session.phase.set_wait(Wait::Nothing);
         match session.begin(&submitted.command, &mut ticket).await {
             Err(error) => submitted.reply.refuse(error),
@@ -337,12 +336,7 @@ impl Actor {
                 run.running.hold(ticket);
                 session.ctx.admission.begun();
                 crash::point(Point::Begun, submitted.command.command.as_bytes());
-                match submitted.reply {
-                    RunReply::AtStart(answer) => drop(answer.send(Ok(Started::Live(Arc::clone(&run.running.cell))))),
-                    RunReply::AtEnd(answer) => {
-                        run.caller = Some(Caller { answer, max_output: submitted.command.max_output });
-                    }
-                }
+                run.caller = submitted.reply.started(&run.running.cell, submitted.command.max_output);
                 session.phase = Phase::Running(run);
             }
         }
@@ -350,11 +344,12 @@ impl Actor {
 
     /// Admission has decided about the first command in the queue: a ticket, or a refusal.
     async fn on_permit(&mut self, permit: Result<Ticket, OpError>) {
-        self.session.phase.drop_permit();
+        let session = &mut self.session;
+        session.phase.drop_permit();
         match (permit, self.queue.pop_command()) {
             (Ok(ticket), Some(submitted)) => self.start(submitted, Some(ticket)).await,
             (Err(error), Some(submitted)) => {
-                submitted.reply.refuse(not_in_time(&self.session, error));
+                submitted.reply.refuse(not_in_time(&session.ctx, &session.phase, error));
                 self.first_has_left();
             }
             // Only a command waits for a permit.

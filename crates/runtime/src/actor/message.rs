@@ -265,6 +265,18 @@ impl RunReply {
             Self::AtStart(answer) => drop(answer.send(Err(error))),
         }
     }
+
+    /// The run has started. Returns who waits for its end.
+    pub(super) fn started(self, cell: &Arc<RunCell>, max_output: usize) -> Option<Caller> {
+        match self {
+            Self::AtEnd(answer) => Some(Caller { answer, max_output }),
+            Self::AtStart(answer) => {
+                let _ = answer.send(Ok(Started::Live(Arc::clone(cell))));
+                None
+            }
+        }
+    }
+
     /// Answers with a run that an earlier call with the same request id started.
     pub(super) fn answer(self, before: Started, command: &RunCommand) {
         let (max_output, timeout) = (command.max_output, command.timeout);
