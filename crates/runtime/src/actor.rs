@@ -29,6 +29,7 @@ mod refusals;
 mod remnants;
 mod removed;
 mod reported;
+mod rest_reason;
 mod rewind;
 mod run_keys;
 mod scrub;
@@ -64,6 +65,7 @@ use keeping::Worked;
 use panicked::OnPanic;
 use phase::{Change, Phase, Wait};
 use queue::{Queue, Submitted, Taken, Waiting, until};
+use rest_reason::RestReason;
 use session::Session;
 use shellkeep_session::{Event, SessionState};
 use std::sync::Arc;
@@ -178,8 +180,7 @@ impl Actor {
 
     fn holds_only_files(&self) -> bool {
         let Session { ctx, phase, remnants, late, journal, .. } = &self.session;
-        let is_due = journal.due().is_some() || self.lingers_until.is_some();
-        let stays = is_due || leaving::is_kept_here(ctx, journal.id());
+        let stays = self.lingers_until.is_some() || journal.due().is_some() || leaving::is_kept_here(ctx, journal.id());
         let waits = !self.queue.is_empty() || self.queue.held_back() > 0;
         phase.shell().is_none() && !waits && remnants.is_empty() && late.is_over() && !stays
     }
@@ -490,7 +491,7 @@ impl Actor {
             self.stop_everything(&OpError::Run(RunError::Restarted { session_id: self.session.id().to_string() }))
                 .await;
         }
-        self.session.rest("ended", "the session was ended");
+        self.session.rest(RestReason::Ended);
         if self.session.journal.state().ended_at.is_none() {
             self.session.journal.record(Event::SessionEnded { reason: reason.to_owned() });
         }

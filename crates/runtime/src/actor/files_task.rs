@@ -6,6 +6,7 @@ use super::fork::fork;
 use super::journal::Journal;
 use super::merge::merge;
 use super::message::FilesTask;
+use super::rest_reason::RestReason;
 use super::rewind::rewind;
 use super::session::Session;
 use crate::ops::{CheckpointView, OpError, SandboxView, SessionError};
@@ -41,7 +42,7 @@ async fn tighten(session: &mut Session, sandbox: Sandbox, by: Option<String>) ->
         if !state.active_runs.is_empty() || state.services.values().any(|service| service.status.is_live()) {
             return Err(SessionError::SandboxBusy { session_id }.into());
         }
-        session.rest("tightened", "the session's sandbox was tightened");
+        session.rest(RestReason::Tightened);
         session.journal.record(Event::SandboxChanged { sandbox, by });
         session.journal.sync().await;
     }

@@ -6,6 +6,7 @@ use super::journal::Journal;
 use super::kv;
 use super::others;
 use super::removed::Removed;
+use super::rest_reason::RestReason;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
 use crate::checkpoints::{commit_of, path};
@@ -142,7 +143,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
         Some(_) => {}
         None => drop(save_now(files, journal, Cause::Rewind).await?),
     }
-    session.rest("rewound", "the last one was stopped for a rewind");
+    session.rest(RestReason::Rewound);
     let done = apply(session, &target, changes, uncertain, by).await?;
     rewound.kept_back = done.kept_back;
     rewound.notices.extend(done.here_only);

@@ -3,6 +3,7 @@
 
 use super::files::Files;
 use super::journal::Journal;
+use super::rest_reason::RestReason;
 use super::session::Session;
 use crate::cluster;
 use crate::ops::{CheckpointError, FilesReason, OpError, RecordError, Scrubbed, Secret};
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Masks a secret in everything that is stored. The shell is dropped first: it knows the secret, which would be
 /// recorded again.
 pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Result<Scrubbed, OpError> {
-    session.rest("scrubbed", "the last one knew a secret that was masked");
+    session.rest(RestReason::Scrubbed);
     let redactor = shellkeep_record::scrub::redactor([secret.as_str()])
         .map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
     let checkpoints = purge_checkpoints(&mut session.files, &mut session.journal, &redactor).await?;

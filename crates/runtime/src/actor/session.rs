@@ -9,6 +9,7 @@ use super::message::{Answer, Caller, Started};
 use super::phase::{Phase, Run};
 use super::refusals::Refusals;
 use super::remnants::Remnants;
+use super::rest_reason::RestReason;
 use super::run_keys::RunKeys;
 use super::shell::{Acquired, Found, acquire, check_cwd, is_in_place, not_entered, outdated, resolve_cwd};
 use super::slot::{Published, Slot};
@@ -150,10 +151,10 @@ impl Session {
         let own = in_own_directory.then_some(&self.journal.shell().cwd);
         self.ctx.data_dir.check_taken(self.journal.state(), own)?;
         if in_own_directory && !is_in_place(&self.ctx, self.phase.shell(), self.journal.state(), given).await? {
-            self.rest("no_directory", "the last one was in a directory that was replaced");
+            self.rest(RestReason::Replaced);
         }
         if let Some(outdated) = outdated(&self.ctx, self.phase.shell(), self.journal.state()) {
-            self.rest(outdated.reason(), outdated.why());
+            self.rest(outdated);
         }
         let acquired = match self.phase.take_idle() {
             Some(acquired) => acquired,
@@ -176,7 +177,7 @@ impl Session {
                 // The directory was just removed, or may not be entered.
                 let refusal = not_entered(&self.ctx, self.journal.state(), given, why).await;
                 self.phase.keep(acquired);
-                self.rest("no_directory", "the last one had no directory to work in");
+                self.rest(RestReason::NotEntered);
                 Err(refusal)
             }
             _ => Ok(Some(acquired)),
@@ -327,7 +328,7 @@ impl Session {
         if shell_is_alive {
             self.phase.keep(Acquired { pooled, found: Found::default() });
             if found.cwd_missing.is_some() && !has_moved {
-                self.rest("no_directory", "the last one was not in the session's directory, which was gone");
+                self.rest(RestReason::Homeless);
             }
         } else {
             self.remnants.keep(pooled);
@@ -422,13 +423,13 @@ impl Session {
     }
 
     /// Ends every process; no command runs.
-    pub(super) fn rest(&mut self, reason: &str, why: &str) {
+    pub(super) fn rest(&mut self, why: RestReason) {
         let shell = self.phase.take_idle().map(|idle| idle.pooled);
         if shell.is_none() && self.remnants.is_empty() {
             return;
         }
         let notices = self.remnants.end_with(shell, &self.journal.state().unkept.variables, why).into_iter().collect();
-        self.journal.record(Event::ShellStopped { reason: reason.to_owned(), notices });
+        self.journal.record(Event::ShellStopped { reason: why.code().to_owned(), notices });
     }
 
     /// Drops the shell if no command runs; returns whether none does. A command that waits for its permit needs no
@@ -436,14 +437,14 @@ impl Session {
     pub(super) fn evict(&mut self) -> bool {
         let is_idle = !self.phase.is_running();
         if is_idle {
-            self.rest("evicted", "the last one was stopped because it was idle");
+            self.rest(RestReason::Idle);
         }
         is_idle
     }
 
     /// Drops the shell; the session sleeps until its next command.
     pub(super) async fn hibernate(&mut self, answer: Answer<SessionView>) {
-        self.rest("hibernated", "the last one was put to sleep");
+        self.rest(RestReason::Hibernated);
         // Else the session would stay on a node that is drained until somebody reads it.
         self.late = Arc::default();
         if self.ctx.lifetime.is_stopping() {
