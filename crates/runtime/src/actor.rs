@@ -442,14 +442,14 @@ impl Actor {
             RunEvent::Detach => session.detach().await,
             RunEvent::Typed(typed) => {
                 if let Phase::Running(run) = &mut session.phase {
-                    let run_id = run.running.cell.run_id.clone();
+                    let run_id = run.running.cell.start.run_id.clone();
                     notes::record_typed(&mut session.journal, run_id, &typed).await;
                     run.running.type_in(*typed);
                 }
             }
             RunEvent::Ended(ended) => {
                 if let Some(run) = session.phase.take_run() {
-                    crash::point(Point::Done, run.running.cell.command.as_bytes());
+                    crash::point(Point::Done, run.running.cell.start.command.as_bytes());
                     let ticket = session.finish(run, ended).await;
                     session.publish(!self.queue.is_empty());
                     drop(ticket);

@@ -15,7 +15,7 @@ use super::shell::{Acquired, Found, acquire, check_cwd, is_in_place, not_entered
 use super::slot::{Published, Slot};
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
-use crate::cell::{self, NewCell, RunCell, RunControl, RunEnd};
+use crate::cell::{self, OutputSpec, RunCell, RunControl, RunEnd, RunStart};
 use crate::checkpoints::Wanted;
 use crate::conclude::{Before, Conclusion, Ended, conclude};
 use crate::context::SessionContext;
@@ -108,8 +108,8 @@ impl Session {
     pub(super) fn busy(&self, cell: &RunCell) -> OpError {
         OpError::Run(RunError::Busy {
             session_id: self.id().to_string(),
-            run_id: cell.run_id.to_string(),
-            command: shorten(&cell.command.to_text()),
+            run_id: cell.start.run_id.to_string(),
+            command: shorten(&cell.start.command.to_text()),
             running_for: cell.started.elapsed(),
         })
     }
@@ -203,7 +203,6 @@ impl Session {
                 return none.map(|_| None);
             }
         };
-        let takes_input = matches!(stdin_of(command), Stdin::Open | Stdin::Terminal { .. });
         self.files.overtake();
         let redactor = self.journal.mask().map(|mask| mask.for_run(command));
         let (run_id, text) = self.record_start(command, redactor.as_ref());
@@ -212,7 +211,7 @@ impl Session {
         check_owned(&self.journal)?;
         let until = self.ctx.serves_until(self.id());
         crash::point(Point::StartRecorded, command.command.as_bytes());
-        let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
+        let (cell, controls) = self.new_cell(&run_id, command, text, redactor);
         let env = variables(command, self.journal.shell(), &given);
         let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env, until };
         let sent = acquired.pooled.shell.begin(spec, ends, command.timeout).await;
@@ -269,15 +268,14 @@ impl Session {
         run_id: &RunId,
         command: &RunCommand,
         text: ByteString,
-        takes_input: bool,
         redactor: Option<Redactor>,
     ) -> (Arc<RunCell>, mpsc::Receiver<RunControl>) {
         let state = self.journal.state();
-        RunCell::new(NewCell {
+        let start = RunStart {
             run_id: run_id.clone(),
             seq: state.seq,
             command: text,
-            takes_input,
+            takes_input: matches!(stdin_of(command), Stdin::Open | Stdin::Terminal { .. }),
             terminal: command.terminal,
             is_merged: command.merge_stderr,
             timeout: command.timeout,
@@ -285,11 +283,10 @@ impl Session {
             started_at: state.last_active_at,
             cwd: state.shell.cwd.clone(),
             by: command.by.clone(),
-            directory: Arc::clone(&self.outputs),
-            limit: self.ctx.quotas.get(QuotaName::OutputBytesPerRun),
-            redactor,
             tool_name: command.tool_name.clone(),
-        })
+        };
+        let limit = self.ctx.quotas.get(QuotaName::OutputBytesPerRun);
+        RunCell::new(start, OutputSpec { directory: Arc::clone(&self.outputs), limit, redactor })
     }
 
     /// Records the result of a run and answers its caller. Returns the run's ticket: the next command that gets one may need
@@ -313,7 +310,7 @@ impl Session {
         let Finished { result, seq, has_moved } =
             self.journal.finish_run(conclusion, &cell, self.late.take(), ticket.as_mut()).await;
         cell.finish(RunEnd { seq, result, unread_input });
-        self.ctx.runs.remove(self.id(), cell.run_id.clone());
+        self.ctx.runs.remove(self.id(), cell.start.run_id.clone());
         if let Some(Caller { answer, max_output }) = caller {
             let _ = answer.send(check_owned(&self.journal).map(|()| Box::new(cell.view(max_output))));
         }
@@ -355,7 +352,7 @@ impl Session {
         let before = Before {
             notices,
             stopped: running.stopped(),
-            timeout: running.cell.timeout,
+            timeout: running.cell.start.timeout,
             met_limits: running.limits_met().processes.then(limits),
             out_of_memory: running.limits_met().memory.then(|| memory_limit(&self.ctx.quotas)),
             over_disk: self.slot.over_disk.load(Ordering::Relaxed).then(|| self.ctx.disk.notice(self.id())).flatten(),
@@ -378,7 +375,7 @@ impl Session {
     /// The command reached its timeout: it keeps its shell and runs in the background, the session takes another.
     pub(super) async fn detach(&mut self) {
         let Some(run) = self.phase.run_mut() else { return };
-        let run_id = run.running.cell.run_id.clone();
+        let run_id = run.running.cell.start.run_id.clone();
         let services = &self.ctx.services;
         let Some(room) =
             services.room_in_background(self.journal.state().meta.agent.as_deref(), self.journal.id(), &run_id).await
@@ -388,7 +385,7 @@ impl Session {
         };
         let Some(Run { mut running, caller, found }) = self.phase.take_run() else { return };
         let mut told = self.journal.take_notices(found.notices);
-        told.push(notices::backgrounded(run_id.as_str(), running.cell.timeout));
+        told.push(notices::backgrounded(run_id.as_str(), running.cell.start.timeout));
         told.extend(notices::kept_in_background(&self.journal.state().unkept));
         running.cell.detach(told, running.pooled.shell.pid());
         self.journal.record(Event::RunDetached { run_id });
@@ -408,7 +405,7 @@ impl Session {
         let Finished { result, seq, .. } = self.journal.finish_run(conclusion, &running.cell, None, None).await;
         running.cell.finish(RunEnd { seq, result, unread_input: Vec::new() });
         self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&running.cell, covers));
-        self.ctx.runs.remove(self.id(), running.cell.run_id.clone());
+        self.ctx.runs.remove(self.id(), running.cell.start.run_id.clone());
         self.remnants.keep(running.pooled);
     }
 

@@ -54,7 +54,8 @@ pub(super) async fn take(
     }
     note(journal, SESSION_HELD, data)?;
     journal.settle().await?;
-    let running = phase.run().map(|run| (run.running.cell.run_id.clone(), run.running.cell.command.clone()));
+    let running =
+        phase.run().map(|run| (run.running.cell.start.run_id.clone(), run.running.cell.start.command.clone()));
     let by = HeldBy { holder, reason, until };
     Ok(HoldView { session_id, hold_id, by, waiting: queue.held_back(), running })
 }

@@ -319,8 +319,8 @@ fn running(inner: &Inner, id: &SessionId, cell: &RunCell) -> RunningView {
     RunningView {
         session_id: id.clone(),
         agent: inner.ctx.names.agent_of(id).map(|agent| agent.to_string()),
-        run_id: cell.run_id.clone(),
-        command: cell.command.to_text().chars().take(MOST_SHOWN).collect(),
+        run_id: cell.start.run_id.clone(),
+        command: cell.start.command.to_text().chars().take(MOST_SHOWN).collect(),
         elapsed: cell.started.elapsed(),
         background: cell.is_detached(),
     }

@@ -110,7 +110,7 @@ impl<'o> RunOps<'o> {
             if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
                 let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.finished()).await;
                 let run = cell.view(max_output);
-                let (command, started_at) = (cell.command.clone(), cell.started_at);
+                let (command, started_at) = (cell.start.command.clone(), cell.start.started_at);
                 return Ok(RunDetail { run, command, started_at, origin: Origin::Node });
             }
             stored_detail(inner, &id, run_id, max_output).await
@@ -167,7 +167,7 @@ impl<'o> RunOps<'o> {
             };
             if !cell.accepts_input(end) {
                 let run_id = run_id.to_string();
-                return Err(OpError::Run(match cell.began_with_input {
+                return Err(OpError::Run(match cell.start.takes_input {
                     true => RunError::InputClosed { run_id },
                     false => RunError::NoInput { run_id },
                 }));
@@ -259,7 +259,7 @@ impl<'o> RunOps<'o> {
                 other => other?,
             };
             control(&cell, RunControl::Signal { number }).await?;
-            Ok(Signalled::Sent(cell.run_id.clone()))
+            Ok(Signalled::Sent(cell.start.run_id.clone()))
         })
     }
 }
@@ -310,7 +310,7 @@ pub(crate) async fn begin(access: &Access, id: &SessionId, command: Box<RunComma
 async fn here_only(access: &Access, id: &SessionId, cell: &RunCell) -> Option<Notice> {
     let Permitted { inner, id } = access.over(id).ok()?;
     // It has settled before it began, so this waits only if the store has just come back.
-    inner.ctx.cluster.as_ref()?.settle(&id, cell.run_id.seq()?).await.ok()?
+    inner.ctx.cluster.as_ref()?.settle(&id, cell.start.run_id.seq()?).await.ok()?
 }
 
 /// Sends a command to its session.
@@ -354,15 +354,18 @@ async fn live_cell(
 }
 
 fn screen_of(cell: &RunCell) -> Result<&WatchedScreen, OpError> {
-    cell.screen.as_deref().ok_or_else(|| RunError::NoTerminal { run_id: cell.run_id.to_string() }.into())
+    cell.screen.as_deref().ok_or_else(|| RunError::NoTerminal { run_id: cell.start.run_id.to_string() }.into())
 }
 
 fn screen_view(cell: &RunCell, picture: Picture, timed_out: bool) -> ScreenView {
     let Picture { size, cursor, alternate, title, rows, dump, version, offset, masked } = picture;
-    let (run_id, running) = (cell.run_id.clone(), !cell.is_finished());
+    let (run_id, running) = (cell.start.run_id.clone(), !cell.is_finished());
     ScreenView { run_id, size, cursor, alternate, title, rows, dump, version, offset, masked, running, timed_out }
 }
 
 async fn control(cell: &RunCell, control: RunControl) -> Result<(), OpError> {
-    cell.control.send(control).await.map_err(|_| OpError::Run(RunError::Ended { run_id: cell.run_id.to_string() }))
+    cell.control
+        .send(control)
+        .await
+        .map_err(|_| OpError::Run(RunError::Ended { run_id: cell.start.run_id.to_string() }))
 }

@@ -199,7 +199,7 @@ impl ServiceOps<'_> {
             let service_id = &known_as(self.access, id, service_id).await;
             let Permitted { inner, id } = self.access.over(id)?;
             if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
-                return self.background_log(&id, &cell.run_id, query).await;
+                return self.background_log(&id, &cell.start.run_id, query).await;
             }
             let (directory, seen) = log_of(inner, &id, service_id).await?;
             let complete = seen.is_none_or(|seen| !seen.facts().status.is_live());
@@ -231,7 +231,8 @@ impl ServiceOps<'_> {
             let service_id = &known_as(self.access, id, service_id).await;
             let Permitted { inner, id } = self.access.over(id)?;
             if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
-                let detail = format!("'{}' is a command in the background; read its output as a run's", cell.run_id);
+                let detail =
+                    format!("'{}' is a command in the background; read its output as a run's", cell.start.run_id);
                 return Err(OpError::Invalid { detail });
             }
             let (directory, seen) = log_of(inner, &id, service_id).await?;
