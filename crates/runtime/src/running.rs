@@ -12,7 +12,7 @@ use crate::tasks;
 use rustix::process::Signal;
 use shellkeep_process::cage::gone;
 use shellkeep_process::stdio::Writer;
-use shellkeep_process::{LimitsMet, Progress};
+use shellkeep_process::{Ask, LimitsMet, Progress};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -338,7 +338,7 @@ impl Running {
             return self.stop(StopReason::Signalled(number));
         }
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        self.pooled.shell.trap(signal);
+        self.pooled.shell.ask(Ask::Trap(signal));
         self.pooled.signal_run(signal);
     }
 
@@ -348,7 +348,7 @@ impl Running {
             None => self.stop(StopReason::TimedOut),
             Some(Stopping { reason, stage: Stage::Polite }) => {
                 // Interrupt the shell first: its child must not exit before the shell knows that nothing may follow.
-                self.pooled.shell.interrupt();
+                self.pooled.shell.ask(Ask::Interrupt);
                 self.pooled.shell.signal_shell(Signal::CONT);
                 self.pooled.signal_run(Signal::KILL);
                 self.next_stage(reason, Stage::ChildrenKilled, SHELL_GRACE);
@@ -380,13 +380,11 @@ impl Running {
             StopReason::Signalled(number) => number,
         };
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        match reason {
+        self.pooled.shell.ask(match reason {
             // A trap for the signal runs. The command is interrupted only if that does not end it.
-            StopReason::Signalled(_) => self.pooled.shell.interrupt_by(signal),
-            StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => {
-                self.pooled.shell.interrupt();
-            }
-        }
+            StopReason::Signalled(_) => Ask::Signal(signal),
+            StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => Ask::Interrupt,
+        });
         self.pooled.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };
         match self.stopping {
