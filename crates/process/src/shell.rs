@@ -22,7 +22,7 @@ use crate::stdio::{CommandTerminal, Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
 use crate::{handle, spawn};
 pub use ends::{Ends, Stdin};
-pub use frames::is_gone;
+pub use frames::{NotRestored, is_gone};
 use frames::{flag, write_command};
 use process::ShellProcess;
 pub use process::{Ask, INTERRUPT};
@@ -272,8 +272,8 @@ impl LiveShell {
         self.cage.others()
     }
 
-    /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
-    pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<(String, String)>> {
+    /// Becomes a session: takes over its state. Gives what could not be taken over.
+    pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<NotRestored>> {
         match self.ahead {
             Ahead::Nothing => frames::take_over(&mut self.channel, None, &self.spec.rescue, facts).await,
             Ahead::Filter | Ahead::Room(_) => Err(for_another_sandbox()),

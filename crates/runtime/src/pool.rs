@@ -273,7 +273,7 @@ impl Pool {
         // For a room it starts a program and waits for it.
         let ahead = tasks::blocking(move || sandboxes.ahead(sandbox)).await;
         if let Some(Ahead { preparation, room }) = ahead.map_err(io::Error::other)?? {
-            preparation.apply(&mut pooled.shell).await?;
+            pooled.shell.confine_ahead(preparation).await?;
             pooled.room = room.zip(mounts).map(|(namespaces, mounts)| RoomAhead { namespaces, mounts });
             pooled.sandbox = sandbox;
         }

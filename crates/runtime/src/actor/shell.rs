@@ -119,14 +119,14 @@ async fn hand_over(
     let problems = match confined {
         Some(Confined { confinement, rescue, sandbox }) => {
             (pooled.sandbox, pooled.settings) = (sandbox, confinement.settings());
-            confinement.restore(&mut pooled.shell, &rescue, &facts).await
+            pooled.shell.restore_confined(confinement, &rescue, &facts).await
         }
         None => pooled.shell.restore(&facts).await,
     };
     let problems = problems.map_err(NotAcquired::Failed)?;
     let found = Found {
-        cwd_missing: problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone()),
-        notices: notices::not_restored(problems.iter().filter(|(what, _)| what != CWD)),
+        cwd_missing: problems.iter().find(|problem| problem.what == CWD).map(|problem| problem.why.clone()),
+        notices: notices::not_restored(problems.iter().filter(|problem| problem.what != CWD)),
     };
     Ok(Some(Acquired { pooled, found }))
 }
