@@ -366,7 +366,7 @@ impl Session {
 
     /// What to say if a command failed and its sandbox or the limit of open files may be why.
     fn refused(&mut self, running: &Running, exit_code: i32) -> Option<Notice> {
-        let (ctx, is_confined) = (&self.ctx, !running.pooled.sandbox.is_none());
+        let (ctx, is_confined) = (&self.ctx, !running.pooled.sandbox().is_none());
         let view = || is_confined.then(|| ctx.sandboxes.view(self.journal.state()));
         let open_files = ctx.quotas.get(QuotaName::OpenFiles);
         (exit_code != 0).then(|| self.refusals.notice(&running.cell, open_files, view)).flatten()

@@ -104,7 +104,7 @@ async fn hand_over(
     let joined = is_room.then(|| ctx.sandboxes.rooms().shared(&state.meta.session_id)).flatten();
     let prepared = joined.is_none().then_some(sandbox);
     let Some(mut pooled) = ctx.shells.take(&state.meta, prepared).await? else { return Ok(None) };
-    let room = pooled.room.take().map(|room| room.namespaces);
+    let room = pooled.take_room();
     let confined = confine(ctx, state, joined.or_else(|| room.clone())).await?;
     let shared = confined.as_ref().and_then(|confined| confined.confinement.namespaces());
     if room.as_ref().is_some_and(|room| !shared.is_some_and(|shared| Arc::ptr_eq(room, shared))) {
@@ -116,14 +116,7 @@ async fn hand_over(
     pooled.shell.assign(state.meta.session_id.as_str());
     let mut facts = translate::facts(&ctx.sandboxes.placed(state));
     given.fill_in(&mut facts);
-    let problems = match confined {
-        Some(Confined { confinement, rescue, sandbox }) => {
-            (pooled.sandbox, pooled.settings) = (sandbox, confinement.settings());
-            pooled.shell.restore_confined(confinement, &rescue, &facts).await
-        }
-        None => pooled.shell.restore(&facts).await,
-    };
-    let problems = problems.map_err(NotAcquired::Failed)?;
+    let problems = pooled.restore(confined, &facts).await.map_err(NotAcquired::Failed)?;
     let found = Found {
         cwd_missing: problems.iter().find(|problem| problem.what == CWD).map(|problem| problem.why.clone()),
         notices: notices::not_restored(problems.iter().filter(|problem| problem.what != CWD)),
@@ -158,11 +151,11 @@ pub(crate) async fn confine(
 /// Why an idle shell is not used again, if it is not.
 pub(super) fn outdated(ctx: &SessionContext, shell: Option<&PooledShell>, state: &SessionState) -> Option<RestReason> {
     let shell = shell?;
-    if shell.sandbox < ctx.sandboxes.of(state) {
+    if shell.sandbox() < ctx.sandboxes.of(state) {
         return Some(RestReason::Loose);
     }
     // Processes that it has left go on with what they could read.
-    let is_older = || ctx.sandboxes.fence.as_ref().is_ok_and(|held| held.has_settings_after(shell.settings));
+    let is_older = || ctx.sandboxes.fence.as_ref().is_ok_and(|held| held.has_settings_after(shell.settings()));
     (state.holds_no_shell_work() && is_older()).then_some(RestReason::Settings)
 }
 
