@@ -69,5 +69,6 @@ pub use shell::{
     Ask, Ends, LimitsMet, LiveShell, NotRestored, Progress, Report, ShellOrigin, ShellSpec, StartError, Stderr, Stdin,
     Stream,
 };
+pub use stdio::TerminalSize;
 pub use strays::{become_subreaper, reap_strays};
 pub use zygote::{Forking, Zygote};

@@ -190,13 +190,7 @@ impl Running {
         let cell = &self.cell;
         let (taken, writing) = self.flood.parts();
         let (has_room, is_writing) = (taken.has_room(), taken.is_holding() || writing.has_begun());
-        let mut sink = |stream: shellkeep_process::Stream, bytes: &[u8]| {
-            let stream = match stream {
-                shellkeep_process::Stream::Stdout => Stream::Stdout,
-                shellkeep_process::Stream::Stderr => Stream::Stderr,
-            };
-            taken.take(cell, stream, bytes);
-        };
+        let mut sink = |stream: Stream, bytes: &[u8]| taken.take(cell, stream, bytes);
         let is_others_turn = self.outputs >= OUTPUTS_IN_A_ROW;
         if is_others_turn {
             self.outputs = 0;
@@ -326,7 +320,7 @@ impl Running {
 
     fn resize(&mut self, size: TerminalSize) {
         let (Some(terminal), Some(screen)) = (&self.terminal, &self.cell.screen) else { return };
-        match terminal.resize(size.rows, size.cols) {
+        match terminal.resize(size) {
             Ok(()) => screen.resize(size),
             Err(error) => tracing::warn!(%error, "a terminal's size could not be changed"),
         }

@@ -388,7 +388,7 @@ async fn a_terminal_is_for_one_command() {
     let command =
         "tty; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo terminal; stty size; read -r line; echo \"<$line>\"; x=1";
     let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
-    let ends = shell.prepare(Stdin::Terminal { rows: 24, cols: 80 }, Stderr::Apart).unwrap();
+    let ends = shell.prepare(Stdin::Terminal(TerminalSize::default()), Stderr::Apart).unwrap();
     let input = shell.begin(spec, ends, LIMIT).await.unwrap().unwrap();
     input.write_all(b"typed\n").await.unwrap();
     let mut output = Vec::new();

@@ -275,7 +275,7 @@ impl Session {
             run_id: run_id.clone(),
             seq: state.seq,
             command: text,
-            takes_input: matches!(stdin_of(command), Stdin::Open | Stdin::Terminal { .. }),
+            takes_input: matches!(stdin_of(command), Stdin::Open | Stdin::Terminal(_)),
             terminal: command.terminal,
             is_merged: command.merge_stderr,
             timeout: command.timeout,
