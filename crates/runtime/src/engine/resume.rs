@@ -10,7 +10,7 @@ use crate::actor::{Message, confine};
 use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::resume::config::AgentProgram;
-use crate::resume::drive::{Drive, Start};
+use crate::resume::drive::{Drive, StartedAgent};
 use crate::resume::stream::ResumeStream;
 use crate::resume::{Opening, SessionLog, Turn, Work};
 use crate::stored::read_error;
@@ -167,21 +167,17 @@ async fn begin_resume(
         work.stop(DRAINED);
     }
     let stream = ResumeStream::live(access, &id, &work, watch);
-    let start = Start {
-        access: access.clone(),
-        redactor: inner.ctx.secrets.mask_of(&id).await?,
-        log,
+    let agent = StartedAgent {
         id: id.clone(),
         program,
-        stdin,
         work: Arc::clone(&work),
-        timeout,
+        log,
+        redactor: inner.ctx.secrets.mask_of(&id).await?,
         step: state.agent_step,
         version: kept.as_ref().map(|kept| kept.version),
         last_seq: recorded.last_seq,
-        turn,
     };
-    let drive = Drive::new(start);
+    let drive = Drive::new(agent, stdin, access.clone(), timeout, turn);
     tasks::spawn(async move {
         let (session_id, resume_id, message) = (id.as_str(), work.resume_id.as_str(), work.message.as_str());
         drive.run(Opening { session_id, resume_id, message, state: kept.as_ref(), messages: &messages }).await;
