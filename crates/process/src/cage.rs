@@ -26,6 +26,7 @@ pub use party::Limits;
 pub use whose::Belongs;
 
 use crate::cgroup::Group;
+use crate::confine::Entered;
 use crate::handle;
 use crate::proc::{self, ProcessStamp, Stat};
 use crate::spawn::{self, Born, Entrance};
@@ -137,8 +138,8 @@ impl Cage {
         [&self.held.unified, &self.held.pids].into_iter().flatten().try_for_each(|group| group.add(pid))
     }
 
-    /// Its shell continues in another process, in a room whose first process is this one. Both were born in the cage.
-    pub(crate) fn move_in(&mut self, main: u32, init: u32) {
+    /// Its shell continues in another process, in a room. Both processes in the room were born in the cage.
+    pub(crate) fn move_in(&mut self, Entered { main, init }: Entered) {
         self.held.lead(Stat::read_any(main).map(|stat| stat.stamp()));
         lock(&self.held.roots).init = Stat::read_any(init).map(|stat| stat.stamp());
     }

@@ -66,7 +66,9 @@ pub use run::{Deadline, RunSpec};
 pub use service::log::{LogWatch, ServiceLog};
 pub use service::{ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 pub use shell::{
-    Ends, LimitsMet, LiveShell, Progress, Report, ShellOrigin, ShellSpec, StartError, Stderr, Stdin, Stream,
+    Ask, Ends, LimitsMet, LiveShell, NotRestored, Progress, Report, ShellOrigin, ShellSpec, StartError, Stderr, Stdin,
+    Stream,
 };
+pub use stdio::TerminalSize;
 pub use strays::{become_subreaper, reap_strays};
 pub use zygote::{Forking, Zygote};

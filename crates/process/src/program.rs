@@ -11,7 +11,7 @@ use crate::confine::{Confinement, Entered, Namespaces};
 use crate::exit::ExitStatus;
 use crate::facts::Bytes;
 use crate::shell::{START_LIMIT, Stream};
-use crate::stdio::{self, Reader, Writer, poll_streams};
+use crate::stdio::{self, InputPipe, OutputPipe, Reader, Writer, poll_streams};
 use crate::{handle, own, spawn};
 use outside::Before;
 use rustix::fd::OwnedFd;
@@ -82,10 +82,8 @@ impl Program {
             Some(_) => seen_by_itself(spec)?,
             None => find(spec)?,
         };
-        let (stdin, writer) = stdio::input_pipe()?;
-        let (stdout, stdout_end) = stdio::output_pipe()?;
-        let (stderr, stderr_end) = stdio::output_pipe()?;
-        user.map_or(Ok(()), |user| user.give([&stdin, &stdout_end, &stderr_end]))?;
+        let (stdin, stdout, stderr) = (InputPipe::new()?, OutputPipe::new()?, OutputPipe::new()?);
+        user.map_or(Ok(()), |user| user.give([&stdin.theirs, &stdout.theirs, &stderr.theirs]))?;
         let namespaces = confinement.as_ref().and_then(Confinement::namespaces).cloned();
         let mark = cage.mark();
         let inside = match &confinement {
@@ -95,7 +93,7 @@ impl Program {
             _ => None,
         };
         let mut command = command_of(spec, &path, inside.as_ref(), mark.as_deref())?;
-        command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout_end)).stderr(Stdio::from(stderr_end));
+        command.stdin(stdin.theirs).stdout(stdout.theirs).stderr(stderr.theirs);
         let entrances = cage.entrances()?;
         let (soft, mask) = (spawn::descriptor_limit(), own::callers_umask());
         let setting_up = move || prepare(&entrances, soft, mask);
@@ -129,13 +127,13 @@ impl Program {
                 pid,
                 process,
                 cage,
-                stdout: Some(stdout),
-                stderr: Some(stderr),
+                stdout: Some(stdout.ours),
+                stderr: Some(stderr.ours),
                 told_closed: false,
                 ended: None,
                 _namespaces: namespaces,
             },
-            writer,
+            stdin.ours,
         ))
     }
 

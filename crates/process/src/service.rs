@@ -14,6 +14,7 @@ use crate::confine::{Confinement, Namespaces};
 use crate::facts::Fact;
 use crate::proc::Stat;
 use crate::run::RunSpec;
+use crate::shell::NotRestored;
 use crate::{handle, spawn, stdio};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
@@ -41,7 +42,7 @@ pub struct ServiceProcess {
 }
 
 impl ServiceProcess {
-    /// Starts, confined if it should be; gives what of the state could not be restored, with the reason. Everything started is ended if this
+    /// Starts, confined if it should be; gives what of the state could not be restored. Everything started is ended if this
     /// fails or is dropped half-way.
     pub async fn start(
         spec: ServiceSpec,
@@ -49,7 +50,7 @@ impl ServiceProcess {
         confinement: Option<Confinement>,
         facts: &[Fact],
         run: RunSpec<'_>,
-    ) -> Result<(Self, Vec<(String, String)>), ServiceStartError> {
+    ) -> Result<(Self, Vec<NotRestored>), ServiceStartError> {
         let directory = spec.directory.clone();
         let namespaces = confinement.as_ref().and_then(Confinement::namespaces).cloned();
         let Begun { stamps, keeper, cage, problems } = start::start(spec, cage, confinement, facts, run).await?;

@@ -22,10 +22,10 @@ use crate::stdio::{CommandTerminal, Reader, Writer, poll_streams};
 use crate::wire::{self, kind};
 use crate::{handle, spawn};
 pub use ends::{Ends, Stdin};
-pub use frames::is_gone;
+pub use frames::{NotRestored, is_gone};
 use frames::{flag, write_command};
-pub use process::INTERRUPT;
 use process::ShellProcess;
+pub use process::{Ask, INTERRUPT};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::Signal;
 pub(crate) use start_error::START_LIMIT;
@@ -78,7 +78,7 @@ pub struct Report {
     pub exit: Option<ExitStatus>,
     /// What the command changed.
     pub facts: Vec<Fact>,
-    /// Whether it was interrupted by [`LiveShell::interrupt`].
+    /// Whether it was interrupted by [`LiveShell::ask`].
     pub interrupted: bool,
     /// Standard descriptors that `exec` redirected; the redirection ends with the command.
     pub redirected: Vec<&'static str>,
@@ -272,8 +272,8 @@ impl LiveShell {
         self.cage.others()
     }
 
-    /// Becomes a session: takes over its state. Gives what could not be taken over, with the reason.
-    pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<(String, String)>> {
+    /// Becomes a session: takes over its state. Gives what could not be taken over.
+    pub async fn restore(&mut self, facts: &[Fact]) -> io::Result<Vec<NotRestored>> {
         match self.ahead {
             Ahead::Nothing => frames::take_over(&mut self.channel, None, &self.spec.rescue, facts).await,
             Ahead::Filter | Ahead::Room(_) => Err(for_another_sandbox()),
@@ -387,24 +387,10 @@ impl LiveShell {
         self.process.ended.unwrap_or(ExitStatus::Signalled(9))
     }
 
-    /// Asks bash to stop what it is doing and come back to us. Children are not touched.
-    pub fn interrupt(&self) {
-        self.ask(0);
-    }
-
-    /// Brings the command a signal: its trap runs if it has one, else it is interrupted.
-    pub fn interrupt_by(&self, signal: Signal) {
-        self.ask(signal.as_raw());
-    }
-
-    /// Brings the command a signal if it has a trap for it.
-    pub fn trap(&self, signal: Signal) {
-        self.ask(-signal.as_raw());
-    }
-
-    fn ask(&self, value: i32) {
+    /// Asks the driver for something while a command runs.
+    pub fn ask(&self, what: Ask) {
         let [first, second, third, ..] = *self.channel.nonce();
-        self.process.ask([first, second, third], value);
+        self.process.ask([first, second, third], what);
     }
 
     /// Sends a signal to the shell itself.

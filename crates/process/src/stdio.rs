@@ -146,10 +146,19 @@ impl Reader {
     }
 }
 
-/// A pipe for output: our end, and the command's.
-pub fn output_pipe() -> io::Result<(Reader, OwnedFd)> {
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    Ok((Reader::new(reader)?, writer))
+/// A pipe for output.
+pub struct OutputPipe {
+    pub ours: Reader,
+    /// The command's end.
+    pub theirs: OwnedFd,
+}
+
+impl OutputPipe {
+    /// A new one.
+    pub fn new() -> io::Result<Self> {
+        let (reader, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        Ok(Self { ours: Reader::new(reader)?, theirs })
+    }
 }
 
 /// The end of a pipe or terminal into which we write what a command reads.
@@ -172,8 +181,8 @@ impl Writer {
     }
 
     /// Changes a terminal's size. The kernel tells the program with SIGWINCH.
-    pub fn resize(&self, rows: u16, cols: u16) -> io::Result<()> {
-        Ok(rustix::termios::tcsetwinsize(self.fd.get_ref(), window(rows, cols))?)
+    pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
+        Ok(rustix::termios::tcsetwinsize(self.fd.get_ref(), size.window())?)
     }
 
     /// Writes all of it, waiting for the reader where it is slow.
@@ -190,10 +199,19 @@ impl Writer {
     }
 }
 
-/// A pipe for input: the command's end, and ours.
-pub fn input_pipe() -> io::Result<(OwnedFd, Writer)> {
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    Ok((reader, Writer::new(writer)?))
+/// A pipe for input.
+pub struct InputPipe {
+    pub ours: Writer,
+    /// The command's end.
+    pub theirs: OwnedFd,
+}
+
+impl InputPipe {
+    /// A new one.
+    pub fn new() -> io::Result<Self> {
+        let (theirs, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        Ok(Self { ours: Writer::new(writer)?, theirs })
+    }
 }
 
 /// Given input: a file in memory, so that no task has to feed it and its size does not matter.
@@ -208,17 +226,48 @@ pub fn given_input(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// A terminal: the command's side, and ours to read and to write.
-pub fn terminal(rows: u16, cols: u16) -> io::Result<(OwnedFd, Reader, Writer)> {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-    grantpt(&master)?;
-    unlockpt(&master)?;
-    let name = ptsname(&master, Vec::new())?;
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
-    let slave = rustix::fs::open(&*name, flags, rustix::fs::Mode::empty())?;
-    rustix::termios::tcsetwinsize(&master, window(rows, cols))?;
-    let writer = Writer::new(master.try_clone()?)?;
-    Ok((slave, Reader::new(master)?, writer))
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalSize {
+    pub rows: u16,
+    pub cols: u16,
+}
+
+impl Default for TerminalSize {
+    fn default() -> Self {
+        Self { rows: 24, cols: 80 }
+    }
+}
+
+impl TerminalSize {
+    fn window(self) -> rustix::termios::Winsize {
+        rustix::termios::Winsize { ws_row: self.rows, ws_col: self.cols, ws_xpixel: 0, ws_ypixel: 0 }
+    }
+}
+
+/// A terminal.
+pub struct Terminal {
+    /// Ours, to read.
+    pub output: Reader,
+    /// Ours, to write.
+    pub input: Writer,
+    /// The command's side.
+    pub theirs: OwnedFd,
+}
+
+impl Terminal {
+    /// A new one.
+    pub fn new(size: TerminalSize) -> io::Result<Self> {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&master)?;
+        unlockpt(&master)?;
+        let name = ptsname(&master, Vec::new())?;
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
+        let theirs = rustix::fs::open(&*name, flags, rustix::fs::Mode::empty())?;
+        rustix::termios::tcsetwinsize(&master, size.window())?;
+        let input = Writer::new(master.try_clone()?)?;
+        Ok(Self { output: Reader::new(master)?, input, theirs })
+    }
 }
 
 /// The command's side of a terminal, held by us too: the kernel drops what was typed when nobody holds it.
@@ -258,10 +307,6 @@ pub fn own_terminal() -> io::Result<Reader> {
     Reader::new(rustix::fs::open("/dev/tty", flags, rustix::fs::Mode::empty())?)
 }
 
-fn window(rows: u16, cols: u16) -> rustix::termios::Winsize {
-    rustix::termios::Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,7 +316,7 @@ mod tests {
     /// user, and every other pipe of that user was tiny.
     #[tokio::test]
     async fn a_pipe_is_large_only_while_much_is_written() {
-        let (reader, writer) = output_pipe().unwrap();
+        let OutputPipe { ours: reader, theirs: writer } = OutputPipe::new().unwrap();
         let size = || fcntl_getpipe_size(&writer).unwrap();
         let usual = size();
         assert!(usual <= USUAL_PIPE, "{usual}");

@@ -29,6 +29,7 @@ mod refusals;
 mod remnants;
 mod removed;
 mod reported;
+mod rest_reason;
 mod rewind;
 mod run_keys;
 mod scrub;
@@ -43,9 +44,9 @@ mod why;
 pub(crate) use fork::is_outside;
 pub(crate) use kept_to::{all_open, is_open, reopen};
 pub(crate) use kv::copy_later;
-use message::{Answer, Caller};
+use message::Answer;
 pub use message::{
-    Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, Message, ReleaseHold, RunReply,
+    Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, MergeOrder, Message, ReleaseHold, RunReply,
     ServiceFacts, ServiceNews, Started,
 };
 pub(crate) use others::refuse as refuse_others;
@@ -64,6 +65,7 @@ use keeping::Worked;
 use panicked::OnPanic;
 use phase::{Change, Phase, Wait};
 use queue::{Queue, Submitted, Taken, Waiting, until};
+use rest_reason::RestReason;
 use session::Session;
 use shellkeep_session::{Event, SessionState};
 use std::sync::Arc;
@@ -109,7 +111,7 @@ impl Actor {
 
     /// Serves until the session holds nothing and no message can arrive.
     pub async fn serve(mut self) {
-        services::restart_moved(&self.session);
+        services::restart_moved(&self.session.ctx, &self.session.journal);
         loop {
             match self.next().await {
                 Happened::Message(Some(message)) => self.on_message(message).await,
@@ -122,13 +124,13 @@ impl Actor {
                 Happened::WaitOver => self.refuse_expired(),
                 Happened::FilesWorked(worked) => {
                     self.session.files.on_worked(&mut self.session.journal, worked);
-                    checkpoint::make_room(&mut self.session).await;
+                    checkpoint::make_room(&mut self.session.files, &mut self.session.journal).await;
                 }
                 Happened::Due => {
                     let now = Instant::now();
                     self.lingers_until = self.lingers_until.filter(|until| *until > now);
                     self.session.journal.on_due(now);
-                    take_over::end_expired(&mut self.session, &mut self.queue);
+                    take_over::end_expired(&mut self.session.journal, &mut self.queue);
                 }
             }
             self.start_waiting().await;
@@ -154,7 +156,7 @@ impl Actor {
         // An expired wait was handled already; it must not make this loop spin.
         let wait_ends = || session.files.wait_until(self.queue.first_expires()).filter(|end| *end > Instant::now());
         let wait_ended = until(if self.queue.is_empty() { None } else { wait_ends() });
-        let hold_expires = take_over::ends_at(session, &self.queue);
+        let hold_expires = take_over::ends_at(&session.journal, &self.queue);
         let due = until(session.journal.due().into_iter().chain(self.lingers_until).chain(hold_expires).min());
         tokio::select! {
             biased;
@@ -177,8 +179,8 @@ impl Actor {
     }
 
     fn holds_only_files(&self) -> bool {
-        let Session { phase, remnants, late, journal, .. } = &self.session;
-        let stays = journal.due().is_some() || self.lingers_until.is_some() || leaving::is_kept_here(&self.session);
+        let Session { ctx, phase, remnants, late, journal, .. } = &self.session;
+        let stays = self.lingers_until.is_some() || journal.due().is_some() || leaving::is_kept_here(ctx, journal.id());
         let waits = !self.queue.is_empty() || self.queue.held_back() > 0;
         phase.shell().is_none() && !waits && remnants.is_empty() && late.is_over() && !stays
     }
@@ -192,7 +194,7 @@ impl Actor {
 
     /// Stays for a while.
     fn linger(&mut self) {
-        self.lingers_until = leaving::lingers_until(&self.session);
+        self.lingers_until = leaving::lingers_until(&self.session.ctx);
     }
 
     async fn on_message(&mut self, message: Message) {
@@ -200,10 +202,11 @@ impl Actor {
             self.linger();
         }
         let (session, queue) = (&mut self.session, &mut self.queue);
+        let journal = &mut session.journal;
         match message {
             Message::Run { command, reply } => self.on_run(command, reply).await,
             Message::View(answer) => drop(answer.send(Ok(session.view()))),
-            Message::Snapshot(answer) => drop(answer.send(Ok(Box::new(session.journal.state().clone())))),
+            Message::Snapshot(answer) => drop(answer.send(Ok(Box::new(journal.state().clone())))),
             Message::State(answer) => drop(answer.send(Ok(session.placed_shell()))),
             Message::Hibernate(answer) => self.in_turn(Waiting::Hibernate(answer)).await,
             Message::Scrub { secret, answer } => self.in_turn(Waiting::Scrub { secret, answer }).await,
@@ -213,51 +216,53 @@ impl Actor {
             Message::Destroy { removal, answer } => self.destroy(removal, answer).await,
             Message::Reclaim { ended_at, answer } => {
                 // A session that is in use again stays.
-                match session.journal.state().ended_at == Some(ended_at) && !self.is_busy() {
+                match journal.state().ended_at == Some(ended_at) && !self.is_busy() {
                     true => self.destroy(Removal::Purge, answer).await,
                     false => drop(answer.send(Ok(()))),
                 }
             }
-            Message::Hold { request, answer } => drop(answer.send(take_over::take(session, queue, request).await)),
-            Message::Release { request, answer } => {
-                drop(answer.send(take_over::release(session, queue, request).await));
+            Message::Hold { request, answer } => {
+                drop(answer.send(take_over::take(journal, queue, &session.phase, request).await));
             }
-            Message::MayAct { hold, answer } => drop(answer.send(take_over::may_act(session, queue, hold.as_deref()))),
+            Message::Release { request, answer } => {
+                drop(answer.send(take_over::release(journal, queue, request).await))
+            }
+            Message::MayAct { hold, answer } => drop(answer.send(take_over::may_act(journal, queue, hold.as_deref()))),
             Message::End { reason, answer } => drop(answer.send(Ok(self.end(&reason).await))),
             // The caller found another shell meanwhile.
             Message::Evict(answer) if answer.is_closed() => {}
             Message::Evict(answer) => drop(answer.send(session.evict())),
             Message::Detached { running, ended } => session.on_detached(*running, ended).await,
-            Message::Typed { run_id, typed, answer } => notes::typed(session, run_id, typed, answer).await,
+            Message::Typed { run_id, typed, answer } => notes::typed(journal, run_id, typed, answer).await,
             Message::FilesKept(answer) => session.files.answer_when_kept(answer),
             Message::BeforeChange(answer) => file_change::before(session, answer).await,
-            Message::Kv(task) => kv::do_task(session, *task).await,
+            Message::Kv(task) => session.kv.do_task(journal, *task).await,
             Message::FileChanged { change, answer } => drop(answer.send(file_change::after(session, change).await)),
             Message::Note { events, author, answer } => {
-                drop(answer.send(notes::post_events(session, events, &author).await));
+                let _ = answer.send(notes::post_events(journal, events, &author).await);
             }
             Message::AddMessage { message, author, answer } => {
-                let _ = answer.send(notes::add_message(session, message, author).await);
+                let _ = answer.send(notes::add_message(journal, message, author).await);
             }
             Message::SaveAgentState { save, author, answer } => {
-                let _ = answer.send(notes::save_agent_state(session, save, author).await);
+                let _ = answer.send(notes::save_agent_state(&session.ctx, journal, save, author).await);
             }
             Message::Moved => {
                 session.slot.moves_away();
                 self.stop_everything(&crate::cluster::moved(self.session.id())).await;
                 self.session.phase = Phase::Gone;
             }
-            Message::Forked { forks, answer } => notes::record_forks(session, forks, answer).await,
-            Message::Unreached { unreached, answer } => notes::unreached(&mut session.journal, unreached, answer),
-            Message::AgentState(answer) => drop(answer.send(Ok(session.journal.state().agent_state.clone()))),
+            Message::Forked { forks, answer } => notes::record_forks(journal, forks, answer).await,
+            Message::Unreached { unreached, answer } => notes::unreached(journal, unreached, answer),
+            Message::AgentState(answer) => drop(answer.send(Ok(journal.state().agent_state.clone()))),
             Message::StartService { request, by, answer } => {
-                services::start_service(session, *request, by, answer).await;
+                services::start_service(&session.ctx, journal, *request, by, answer).await;
             }
-            Message::Services(answer) => drop(answer.send(Ok(session.journal.state().services.clone()))),
-            Message::ServiceFacts(answer) => drop(answer.send(services::facts(session).await)),
-            Message::Give(answer) => drop(answer.send(session.journal.give().await)),
+            Message::Services(answer) => drop(answer.send(Ok(journal.state().services.clone()))),
+            Message::ServiceFacts(answer) => drop(answer.send(services::facts(&session.ctx, journal).await)),
+            Message::Give(answer) => drop(answer.send(journal.give().await)),
             Message::ServiceNews { service_id, news, answer } => {
-                if let Some(service) = services::on_service_news(&mut session.journal, service_id, news).await {
+                if let Some(service) = services::on_service_news(journal, service_id, news).await {
                     let _ = answer.send(service);
                 }
             }
@@ -266,7 +271,7 @@ impl Actor {
 
     async fn on_run(&mut self, command: Box<RunCommand>, reply: RunReply) {
         crash::point(Point::Accepted, command.command.as_bytes());
-        let submitted = Submitted { is_late: leaving::is_free(&self.session), ..Submitted::new(command, reply) };
+        let submitted = Submitted { is_late: leaving::is_free(&self.session.ctx), ..Submitted::new(command, reply) };
         if !self.is_busy() || run_of(self.session.journal.state(), submitted.command.request_id.as_deref()).is_some() {
             return self.start(submitted, None).await;
         }
@@ -297,10 +302,10 @@ impl Actor {
                 Err(error) => return submitted.reply.refuse(error),
             }
         }
-        if submitted.is_late && !leaving::is_kept_here(session) {
-            return submitted.reply.refuse(leaving::refusal(session));
+        if submitted.is_late && !leaving::is_kept_here(&session.ctx, session.id()) {
+            return submitted.reply.refuse(session.ctx.leaving(session.id()));
         }
-        match take_over::turn(session, &mut self.queue, &submitted.command) {
+        match take_over::turn(&mut session.journal, &mut self.queue, &submitted.command) {
             Turn::Now => {}
             Turn::Later => return self.queue.hold_back(submitted),
             Turn::Refused(error) => return submitted.reply.refuse(error),
@@ -317,11 +322,10 @@ impl Actor {
         }
         submitted.deduct(&session.files.wait);
         let mut ticket = match admit(session, &submitted, ticket) {
-            Err(error) => return submitted.reply.refuse(not_in_time(&self.session, error)),
+            Err(error) => return submitted.reply.refuse(not_in_time(&session.ctx, &session.phase, error)),
             Ok(None) => return self.queue.put_back(submitted),
             Ok(Some(ticket)) => ticket,
         };
-        let session = &mut self.session;
         session.phase.set_wait(Wait::Nothing);
         match session.begin(&submitted.command, &mut ticket).await {
             Err(error) => submitted.reply.refuse(error),
@@ -333,12 +337,7 @@ impl Actor {
                 run.running.hold(ticket);
                 session.ctx.admission.begun();
                 crash::point(Point::Begun, submitted.command.command.as_bytes());
-                match submitted.reply {
-                    RunReply::AtStart(answer) => drop(answer.send(Ok(Started::Live(Arc::clone(&run.running.cell))))),
-                    RunReply::AtEnd(answer) => {
-                        run.caller = Some(Caller { answer, max_output: submitted.command.max_output });
-                    }
-                }
+                run.caller = submitted.reply.started(&run.running.cell, submitted.command.max_output);
                 session.phase = Phase::Running(run);
             }
         }
@@ -346,11 +345,12 @@ impl Actor {
 
     /// Admission has decided about the first command in the queue: a ticket, or a refusal.
     async fn on_permit(&mut self, permit: Result<Ticket, OpError>) {
-        self.session.phase.drop_permit();
+        let session = &mut self.session;
+        session.phase.drop_permit();
         match (permit, self.queue.pop_command()) {
             (Ok(ticket), Some(submitted)) => self.start(submitted, Some(ticket)).await,
             (Err(error), Some(submitted)) => {
-                submitted.reply.refuse(not_in_time(&self.session, error));
+                submitted.reply.refuse(not_in_time(&session.ctx, &session.phase, error));
                 self.first_has_left();
             }
             // Only a command waits for a permit.
@@ -377,7 +377,7 @@ impl Actor {
         for waiting in self.taken(expired) {
             waiting.refuse(reason.clone());
         }
-        take_over::refuse(&self.session, self.queue.take_held_back(Instant::now()));
+        take_over::refuse(&self.session.journal, self.queue.take_held_back(Instant::now()));
     }
 
     /// Something was taken out of the queue, perhaps the first.
@@ -442,14 +442,14 @@ impl Actor {
             RunEvent::Detach => session.detach().await,
             RunEvent::Typed(typed) => {
                 if let Phase::Running(run) = &mut session.phase {
-                    let run_id = run.running.cell.run_id.clone();
+                    let run_id = run.running.cell.start.run_id.clone();
                     notes::record_typed(&mut session.journal, run_id, &typed).await;
                     run.running.type_in(*typed);
                 }
             }
             RunEvent::Ended(ended) => {
                 if let Some(run) = session.phase.take_run() {
-                    crash::point(Point::Done, run.running.cell.command.as_bytes());
+                    crash::point(Point::Done, run.running.cell.start.command.as_bytes());
                     let ticket = session.finish(run, ended).await;
                     session.publish(!self.queue.is_empty());
                     drop(ticket);
@@ -491,7 +491,7 @@ impl Actor {
             self.stop_everything(&OpError::Run(RunError::Restarted { session_id: self.session.id().to_string() }))
                 .await;
         }
-        self.session.rest("ended", "the session was ended");
+        self.session.rest(RestReason::Ended);
         if self.session.journal.state().ended_at.is_none() {
             self.session.journal.record(Event::SessionEnded { reason: reason.to_owned() });
         }

@@ -85,20 +85,21 @@ impl Background {
     fn view(&self, id: &SessionId, cell: &RunCell) -> ServiceView {
         let run = cell.view(0);
         // A run's id is also a valid service id.
-        let service_id = ServiceId::parse(cell.run_id.as_str()).unwrap_or_else(|_| ServiceId::from_seq(cell.seq));
+        let service_id =
+            ServiceId::parse(cell.start.run_id.as_str()).unwrap_or_else(|_| ServiceId::from_seq(cell.start.seq));
         ServiceView {
             service_id,
             session_id: id.clone(),
             agent: self.names.agent_of(id).as_deref().map(str::to_owned),
-            name: plan::shorten(&cell.command.to_text()),
-            command: cell.command.clone(),
-            cwd: cell.cwd.clone(),
+            name: plan::shorten(&cell.start.command.to_text()),
+            command: cell.start.command.clone(),
+            cwd: cell.start.cwd.clone(),
             status: ServiceStatus::Running,
             pid: None,
             ports: Vec::new(),
             processes: 0,
-            started_at: cell.started_at,
-            last_active_at: cell.started_at,
+            started_at: cell.start.started_at,
+            last_active_at: cell.start.started_at,
             restart: Default::default(),
             restarts: 0,
             ended_at: None,

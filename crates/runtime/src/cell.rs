@@ -65,32 +65,15 @@ pub const CONTROL_QUEUE: usize = 64;
 /// A run, watched.
 #[derive(Debug)]
 pub struct RunCell {
-    pub run_id: RunId,
-    /// Number of the record that started it.
-    pub seq: u64,
-    pub command: ByteString,
-    /// The screen of its terminal, if it has one. Boxed: few have one, and it is larger than the rest.
-    pub screen: Option<Box<WatchedScreen>>,
-    /// Whether its standard error goes into its standard output.
-    pub is_merged: bool,
-    /// How long it may take.
-    pub timeout: Duration,
+    pub start: RunStart,
     /// When it started, by the clock that cannot be set.
     pub started: Instant,
-    /// When it started, as in its record.
-    pub started_at: Timestamp,
+    /// The screen of its terminal, if it has one. Boxed: few have one, and it is larger than the rest.
+    pub screen: Option<Box<WatchedScreen>>,
     /// Where to send controls.
     pub control: mpsc::Sender<RunControl>,
-    /// The session's working directory when it started.
-    pub cwd: ByteString,
-    /// The token that asked for it.
-    pub by: Option<String>,
-    /// The tool that the agent called it by.
-    pub tool_name: Option<String>,
     /// The process id of the shell that it keeps, once the session no longer waits for it.
     pub background_shell: OnceLock<u32>,
-    /// Whether it could be sent input when it started.
-    pub began_with_input: bool,
     takes_input: AtomicBool,
     stdout: SharedLog,
     stderr: SharedLog,
@@ -99,18 +82,9 @@ pub struct RunCell {
     end: OnceLock<RunEnd>,
 }
 
-/// The end of a run.
+/// What is known of a run from its start.
 #[derive(Debug)]
-pub struct RunEnd {
-    /// Number of the record of its result.
-    pub seq: u64,
-    pub result: Box<RunResult>,
-    /// What was typed at its terminal and it did not read: input for the next command of the person who typed it. Not stored.
-    pub unread_input: Vec<u8>,
-}
-
-/// What a cell is made with.
-pub struct NewCell {
+pub struct RunStart {
     pub run_id: RunId,
     /// Number of the record that started it.
     pub seq: u64,
@@ -129,57 +103,63 @@ pub struct NewCell {
     pub cwd: ByteString,
     /// The token that asked for it.
     pub by: Option<String>,
-    /// Directory for its output files.
-    pub directory: Arc<Path>,
-    /// Most bytes kept of each stream.
-    pub limit: u64,
-    /// What masks its output, if something does.
-    pub redactor: Option<Redactor>,
     /// The tool that the agent called it by.
     pub tool_name: Option<String>,
 }
 
+/// How the output of a run is kept.
+pub struct OutputSpec {
+    /// Directory for its files.
+    pub directory: Arc<Path>,
+    /// Most bytes kept of each stream.
+    pub limit: u64,
+    /// What masks it, if something does.
+    pub redactor: Option<Redactor>,
+}
+
+/// The end of a run.
+#[derive(Debug)]
+pub struct RunEnd {
+    /// Number of the record of its result.
+    pub seq: u64,
+    pub result: Box<RunResult>,
+    /// What was typed at its terminal and it did not read: input for the next command of the person who typed it. Not stored.
+    pub unread_input: Vec<u8>,
+}
+
 impl RunCell {
     /// A run that starts now.
-    pub fn new(new: NewCell) -> (Arc<Self>, mpsc::Receiver<RunControl>) {
+    pub fn new(start: RunStart, output: OutputSpec) -> (Arc<Self>, mpsc::Receiver<RunControl>) {
         let (control, controls) = mpsc::channel(CONTROL_QUEUE);
-        let place = |stream| OutputFile { directory: Arc::clone(&new.directory), run_id: new.run_id.clone(), stream };
-        let make = if new.terminal.is_some() { OutputLog::of_terminal } else { OutputLog::new };
-        let log = |stream| SharedLog::new(make(place(stream), new.limit, new.redactor.as_ref()));
+        let OutputSpec { directory, limit, redactor } = output;
+        let place = |stream| OutputFile { directory: Arc::clone(&directory), run_id: start.run_id.clone(), stream };
+        let make = if start.terminal.is_some() { OutputLog::of_terminal } else { OutputLog::new };
+        let log = |stream| SharedLog::new(make(place(stream), limit, redactor.as_ref()));
         let cell = Arc::new(Self {
             stdout: log(Stream::Stdout),
             stderr: log(Stream::Stderr),
-            run_id: new.run_id,
-            seq: new.seq,
-            command: new.command,
-            began_with_input: new.takes_input,
-            takes_input: AtomicBool::new(new.takes_input),
-            background_shell: OnceLock::new(),
-            screen: new.terminal.map(|size| Box::new(WatchedScreen::new(size, new.redactor))),
-            is_merged: new.is_merged,
-            timeout: new.timeout,
             started: Instant::now(),
-            started_at: new.started_at,
+            screen: start.terminal.map(|size| Box::new(WatchedScreen::new(size, redactor))),
             control,
-            cwd: new.cwd,
-            by: new.by,
-            tool_name: new.tool_name,
+            background_shell: OnceLock::new(),
+            takes_input: AtomicBool::new(start.takes_input),
             notices: Mutex::new(Vec::new()),
             changed: Notify::new(),
             end: OnceLock::new(),
+            start,
         });
         (cell, controls)
     }
 
     /// Whether output of this length can be taken over without waiting for the disk.
     pub fn takes_at_once(&self, stream: Stream, length: usize) -> bool {
-        let stream = if self.is_merged { Stream::Stdout } else { stream };
+        let stream = if self.start.is_merged { Stream::Stdout } else { stream };
         self.log(stream).with(|log| log.takes_at_once(length))
     }
 
     /// Takes over output.
     pub fn append(&self, stream: Stream, bytes: &[u8]) {
-        let stream = if self.is_merged { Stream::Stdout } else { stream };
+        let stream = if self.start.is_merged { Stream::Stdout } else { stream };
         let log = self.log(stream);
         log.with(|log| log.append(bytes));
         self.changed.notify_waiters();
@@ -323,25 +303,25 @@ impl RunCell {
         match self.end.get() {
             Some(RunEnd { seq, result, unread_input }) => RunView {
                 unread_input: unread_input.clone(),
-                ..result_view(&self.run_id, *seq, result, streams, &self.by)
+                ..result_view(&self.start.run_id, *seq, result, streams, &self.start.by)
             },
             None => {
                 let [stdout, stderr] = streams;
                 RunView {
-                    run_id: self.run_id.clone(),
-                    seq: self.seq,
+                    run_id: self.start.run_id.clone(),
+                    seq: self.start.seq,
                     status: RunStatus::Running,
                     exit_code: None,
                     signal: None,
                     stdout,
                     stderr,
                     duration: self.started.elapsed(),
-                    cwd: self.cwd.clone(),
+                    cwd: self.start.cwd.clone(),
                     changes: Changes::default(),
                     background_output: None,
                     unread_input: Vec::new(),
                     notices: lock(&self.notices).clone(),
-                    by: self.by.clone(),
+                    by: self.start.by.clone(),
                 }
             }
         }
@@ -356,7 +336,7 @@ impl RunCell {
 
     /// A stream as recorded and read: the standard error of a merged run says that it is in standard output.
     fn told(&self, stream: Stream, output: Output) -> Output {
-        Output { merged: self.is_merged && stream == Stream::Stderr, ..output }
+        Output { merged: self.start.is_merged && stream == Stream::Stderr, ..output }
     }
 
     fn log(&self, stream: Stream) -> &SharedLog {

@@ -42,7 +42,8 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// A command has ended. Its text is only in the recording, where a secret in it can be masked.
     pub(crate) fn after_run(cell: &RunCell, covers: u64) -> Self {
-        let (run_id, tool_name) = (cell.run_id.clone(), cell.tool_name.as_deref().unwrap_or(DEFAULT_TOOL).to_owned());
+        let (run_id, tool_name) =
+            (cell.start.run_id.clone(), cell.start.tool_name.as_deref().unwrap_or(DEFAULT_TOOL).to_owned());
         let title = format!("{tool_name} {run_id}");
         Self { cause: Cause::Tool { run_id, tool_name }, covers, title, tool_name: None }
     }

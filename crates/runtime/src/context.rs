@@ -14,7 +14,7 @@ use crate::live_runs::LiveRuns;
 use crate::masking::Masking;
 use crate::names::Names;
 use crate::notices;
-use crate::ops::OpError;
+use crate::ops::{ClusterError, OpError};
 use crate::pool::Pool;
 use crate::quotas::NodeQuotas;
 use crate::registry::Registry;
@@ -103,6 +103,22 @@ impl SessionContext {
     /// What an agent has on all nodes together; `None` if there is one node, or the shared store is unreachable.
     pub(crate) async fn used_by(&self, agent: &str) -> Option<UsedByAgent> {
         self.cluster.as_ref()?.agents().used_by(agent).await
+    }
+
+    /// Whether this node is drained: it takes no more sessions.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.members().is_draining())
+    }
+
+    /// An error if this node is drained: the session's next node is to do what was asked for.
+    pub(crate) fn check_staying(&self, id: &SessionId) -> Result<(), OpError> {
+        if self.is_draining() { Err(self.leaving(id)) } else { Ok(()) }
+    }
+
+    /// Another node is to do what was asked for.
+    pub(crate) fn leaving(&self, id: &SessionId) -> OpError {
+        let node = self.cluster.as_ref().map_or_else(String::new, |cluster| cluster.members().own().name);
+        ClusterError::Leaving { session_id: id.to_string(), node }.into()
     }
 
     /// A session's checkpoints changed: they are copied to where other nodes can read them, if there is such a place.

@@ -215,7 +215,7 @@ impl Flood {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::NewCell;
+    use crate::cell::{OutputSpec, RunStart};
     use shellkeep_session::{ByteString, RunId, Timestamp};
     use std::fs::File;
     use std::io::Read;
@@ -224,7 +224,7 @@ mod tests {
 
     fn cell(directory: &tempfile::TempDir) -> Arc<RunCell> {
         let text = || ByteString::from("x");
-        let new = NewCell {
+        let start = RunStart {
             run_id: RunId::from_seq(1),
             seq: 1,
             command: text(),
@@ -235,12 +235,9 @@ mod tests {
             started_at: Timestamp::UNIX_EPOCH,
             cwd: text(),
             by: None,
-            directory: directory.path().into(),
-            limit: u64::MAX,
-            redactor: None,
             tool_name: None,
         };
-        RunCell::new(new).0
+        RunCell::new(start, OutputSpec { directory: directory.path().into(), limit: u64::MAX, redactor: None }).0
     }
 
     fn written(cell: &RunCell) -> Vec<u8> {

@@ -67,11 +67,11 @@ impl LiveRuns {
     /// The runs that have not ended of those that `wanted` selects by their session and the record of their start.
     pub(crate) fn keys(&self, wanted: impl Fn(&SessionId, u64) -> bool) -> Vec<RunKey> {
         let cells = self.cells();
-        let wanted = cells.iter().filter(|((id, _), cell)| !cell.is_finished() && wanted(id, cell.seq));
+        let wanted = cells.iter().filter(|((id, _), cell)| !cell.is_finished() && wanted(id, cell.start.seq));
         let key = |id: &SessionId, cell: &RunCell| RunKey {
-            started_at: cell.started_at,
+            started_at: cell.start.started_at,
             session_id: id.clone(),
-            seq: cell.seq,
+            seq: cell.start.seq,
         };
         wanted.map(|((id, _), cell)| key(id, cell)).collect()
     }

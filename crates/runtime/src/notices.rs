@@ -11,7 +11,7 @@ pub use limits::{out_of_memory, over_disk, too_many_open_files, too_many_process
 use rustix::process::Signal;
 use shellkeep_process::proc;
 use shellkeep_process::shell::INTERRUPT;
-use shellkeep_process::{ExitStatus, LiveShell, Report};
+use shellkeep_process::{ExitStatus, LiveShell, NotRestored, Report};
 use shellkeep_session::plan::{first_line, shorten};
 use shellkeep_session::{
     ByteString, LeftOut, LeftProcess, Notice, NoticeCode, ServiceEnd, ServiceId, ServiceSpec, SessionId, Unkept,
@@ -160,8 +160,8 @@ pub fn not_kept(report: &Report) -> Vec<Notice> {
 }
 
 /// What could not be put into a new shell.
-pub fn not_restored<'a>(problems: impl Iterator<Item = &'a (String, String)>) -> Vec<Notice> {
-    let told = |(what, why): &(String, String)| {
+pub fn not_restored<'a>(problems: impl Iterator<Item = &'a NotRestored>) -> Vec<Notice> {
+    let told = |NotRestored { what, why }: &NotRestored| {
         notice(NoticeCode::RestoreIncomplete, format!("`{what}` could not be restored in the new shell: {why}."))
     };
     problems.map(told).collect()

@@ -37,6 +37,7 @@ pub use run_list::*;
 pub use sandbox::*;
 pub use service::*;
 pub use session_query::SessionQuery;
+pub use shellkeep_process::{Stream, TerminalSize};
 pub use shellkeep_store::{ConsoleRight, ReaderRole, TokenBearer};
 pub use terminal::*;
 pub use workspace_file::*;
@@ -272,15 +273,6 @@ pub struct StreamView {
     pub truncated: bool,
     /// Bytes of the head: where the missing ones begin.
     pub head: usize,
-}
-
-/// Which stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
 }
 
 /// Read a run's output.

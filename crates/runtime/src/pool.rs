@@ -112,7 +112,7 @@ impl Pool {
         let spare = if agent.is_none() { self.take_spare(sandbox) } else { None };
         if let Some(spare) = spare {
             self.places.news.wanted.notify_one();
-            if !spare.sandbox.is_none() {
+            if !spare.sandbox().is_none() {
                 metrics::counter!("shellkeep_shells_prepared_total").increment(1);
             }
             return Ok(Some(spare));
@@ -273,9 +273,8 @@ impl Pool {
         // For a room it starts a program and waits for it.
         let ahead = tasks::blocking(move || sandboxes.ahead(sandbox)).await;
         if let Some(Ahead { preparation, room }) = ahead.map_err(io::Error::other)?? {
-            preparation.apply(&mut pooled.shell).await?;
-            pooled.room = room.zip(mounts).map(|(namespaces, mounts)| RoomAhead { namespaces, mounts });
-            pooled.sandbox = sandbox;
+            let room = room.zip(mounts).map(|(namespaces, mounts)| RoomAhead { namespaces, mounts });
+            pooled.prepare(sandbox, preparation, room).await?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::tasks;
 use rustix::process::Signal;
 use shellkeep_process::cage::gone;
 use shellkeep_process::stdio::Writer;
-use shellkeep_process::{LimitsMet, Progress};
+use shellkeep_process::{Ask, LimitsMet, Progress};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -190,13 +190,7 @@ impl Running {
         let cell = &self.cell;
         let (taken, writing) = self.flood.parts();
         let (has_room, is_writing) = (taken.has_room(), taken.is_holding() || writing.has_begun());
-        let mut sink = |stream: shellkeep_process::Stream, bytes: &[u8]| {
-            let stream = match stream {
-                shellkeep_process::Stream::Stdout => Stream::Stdout,
-                shellkeep_process::Stream::Stderr => Stream::Stderr,
-            };
-            taken.take(cell, stream, bytes);
-        };
+        let mut sink = |stream: Stream, bytes: &[u8]| taken.take(cell, stream, bytes);
         let is_others_turn = self.outputs >= OUTPUTS_IN_A_ROW;
         if is_others_turn {
             self.outputs = 0;
@@ -326,7 +320,7 @@ impl Running {
 
     fn resize(&mut self, size: TerminalSize) {
         let (Some(terminal), Some(screen)) = (&self.terminal, &self.cell.screen) else { return };
-        match terminal.resize(size.rows, size.cols) {
+        match terminal.resize(size) {
             Ok(()) => screen.resize(size),
             Err(error) => tracing::warn!(%error, "a terminal's size could not be changed"),
         }
@@ -338,7 +332,7 @@ impl Running {
             return self.stop(StopReason::Signalled(number));
         }
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        self.pooled.shell.trap(signal);
+        self.pooled.shell.ask(Ask::Trap(signal));
         self.pooled.signal_run(signal);
     }
 
@@ -348,7 +342,7 @@ impl Running {
             None => self.stop(StopReason::TimedOut),
             Some(Stopping { reason, stage: Stage::Polite }) => {
                 // Interrupt the shell first: its child must not exit before the shell knows that nothing may follow.
-                self.pooled.shell.interrupt();
+                self.pooled.shell.ask(Ask::Interrupt);
                 self.pooled.shell.signal_shell(Signal::CONT);
                 self.pooled.signal_run(Signal::KILL);
                 self.next_stage(reason, Stage::ChildrenKilled, SHELL_GRACE);
@@ -380,13 +374,11 @@ impl Running {
             StopReason::Signalled(number) => number,
         };
         let Some(signal) = Signal::from_named_raw(number) else { return };
-        match reason {
+        self.pooled.shell.ask(match reason {
             // A trap for the signal runs. The command is interrupted only if that does not end it.
-            StopReason::Signalled(_) => self.pooled.shell.interrupt_by(signal),
-            StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => {
-                self.pooled.shell.interrupt();
-            }
-        }
+            StopReason::Signalled(_) => Ask::Signal(signal),
+            StopReason::TimedOut | StopReason::TooManyProcesses | StopReason::DaemonStops => Ask::Interrupt,
+        });
         self.pooled.signal_run(signal);
         let stage = if number == Signal::KILL.as_raw() { Stage::ChildrenKilled } else { Stage::Polite };
         match self.stopping {

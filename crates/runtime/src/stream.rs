@@ -27,7 +27,7 @@ enum Source {
 
 impl RunStream {
     pub(crate) fn live(cell: Arc<RunCell>, max_output: usize, end: End) -> Self {
-        let (run_id, seq) = (cell.run_id.clone(), cell.seq);
+        let (run_id, seq) = (cell.start.run_id.clone(), cell.start.seq);
         Self { run_id, seq, source: Source::Live { cell, max_output, end }, seen: [0; 2], ahead: Vec::new() }
     }
 

@@ -11,7 +11,7 @@ use crate::handle;
 use crate::proc::{ProcessStamp, Stat};
 use crate::run::RunSpec;
 use crate::shell::frames::{self, flag, write_command};
-use crate::shell::{START_LIMIT, StartError, unsupported};
+use crate::shell::{NotRestored, START_LIMIT, StartError, unsupported};
 use crate::wire::{self, kind};
 use crate::{spawn, stdio};
 use rustix::fd::OwnedFd;
@@ -52,8 +52,8 @@ pub(super) struct Begun {
     pub(super) stamps: ServiceStamps,
     pub(super) keeper: AsyncFd<OwnedFd>,
     pub(super) cage: Cage,
-    /// What of the state could not be restored, with the reason.
-    pub(super) problems: Vec<(String, String)>,
+    /// What of the state could not be restored.
+    pub(super) problems: Vec<NotRestored>,
 }
 
 pub(super) async fn start(

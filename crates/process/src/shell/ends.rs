@@ -2,7 +2,7 @@
 //! nothing has happened yet.
 
 use super::frames::flag;
-use crate::stdio::{self, CommandTerminal, Reader, Writer};
+use crate::stdio::{self, CommandTerminal, InputPipe, OutputPipe, Reader, Terminal, TerminalSize, Writer};
 use rustix::fd::OwnedFd;
 use std::io;
 
@@ -16,7 +16,7 @@ pub enum Stdin<'a> {
     /// What is written later.
     Open,
     /// A terminal of this size, which is also its output.
-    Terminal { rows: u16, cols: u16 },
+    Terminal(TerminalSize),
 }
 
 /// What a command reads from and writes to, and our ends of it.
@@ -44,18 +44,18 @@ impl Ends {
                 ends.descriptors.push(stdio::given_input(bytes)?);
             }
             Stdin::Open => {
-                let (theirs, ours) = stdio::input_pipe()?;
+                let pipe = InputPipe::new()?;
                 ends.flags |= flag::STDIN;
-                ends.descriptors.push(theirs);
-                ends.input = Some(ours);
+                ends.descriptors.push(pipe.theirs);
+                ends.input = Some(pipe.ours);
             }
-            Stdin::Terminal { rows, cols } => {
-                let (slave, reader, writer) = stdio::terminal(rows, cols)?;
+            Stdin::Terminal(size) => {
+                let Terminal { output, input, theirs } = Terminal::new(size)?;
                 ends.flags |= flag::STDIN | flag::STDOUT | flag::STDERR | flag::TTY;
-                ends.descriptors = vec![slave.try_clone()?, slave.try_clone()?, slave.try_clone()?];
-                ends.terminal = Some(CommandTerminal::new(slave));
-                ends.stdout = Some(reader);
-                ends.input = Some(writer);
+                ends.descriptors = vec![theirs.try_clone()?, theirs.try_clone()?, theirs.try_clone()?];
+                ends.terminal = Some(CommandTerminal::new(theirs));
+                ends.stdout = Some(output);
+                ends.input = Some(input);
             }
         }
         Ok(ends)
@@ -70,9 +70,9 @@ impl Ends {
         let slots = [&mut self.stdout, &mut self.stderr];
         for ((slot, bit), is_missing) in slots.into_iter().zip([flag::STDOUT, flag::STDERR]).zip(missing) {
             if is_missing {
-                let (ours, theirs) = stdio::output_pipe()?;
-                *slot = Some(ours);
-                self.descriptors.push(theirs);
+                let pipe = OutputPipe::new()?;
+                *slot = Some(pipe.ours);
+                self.descriptors.push(pipe.theirs);
                 self.flags |= bit;
             }
         }
@@ -84,7 +84,7 @@ impl Ends {
         if self.flags & flag::TTY != 0 {
             return Ok(self);
         }
-        let (ours, theirs) = stdio::output_pipe()?;
+        let OutputPipe { ours, theirs } = OutputPipe::new()?;
         self.stdout = Some(ours);
         self.descriptors.extend([theirs.try_clone()?, theirs]);
         self.flags |= flag::STDOUT | flag::STDERR;

@@ -21,6 +21,15 @@ pub(crate) mod flag {
     pub const UNTIL: u32 = 32;
 }
 
+/// A part of a state that a shell could not take over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotRestored {
+    /// As the driver calls it.
+    pub what: String,
+    /// The reason.
+    pub why: String,
+}
+
 /// How much of a room is entered.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
@@ -56,13 +65,13 @@ pub(super) async fn enter(channel: &mut Channel, room: &Room, part: Part) -> io:
     room.entered(confine::entered_numbers(bytes))
 }
 
-/// Has a shell take over a state, confined if it is to be. Gives what could not be taken over, with the reason.
+/// Has a shell take over a state, confined if it is to be. Gives what could not be taken over.
 pub(super) async fn take_over(
     channel: &mut Channel,
     confinement: Option<(Confinement, Ahead)>,
     rescue: &Path,
     facts: &[Fact],
-) -> io::Result<Vec<(String, String)>> {
+) -> io::Result<Vec<NotRestored>> {
     let room = confinement.as_ref().and_then(|(confinement, _)| confinement.room.clone());
     restore(channel, confinement, rescue, facts).await?;
     let own_plan = room.as_ref().map(Room::own_plan).unwrap_or_default();
@@ -90,16 +99,16 @@ pub(crate) async fn restore(
     channel.send(frame, ruleset.as_slice(), START_LIMIT).await
 }
 
-/// What a driver could not take over, with the reason. `own_plan` is what it had to bring into its room. A shell for which
+/// What a driver could not take over. `own_plan` is what it had to bring into its room. A shell for which
 /// this fails must not be used.
-pub(crate) async fn restored(channel: &mut Channel, own_plan: &[u8]) -> io::Result<Vec<(String, String)>> {
+pub(crate) async fn restored(channel: &mut Channel, own_plan: &[u8]) -> io::Result<Vec<NotRestored>> {
     let Some((kind::RESTORE, payload)) = channel.next().await else {
         return Err(gone("the shell ended while it took over the session's state"));
     };
     let mut reader = wire::Reader::new(&payload);
     confine::shell_outcome(&mut reader, own_plan)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let problems = reader.list(|r| Some((text(r.bytes()?), text(r.bytes()?))));
+    let problems = reader.list(|r| Some(NotRestored { what: text(r.bytes()?), why: text(r.bytes()?) }));
     Ok(problems.unwrap_or_default())
 }
 

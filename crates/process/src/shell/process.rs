@@ -14,6 +14,36 @@ use tokio::io::unix::AsyncFd;
 /// The signal that the driver takes as a request to interrupt; `INTERRUPT_SIGNAL` in `driver.c`.
 pub const INTERRUPT: i32 = 60;
 
+/// What the driver is asked while a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// To stop what it is doing and come back to us. Children are not touched.
+    Interrupt,
+    /// To bring the command a signal: its trap runs if it has one, else it is interrupted.
+    Signal(Signal),
+    /// To bring the command a signal if it has a trap for it.
+    Trap(Signal),
+}
+
+impl Ask {
+    /// As `on_interrupt` in `driver.c` reads it.
+    fn value(self) -> i8 {
+        match self {
+            Self::Interrupt => 0,
+            Self::Signal(signal) => signal.as_raw() as i8,
+            Self::Trap(signal) => -signal.as_raw() as i8,
+        }
+    }
+
+    /// The signal for a program that took the place of the shell.
+    fn signal(self) -> Signal {
+        match self {
+            Self::Interrupt => Signal::TERM,
+            Self::Signal(signal) | Self::Trap(signal) => signal,
+        }
+    }
+}
+
 /// The process of a shell.
 #[derive(Debug)]
 pub(super) struct ShellProcess {
@@ -57,9 +87,8 @@ impl ShellProcess {
         ended.ok().and(self.ended)
     }
 
-    /// Asks the driver, during the run that this is the beginning of the nonce of: to interrupt it (0), to bring it a signal,
-    /// or to bring it one if it has a trap for it (negative).
-    pub(super) fn ask(&self, run: [u8; 3], value: i32) {
+    /// Asks the driver during the run that this is the beginning of the nonce of.
+    pub(super) fn ask(&self, run: [u8; 3], what: Ask) {
         if self.ended.is_some() {
             return;
         }
@@ -67,27 +96,27 @@ impl ShellProcess {
         if let Some(caught) = caught
             && !caught.contains(INTERRUPT)
         {
-            return self.ask_program(value, caught);
+            return self.ask_program(what, caught);
         }
         let Ok(pid) = libc::pid_t::try_from(self.pid) else { return };
         // Which run it is for, and the signal: the driver must not take it for another. See `on_interrupt` in `driver.c`.
         let [first, second, third] = run;
-        let told = i32::from_be_bytes([first, second, third, value as u8]);
+        let told = i32::from_be_bytes([first, second, third, what.value() as u8]);
         let told = libc::sigval { sival_ptr: told as isize as *mut libc::c_void };
         // SAFETY: a plain system call. The process is our child and not reaped, so the number is still its own.
         if unsafe { libc::sigqueue(pid, INTERRUPT, told) } != 0 {
-            self.ask_without_value(pid, value, caught);
+            self.ask_without_value(pid, what, caught);
         }
     }
 
     /// The same where the kernel queues no more signals for the user: all sessions may be the same one, and any of them can
     /// take the whole queue. A signal without a value needs no place in it. The driver interrupts whatever runs, which is
     /// this run: a pending signal is delivered before the shell reads what comes next, and it ignores one that finds it idle.
-    fn ask_without_value(&self, pid: libc::pid_t, value: i32, caught: Option<CaughtSignals>) {
-        if value < 0 {
+    fn ask_without_value(&self, pid: libc::pid_t, what: Ask, caught: Option<CaughtSignals>) {
+        if matches!(what, Ask::Trap(_)) {
             // Nothing is to be interrupted for it, so it goes to its trap itself.
             if let Some(caught) = caught {
-                self.ask_program(value, caught);
+                self.ask_program(what, caught);
             }
             return;
         }
@@ -100,11 +129,9 @@ impl ShellProcess {
 
     /// The same for a program that took the place of the shell, as `exec` has it. It is the command itself; the driver's signal
     /// would kill it. Where a shell has a trap, it has a handler.
-    fn ask_program(&self, value: i32, caught: CaughtSignals) {
-        let number = if value == 0 { Signal::TERM.as_raw() } else { value.abs() };
-        if (value >= 0 || caught.contains(number))
-            && let Some(signal) = Signal::from_named_raw(number)
-        {
+    fn ask_program(&self, what: Ask, caught: CaughtSignals) {
+        let signal = what.signal();
+        if !matches!(what, Ask::Trap(_)) || caught.contains(signal.as_raw()) {
             self.signal(signal);
         }
     }

@@ -55,7 +55,8 @@ impl Place {
     }
 
     async fn restore(&self, shell: &mut LiveShell, room: Option<Arc<Namespaces>>) -> std::io::Result<()> {
-        self.confinement(room).restore(shell, &self.at("rescue"), &[]).await.map(|problems| assert_eq!(problems, []))
+        let restored = shell.restore_confined(self.confinement(room), &self.at("rescue"), &[]).await;
+        restored.map(|problems| assert_eq!(problems, []))
     }
 }
 
@@ -81,7 +82,7 @@ async fn a_prepared_shell_looks_like_one_that_was_not() {
             let (place, other) = (Place::new(), Place::new());
             let [room, other_room] = [namespaces(), namespaces()].map(|room| is_room.then_some(room));
             let (mut prepared, mut not) = (bare(&fixture).await, bare(&fixture).await);
-            place.preparation(room.clone()).apply(&mut prepared).await.unwrap();
+            prepared.confine_ahead(place.preparation(room.clone())).await.unwrap();
             place.restore(&mut prepared, room).await.unwrap();
             other.restore(&mut not, other_room).await.unwrap();
             let neutral = |text: String, place: &Place| text.replace(place.directory.path().to_str().unwrap(), "PLACE");
@@ -99,7 +100,7 @@ async fn a_prepared_shell_is_for_no_other_sandbox() {
         let other_room = namespaces();
         for becomes in [None, Some(&room), Some(&other_room)] {
             let mut shell = bare(&fixture).await;
-            place.preparation(prepared_for.cloned()).apply(&mut shell).await.unwrap();
+            shell.confine_ahead(place.preparation(prepared_for.cloned())).await.unwrap();
             let is_same = prepared_for.map(Arc::as_ptr) == becomes.map(Arc::as_ptr);
             let restored = place.restore(&mut shell, becomes.cloned()).await;
             match restored {
@@ -108,7 +109,7 @@ async fn a_prepared_shell_is_for_no_other_sandbox() {
             }
         }
         let mut shell = bare(&fixture).await;
-        place.preparation(prepared_for.cloned()).apply(&mut shell).await.unwrap();
+        shell.confine_ahead(place.preparation(prepared_for.cloned())).await.unwrap();
         let error = shell.restore(&[]).await.unwrap_err();
         assert!(error.to_string().contains("another sandbox"), "{error}");
     }
@@ -121,11 +122,11 @@ async fn a_directory_that_is_gone_is_named() {
     for is_prepared in [true, false] {
         let (room, mut shell) = (namespaces(), bare(&fixture).await);
         if is_prepared {
-            place.preparation(Some(Arc::clone(&room))).apply(&mut shell).await.unwrap();
+            shell.confine_ahead(place.preparation(Some(Arc::clone(&room)))).await.unwrap();
         }
         let confinement = place.confinement(Some(room));
         std::fs::remove_dir(place.at("home")).unwrap();
-        let error = confinement.restore(&mut shell, &place.at("rescue"), &[]).await.unwrap_err();
+        let error = shell.restore_confined(confinement, &place.at("rescue"), &[]).await.unwrap_err();
         std::fs::create_dir(place.at("home")).unwrap();
         let expected = format!("an entry of its root directory ({})", place.at("home").display());
         assert!(error.to_string().contains(&expected), "{error}");

@@ -235,7 +235,7 @@ async fn interruption_keeps_shell_and_partial_state() {
             Progress::Output if !sent => {
                 sent = true;
                 shell.signal_run(rustix::process::Signal::TERM);
-                shell.interrupt();
+                shell.ask(Ask::Interrupt);
             }
             Progress::Output => {}
             Progress::Reported(report) => break report,
@@ -252,10 +252,10 @@ async fn interruption_keeps_shell_and_partial_state() {
 /// end by itself.
 #[tokio::test]
 async fn a_program_in_the_place_of_the_shell_is_asked_to_end() {
-    for (asks, text) in [
-        (LiveShell::interrupt as fn(&LiveShell), "TERM"),
-        (|shell| shell.interrupt_by(rustix::process::Signal::INT), "INT"),
-        (|shell| shell.trap(rustix::process::Signal::USR1), "USR1"),
+    for (what, text) in [
+        (Ask::Interrupt, "TERM"),
+        (Ask::Signal(rustix::process::Signal::INT), "INT"),
+        (Ask::Trap(rustix::process::Signal::USR1), "USR1"),
     ] {
         let fixture = Fixture::new();
         let mut shell = fixture.shell(&[]).await;
@@ -269,8 +269,8 @@ async fn a_program_in_the_place_of_the_shell_is_asked_to_end() {
                 Progress::Output if !sent => {
                     sent = true;
                     // It has no handler for this one, which would end it.
-                    shell.trap(rustix::process::Signal::USR2);
-                    asks(&shell);
+                    shell.ask(Ask::Trap(rustix::process::Signal::USR2));
+                    shell.ask(what);
                 }
                 Progress::Output => {}
                 Progress::ShellGone { exit, .. } => break exit,
@@ -388,7 +388,7 @@ async fn a_terminal_is_for_one_command() {
     let command =
         "tty; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo terminal; stty size; read -r line; echo \"<$line>\"; x=1";
     let spec = RunSpec { command: command.as_bytes(), cwd: None, env: &[], until: None };
-    let ends = shell.prepare(Stdin::Terminal { rows: 24, cols: 80 }, Stderr::Apart).unwrap();
+    let ends = shell.prepare(Stdin::Terminal(TerminalSize::default()), Stderr::Apart).unwrap();
     let input = shell.begin(spec, ends, LIMIT).await.unwrap().unwrap();
     input.write_all(b"typed\n").await.unwrap();
     let mut output = Vec::new();

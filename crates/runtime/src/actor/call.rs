@@ -1,7 +1,7 @@
 //! What a command is run with besides its text: for its record, and for the shell.
 
 use crate::given_secrets::GivenSecrets;
-use crate::ops::{OpError, RunCommand, TerminalSize};
+use crate::ops::{OpError, RunCommand};
 use shellkeep_process::{Stderr, Stdin};
 use shellkeep_redact::{MASK, Redactor, looks_secret};
 use shellkeep_session::shell::Value;
@@ -80,7 +80,7 @@ pub(super) fn stderr_of(command: &RunCommand) -> Stderr {
 
 pub(super) fn stdin_of(command: &RunCommand) -> Stdin<'_> {
     match (&command.stdin, command.terminal, command.blocking) {
-        (_, Some(TerminalSize { rows, cols }), _) => Stdin::Terminal { rows, cols },
+        (_, Some(size), _) => Stdin::Terminal(size),
         (Some(bytes), ..) => Stdin::Given(bytes.as_bytes()),
         (None, _, false) => Stdin::Open,
         (None, _, true) => Stdin::Empty,

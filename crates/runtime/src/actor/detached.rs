@@ -21,7 +21,7 @@ pub(super) async fn drive(ctx: Arc<SessionContext>, id: SessionId, mut running: 
                 return ctx.registry.deliver_for_certain(&id, end).await;
             }
             RunEvent::Typed(typed) => {
-                let run_id = running.cell.run_id.clone();
+                let run_id = running.cell.start.run_id.clone();
                 let recorded = ctx.registry.ask(&id, |answer| Message::Typed { run_id, typed, answer }).await;
                 // Input that was not recorded is not sent.
                 if let Ok(typed) = recorded {

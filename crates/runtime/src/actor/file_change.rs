@@ -25,7 +25,7 @@ pub(super) async fn after(session: &mut Session, change: FileChanged) -> Result<
         session.files.before_change(&session.journal).await;
         Some(session.files.before_end(&mut session.journal))
     };
-    let posted = notes::post_events(session, vec![event], &author).await;
+    let posted = notes::post_events(&mut session.journal, vec![event], &author).await;
     if let Some(changed) = changed {
         let wanted = |covers| Wanted::after_change(tool_name, covers);
         session.files.after_end(&mut session.journal, changed, wanted);

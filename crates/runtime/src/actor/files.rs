@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 /// What an actor knows about its session's files.
 pub(super) struct Files {
-    ctx: Arc<SessionContext>,
+    pub(super) ctx: Arc<SessionContext>,
     keeping: Keeping,
     /// What to save as soon as the work in progress is done.
     wanted: Option<Wanted>,

@@ -1,9 +1,12 @@
 //! Work with a session's files, or on its sandbox, that a caller asked for, done while nothing runs.
 
 use super::checkpoint::{commit_now, save_now, thin};
+use super::files::Files;
 use super::fork::fork;
+use super::journal::Journal;
 use super::merge::merge;
 use super::message::FilesTask;
+use super::rest_reason::RestReason;
 use super::rewind::rewind;
 use super::session::Session;
 use crate::ops::{CheckpointView, OpError, SandboxView, SessionError};
@@ -12,17 +15,16 @@ use std::sync::Arc;
 
 /// Does work with the files while nothing runs.
 pub(super) async fn do_files(session: &mut Session, task: FilesTask) {
-    session.files.pay_owed(&mut session.journal).await;
+    let (files, journal) = (&mut session.files, &mut session.journal);
+    files.pay_owed(journal).await;
     match task {
-        FilesTask::Checkpoint(answer) => drop(answer.send(checkpoint(session).await)),
-        FilesTask::Now(answer) => drop(answer.send(commit_now(session).await)),
+        FilesTask::Checkpoint(answer) => drop(answer.send(checkpoint(files, journal).await)),
+        FilesTask::Now(answer) => drop(answer.send(commit_now(files, journal).await)),
         FilesTask::Rewind { request, by, answer } => drop(answer.send(rewind(session, request, by).await)),
         FilesTask::Fork { order, answer } => drop(answer.send(fork(session, *order).await)),
-        FilesTask::Merge { fork, request, base, theirs, answer } => {
-            drop(answer.send(merge(session, &fork, request, base, theirs).await));
-        }
+        FilesTask::Merge { order, answer } => drop(answer.send(merge(files, journal, order).await)),
         FilesTask::Tighten { sandbox, by, answer } => drop(answer.send(tighten(session, sandbox, by).await)),
-        FilesTask::Thin(answer) => drop(answer.send(thin(session).await)),
+        FilesTask::Thin(answer) => drop(answer.send(thin(files, journal).await)),
         FilesTask::PayOwed(answer) => drop(answer.send(Ok(()))),
     }
 }
@@ -40,7 +42,7 @@ async fn tighten(session: &mut Session, sandbox: Sandbox, by: Option<String>) ->
         if !state.active_runs.is_empty() || state.services.values().any(|service| service.status.is_live()) {
             return Err(SessionError::SandboxBusy { session_id }.into());
         }
-        session.rest("tightened", "the session's sandbox was tightened");
+        session.rest(RestReason::Tightened);
         session.journal.record(Event::SandboxChanged { sandbox, by });
         session.journal.sync().await;
     }
@@ -48,11 +50,11 @@ async fn tighten(session: &mut Session, sandbox: Sandbox, by: Option<String>) ->
 }
 
 /// Saves the files on request.
-async fn checkpoint(session: &mut Session) -> Result<Option<CheckpointView>, OpError> {
-    let saved = match session.ctx.data_dir.check_taken(session.journal.state(), None) {
-        Ok(()) => save_now(session, Cause::Manual).await,
+async fn checkpoint(files: &mut Files, journal: &mut Journal) -> Result<Option<CheckpointView>, OpError> {
+    let saved = match files.ctx.data_dir.check_taken(journal.state(), None) {
+        Ok(()) => save_now(files, journal, Cause::Manual).await,
         Err(error) => Err(error),
     };
-    session.journal.sync().await;
+    journal.sync().await;
     saved
 }

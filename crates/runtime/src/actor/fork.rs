@@ -2,12 +2,13 @@
 //! came from.
 
 use super::checkpoint::{check_kept, save_now};
-use super::files::{files_failed, parent};
-use super::kv;
+use super::files::{Files, files_failed, parent};
+use super::journal::Journal;
 use super::message::ForkOrder;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
 use crate::checkpoints::{self, commit_of};
+use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::forks::{self, Begun};
 use crate::ops::*;
@@ -18,7 +19,7 @@ use shellkeep_record::past::Past;
 use shellkeep_session::relocate::{goes_up, relocate};
 use shellkeep_session::{
     AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, Notice, Origin, Sandbox, SessionId,
-    SessionMeta, ShellState, Timestamp,
+    SessionMeta, SessionState, ShellState, Timestamp,
 };
 use shellkeep_workspace::checkpointer::REPOSITORY;
 use shellkeep_workspace::copy::{self, Copied, TopMode};
@@ -58,6 +59,9 @@ struct Began {
     values: Vec<Event>,
     /// What its keyed store and its agent's state lack.
     lost: Vec<Notice>,
+    shell: ShellState,
+    agent_state: Option<AgentState>,
+    files: Option<FilesAt>,
 }
 
 /// Creates another session from this one.
@@ -71,14 +75,16 @@ pub(super) async fn fork(session: &mut Session, mut order: ForkOrder) -> Result<
     past.iter_mut().for_each(|past| past.move_to(&session.journal.state().meta.workspace));
     let cwd = past.as_ref().map_or(&session.journal.state().shell.cwd, |past| &past.shell.cwd);
     if !order.share_files && is_outside(cwd, &session.journal.state().meta.workspace) {
-        return Err(not_apart(session, cwd));
+        return Err(not_apart(&session.journal.state().meta, cwd));
     }
+    let (files, journal) = (&mut session.files, &mut session.journal);
     if let Some(past) = &past {
-        check_kept(session, past.files.as_ref(), past.seq).await?;
+        check_kept(files, journal, past).await?;
     }
-    save_now(session, Cause::Fork).await?;
+    save_now(files, journal, Cause::Fork).await?;
+    let now = parent(journal);
     let uncertain = match &past {
-        Some(past) => uncertain(session, past, parent(&session.journal)).await,
+        Some(past) => uncertain(files, journal, past, now).await,
         None => Uncertain::default(),
     };
     let pending = Pending::fork(session.ctx.data_dir.root(), &order.id)
@@ -100,11 +106,11 @@ pub(super) async fn fork(session: &mut Session, mut order: ForkOrder) -> Result<
 }
 
 /// The fork would work in the same files.
-fn not_apart(session: &Session, cwd: &ByteString) -> OpError {
+fn not_apart(meta: &SessionMeta, cwd: &ByteString) -> OpError {
     OpError::Checkpoint(CheckpointError::NotApart {
-        session_id: session.id().to_string(),
+        session_id: meta.session_id.to_string(),
         path: cwd.to_text().into_owned(),
-        workspace: session.journal.state().meta.workspace.to_text().into_owned(),
+        workspace: meta.workspace.to_text().into_owned(),
     })
 }
 
@@ -131,7 +137,7 @@ async fn copy_to(
         is_own,
         id: order.id.clone(),
     };
-    let copied = copy_files(session, copying).await?;
+    let copied = copy_files(&mut session.files, &mut session.journal, copying).await?;
     let mut shell = past.as_ref().map_or_else(|| session.journal.state().shell.clone(), |past| past.shell.clone());
     let cwd = shell.cwd.clone();
     relocate(&mut shell, &session.journal.state().meta.workspace, &workspace);
@@ -139,33 +145,34 @@ async fn copy_to(
     let shares = is_outside(&shell.cwd, &workspace)
         || leads_out(checkpoints::path(&shell.cwd).to_owned(), checkpoints::path(&workspace).to_owned()).await;
     if shares && !order.share_files {
-        return Err(not_apart(session, &cwd));
+        return Err(not_apart(&session.journal.state().meta, &cwd));
     }
     let kv_version = past.as_ref().map(|past| past.kv_version);
-    let (values, values_lost) = kv::fork(session, &order.id, kv_version, order.by.as_deref()).await?;
+    let values = session.kv.fork(&session.journal, &order.id, kv_version, order.by.as_deref());
+    let (values, values_lost) = values.await?;
     let agent_state = match past {
         Some(past) => past.agent_state,
         None => session.journal.state().agent_state.as_deref().cloned(),
     };
     let version = agent_state.as_ref().map(|state| state.version);
-    let agent_state = copy_agent_state(session, &order.id, agent_state).await;
+    let agent_state = copy_agent_state(&session.ctx, &session.journal, &order.id, agent_state).await;
     let state_lost = version.filter(|_| agent_state.is_none()).map(notices::agent_state_not_copied);
     let lost = values_lost.into_iter().chain(state_lost).collect();
     let (left_out, left_out_total) = (copied.left_out, copied.left_out_total);
-    let began = Began { at, workspace, shares, left_out, left_out_total, uncertain, values, lost };
-    begin_fork(session, order, began, shell, agent_state, files).await
+    let began =
+        Began { at, workspace, shares, left_out, left_out_total, uncertain, values, lost, shell, agent_state, files };
+    begin_fork(&session.ctx, session.journal.state(), order, began).await
 }
 
 /// Copies the files and their checkpoints. From now: everything. From an earlier moment: the files of that moment, and
 /// of the rest what its checkpoint would not have contained.
-async fn copy_files(session: &mut Session, copying: Move) -> Result<Copied, OpError> {
-    let faults = session.ctx.checkpoints.faults().clone();
+async fn copy_files(files: &mut Files, journal: &mut Journal, copying: Move) -> Result<Copied, OpError> {
+    let faults = files.ctx.checkpoints.faults().clone();
     // Users of agents can pass to where the copy is.
-    let is_passed = session.ctx.sandboxes.has_user(Sandbox::User);
+    let is_passed = files.ctx.sandboxes.has_user(Sandbox::User);
     let top_mode = if is_passed { TopMode::Private } else { TopMode::Same };
-    let copied = session
-        .files
-        .with_keeper(&mut session.journal, move |keeper| -> Result<Copied, Box<dyn std::error::Error + Send + Sync>> {
+    let copied = files
+        .with_keeper(journal, move |keeper| -> Result<Copied, Box<dyn std::error::Error + Send + Sync>> {
             let Move { from, to, home, target, now, empty, is_own, id } = copying;
             let mut copied = Copied::default();
             if from.exists() || !is_own {
@@ -191,88 +198,78 @@ async fn copy_files(session: &mut Session, copying: Move) -> Result<Copied, OpEr
             Ok(copied)
         })
         .await?;
-    copied.map_err(|reason| files_failed(&session.journal, "could not be copied", &*reason))
+    copied.map_err(|reason| files_failed(journal, "could not be copied", &*reason))
 }
 
 /// Copies the agent's state to another session. If it is gone, the fork has none.
-async fn copy_agent_state(session: &Session, id: &SessionId, state: Option<AgentState>) -> Option<AgentState> {
+async fn copy_agent_state(
+    ctx: &SessionContext,
+    journal: &Journal,
+    id: &SessionId,
+    state: Option<AgentState>,
+) -> Option<AgentState> {
     let mut state = state?;
     let Content::File { .. } = &state.content else { return Some(state) };
     let failed = |error: &dyn std::fmt::Display| {
         tracing::warn!(session = %id, %error, "the agent's state could not be copied");
     };
-    let saved = session
-        .ctx
-        .kept_files
-        .agent_state(session.id(), state.clone())
-        .await
-        .inspect_err(|error| failed(error))
-        .ok()?;
-    let (directory, power) = (session.ctx.data_dir.outputs(id), session.ctx.store.survives_power());
+    let saved = ctx.kept_files.agent_state(journal.id(), state.clone()).await;
+    let saved = saved.inspect_err(|error| failed(error)).ok()?;
+    let (directory, power) = (ctx.data_dir.outputs(id), ctx.store.survives_power());
     let written = state_file::write(&directory, state.version, &saved.bytes, power);
     state.content = written.inspect_err(|error| failed(error)).ok()?;
     Some(state)
 }
 
 /// A moment of the past as people know it.
-async fn moment(session: &Session, at: u64) -> Result<String, OpError> {
-    let after_run = session.ctx.history.run_before(session.id(), at).await?;
+async fn moment(ctx: &SessionContext, id: &SessionId, at: u64) -> Result<String, OpError> {
+    let after_run = ctx.history.run_before(id, at).await?;
     Ok(after_run.map_or_else(|| format!("after record {at}"), |run_id| format!("after {run_id}")))
 }
 
 /// Writes the first records of the new session.
 async fn begin_fork(
-    session: &Session,
+    ctx: &SessionContext,
+    origin: &SessionState,
     order: &mut ForkOrder,
     began: Began,
-    shell: ShellState,
-    agent_state: Option<AgentState>,
-    files: Option<FilesAt>,
 ) -> Result<Forked, OpError> {
-    let Began { at, workspace, shares, left_out, left_out_total, uncertain, values, lost } = began;
-    let origin = Origin { session_id: session.id().clone(), seq: at };
-    let live: Vec<String> = session
-        .journal
-        .state()
-        .services
-        .values()
-        .filter(|service| service.status.is_live())
-        .map(|service| service.spec.name.clone())
-        .collect();
-    let shared = shares.then(|| shell.cwd.to_text().into_owned());
+    let id = &origin.meta.session_id;
+    let live = origin.services.values().filter(|service| service.status.is_live());
+    let live: Vec<String> = live.map(|service| service.spec.name.clone()).collect();
+    let shared = began.shares.then(|| began.shell.cwd.to_text().into_owned());
     let moment = match &order.at {
-        Some(_) => Some(moment(session, at).await?),
+        Some(_) => Some(moment(ctx, id, began.at).await?),
         None => None,
     };
-    let mut told = vec![notices::forked(session.id(), moment.as_deref(), &live)];
-    told.extend(shared.map(|cwd| notices::files_shared(session.id(), &cwd)));
-    if left_out_total > 0 {
-        told.push(notices::not_copied(&left_out, left_out_total));
+    let mut told = vec![notices::forked(id, moment.as_deref(), &live)];
+    told.extend(shared.map(|cwd| notices::files_shared(id, &cwd)));
+    if began.left_out_total > 0 {
+        told.push(notices::not_copied(&began.left_out, began.left_out_total));
     }
-    told.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
-    told.extend(lost);
+    told.extend(notices::files_uncertain(&began.uncertain.first, began.uncertain.total));
+    told.extend(began.lost);
     let meta = SessionMeta {
         session_id: order.id.clone(),
-        agent: session.journal.state().meta.agent.clone(),
-        agent_config: session.journal.state().meta.agent_config.clone(),
+        agent: origin.meta.agent.clone(),
+        agent_config: origin.meta.agent_config.clone(),
         created_at: Timestamp::now(),
         user_id: order.user_id.clone(),
-        workspace,
+        workspace: began.workspace,
         by: order.by.clone(),
-        forked_from: Some(origin),
-        sandbox: session.journal.state().sandbox,
-        secrets: session.journal.state().meta.secrets.clone(),
+        forked_from: Some(Origin { session_id: id.clone(), seq: began.at }),
+        sandbox: origin.sandbox,
+        secrets: origin.meta.secrets.clone(),
     };
-    let mut events = vec![Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) }];
-    events.extend(
-        agent_state
-            .map(|state| Event::AgentStateSaved { state: Box::new(state), author: Author::runtime(order.by.clone()) }),
-    );
-    events.extend(values);
-    events.extend(files.map(|at| Event::Checkpointed { checkpoint: Box::new(Checkpoint::of(at, 1, Cause::Fork)) }));
+    let mut events = vec![Event::SessionCreated { meta: Box::new(meta), shell: Box::new(began.shell) }];
+    let saved = |state| Event::AgentStateSaved { state: Box::new(state), author: Author::runtime(order.by.clone()) };
+    events.extend(began.agent_state.map(saved));
+    events.extend(began.values);
+    let kept = |at| Event::Checkpointed { checkpoint: Box::new(Checkpoint::of(at, 1, Cause::Fork)) };
+    events.extend(began.files.map(kept));
     events.push(Event::ShellStopped { reason: "forked".to_owned(), notices: told.clone() });
-    let (agent, claimed) = (session.journal.state().meta.agent.as_deref(), order.claimed.take());
-    let Begun { session, notice } = forks::begin(&session.ctx, &order.id, agent, events, claimed).await?;
+    let (agent, claimed) = (origin.meta.agent.as_deref(), order.claimed.take());
+    let Begun { session, notice } = forks::begin(ctx, &order.id, agent, events, claimed).await?;
     told.extend(notice);
     Ok(Forked { session, notices: told })
 }

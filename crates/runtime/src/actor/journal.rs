@@ -240,7 +240,7 @@ impl Journal {
         if !is_in_background {
             self.ctx.sync_files(cell.files()).await;
         }
-        let run_id = cell.run_id.clone();
+        let run_id = cell.start.run_id.clone();
         let notice = self.record(Event::RunFinished { run_id, result: result.clone(), delta });
         result.notices.extend(notice);
         let seq = self.state.seq;
@@ -248,7 +248,7 @@ impl Journal {
             // Before the answer, so that a crash loses none of it without a word.
             self.left(self.state.processes.clone(), unkept);
         }
-        crash::point(Point::ResultRecorded, cell.command.as_bytes());
+        crash::point(Point::ResultRecorded, cell.start.command.as_bytes());
         let settled = match ticket {
             Some(ticket) => ticket.aside(self.settle()).await,
             None => self.settle().await,

@@ -2,98 +2,26 @@
 
 pub(super) mod open;
 
+use super::journal::Journal;
 use super::message::{KvTask, Message};
-use super::session::Session;
 use crate::cluster::{keys, told};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::masking::check_kept;
 use crate::ops::*;
-use open::KvLocation;
+use open::Kv;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
     Author, Event, KvChange, KvRestored, KvRewound, KvScrubbed, KvTold, KvValue, Notice, NoticeCode, QuotaName,
     SessionId,
 };
+use shellkeep_store::KeyedError;
 use shellkeep_store::keyed::{self, Keyed, LogPart, LogPlace};
-use shellkeep_store::{Durability, KeyedError};
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Changes in one record of a new fork.
 const FORKED_AT_ONCE: usize = 1000;
-
-fn place(session: &Session) -> KvLocation {
-    KvLocation {
-        directory: directory(&session.ctx, session.id()),
-        recorded: session.journal.state().kv,
-        durability: durability(&session.ctx),
-        gate: Arc::clone(&session.ctx.checkpoints.gate),
-    }
-}
-
-fn durability(ctx: &SessionContext) -> Durability {
-    if ctx.store.survives_power() { Durability::Power } else { Durability::Process }
-}
-
-fn directory(ctx: &SessionContext, id: &SessionId) -> PathBuf {
-    keyed::directory(ctx.data_dir.root(), id.as_str())
-}
-
-/// Handles a request.
-pub(super) async fn do_task(session: &mut Session, task: KvTask) {
-    match task {
-        KvTask::Get { key, answer } => drop(answer.send(get(session, key).await)),
-        KvTask::Scan { query, answer } => drop(answer.send(scan(session, query).await)),
-        KvTask::Change { ops, author, answer } => drop(answer.send(change(session, ops, author).await)),
-        KvTask::Share { answer } => drop(answer.send(share_all(session).await)),
-        KvTask::Check { told, answer } => drop(answer.send(check(session, told).await)),
-    }
-}
-
-/// A key with its value.
-async fn get(session: &mut Session, key: String) -> Result<(KvEntry, Vec<u8>), OpError> {
-    let former = session.journal.state().claims.before().filter(|_| session.ctx.shared_files().is_none());
-    let former = former.map(str::to_owned);
-    let missing = KvError::NotFound { session_id: session.id().to_string(), key: key.clone(), former };
-    if session.journal.state().kv.is_unused() {
-        return Err(missing.into());
-    }
-    let place = place(session);
-    let read = move |keyed: &mut Keyed| match keyed.get(&key)? {
-        Some(found) => keyed.read(&found).map(|bytes| Some((found, bytes))),
-        None => Ok(None),
-    };
-    session.kv.with(place, read).await?.ok_or_else(|| missing.into())
-}
-
-/// A page of keys.
-async fn scan(session: &mut Session, query: KvQuery) -> Result<KvPage, OpError> {
-    if session.journal.state().kv.is_unused() {
-        return Ok(KvPage { entries: Vec::new(), next: None });
-    }
-    let place = place(session);
-    let read = move |keyed: &mut Keyed| {
-        let KvQuery { prefix, after, limit, values } = query;
-        let mut found = keyed.scan(&prefix, &after, limit + 1)?;
-        let mut has_more = found.len() > limit;
-        found.truncate(limit);
-        let (mut entries, mut bytes) = (Vec::new(), 0);
-        for entry in found {
-            bytes += if values { entry.value.bytes } else { 0 };
-            if bytes > MAX_KV_PAGE_BYTES && !entries.is_empty() {
-                has_more = true;
-                break;
-            }
-            let value = if values { Some(keyed.read(&entry)?) } else { None };
-            entries.push((entry, value));
-        }
-        let next = entries.last().filter(|_| has_more).map(|(entry, _)| entry.key.clone());
-        Ok(KvPage { entries, next })
-    };
-    session.kv.with(place, read).await
-}
 
 /// What a batch would write.
 struct Prepared {
@@ -103,65 +31,230 @@ struct Prepared {
     absent: Vec<String>,
 }
 
-/// Changes keys: all of them or none. When this returns, the change survives a crash.
-async fn change(session: &mut Session, ops: Vec<KvOp>, author: Author) -> Result<KvChangedKeys, OpError> {
-    for op in &ops {
-        check_kept(session.journal.mask(), "key", op.key.as_bytes())?;
-        if let KvPut::Bytes { bytes, .. } = &op.change {
-            check_kept(session.journal.mask(), "value", bytes)?;
+impl Kv {
+    /// Handles a request.
+    pub(super) async fn do_task(&mut self, journal: &mut Journal, task: KvTask) {
+        match task {
+            KvTask::Get { key, answer } => drop(answer.send(self.get(journal, key).await)),
+            KvTask::Scan { query, answer } => drop(answer.send(self.scan(journal, query).await)),
+            KvTask::Change { ops, author, answer } => drop(answer.send(self.change(journal, ops, author).await)),
+            KvTask::Share { answer } => drop(answer.send(self.share_all(journal).await)),
+            KvTask::Check { told, answer } => drop(answer.send(self.check(journal, told).await)),
         }
     }
-    // Lost records are reported first, because that takes a number.
-    session.journal.next_seq();
-    let version = session.journal.state().kv.version + 1;
-    let limit = session.ctx.quotas.get(QuotaName::KvBytesPerSession);
-    let mark: Vec<u8> = ops.iter().flat_map(|op| op.key.bytes()).collect();
-    let log = log_place(session, session.journal.state().seq + 1, version - 1);
-    let place = place(session);
-    let write = move |keyed: &mut Keyed| {
-        let prepared = match prepare(keyed, ops, version)? {
-            Ok(prepared) => prepared,
-            Err(error) => return Ok(Err(OpError::from(error))),
-        };
-        if let Some(met) = over_quota(keyed, &prepared, limit)? {
-            return Ok(Err(met));
-        }
-        keyed.change(&prepared.changes, &prepared.values)?;
-        let Prepared { changes, values, absent } = prepared;
-        let part = |seq: u64| LogPart::changed(seq, version, changes.clone());
-        let shared = log.filter(|_| !changes.is_empty()).map_or(Ok(()), |log| share(keyed, log, part, &values));
-        Ok(Ok((changes, absent, shared)))
-    };
-    let (changes, absent, shared) = session.kv.with(place, write).await??;
-    if shared.is_err() {
-        copy_later(&session.ctx, session.id()).await;
-    }
-    crash::point(Point::KvWritten, &mark);
-    let changed = changes.iter().map(|change| (change.key.clone(), entry_of(change)));
-    let entries = changed.chain(absent.into_iter().map(|key| (key, None))).collect();
-    if changes.is_empty() {
-        let state = session.journal.state();
-        return Ok(KvChangedKeys { entries, version: state.kv.version, seq: state.seq, notices: Vec::new() });
-    }
-    let offered = session.journal.offer(Event::KvChanged { version, changes, author });
-    let on_disk = session.journal.settle().await?;
-    match offered {
-        Ok(notice) => {
-            crash::point(Point::KvRecorded, &mark);
-            let seq = session.journal.state().seq;
-            let notices = notice.into_iter().chain(on_disk).chain(shared.err()).collect();
-            Ok(KvChangedKeys { entries, version, seq, notices })
-        }
-        Err(error) => {
-            session.kv.with(self::place(session), move |keyed| keyed.take_back(version - 1)).await?;
-            Err(OpError::not_stored(&error))
-        }
-    }
-}
 
-/// Where other nodes read the store, if there is such a place.
-fn log_place(session: &Session, seq: u64, after: u64) -> Option<Result<LogPlace, String>> {
-    keys::place(session.ctx.shared_files()?, session.journal.state(), seq, after)
+    /// A key with its value.
+    async fn get(&mut self, journal: &Journal, key: String) -> Result<(KvEntry, Vec<u8>), OpError> {
+        let former = journal.state().claims.before().filter(|_| self.ctx.shared_files().is_none());
+        let former = former.map(str::to_owned);
+        let missing = KvError::NotFound { session_id: journal.id().to_string(), key: key.clone(), former };
+        if journal.state().kv.is_unused() {
+            return Err(missing.into());
+        }
+        let read = move |keyed: &mut Keyed| match keyed.get(&key)? {
+            Some(found) => keyed.read(&found).map(|bytes| Some((found, bytes))),
+            None => Ok(None),
+        };
+        self.with(journal, read).await?.ok_or_else(|| missing.into())
+    }
+
+    /// A page of keys.
+    async fn scan(&mut self, journal: &Journal, query: KvQuery) -> Result<KvPage, OpError> {
+        if journal.state().kv.is_unused() {
+            return Ok(KvPage { entries: Vec::new(), next: None });
+        }
+        let read = move |keyed: &mut Keyed| {
+            let KvQuery { prefix, after, limit, values } = query;
+            let mut found = keyed.scan(&prefix, &after, limit + 1)?;
+            let mut has_more = found.len() > limit;
+            found.truncate(limit);
+            let (mut entries, mut bytes) = (Vec::new(), 0);
+            for entry in found {
+                bytes += if values { entry.value.bytes } else { 0 };
+                if bytes > MAX_KV_PAGE_BYTES && !entries.is_empty() {
+                    has_more = true;
+                    break;
+                }
+                let value = if values { Some(keyed.read(&entry)?) } else { None };
+                entries.push((entry, value));
+            }
+            let next = entries.last().filter(|_| has_more).map(|(entry, _)| entry.key.clone());
+            Ok(KvPage { entries, next })
+        };
+        self.with(journal, read).await
+    }
+
+    /// Changes keys: all of them or none. When this returns, the change survives a crash.
+    async fn change(
+        &mut self,
+        journal: &mut Journal,
+        ops: Vec<KvOp>,
+        author: Author,
+    ) -> Result<KvChangedKeys, OpError> {
+        for op in &ops {
+            check_kept(journal.mask(), "key", op.key.as_bytes())?;
+            if let KvPut::Bytes { bytes, .. } = &op.change {
+                check_kept(journal.mask(), "value", bytes)?;
+            }
+        }
+        // Lost records are reported first, because that takes a number.
+        journal.next_seq();
+        let version = journal.state().kv.version + 1;
+        let limit = self.ctx.quotas.get(QuotaName::KvBytesPerSession);
+        let mark: Vec<u8> = ops.iter().flat_map(|op| op.key.bytes()).collect();
+        let log = self.log_place(journal, journal.state().seq + 1, version - 1);
+        let write = move |keyed: &mut Keyed| {
+            let prepared = match prepare(keyed, ops, version)? {
+                Ok(prepared) => prepared,
+                Err(error) => return Ok(Err(OpError::from(error))),
+            };
+            if let Some(met) = over_quota(keyed, &prepared, limit)? {
+                return Ok(Err(met));
+            }
+            keyed.change(&prepared.changes, &prepared.values)?;
+            let Prepared { changes, values, absent } = prepared;
+            let part = |seq: u64| LogPart::changed(seq, version, changes.clone());
+            let shared = log.filter(|_| !changes.is_empty()).map_or(Ok(()), |log| share(keyed, log, part, &values));
+            Ok(Ok((changes, absent, shared)))
+        };
+        let (changes, absent, shared) = self.with(journal, write).await??;
+        if shared.is_err() {
+            copy_later(&self.ctx, journal.id()).await;
+        }
+        crash::point(Point::KvWritten, &mark);
+        let changed = changes.iter().map(|change| (change.key.clone(), entry_of(change)));
+        let entries = changed.chain(absent.into_iter().map(|key| (key, None))).collect();
+        if changes.is_empty() {
+            let state = journal.state();
+            return Ok(KvChangedKeys { entries, version: state.kv.version, seq: state.seq, notices: Vec::new() });
+        }
+        let offered = journal.offer(Event::KvChanged { version, changes, author });
+        let on_disk = journal.settle().await?;
+        match offered {
+            Ok(notice) => {
+                crash::point(Point::KvRecorded, &mark);
+                let seq = journal.state().seq;
+                let notices = notice.into_iter().chain(on_disk).chain(shared.err()).collect();
+                Ok(KvChangedKeys { entries, version, seq, notices })
+            }
+            Err(error) => {
+                self.with(journal, move |keyed| keyed.take_back(version - 1)).await?;
+                Err(OpError::not_stored(&error))
+            }
+        }
+    }
+
+    /// Shares everything, in place of what was shared before.
+    pub(super) async fn share_all(&mut self, journal: &Journal) -> Result<(), OpError> {
+        let recorded = journal.state().kv;
+        let log = self.log_place(journal, journal.state().seq, recorded.version);
+        let Some(log) = log.filter(|_| !recorded.is_unused()) else { return Ok(()) };
+        let log = log.map_err(|reason| KvError::Unavailable { reason })?;
+        self.with(journal, move |keyed| keyed.share_all(&log, recorded.version)).await
+    }
+
+    /// What a rewind does to the store; `None` if nothing has changed since then.
+    pub(super) async fn plan_rewind(&mut self, journal: &Journal, version: u64) -> Result<Option<KvRewound>, OpError> {
+        let recorded = journal.state().kv;
+        if recorded.is_unused() {
+            return Ok(None);
+        }
+        let missing = self.with(journal, move |keyed| keyed.plan_restore(version)).await?;
+        let restored = KvRestored { from: version, version: recorded.version + 1 };
+        Ok(missing.map(|missing| KvRewound { restored, missing }))
+    }
+
+    /// Rewinds the store, after the rewind was recorded. If this fails, it is done when the store is opened again.
+    pub(super) async fn rewind(&mut self, journal: &mut Journal) {
+        crash::point(Point::KvRewound, journal.id().as_str().as_bytes());
+        self.close();
+        let restored = journal.state().kv.restored;
+        let log = restored.and_then(|restored| self.log_place(journal, journal.state().seq, restored.version - 1));
+        // Opening it rewinds it.
+        let opened = self.with(journal, move |keyed| {
+            let part = |(log, restored)| share(keyed, log, |seq| LogPart::restored(seq, restored), &[]);
+            Ok(log.zip(restored).map_or(Ok(()), part))
+        });
+        match opened.await {
+            Ok(shared) => {
+                if shared.is_err() {
+                    copy_later(&self.ctx, journal.id()).await;
+                }
+                journal.tell(shared.err());
+            }
+            Err(error) => {
+                tracing::error!(session = %journal.id(), %error, "the keyed store is rewound when it is next opened");
+            }
+        }
+    }
+
+    /// Copies the store for a fork: as it is, or as it was at a version. Returns the records of it, and a notice if the
+    /// copy lacks something.
+    pub(super) async fn fork(
+        &mut self,
+        journal: &Journal,
+        id: &SessionId,
+        at: Option<u64>,
+        by: Option<&str>,
+    ) -> Result<(Vec<Event>, Option<Notice>), OpError> {
+        let version = journal.state().kv.version;
+        if version == 0 {
+            return Ok((Vec::new(), None));
+        }
+        let (to, durability) = (self.directory(id), self.durability());
+        let copied = self.with(journal, move |keyed| keyed.copy_to(&to, at, durability)).await?;
+        let author = Author::runtime(by.map(str::to_owned));
+        let change = |entry: &KvEntry| KvChange {
+            key: entry.key.clone(),
+            version: entry.version,
+            value: Some(entry.value.clone()),
+        };
+        let records = copied.entries.chunks(FORKED_AT_ONCE).map(|entries| Event::KvChanged {
+            version,
+            changes: entries.iter().map(change).collect(),
+            author: author.clone(),
+        });
+        Ok((records.collect(), values_lost(&copied.lost)))
+    }
+
+    /// Masks a secret in the store. Returns what was masked, and the names of the keys.
+    pub(super) async fn scrub(
+        &mut self,
+        journal: &Journal,
+        redactor: &Redactor,
+    ) -> Result<(KvScrubbed, Vec<String>), OpError> {
+        if journal.state().kv.is_unused() {
+            return Ok(Default::default());
+        }
+        let redactor = redactor.clone();
+        let scrubbed = self.with(journal, move |keyed| keyed.scrub(&redactor)).await?;
+        crash::point(Point::KvScrubbed, journal.id().as_str().as_bytes());
+        Ok(scrubbed)
+    }
+
+    /// The record of a scrub tells what it masked in the store. What fails here makes the next scrub tell it again.
+    pub(super) async fn scrub_recorded(&mut self, journal: &Journal) {
+        if let Err(error) = self.with(journal, Keyed::scrub_recorded).await {
+            tracing::warn!(session = %journal.id(), %error, "the next scrub records what this one masked again");
+        }
+    }
+
+    /// Where the store differs from the recording.
+    async fn check(&mut self, journal: &Journal, told: KvTold) -> Result<Vec<String>, OpError> {
+        if journal.state().kv.is_unused() {
+            return Ok(Vec::new());
+        }
+        // Where records are not known here, or values stayed on another node, only the values are compared with their hashes.
+        let stayed_behind = self.ctx.shared_files().is_none() && journal.state().claims.before().is_some();
+        let (entries, version) =
+            if told.is_whole() && !stayed_behind { (told.entries(), told.version()) } else { Default::default() };
+        self.with(journal, move |keyed| keyed.compare(entries, version)).await
+    }
+
+    /// Where other nodes read the store, if there is such a place.
+    fn log_place(&self, journal: &Journal, seq: u64, after: u64) -> Option<Result<LogPlace, String>> {
+        keys::place(self.ctx.shared_files()?, journal.state(), seq, after)
+    }
 }
 
 /// Shares everything of a session as soon as that works, because a change could not be shared. Returns when that is noted.
@@ -201,16 +294,6 @@ fn share(
         tracing::warn!(reason, "a change of a keyed store is not copied for other nodes");
         told::keys_not_copied(&reason)
     })
-}
-
-/// Shares everything, in place of what was shared before.
-pub(super) async fn share_all(session: &mut Session) -> Result<(), OpError> {
-    let recorded = session.journal.state().kv;
-    let log = log_place(session, session.journal.state().seq, recorded.version);
-    let Some(log) = log.filter(|_| !recorded.is_unused()) else { return Ok(()) };
-    let log = log.map_err(|reason| KvError::Unavailable { reason })?;
-    let place = place(session);
-    session.kv.with(place, move |keyed| keyed.share_all(&log, recorded.version)).await
 }
 
 fn entry_of(change: &KvChange) -> Option<KvEntry> {
@@ -286,43 +369,6 @@ fn over_quota(keyed: &mut Keyed, prepared: &Prepared, limit: u64) -> Result<Opti
     Ok(None)
 }
 
-/// What a rewind does to the store; `None` if nothing has changed since then.
-pub(super) async fn plan_rewind(session: &mut Session, version: u64) -> Result<Option<KvRewound>, OpError> {
-    let recorded = session.journal.state().kv;
-    if recorded.is_unused() {
-        return Ok(None);
-    }
-    let place = place(session);
-    let missing = session.kv.with(place, move |keyed| keyed.plan_restore(version)).await?;
-    let restored = KvRestored { from: version, version: recorded.version + 1 };
-    Ok(missing.map(|missing| KvRewound { restored, missing }))
-}
-
-/// Rewinds the store, after the rewind was recorded. If this fails, it is done when the store is opened again.
-pub(super) async fn rewind(session: &mut Session) {
-    crash::point(Point::KvRewound, session.id().as_str().as_bytes());
-    session.kv.close();
-    let restored = session.journal.state().kv.restored;
-    let log = restored.and_then(|restored| log_place(session, session.journal.state().seq, restored.version - 1));
-    let place = place(session);
-    // Opening it rewinds it.
-    let opened = session.kv.with(place, move |keyed| {
-        let part = |(log, restored)| share(keyed, log, |seq| LogPart::restored(seq, restored), &[]);
-        Ok(log.zip(restored).map_or(Ok(()), part))
-    });
-    match opened.await {
-        Ok(shared) => {
-            if shared.is_err() {
-                copy_later(&session.ctx, session.id()).await;
-            }
-            session.journal.tell(shared.err());
-        }
-        Err(error) => {
-            tracing::error!(session = %session.id(), %error, "the keyed store is rewound when it is next opened");
-        }
-    }
-}
-
 /// A notice about keys whose values at that moment are gone.
 pub(super) fn values_gone(keys: &[String]) -> Notice {
     let (first, count) = (keys.first().map_or("", String::as_str), keys.len());
@@ -341,62 +387,4 @@ fn values_lost(keys: &[String]) -> Option<Notice> {
         keys.len()
     );
     Some(Notice { code: NoticeCode::CheckpointIncomplete, message })
-}
-
-/// Copies the store for a fork: as it is, or as it was at a version. Returns the records of it, and a notice if the
-/// copy lacks something.
-pub(super) async fn fork(
-    session: &mut Session,
-    id: &SessionId,
-    at: Option<u64>,
-    by: Option<&str>,
-) -> Result<(Vec<Event>, Option<Notice>), OpError> {
-    let version = session.journal.state().kv.version;
-    if version == 0 {
-        return Ok((Vec::new(), None));
-    }
-    let (to, durability) = (directory(&session.ctx, id), durability(&session.ctx));
-    let place = place(session);
-    let copied = session.kv.with(place, move |keyed| keyed.copy_to(&to, at, durability)).await?;
-    let author = Author::runtime(by.map(str::to_owned));
-    let change =
-        |entry: &KvEntry| KvChange { key: entry.key.clone(), version: entry.version, value: Some(entry.value.clone()) };
-    let records = copied.entries.chunks(FORKED_AT_ONCE).map(|entries| Event::KvChanged {
-        version,
-        changes: entries.iter().map(change).collect(),
-        author: author.clone(),
-    });
-    Ok((records.collect(), values_lost(&copied.lost)))
-}
-
-/// Masks a secret in the store. Returns what was masked, and the names of the keys.
-pub(super) async fn scrub(session: &mut Session, redactor: &Redactor) -> Result<(KvScrubbed, Vec<String>), OpError> {
-    if session.journal.state().kv.is_unused() {
-        return Ok(Default::default());
-    }
-    let (place, redactor) = (place(session), redactor.clone());
-    let scrubbed = session.kv.with(place, move |keyed| keyed.scrub(&redactor)).await?;
-    crash::point(Point::KvScrubbed, session.id().as_str().as_bytes());
-    Ok(scrubbed)
-}
-
-/// The record of a scrub tells what it masked in the store. What fails here makes the next scrub tell it again.
-pub(super) async fn scrub_recorded(session: &mut Session) {
-    let place = place(session);
-    if let Err(error) = session.kv.with(place, Keyed::scrub_recorded).await {
-        tracing::warn!(session = %session.id(), %error, "the next scrub records what this one masked again");
-    }
-}
-
-/// Where the store differs from the recording.
-async fn check(session: &mut Session, told: KvTold) -> Result<Vec<String>, OpError> {
-    if session.journal.state().kv.is_unused() {
-        return Ok(Vec::new());
-    }
-    let place = place(session);
-    // Where records are not known here, or values stayed on another node, only the values are compared with their hashes.
-    let stayed_behind = session.ctx.shared_files().is_none() && session.journal.state().claims.before().is_some();
-    let (entries, version) =
-        if told.is_whole() && !stayed_behind { (told.entries(), told.version()) } else { Default::default() };
-    session.kv.with(place, move |keyed| keyed.compare(entries, version)).await
 }

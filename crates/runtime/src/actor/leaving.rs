@@ -1,8 +1,8 @@
 //! When a session's task exits. On a node that is drained it begins no new commands, so that it comes to that: another node
 //! runs them.
 
-use super::session::Session;
-use crate::ops::{ClusterError, OpError};
+use crate::context::SessionContext;
+use shellkeep_session::SessionId;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -13,27 +13,16 @@ pub(super) const LAST_LOOK: Duration = Duration::from_millis(1);
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Until when an actor stays that has just recorded something; not at all if another node is to have the session.
-pub(super) fn lingers_until(session: &Session) -> Option<Instant> {
-    (!is_draining(session)).then(|| Instant::now() + LINGER)
-}
-
-/// Whether this node takes no more sessions.
-pub(super) fn is_draining(session: &Session) -> bool {
-    session.ctx.cluster.as_ref().is_some_and(|cluster| cluster.members().is_draining())
+pub(super) fn lingers_until(ctx: &SessionContext) -> Option<Instant> {
+    (!ctx.is_draining()).then(|| Instant::now() + LINGER)
 }
 
 /// Whether this node is drained, and others may take what it does not work with.
-pub(super) fn is_free(session: &Session) -> bool {
-    session.ctx.cluster.as_ref().is_some_and(|cluster| cluster.members().drain().is_free())
+pub(super) fn is_free(ctx: &SessionContext) -> bool {
+    ctx.cluster.as_ref().is_some_and(|cluster| cluster.members().drain().is_free())
 }
 
 /// Whether a command in the background keeps the session on a node that is drained: it is lost if another takes the session.
-pub(super) fn is_kept_here(session: &Session) -> bool {
-    is_draining(session) && !session.ctx.runs.detached(|id| id == session.id()).is_empty()
-}
-
-/// Another node is to do what was asked for.
-pub(super) fn refusal(session: &Session) -> OpError {
-    let node = session.ctx.cluster.as_ref().map_or_else(String::new, |cluster| cluster.members().own().name);
-    ClusterError::Leaving { session_id: session.id().to_string(), node }.into()
+pub(super) fn is_kept_here(ctx: &SessionContext, id: &SessionId) -> bool {
+    ctx.is_draining() && !ctx.runs.detached(|running| running == id).is_empty()
 }

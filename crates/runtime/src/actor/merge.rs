@@ -1,37 +1,32 @@
 //! Merging what a fork changed in the files into the session that it was forked from.
 
 use super::checkpoint::{change_files, changed_but, commit_now, save_now};
-use super::files::files_failed;
-use super::session::Session;
+use super::files::{Files, files_failed};
+use super::journal::Journal;
+use super::message::MergeOrder;
 use crate::checkpoints;
 use crate::file_views::plan_views;
 use crate::ops::*;
-use shellkeep_session::{ByteString, Cause, LeftOut, SessionId};
+use shellkeep_session::{ByteString, Cause, LeftOut};
 use shellkeep_workspace::merge::{self, Merge};
-use shellkeep_workspace::repo::{ObjectId, Repo, RepoError};
+use shellkeep_workspace::repo::{Repo, RepoError};
 use std::sync::Arc;
 
 /// Merges what a fork changed in the files.
-pub(super) async fn merge(
-    session: &mut Session,
-    fork: &SessionId,
-    request: MergeBack,
-    base: Option<ObjectId>,
-    theirs: Option<ObjectId>,
-) -> Result<Merged, OpError> {
-    session.ctx.data_dir.check_taken(session.journal.state(), None)?;
-    let ours = commit_now(session).await?;
+pub(super) async fn merge(files: &mut Files, journal: &mut Journal, order: MergeOrder) -> Result<Merged, OpError> {
+    files.ctx.data_dir.check_taken(journal.state(), None)?;
+    let MergeOrder { fork, request, base, theirs } = order;
+    let ours = commit_now(files, journal).await?;
     let choice = match request.prefer {
         None => merge::Choice::Neither,
         Some(Side::Origin) => merge::Choice::Ours,
         Some(Side::Fork) => merge::Choice::Theirs,
     };
-    let (from, faults) = (session.ctx.checkpoints.repository(fork), Arc::clone(session.ctx.checkpoints.faults()));
+    let (from, faults) = (files.ctx.checkpoints.repository(&fork), Arc::clone(files.ctx.checkpoints.faults()));
     let repository = from.clone();
-    let theirs_now = checkpoints::path(&session.ctx.workspaces.of(fork)).to_owned();
-    let planned = session
-        .files
-        .with_keeper(&mut session.journal, move |keeper| -> Result<Merge, RepoError> {
+    let theirs_now = checkpoints::path(&files.ctx.workspaces.of(&fork)).to_owned();
+    let planned = files
+        .with_keeper(journal, move |keeper| -> Result<Merge, RepoError> {
             let Some(fork) = Repo::open(&from, &faults)? else { return Ok(Merge::default()) };
             // Without checkpoints, there are no files.
             let own = keeper.repo().unwrap_or(&fork);
@@ -46,29 +41,29 @@ pub(super) async fn merge(
             checkpoint: id.to_string(),
             gone: Some(Gone::Pruned),
         }),
-        error => files_failed(&session.journal, "could not be merged", &error),
+        error => files_failed(journal, "could not be merged", &error),
     })?;
-    let (files, files_total) = plan_views(&plan);
+    let (changed, files_total) = plan_views(&plan);
     let told = |conflict: &merge::Conflict| LeftOut {
         path: ByteString(conflict.path.clone()),
         reason: conflict.reason.to_owned(),
     };
     let conflicts: Vec<LeftOut> = conflicts.iter().map(told).collect();
-    let (into, notices) = (session.id().clone(), Vec::new());
-    let mut merged = Merged { into, seq: None, undo: None, files, files_total, conflicts, notices };
+    let (into, notices) = (journal.id().clone(), Vec::new());
+    let mut merged = Merged { into, seq: None, undo: None, files: changed, files_total, conflicts, notices };
     if request.dry_run || (plan.steps.is_empty() && merged.conflicts.is_empty()) {
         return Ok(merged);
     }
     if !merged.conflicts.is_empty() {
         return Err(conflict(&merged.conflicts));
     }
-    save_now(session, Cause::Manual).await?;
-    merged.undo = Some(session.journal.state().seq);
-    let (applied, pending) = change_files(session, plan, Some(repository), Vec::new()).await?;
-    let saved = save_now(session, Cause::Merge).await?;
-    applied.finish().map_err(|error| changed_but(&session.journal, &error))?;
+    save_now(files, journal, Cause::Manual).await?;
+    merged.undo = Some(journal.state().seq);
+    let (applied, pending) = change_files(files, journal, plan, Some(repository), Vec::new()).await?;
+    let saved = save_now(files, journal, Cause::Merge).await?;
+    applied.finish().map_err(|error| changed_but(journal, &error))?;
     pending.done();
-    merged.notices.extend(session.journal.settle().await?);
+    merged.notices.extend(journal.settle().await?);
     merged.seq = saved.map(|saved| saved.seq);
     Ok(merged)
 }

@@ -265,6 +265,18 @@ impl RunReply {
             Self::AtStart(answer) => drop(answer.send(Err(error))),
         }
     }
+
+    /// The run has started. Returns who waits for its end.
+    pub(super) fn started(self, cell: &Arc<RunCell>, max_output: usize) -> Option<Caller> {
+        match self {
+            Self::AtEnd(answer) => Some(Caller { answer, max_output }),
+            Self::AtStart(answer) => {
+                let _ = answer.send(Ok(Started::Live(Arc::clone(cell))));
+                None
+            }
+        }
+    }
+
     /// Answers with a run that an earlier call with the same request id started.
     pub(super) fn answer(self, before: Started, command: &RunCommand) {
         let (max_output, timeout) = (command.max_output, command.timeout);
@@ -304,13 +316,8 @@ pub enum FilesTask {
     },
     /// Merge what a fork changed.
     Merge {
-        fork: SessionId,
         /// What was asked for.
-        request: MergeBack,
-        /// What the fork began with.
-        base: Option<ObjectId>,
-        /// What it has now.
-        theirs: Option<ObjectId>,
+        order: MergeOrder,
         answer: Answer<Merged>,
     },
     /// Confine the session more tightly.
@@ -360,6 +367,17 @@ impl FilesTask {
             Self::PayOwed(answer) => drop(answer.send(Err(error))),
         }
     }
+}
+
+/// A fork to merge back.
+pub struct MergeOrder {
+    pub fork: SessionId,
+    /// What was asked for.
+    pub request: MergeBack,
+    /// What the fork began with.
+    pub base: Option<ObjectId>,
+    /// What it has now.
+    pub theirs: Option<ObjectId>,
 }
 
 /// A fork to create.

@@ -2,8 +2,8 @@
 
 use super::journal::Journal;
 use super::message::Answer;
-use super::session::Session;
 use crate::cluster::told;
+use crate::context::SessionContext;
 use crate::masking::{SessionMask, check_kept};
 use crate::network::Unreached;
 use crate::ops::{
@@ -14,32 +14,31 @@ use crate::output::INLINE_BYTES;
 use crate::running::Typed;
 use crate::state_file;
 use crate::tasks;
-use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, RunId, Timestamp};
+use shellkeep_session::{AgentState, Author, ByteString, Content, Event, Message, RunId, SessionId, Timestamp};
 use shellkeep_shared::ForkNote;
 use shellkeep_store::AppendError;
 use std::io;
-use std::sync::Arc;
 
 /// Bytes of one input that are recorded: as much as of an output inside a record. The rest is only counted.
 const INPUT_KEPT: usize = INLINE_BYTES;
 
 /// Records events. If the store rejects the first one, none is recorded; their numbers have no gap.
 pub(super) async fn post_events(
-    session: &mut Session,
+    journal: &mut Journal,
     events: Vec<NewEvent>,
     author: &Author,
 ) -> Result<Posted, OpError> {
-    let (first_seq, total) = (session.journal.next_seq(), events.len());
+    let (first_seq, total) = (journal.next_seq(), events.len());
     let mut notices = Vec::new();
     for (index, NewEvent { event_type, data }) in events.into_iter().enumerate() {
-        match session.journal.offer(Event::Noted { event_type, data, author: author.clone() }) {
+        match journal.offer(Event::Noted { event_type, data, author: author.clone() }) {
             Ok(notice) if notices.is_empty() => notices.extend(notice),
             Ok(_) => {}
             Err(error) => return Err(cut_off(&error, index, total, first_seq)),
         }
     }
-    notices.extend(session.journal.settle().await?);
-    Ok(Posted { first_seq, last_seq: session.journal.state().seq, notices })
+    notices.extend(journal.settle().await?);
+    Ok(Posted { first_seq, last_seq: journal.state().seq, notices })
 }
 
 fn cut_off(error: &AppendError, taken: usize, total: usize, first_seq: u64) -> OpError {
@@ -50,25 +49,25 @@ fn cut_off(error: &AppendError, taken: usize, total: usize, first_seq: u64) -> O
 }
 
 /// Records what other nodes wrote and is not part of the session. Gives it back when that is shared.
-pub(super) async fn record_forks(session: &mut Session, forks: Vec<ForkNote>, answer: Answer<Vec<ForkNote>>) {
+pub(super) async fn record_forks(journal: &mut Journal, forks: Vec<ForkNote>, answer: Answer<Vec<ForkNote>>) {
     for fork in &forks {
-        session.journal.record(told::forked(fork));
+        journal.record(told::forked(fork));
     }
-    let _ = answer.send(session.journal.settle().await.map(|_| forks));
+    let _ = answer.send(journal.settle().await.map(|_| forks));
 }
 
 /// Adds a message to the conversation, with the next number.
 pub(super) async fn add_message(
-    session: &mut Session,
+    journal: &mut Journal,
     message: NewMessage,
     author: Author,
 ) -> Result<MessageAdded, OpError> {
-    let seq = session.journal.next_seq();
+    let seq = journal.next_seq();
     let NewMessage { role, content } = message;
-    let seq_id = session.journal.state().messages + 1;
+    let seq_id = journal.state().messages + 1;
     let message = Box::new(Message { seq_id, role, content, at: Timestamp::now() });
-    let offered = session.journal.offer(Event::MessageAdded { message, author });
-    let on_disk = session.journal.settle().await?;
+    let offered = journal.offer(Event::MessageAdded { message, author });
+    let on_disk = journal.settle().await?;
     let notice = offered.map_err(|error| OpError::not_stored(&error))?;
     Ok(MessageAdded { seq_id, seq, notices: notice.into_iter().chain(on_disk).collect() })
 }
@@ -83,8 +82,8 @@ pub(super) fn unreached(journal: &mut Journal, unreached: Unreached, answer: Ans
 }
 
 /// Records what is about to be typed into a command, and gives it back.
-pub(super) async fn typed(session: &mut Session, run_id: RunId, typed: Box<Typed>, answer: Answer<Box<Typed>>) {
-    record_typed(&mut session.journal, run_id, &typed).await;
+pub(super) async fn typed(journal: &mut Journal, run_id: RunId, typed: Box<Typed>, answer: Answer<Box<Typed>>) {
+    record_typed(journal, run_id, &typed).await;
     let _ = answer.send(Ok(typed));
 }
 
@@ -110,15 +109,16 @@ pub(super) async fn record_typed(journal: &mut Journal, run_id: RunId, typed: &T
 
 /// Saves the agent's state if the stored one is still the one that the caller expects.
 pub(super) async fn save_agent_state(
-    session: &mut Session,
+    ctx: &SessionContext,
+    journal: &mut Journal,
     save: SaveAgentState,
     author: Author,
 ) -> Result<AgentStateSaved, OpError> {
-    check_kept(session.journal.mask(), "agent_state", &save.bytes)?;
+    check_kept(journal.mask(), "agent_state", &save.bytes)?;
     // Lost records are reported first, because that takes a number.
-    session.journal.next_seq();
-    let saved = offer_agent_state(session, save, author).await;
-    let on_disk = session.journal.settle().await?;
+    journal.next_seq();
+    let saved = offer_agent_state(ctx, journal, save, author).await;
+    let on_disk = journal.settle().await?;
     saved.map(|mut saved| {
         saved.notices.extend(on_disk);
         saved
@@ -126,12 +126,13 @@ pub(super) async fn save_agent_state(
 }
 
 async fn offer_agent_state(
-    session: &mut Session,
+    ctx: &SessionContext,
+    journal: &mut Journal,
     save: SaveAgentState,
     author: Author,
 ) -> Result<AgentStateSaved, OpError> {
     let SaveAgentState { media_type, bytes, expected } = save;
-    let current = session.journal.state().agent_state.as_ref().map(|state| state.version);
+    let current = journal.state().agent_state.as_ref().map(|state| state.version);
     let is_expected = match expected {
         Expected::Anything => true,
         Expected::Nothing => current.is_none(),
@@ -141,26 +142,31 @@ async fn offer_agent_state(
     if !is_expected {
         return Err(OpError::Record(RecordError::VersionConflict { current }));
     }
-    let version = session.journal.state().last_agent_version() + 1;
+    let version = journal.state().last_agent_version() + 1;
     let is_large = bytes.len() > INLINE_BYTES;
     let (version, content) = match is_large {
         false => (version, Content::Inline(ByteString(bytes))),
-        true => write_agent_state(session, version, bytes).await?,
+        true => write_agent_state(ctx, journal.id(), version, bytes).await?,
     };
     let state = Box::new(AgentState { version, media_type, content });
-    let offered = session.journal.offer(Event::AgentStateSaved { state, author });
+    let offered = journal.offer(Event::AgentStateSaved { state, author });
     let notice = offered.map_err(|error| OpError::not_stored(&error))?;
-    let notice = match session.ctx.shared_files() {
+    let notice = match ctx.shared_files() {
         // Another node continues with it, so it is there before the answer.
-        Some(files) if is_large && !files.attached(session.id()).await => notice.or(Some(told::not_copied())),
+        Some(files) if is_large && !files.attached(journal.id()).await => notice.or(Some(told::not_copied())),
         _ => notice,
     };
-    Ok(AgentStateSaved { version, seq: session.journal.state().seq, notices: notice.into_iter().collect() })
+    Ok(AgentStateSaved { version, seq: journal.state().seq, notices: notice.into_iter().collect() })
 }
 
 /// Writes a large state to its own file, before the record that names it.
-async fn write_agent_state(session: &Session, version: u64, bytes: Vec<u8>) -> Result<(u64, Content), OpError> {
-    let (directory, power) = (Arc::clone(&session.outputs), session.ctx.store.survives_power());
+async fn write_agent_state(
+    ctx: &SessionContext,
+    id: &SessionId,
+    version: u64,
+    bytes: Vec<u8>,
+) -> Result<(u64, Content), OpError> {
+    let (directory, power) = (ctx.data_dir.outputs(id), ctx.store.survives_power());
     let written = tasks::blocking(move || {
         let version = state_file::free_version(&directory, version);
         state_file::write(&directory, version, &bytes, power).map(|content| (version, content))

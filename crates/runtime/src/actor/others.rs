@@ -1,7 +1,9 @@
 //! Sessions that work in the same directory: what they have changed since a moment, which a rewind would take back.
 
-use super::session::Session;
+use super::files::files_failed;
+use super::journal::Journal;
 use crate::checkpoints::commit_of;
+use crate::context::SessionContext;
 use crate::ops::{CheckpointError, CheckpointView, Conflict, MAX_NAMED_FILES, OpError};
 use crate::stored::read_error;
 use crate::tasks;
@@ -17,16 +19,21 @@ const PAGE: usize = 500;
 
 /// The paths of a plan that sessions in the same directory have changed since a record, and who did. A directory of the
 /// session's own has no others.
-pub(super) async fn changed_since(session: &Session, seq: u64, plan: &Plan) -> Result<Vec<LeftOut>, OpError> {
-    let meta = &session.journal.state().meta;
-    if plan.steps.is_empty() || session.ctx.workspaces.owns(&meta.workspace) {
+pub(super) async fn changed_since(
+    ctx: &SessionContext,
+    journal: &Journal,
+    seq: u64,
+    plan: &Plan,
+) -> Result<Vec<LeftOut>, OpError> {
+    let meta = &journal.state().meta;
+    if plan.steps.is_empty() || ctx.workspaces.owns(&meta.workspace) {
         return Ok(Vec::new());
     }
-    let history = &session.ctx.history;
-    let Some(since) = history.time_of(session.id(), seq).await? else { return Ok(Vec::new()) };
+    let history = &ctx.history;
+    let Some(since) = history.time_of(journal.id(), seq).await? else { return Ok(Vec::new()) };
     let planned: Arc<HashSet<Vec<u8>>> = Arc::new(plan.steps.iter().map(|step| step.path.clone()).collect());
     let mut found = BTreeMap::new();
-    for other in in_same_directory(session).await? {
+    for other in in_same_directory(ctx, journal).await? {
         let mut checkpoints = history.checkpoints_after(&other.id, 0, usize::MAX).await?;
         checkpoints.retain(|view| view.at > since && is_work(view));
         if checkpoints.is_empty() {
@@ -34,17 +41,15 @@ pub(super) async fn changed_since(session: &Session, seq: u64, plan: &Plan) -> R
         }
         // Another agent's session is not named.
         let name = if other.agent == meta.agent { format!("session '{}'", other.id) } else { "another session".into() };
-        let (directory, faults) =
-            (session.ctx.checkpoints.repository(&other.id), Arc::clone(session.ctx.checkpoints.faults()));
+        let (directory, faults) = (ctx.checkpoints.repository(&other.id), Arc::clone(ctx.checkpoints.faults()));
         let planned = Arc::clone(&planned);
         let reading = tasks::blocking(move || {
             let Some(repo) = Repo::open(&directory, &faults)? else { return Ok(Vec::new()) };
             changed(&repo, &checkpoints, &planned)
         });
         let changes: Result<_, RepoError> = reading.await?;
-        let changes = changes.map_err(|error| {
-            super::files::files_failed(&session.journal, "could not be compared with those of other sessions", &error)
-        })?;
+        let changes = changes
+            .map_err(|error| files_failed(journal, "could not be compared with those of other sessions", &error))?;
         found.extend(changes.into_iter().map(|(path, who)| (path, format!("{name} changed it{who}"))));
     }
     let told = |(path, reason)| LeftOut { path: ByteString(path), reason };
@@ -64,17 +69,17 @@ struct Other {
     agent: Option<String>,
 }
 
-async fn in_same_directory(session: &Session) -> Result<Vec<Other>, OpError> {
-    let workspace = &session.journal.state().meta.workspace;
+async fn in_same_directory(ctx: &SessionContext, journal: &Journal) -> Result<Vec<Other>, OpError> {
+    let workspace = &journal.state().meta.workspace;
     let (mut found, mut after) = (Vec::new(), None);
     loop {
-        let page = session.ctx.store.list(None, after.as_ref(), PAGE).await;
-        let page = page.map_err(|error| read_error(session.id(), error))?;
+        let page = ctx.store.list(None, after.as_ref(), PAGE).await;
+        let page = page.map_err(|error| read_error(journal.id(), error))?;
         let is_last = page.len() < PAGE;
         for summary in page {
             let SessionMeta { session_id, agent, workspace: other, .. } = summary.meta;
             after = Some(session_id.clone());
-            if other == *workspace && session_id != *session.id() {
+            if other == *workspace && session_id != *journal.id() {
                 found.push(Other { id: session_id, agent });
             }
         }

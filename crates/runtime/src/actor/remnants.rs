@@ -1,5 +1,6 @@
 //! What runs on without its shell: the shell ended, or belonged to a command in the background that has ended.
 
+use super::rest_reason::RestReason;
 use crate::notices;
 use crate::pool::PooledShell;
 use rustix::fd::OwnedFd;
@@ -51,14 +52,19 @@ impl Remnants {
 
     /// Ends all of them, and the session's shell. Gives a notice of what is lost: processes, and what only that shell had, of
     /// which `variables` were too large to keep.
-    pub(super) fn end_with(&mut self, shell: Option<PooledShell>, variables: &[String], why: &str) -> Option<Notice> {
+    pub(super) fn end_with(
+        &mut self,
+        shell: Option<PooledShell>,
+        variables: &[String],
+        why: RestReason,
+    ) -> Option<Notice> {
         let ended = std::mem::take(self).shells;
         let all = ended.iter().chain(&shell);
         let processes: Vec<_> = all.flat_map(|pooled| notices::processes(&pooled.shell)).collect();
         let unkept = shell
             .as_ref()
             .map(|pooled| Unkept { descriptors: notices::descriptors(&pooled.shell), variables: variables.to_vec() });
-        notices::given_up(&processes, &unkept.unwrap_or_default(), why)
+        notices::given_up(&processes, &unkept.unwrap_or_default(), why.why())
     }
 
     /// Returns when the first may have ended, and after it was forgotten if it has. May be dropped and called again at any time.

@@ -1,22 +1,26 @@
 //! Rewinds a session to an earlier moment: files, shell and agent's state as they were. Nothing of the present is lost.
 
 use super::checkpoint::{change_files, changed_but, check_kept, commit_now, not_kept, save_now};
-use super::files::files_failed;
+use super::files::{Files, files_failed};
+use super::journal::Journal;
 use super::kv;
 use super::others;
 use super::removed::Removed;
+use super::rest_reason::RestReason;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
 use crate::checkpoints::{commit_of, path};
+use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::file_views::{kept_back, plan_views};
 use crate::ops::*;
 use crate::pending;
 use crate::{notices, state_file};
 use shellkeep_record::past::Past;
+use shellkeep_record::steps::UnsavedRun;
 use shellkeep_session::{
-    AgentState, Cause, Content, Event, FilesAt, KvRewound, LeftOut, Notice, NoticeCode, RewindStep, RunId, ShellState,
-    decide,
+    AgentState, Cause, Content, Event, FilesAt, KvRewound, LeftOut, Notice, NoticeCode, RewindStep, RunId, SessionId,
+    SessionState, ShellState, decide,
 };
 use shellkeep_store::FileChange;
 use shellkeep_workspace::repo::{ObjectId, RepoError};
@@ -26,6 +30,45 @@ use std::sync::Arc;
 
 /// Of a moment whose files no checkpoint holds.
 const FILES_UNKNOWN: &str = "No file was changed: there is no checkpoint of the files as they were at that moment.";
+
+/// Where a rewind goes.
+struct Goal {
+    to: Moment,
+    /// What an undo reverts; none for a moment that was named.
+    undone: Option<ChangedBy>,
+    /// Whether it is a step of undo or redo.
+    step: Option<RewindStep>,
+}
+
+impl Goal {
+    /// A moment that was named.
+    fn named(to: Moment) -> Self {
+        Self { to, undone: None, step: None }
+    }
+
+    /// Where an undo goes if the workspace was removed: before the run that did that. If none did, the files come back, and
+    /// that is no step of undo, because no change of the session was undone.
+    fn before_removal(by: Option<&UnsavedRun>, state: &SessionState) -> Self {
+        let Some(UnsavedRun { run_id, ended }) = by else { return Self::named(Moment::Seq(state.seq)) };
+        let before = run_id.seq().unwrap_or(*ended).saturating_sub(1);
+        Self { to: Moment::Seq(before), undone: Some(ChangedBy::Run(run_id.clone())), step: Some(RewindStep::Undo) }
+    }
+}
+
+/// What would change in the files.
+#[derive(Default)]
+struct Changes {
+    plan: Plan,
+    kept_back: Vec<KeptBack>,
+}
+
+/// What a rewind did.
+struct Done {
+    /// What was not changed.
+    kept_back: Vec<LeftOut>,
+    /// What to say if only this node has the rewind.
+    here_only: Option<Notice>,
+}
 
 /// The target state of a session.
 struct Target {
@@ -63,27 +106,31 @@ impl Target {
 /// Rewinds the session to an earlier moment.
 pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<String>) -> Result<Rewound, OpError> {
     session.ctx.data_dir.check_taken(session.journal.state(), None)?;
-    let removed = Removed::restore(session).await?;
+    let removed = Removed::restore(&session.ctx, &session.journal).await?;
     complete_interrupted(session).await?;
-    let (to, undone, step) = match (&removed, request.to) {
-        (Some(removed), Moment::Step(RewindStep::Undo)) => removed.undo(session),
+    let goal = match (&removed, request.to) {
+        (Some(removed), Moment::Step(RewindStep::Undo)) => {
+            Goal::before_removal(removed.by.as_ref(), session.journal.state())
+        }
         (_, to @ Moment::Step(step)) => {
             let undone = session.ctx.history.undone(session.id(), &to).await;
-            (to, undone.map_err(|error| without_files(session, error))?, Some(step))
+            let undone = undone.map_err(|error| without_files(session.journal.state(), error))?;
+            Goal { to, undone, step: Some(step) }
         }
-        (_, to) => (to, None, None),
+        (_, to) => Goal::named(to),
     };
-    let past = session.ctx.history.past(session.id(), &to).await?;
-    let mut target = Target { step, undone, ..target(session, past).await? };
-    check_kept(session, target.past.files.as_ref(), target.past.seq).await?;
-    let now = commit_now(session).await?;
-    let (plan, kept) = plan(session, now, (target.past.files.clone(), target.past.seq)).await?;
-    let uncertain = uncertain(session, &target.past, now).await;
-    let mut rewound = rewound(session, &target, &plan, &kept);
+    let past = session.ctx.history.past(session.id(), &goal.to).await?;
+    let mut target = target(session, past, goal).await?;
+    let (files, journal) = (&mut session.files, &mut session.journal);
+    check_kept(files, journal, &target.past).await?;
+    let now = commit_now(files, journal).await?;
+    let changes = plan(files, journal, now, &target.past).await?;
+    let uncertain = uncertain(files, journal, &target.past, now).await;
+    let mut rewound = rewound(journal.state(), &target, &changes);
     (rewound.uncertain, rewound.uncertain_total) = (uncertain.first.clone(), uncertain.total);
     // That the session was rewound is what the caller asked for; the next command's result says so.
     rewound.notices.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
-    rewound.of_others = others::changed_since(session, target.past.seq, &plan).await?;
+    rewound.of_others = others::changed_since(&session.ctx, journal, target.past.seq, &changes.plan).await?;
     if request.dry_run {
         return Ok(rewound);
     }
@@ -92,17 +139,17 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
     }
     match &removed {
         // Without a checkpoint of it, the removal is no change that could be counted as undone.
-        Some(removed) if removed.save(session).await?.is_none() => target.step = None,
+        Some(removed) if removed.save(files, journal).await?.is_none() => target.step = None,
         Some(_) => {}
-        None => drop(save_now(session, Cause::Rewind).await?),
+        None => drop(save_now(files, journal, Cause::Rewind).await?),
     }
-    session.rest("rewound", "the last one was stopped for a rewind");
-    let (kept_back, here_only) = apply(session, &target, plan, kept, uncertain, by).await?;
-    rewound.kept_back = kept_back;
-    rewound.notices.extend(here_only);
+    session.rest(RestReason::Rewound);
+    let done = apply(session, &target, changes, uncertain, by).await?;
+    rewound.kept_back = done.kept_back;
+    rewound.notices.extend(done.here_only);
     removed.into_iter().for_each(Removed::keep);
     if target.kv.is_some() {
-        kv::rewind(session).await;
+        session.kv.rewind(&mut session.journal).await;
     }
     rewound.undo = Some(session.journal.state().seq - 1);
     rewound.seq = Some(session.journal.state().seq);
@@ -110,8 +157,7 @@ pub(super) async fn rewind(session: &mut Session, request: Rewind, by: Option<St
 }
 
 /// There is nothing to undo. If the session works where its files are not saved, that may be why.
-fn without_files(session: &Session, error: OpError) -> OpError {
-    let (state, mut error) = (session.journal.state(), error);
+fn without_files(state: &SessionState, mut error: OpError) -> OpError {
     let [cwd, workspace] = [&state.shell.cwd, &state.meta.workspace].map(path);
     if let OpError::Checkpoint(CheckpointError::NothingToUndo { detail }) = &mut error
         && !cwd.starts_with(workspace)
@@ -125,7 +171,7 @@ fn without_files(session: &Session, error: OpError) -> OpError {
 }
 
 /// What of that moment can be restored, and notices about the rest.
-async fn target(session: &mut Session, mut past: Past) -> Result<Target, OpError> {
+async fn target(session: &mut Session, mut past: Past, goal: Goal) -> Result<Target, OpError> {
     past.move_to(&session.journal.state().meta.workspace);
     let mut shell = past.shell.clone();
     let secrets = match session.journal.mask() {
@@ -134,64 +180,64 @@ async fn target(session: &mut Session, mut past: Past) -> Result<Target, OpError
     };
     let mut notices = Vec::new();
     let (mut agent_state, mut keeps_agent_state) = (past.agent_state.clone(), false);
-    if let Some(version) = missing_agent_state(session, agent_state.as_ref()).await {
+    if let Some(version) = missing_agent_state(&session.ctx, session.id(), agent_state.as_ref()).await {
         notices.push(notices::agent_state_gone(version));
         agent_state = session.journal.state().agent_state.as_deref().cloned();
-        keeps_agent_state = missing_agent_state(session, agent_state.as_ref()).await.is_some();
+        keeps_agent_state = missing_agent_state(&session.ctx, session.id(), agent_state.as_ref()).await.is_some();
     }
-    if !knows(session, &past.files) && session.journal.state().files.is_some() {
+    if !knows(&session.ctx, session.journal.state(), past.files.as_ref()) && session.journal.state().files.is_some() {
         notices.push(Notice { code: NoticeCode::FilesUncertain, message: FILES_UNKNOWN.to_owned() });
     }
-    let kv = kv::plan_rewind(session, past.kv_version).await?;
+    let kv = session.kv.plan_rewind(&session.journal, past.kv_version).await?;
     let gone = kv.as_ref().map(|rewound| &rewound.missing).filter(|missing| !missing.is_empty());
     notices.extend(gone.map(|missing| kv::values_gone(missing)));
     let after_run = session.ctx.history.run_before(session.id(), past.seq).await?;
-    let (undone, step) = (None, None);
+    let Goal { undone, step, .. } = goal;
     Ok(Target { past, after_run, undone, step, shell, agent_state, keeps_agent_state, kv, secrets, notices })
 }
 
 /// The version of a state of the agent, if its file is gone or is not what was saved.
-async fn missing_agent_state(session: &Session, state: Option<&AgentState>) -> Option<u64> {
+async fn missing_agent_state(ctx: &SessionContext, id: &SessionId, state: Option<&AgentState>) -> Option<u64> {
     let state = state?;
     let Content::File { .. } = &state.content else { return None };
-    session.ctx.kept_files.agent_state(session.id(), state.clone()).await.err().map(|_| state.version)
+    ctx.kept_files.agent_state(id, state.clone()).await.err().map(|_| state.version)
 }
 
 /// Whether the files of that moment are known. What a directory of the host contained before its first checkpoint is not,
 /// so it is not changed.
-fn knows(session: &Session, files: &Option<FilesAt>) -> bool {
-    files.is_some() || session.ctx.workspaces.owns(&session.journal.state().meta.workspace)
+fn knows(ctx: &SessionContext, state: &SessionState, files: Option<&FilesAt>) -> bool {
+    files.is_some() || ctx.workspaces.owns(&state.meta.workspace)
 }
 
-/// What would change in the files.
+/// Compares the files with those of a moment.
 async fn plan(
-    session: &mut Session,
+    files: &mut Files,
+    journal: &mut Journal,
     now: Option<ObjectId>,
-    (files, moment): (Option<FilesAt>, u64),
-) -> Result<(Plan, Vec<KeptBack>), OpError> {
-    let known = knows(session, &files);
-    let target = files.as_ref().and_then(commit_of);
-    let planned = session
-        .files
-        .with_keeper(&mut session.journal, move |keeper| match (keeper.repo(), known) {
+    past: &Past,
+) -> Result<Changes, OpError> {
+    let known = knows(&files.ctx, journal.state(), past.files.as_ref());
+    let target = past.files.as_ref().and_then(commit_of);
+    let planned = files
+        .with_keeper(journal, move |keeper| match (keeper.repo(), known) {
             (Some(repo), true) => {
                 let plan = restore::plan(repo, now, target)?;
-                let kept = restore::preview(keeper.workspace(), &plan).map_err(RestoreError::Stage)?;
-                Ok((plan, kept))
+                let kept_back = restore::preview(keeper.workspace(), &plan).map_err(RestoreError::Stage)?;
+                Ok(Changes { plan, kept_back })
             }
-            _ => Ok((Plan::default(), Vec::new())),
+            _ => Ok(Changes::default()),
         })
         .await?;
-    planned.map_err(|error: RestoreError| match (error, files) {
-        (RestoreError::Repo(RepoError::Missing { .. }), Some(files)) => not_kept(session, &files, moment),
-        (error, _) => files_failed(&session.journal, "could not be compared", &error),
+    planned.map_err(|error: RestoreError| match (error, &past.files) {
+        (RestoreError::Repo(RepoError::Missing { .. }), Some(at)) => not_kept(journal.state(), at, past.seq),
+        (error, _) => files_failed(journal, "could not be compared", &error),
     })
 }
 
 /// What the caller of a rewind gets.
-fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -> Rewound {
-    let (files, files_total) = plan_views(plan);
-    let delta = session.journal.state().shell.difference(&target.shell);
+fn rewound(state: &SessionState, target: &Target, changes: &Changes) -> Rewound {
+    let (files, files_total) = plan_views(&changes.plan);
+    let delta = state.shell.difference(&target.shell);
     Rewound {
         to: target.past.seq,
         after_run: target.after_run.clone(),
@@ -200,11 +246,11 @@ fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -
         undone: target.undone.clone(),
         files,
         files_total,
-        kept_back: kept_back(kept),
+        kept_back: kept_back(&changes.kept_back),
         uncertain: Vec::new(),
         uncertain_total: 0,
         of_others: Vec::new(),
-        shell: decide::changes(&session.journal.state().shell, &delta, &[]),
+        shell: decide::changes(&state.shell, &delta, &[]),
         cwd: target.shell.cwd.clone(),
         agent_state: target.agent_state.as_ref().map(|state| state.version),
         kv_version: target.kv.as_ref().map(|kv| kv.restored.version),
@@ -214,19 +260,19 @@ fn rewound(session: &Session, target: &Target, plan: &Plan, kept: &[KeptBack]) -
 }
 
 /// Changes the files, then the session. Once the files begin to change, the next start completes the rewind if this daemon
-/// cannot. Gives what was not changed, and what to say if only this node has the rewind.
+/// cannot.
 async fn apply(
     session: &mut Session,
     target: &Target,
-    plan: Plan,
-    kept: Vec<KeptBack>,
+    changes: Changes,
     uncertain: Uncertain,
     by: Option<String>,
-) -> Result<(Vec<LeftOut>, Option<Notice>), OpError> {
-    let agent_state = saved_again(session, target).map_err(|error| {
+) -> Result<Done, OpError> {
+    let Changes { plan, kept_back: kept } = changes;
+    let agent_state = saved_again(&session.ctx, session.journal.state(), target).map_err(|error| {
         files_failed(&session.journal, "were not changed, because the agent's state could not be written", &error)
     })?;
-    let is_known = knows(session, &target.past.files);
+    let is_known = knows(&session.ctx, session.journal.state(), target.past.files.as_ref());
     let files = match is_known {
         true => target.past.files.clone(),
         false => session.journal.state().files.clone(),
@@ -249,11 +295,11 @@ async fn apply(
     };
     if plan.steps.is_empty() {
         session.journal.record(event);
-        return Ok((Vec::new(), session.journal.settle().await?));
+        return Ok(Done { kept_back: Vec::new(), here_only: session.journal.settle().await? });
     }
     let note = FileChange { seq: session.journal.state().seq, event: event.clone() }.encode();
     let note = note.map_err(|error| files_failed(&session.journal, "could not be changed", &error))?;
-    let (applied, pending) = change_files(session, plan, None, note).await?;
+    let (applied, pending) = change_files(&mut session.files, &mut session.journal, plan, None, note).await?;
     let taken = session.files.with_keeper(&mut session.journal, move |keeper| {
         if let (Some(repo), Some(commit)) = (keeper.repo_mut(), commit) {
             repo.set_head(commit)?;
@@ -270,7 +316,7 @@ async fn apply(
     crash::point(Point::RewindRecorded, session.id().as_str().as_bytes());
     applied.finish().map_err(|error| changed_but(&session.journal, &error))?;
     pending.done();
-    Ok((all, here_only?))
+    Ok(Done { kept_back: all, here_only: here_only? })
 }
 
 /// Completes an earlier change of files that was interrupted.
@@ -305,18 +351,19 @@ async fn complete_interrupted(session: &mut Session) -> Result<(), OpError> {
 }
 
 /// An old state of the agent as its newest version: a caller that saves must have seen it.
-fn saved_again(session: &Session, target: &Target) -> io::Result<Option<AgentState>> {
+fn saved_again(ctx: &SessionContext, state: &SessionState, target: &Target) -> io::Result<Option<AgentState>> {
     if target.keeps_agent_state {
         return Ok(target.agent_state.clone());
     }
     let Some(AgentState { media_type, content, .. }) = target.agent_state.clone() else { return Ok(None) };
-    let mut version = session.journal.state().last_agent_version() + 1;
+    let mut version = state.last_agent_version() + 1;
     let content = match content {
         Content::File { name, .. } => {
-            version = state_file::free_version(&session.outputs, version);
-            let name = state_file::link(&session.outputs, &name, version, session.ctx.store.survives_power())?;
+            let outputs = ctx.data_dir.outputs(&state.meta.session_id);
+            version = state_file::free_version(&outputs, version);
+            let name = state_file::link(&outputs, &name, version, ctx.store.survives_power())?;
             // It was compared with its record before; a scrub may have changed it since it was saved.
-            state_file::measured(&session.outputs, name)?
+            state_file::measured(&outputs, name)?
         }
         inline => inline,
     };

@@ -1,7 +1,9 @@
 //! Scrubs a secret: from the session's records and files (by the store), from the actor's state, and from the
 //! checkpoints of its files.
 
-use super::kv;
+use super::files::Files;
+use super::journal::Journal;
+use super::rest_reason::RestReason;
 use super::session::Session;
 use crate::cluster;
 use crate::ops::{CheckpointError, FilesReason, OpError, RecordError, Scrubbed, Secret};
@@ -20,10 +22,10 @@ use std::path::{Path, PathBuf};
 /// Masks a secret in everything that is stored. The shell is dropped first: it knows the secret, which would be
 /// recorded again.
 pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Result<Scrubbed, OpError> {
-    session.rest("scrubbed", "the last one knew a secret that was masked");
+    session.rest(RestReason::Scrubbed);
     let redactor = shellkeep_record::scrub::redactor([secret.as_str()])
         .map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
-    let checkpoints = purge_checkpoints(session, &redactor).await?;
+    let checkpoints = purge_checkpoints(&mut session.files, &mut session.journal, &redactor).await?;
     // The checkpoints are purged: from here on a failure leaves some of it done.
     let session_id = session.id().to_string();
     let failed =
@@ -32,7 +34,7 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
     let mask = redactor.clone();
     let logs = tasks::blocking(move || mask_in_place(&services, "services", &mask)).await?;
     let mut files = logs.map_err(|error| failed(format!("cannot mask a service's log: {error}")))?;
-    let (kv, keys) = kv::scrub(session, &redactor).await?;
+    let (kv, keys) = session.kv.scrub(&session.journal, &redactor).await?;
     files.extend(keys.iter().map(|key| format!("kv/{key}")));
     if let Some(shared) = session.ctx.shared_files() {
         // What another node wrote is masked here, and put back.
@@ -72,9 +74,9 @@ pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Resu
         shared.replace(session.journal.state(), files).await.map_err(&failed)?;
     }
     // Values that are no longer kept here may still be there.
-    kv::share_all(session).await.map_err(|error| failed(error.to_string()))?;
+    session.kv.share_all(&session.journal).await.map_err(|error| failed(error.to_string()))?;
     if has_masked_values {
-        kv::scrub_recorded(session).await;
+        session.kv.scrub_recorded(&session.journal).await;
     }
     let state = session.journal.state();
     let earlier_nodes: Vec<String> = state.claims.earlier_nodes().into_iter().map(str::to_owned).collect();
@@ -116,19 +118,23 @@ fn measure_again(outputs: &Path, state: &mut SessionState, masked: &[String]) ->
 
 /// Removes the checkpoints that contain the secret: their names follow from every byte in them, so a part cannot be masked.
 /// Returns their names.
-async fn purge_checkpoints(session: &mut Session, redactor: &Redactor) -> Result<Vec<String>, OpError> {
+async fn purge_checkpoints(
+    files: &mut Files,
+    journal: &mut Journal,
+    redactor: &Redactor,
+) -> Result<Vec<String>, OpError> {
     // First waits for the last command's checkpoint; then no other work is in progress.
-    session.files.settle(&mut session.journal).await;
-    session.files.leave();
-    session.files.settle(&mut session.journal).await;
-    let checkpoints = &session.ctx.checkpoints;
-    let (home, faults, redactor) = (checkpoints.home(session.id()), checkpoints.faults().clone(), redactor.clone());
+    files.settle(journal).await;
+    files.leave();
+    files.settle(journal).await;
+    let checkpoints = &files.ctx.checkpoints;
+    let (home, faults, redactor) = (checkpoints.home(journal.id()), checkpoints.faults().clone(), redactor.clone());
     let purge = move || checkpointer::purge(&home, &faults, &|bytes| !redactor.find(bytes).is_empty());
     let purged = tasks::blocking(purge).await?;
-    session.ctx.share_files(session.journal.state());
+    files.ctx.share_files(journal.state());
     purged.map_err(|trouble| {
         OpError::Checkpoint(CheckpointError::Failed {
-            session_id: session.id().to_string(),
+            session_id: journal.id().to_string(),
             what: "with the secret could not be purged from the checkpoints",
             reason: FilesReason::from(&trouble as &dyn std::error::Error),
             state: "nothing else was masked; fix the cause and scrub again",

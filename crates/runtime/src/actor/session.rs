@@ -9,12 +9,13 @@ use super::message::{Answer, Caller, Started};
 use super::phase::{Phase, Run};
 use super::refusals::Refusals;
 use super::remnants::Remnants;
+use super::rest_reason::RestReason;
 use super::run_keys::RunKeys;
 use super::shell::{Acquired, Found, acquire, check_cwd, is_in_place, not_entered, outdated, resolve_cwd};
 use super::slot::{Published, Slot};
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
-use crate::cell::{self, NewCell, RunCell, RunControl, RunEnd};
+use crate::cell::{self, OutputSpec, RunCell, RunControl, RunEnd, RunStart};
 use crate::checkpoints::Wanted;
 use crate::conclude::{Before, Conclusion, Ended, conclude};
 use crate::context::SessionContext;
@@ -63,7 +64,7 @@ impl Session {
         Self {
             outputs: ctx.data_dir.outputs(journal.id()),
             files: Files::new(Arc::clone(&ctx)),
-            kv: Kv::default(),
+            kv: Kv::new(Arc::clone(&ctx)),
             ctx,
             run_keys: RunKeys::of(journal.state()),
             journal,
@@ -107,8 +108,8 @@ impl Session {
     pub(super) fn busy(&self, cell: &RunCell) -> OpError {
         OpError::Run(RunError::Busy {
             session_id: self.id().to_string(),
-            run_id: cell.run_id.to_string(),
-            command: shorten(&cell.command.to_text()),
+            run_id: cell.start.run_id.to_string(),
+            command: shorten(&cell.start.command.to_text()),
             running_for: cell.started.elapsed(),
         })
     }
@@ -150,10 +151,10 @@ impl Session {
         let own = in_own_directory.then_some(&self.journal.shell().cwd);
         self.ctx.data_dir.check_taken(self.journal.state(), own)?;
         if in_own_directory && !is_in_place(&self.ctx, self.phase.shell(), self.journal.state(), given).await? {
-            self.rest("no_directory", "the last one was in a directory that was replaced");
+            self.rest(RestReason::Replaced);
         }
         if let Some(outdated) = outdated(&self.ctx, self.phase.shell(), self.journal.state()) {
-            self.rest(outdated.reason(), outdated.why());
+            self.rest(outdated);
         }
         let acquired = match self.phase.take_idle() {
             Some(acquired) => acquired,
@@ -176,7 +177,7 @@ impl Session {
                 // The directory was just removed, or may not be entered.
                 let refusal = not_entered(&self.ctx, self.journal.state(), given, why).await;
                 self.phase.keep(acquired);
-                self.rest("no_directory", "the last one had no directory to work in");
+                self.rest(RestReason::NotEntered);
                 Err(refusal)
             }
             _ => Ok(Some(acquired)),
@@ -202,7 +203,6 @@ impl Session {
                 return none.map(|_| None);
             }
         };
-        let takes_input = matches!(stdin_of(command), Stdin::Open | Stdin::Terminal { .. });
         self.files.overtake();
         let redactor = self.journal.mask().map(|mask| mask.for_run(command));
         let (run_id, text) = self.record_start(command, redactor.as_ref());
@@ -211,7 +211,7 @@ impl Session {
         check_owned(&self.journal)?;
         let until = self.ctx.serves_until(self.id());
         crash::point(Point::StartRecorded, command.command.as_bytes());
-        let (cell, controls) = self.new_cell(&run_id, command, text, takes_input, redactor);
+        let (cell, controls) = self.new_cell(&run_id, command, text, redactor);
         let env = variables(command, self.journal.shell(), &given);
         let spec = RunSpec { command: command.command.as_bytes(), cwd: cwd.as_deref(), env: &env, until };
         let sent = acquired.pooled.shell.begin(spec, ends, command.timeout).await;
@@ -268,15 +268,14 @@ impl Session {
         run_id: &RunId,
         command: &RunCommand,
         text: ByteString,
-        takes_input: bool,
         redactor: Option<Redactor>,
     ) -> (Arc<RunCell>, mpsc::Receiver<RunControl>) {
         let state = self.journal.state();
-        RunCell::new(NewCell {
+        let start = RunStart {
             run_id: run_id.clone(),
             seq: state.seq,
             command: text,
-            takes_input,
+            takes_input: matches!(stdin_of(command), Stdin::Open | Stdin::Terminal(_)),
             terminal: command.terminal,
             is_merged: command.merge_stderr,
             timeout: command.timeout,
@@ -284,11 +283,10 @@ impl Session {
             started_at: state.last_active_at,
             cwd: state.shell.cwd.clone(),
             by: command.by.clone(),
-            directory: Arc::clone(&self.outputs),
-            limit: self.ctx.quotas.get(QuotaName::OutputBytesPerRun),
-            redactor,
             tool_name: command.tool_name.clone(),
-        })
+        };
+        let limit = self.ctx.quotas.get(QuotaName::OutputBytesPerRun);
+        RunCell::new(start, OutputSpec { directory: Arc::clone(&self.outputs), limit, redactor })
     }
 
     /// Records the result of a run and answers its caller. Returns the run's ticket: the next command that gets one may need
@@ -312,7 +310,7 @@ impl Session {
         let Finished { result, seq, has_moved } =
             self.journal.finish_run(conclusion, &cell, self.late.take(), ticket.as_mut()).await;
         cell.finish(RunEnd { seq, result, unread_input });
-        self.ctx.runs.remove(self.id(), cell.run_id.clone());
+        self.ctx.runs.remove(self.id(), cell.start.run_id.clone());
         if let Some(Caller { answer, max_output }) = caller {
             let _ = answer.send(check_owned(&self.journal).map(|()| Box::new(cell.view(max_output))));
         }
@@ -327,7 +325,7 @@ impl Session {
         if shell_is_alive {
             self.phase.keep(Acquired { pooled, found: Found::default() });
             if found.cwd_missing.is_some() && !has_moved {
-                self.rest("no_directory", "the last one was not in the session's directory, which was gone");
+                self.rest(RestReason::Homeless);
             }
         } else {
             self.remnants.keep(pooled);
@@ -354,7 +352,7 @@ impl Session {
         let before = Before {
             notices,
             stopped: running.stopped(),
-            timeout: running.cell.timeout,
+            timeout: running.cell.start.timeout,
             met_limits: running.limits_met().processes.then(limits),
             out_of_memory: running.limits_met().memory.then(|| memory_limit(&self.ctx.quotas)),
             over_disk: self.slot.over_disk.load(Ordering::Relaxed).then(|| self.ctx.disk.notice(self.id())).flatten(),
@@ -368,7 +366,7 @@ impl Session {
 
     /// What to say if a command failed and its sandbox or the limit of open files may be why.
     fn refused(&mut self, running: &Running, exit_code: i32) -> Option<Notice> {
-        let (ctx, is_confined) = (&self.ctx, !running.pooled.sandbox.is_none());
+        let (ctx, is_confined) = (&self.ctx, !running.pooled.sandbox().is_none());
         let view = || is_confined.then(|| ctx.sandboxes.view(self.journal.state()));
         let open_files = ctx.quotas.get(QuotaName::OpenFiles);
         (exit_code != 0).then(|| self.refusals.notice(&running.cell, open_files, view)).flatten()
@@ -377,7 +375,7 @@ impl Session {
     /// The command reached its timeout: it keeps its shell and runs in the background, the session takes another.
     pub(super) async fn detach(&mut self) {
         let Some(run) = self.phase.run_mut() else { return };
-        let run_id = run.running.cell.run_id.clone();
+        let run_id = run.running.cell.start.run_id.clone();
         let services = &self.ctx.services;
         let Some(room) =
             services.room_in_background(self.journal.state().meta.agent.as_deref(), self.journal.id(), &run_id).await
@@ -387,7 +385,7 @@ impl Session {
         };
         let Some(Run { mut running, caller, found }) = self.phase.take_run() else { return };
         let mut told = self.journal.take_notices(found.notices);
-        told.push(notices::backgrounded(run_id.as_str(), running.cell.timeout));
+        told.push(notices::backgrounded(run_id.as_str(), running.cell.start.timeout));
         told.extend(notices::kept_in_background(&self.journal.state().unkept));
         running.cell.detach(told, running.pooled.shell.pid());
         self.journal.record(Event::RunDetached { run_id });
@@ -407,7 +405,7 @@ impl Session {
         let Finished { result, seq, .. } = self.journal.finish_run(conclusion, &running.cell, None, None).await;
         running.cell.finish(RunEnd { seq, result, unread_input: Vec::new() });
         self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&running.cell, covers));
-        self.ctx.runs.remove(self.id(), running.cell.run_id.clone());
+        self.ctx.runs.remove(self.id(), running.cell.start.run_id.clone());
         self.remnants.keep(running.pooled);
     }
 
@@ -422,13 +420,13 @@ impl Session {
     }
 
     /// Ends every process; no command runs.
-    pub(super) fn rest(&mut self, reason: &str, why: &str) {
+    pub(super) fn rest(&mut self, why: RestReason) {
         let shell = self.phase.take_idle().map(|idle| idle.pooled);
         if shell.is_none() && self.remnants.is_empty() {
             return;
         }
         let notices = self.remnants.end_with(shell, &self.journal.state().unkept.variables, why).into_iter().collect();
-        self.journal.record(Event::ShellStopped { reason: reason.to_owned(), notices });
+        self.journal.record(Event::ShellStopped { reason: why.code().to_owned(), notices });
     }
 
     /// Drops the shell if no command runs; returns whether none does. A command that waits for its permit needs no
@@ -436,14 +434,14 @@ impl Session {
     pub(super) fn evict(&mut self) -> bool {
         let is_idle = !self.phase.is_running();
         if is_idle {
-            self.rest("evicted", "the last one was stopped because it was idle");
+            self.rest(RestReason::Idle);
         }
         is_idle
     }
 
     /// Drops the shell; the session sleeps until its next command.
     pub(super) async fn hibernate(&mut self, answer: Answer<SessionView>) {
-        self.rest("hibernated", "the last one was put to sleep");
+        self.rest(RestReason::Hibernated);
         // Else the session would stay on a node that is drained until somebody reads it.
         self.late = Arc::default();
         if self.ctx.lifetime.is_stopping() {

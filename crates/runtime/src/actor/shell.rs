@@ -1,5 +1,6 @@
 //! Acquiring a shell for a session, and the directories that it needs.
 
+use super::rest_reason::RestReason;
 use crate::checkpoints;
 use crate::context::SessionContext;
 use crate::given_secrets::GivenSecrets;
@@ -49,33 +50,6 @@ enum NotAcquired {
 /// How many shells are tried if they end while they take over a session: whoever kills one that was prepared, such as the
 /// kernel when memory is short, may kill several at once.
 const TRIES: usize = 5;
-
-/// Why an idle shell is not used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outdated {
-    /// It is less confined than its session is to be.
-    Loose,
-    /// What it may read of the settings of the machine is not what others may read by now.
-    Settings,
-}
-
-impl Outdated {
-    /// The reason, as it is recorded.
-    pub(super) fn reason(self) -> &'static str {
-        match self {
-            Self::Loose => "tightened",
-            Self::Settings => "settings_changed",
-        }
-    }
-
-    /// What the next result says if anything is lost.
-    pub(super) fn why(self) -> &'static str {
-        match self {
-            Self::Loose => "the agent now has a token, so its sessions are confined",
-            Self::Settings => "what may be read in /etc has changed since it started",
-        }
-    }
-}
 
 impl From<OpError> for NotAcquired {
     fn from(refused: OpError) -> Self {
@@ -130,7 +104,7 @@ async fn hand_over(
     let joined = is_room.then(|| ctx.sandboxes.rooms().shared(&state.meta.session_id)).flatten();
     let prepared = joined.is_none().then_some(sandbox);
     let Some(mut pooled) = ctx.shells.take(&state.meta, prepared).await? else { return Ok(None) };
-    let room = pooled.room.take().map(|room| room.namespaces);
+    let room = pooled.take_room();
     let confined = confine(ctx, state, joined.or_else(|| room.clone())).await?;
     let shared = confined.as_ref().and_then(|confined| confined.confinement.namespaces());
     if room.as_ref().is_some_and(|room| !shared.is_some_and(|shared| Arc::ptr_eq(room, shared))) {
@@ -142,17 +116,10 @@ async fn hand_over(
     pooled.shell.assign(state.meta.session_id.as_str());
     let mut facts = translate::facts(&ctx.sandboxes.placed(state));
     given.fill_in(&mut facts);
-    let problems = match confined {
-        Some(Confined { confinement, rescue, sandbox }) => {
-            (pooled.sandbox, pooled.settings) = (sandbox, confinement.settings());
-            confinement.restore(&mut pooled.shell, &rescue, &facts).await
-        }
-        None => pooled.shell.restore(&facts).await,
-    };
-    let problems = problems.map_err(NotAcquired::Failed)?;
+    let problems = pooled.restore(confined, &facts).await.map_err(NotAcquired::Failed)?;
     let found = Found {
-        cwd_missing: problems.iter().find(|(what, _)| what == CWD).map(|(_, why)| why.clone()),
-        notices: notices::not_restored(problems.iter().filter(|(what, _)| what != CWD)),
+        cwd_missing: problems.iter().find(|problem| problem.what == CWD).map(|problem| problem.why.clone()),
+        notices: notices::not_restored(problems.iter().filter(|problem| problem.what != CWD)),
     };
     Ok(Some(Acquired { pooled, found }))
 }
@@ -182,14 +149,14 @@ pub(crate) async fn confine(
 }
 
 /// Why an idle shell is not used again, if it is not.
-pub(super) fn outdated(ctx: &SessionContext, shell: Option<&PooledShell>, state: &SessionState) -> Option<Outdated> {
+pub(super) fn outdated(ctx: &SessionContext, shell: Option<&PooledShell>, state: &SessionState) -> Option<RestReason> {
     let shell = shell?;
-    if shell.sandbox < ctx.sandboxes.of(state) {
-        return Some(Outdated::Loose);
+    if shell.sandbox() < ctx.sandboxes.of(state) {
+        return Some(RestReason::Loose);
     }
     // Processes that it has left go on with what they could read.
-    let is_older = || ctx.sandboxes.fence.as_ref().is_ok_and(|held| held.has_settings_after(shell.settings));
-    (state.holds_no_shell_work() && is_older()).then_some(Outdated::Settings)
+    let is_older = || ctx.sandboxes.fence.as_ref().is_ok_and(|held| held.has_settings_after(shell.settings()));
+    (state.holds_no_shell_work() && is_older()).then_some(RestReason::Settings)
 }
 
 /// Whether the commands of a session are another user's. Which directories there are is then not for us to say, who can see

@@ -1,9 +1,10 @@
 //! A person takes over a session: who may run commands meanwhile, and what the agent is told afterwards.
 
 use super::held_notice;
+use super::journal::Journal;
 use super::message::ReleaseHold;
+use super::phase::Phase;
 use super::queue::{Queue, Submitted};
-use super::session::Session;
 use crate::ops::{HeldBy, HoldView, IfBusy, OpError, ReleasedHold, RunCommand, RunError, TakeHold};
 use serde_json::json;
 use shellkeep_session::hold::{SESSION_HELD, SESSION_RELEASED};
@@ -25,19 +26,24 @@ fn hash(hold_id: &str) -> String {
     blake3::hash(hold_id.as_bytes()).to_hex()[..HASH_LETTERS].to_owned()
 }
 
-fn refusal(session: &Session, hold: &SessionHold) -> OpError {
+fn refusal(journal: &Journal, hold: &SessionHold) -> OpError {
     let HeldBy { holder, reason, until } = HeldBy::from(hold);
-    RunError::Held { session_id: session.id().to_string(), holder, reason, until }.into()
+    RunError::Held { session_id: journal.id().to_string(), holder, reason, until }.into()
 }
 
 /// Takes a hold, or extends the caller's.
-pub(super) async fn take(session: &mut Session, queue: &mut Queue, request: TakeHold) -> Result<HoldView, OpError> {
-    end_expired(session, queue);
+pub(super) async fn take(
+    journal: &mut Journal,
+    queue: &mut Queue,
+    phase: &Phase,
+    request: TakeHold,
+) -> Result<HoldView, OpError> {
+    end_expired(journal, queue);
     let TakeHold { holder, reason, ttl, hold_id } = request;
-    let session_id = session.id().clone();
-    let hold_id = match (in_force(session.journal.state()), hold_id) {
+    let session_id = journal.id().clone();
+    let hold_id = match (in_force(journal.state()), hold_id) {
         (Some(hold), Some(id)) if hold.hold == hash(&id) => id,
-        (Some(hold), _) => return Err(refusal(session, hold)),
+        (Some(hold), _) => return Err(refusal(journal, hold)),
         (None, Some(_)) => return Err(RunError::HoldOver { session_id: session_id.to_string() }.into()),
         (None, None) => uuid::Uuid::new_v4().to_string(),
     };
@@ -46,65 +52,66 @@ pub(super) async fn take(session: &mut Session, queue: &mut Queue, request: Take
     if let Some(reason) = &reason {
         data["reason"] = reason.as_str().into();
     }
-    note(session, SESSION_HELD, data)?;
-    session.journal.settle().await?;
-    let running = session.phase.run().map(|run| (run.running.cell.run_id.clone(), run.running.cell.command.clone()));
+    note(journal, SESSION_HELD, data)?;
+    journal.settle().await?;
+    let running =
+        phase.run().map(|run| (run.running.cell.start.run_id.clone(), run.running.cell.start.command.clone()));
     let by = HeldBy { holder, reason, until };
     Ok(HoldView { session_id, hold_id, by, waiting: queue.held_back(), running })
 }
 
 /// Ends a hold. Without an id it ends whoever holds it.
 pub(super) async fn release(
-    session: &mut Session,
+    journal: &mut Journal,
     queue: &mut Queue,
     request: ReleaseHold,
 ) -> Result<ReleasedHold, OpError> {
-    end_expired(session, queue);
-    let session_id = session.id().clone();
-    let Some(hold) = in_force(session.journal.state()) else {
+    end_expired(journal, queue);
+    let session_id = journal.id().clone();
+    let Some(hold) = in_force(journal.state()) else {
         return Ok(ReleasedHold { session_id, released: false, notice: None });
     };
     if request.hold_id.is_some_and(|id| hash(&id) != hold.hold) {
-        return Err(refusal(session, hold));
+        return Err(refusal(journal, hold));
     }
     let notice = held_notice::in_words(hold, &request.files);
     let because = if request.is_holder { "released" } else { "ended_by_host" };
-    end(session, queue, because, notice.as_deref())?;
-    session.journal.settle().await?;
+    end(journal, queue, because, notice.as_deref())?;
+    journal.settle().await?;
     Ok(ReleasedHold { session_id, released: true, notice })
 }
 
 /// Ends a hold whose time is over.
-pub(super) fn end_expired(session: &mut Session, queue: &mut Queue) {
-    let Some(hold) = session.journal.state().hold.as_deref().filter(|hold| hold.until <= Timestamp::now()) else {
+pub(super) fn end_expired(journal: &mut Journal, queue: &mut Queue) {
+    let Some(hold) = journal.state().hold.as_deref().filter(|hold| hold.until <= Timestamp::now()) else {
         return;
     };
     let notice = held_notice::in_words(hold, &[]);
-    if let Err(error) = end(session, queue, "expired", notice.as_deref()) {
-        tracing::warn!(session = %session.id(), %error, "the end of a hold could not be recorded");
+    if let Err(error) = end(journal, queue, "expired", notice.as_deref()) {
+        tracing::warn!(session = %journal.id(), %error, "the end of a hold could not be recorded");
     }
 }
 
-fn end(session: &mut Session, queue: &mut Queue, because: &str, notice: Option<&str>) -> Result<(), OpError> {
-    let holder = session.journal.state().hold.as_ref().map(|hold| hold.holder.clone());
+fn end(journal: &mut Journal, queue: &mut Queue, because: &str, notice: Option<&str>) -> Result<(), OpError> {
+    let holder = journal.state().hold.as_ref().map(|hold| hold.holder.clone());
     let mut data = json!({"holder": holder, "because": because});
     if let Some(notice) = notice {
         data["notice"] = notice.into();
     }
-    note(session, SESSION_RELEASED, data)?;
+    note(journal, SESSION_RELEASED, data)?;
     queue.bring_back();
     Ok(())
 }
 
-fn note(session: &mut Session, event_type: &str, data: serde_json::Value) -> Result<(), OpError> {
+fn note(journal: &mut Journal, event_type: &str, data: serde_json::Value) -> Result<(), OpError> {
     let event = Event::Noted { event_type: event_type.to_owned(), data, author: Author::runtime(None) };
-    let offered = session.journal.offer(event);
+    let offered = journal.offer(event);
     offered.map(|_| ()).map_err(|error| OpError::not_stored(&error))
 }
 
 /// When the hold ends that commands wait for.
-pub(super) fn ends_at(session: &Session, queue: &Queue) -> Option<Instant> {
-    let hold = session.journal.state().hold.as_deref().filter(|_| queue.held_back() > 0)?;
+pub(super) fn ends_at(journal: &Journal, queue: &Queue) -> Option<Instant> {
+    let hold = journal.state().hold.as_deref().filter(|_| queue.held_back() > 0)?;
     // If it is over, its end could not be recorded.
     let left = Duration::try_from(hold.until.duration_since(Timestamp::now())).ok().filter(|left| !left.is_zero());
     let left = left.unwrap_or(RETRY_END);
@@ -112,13 +119,13 @@ pub(super) fn ends_at(session: &Session, queue: &Queue) -> Option<Instant> {
 }
 
 /// Whether a caller may act: nobody holds the session, or the caller does.
-pub(super) fn may_act(session: &mut Session, queue: &mut Queue, hold_id: Option<&str>) -> Result<(), OpError> {
-    end_expired(session, queue);
-    match (in_force(session.journal.state()), hold_id) {
+pub(super) fn may_act(journal: &mut Journal, queue: &mut Queue, hold_id: Option<&str>) -> Result<(), OpError> {
+    end_expired(journal, queue);
+    match (in_force(journal.state()), hold_id) {
         (None, None) => Ok(()),
         (Some(hold), Some(id)) if hold.hold == hash(id) => Ok(()),
-        (Some(hold), _) => Err(refusal(session, hold)),
-        (None, Some(_)) => Err(RunError::HoldOver { session_id: session.id().to_string() }.into()),
+        (Some(hold), _) => Err(refusal(journal, hold)),
+        (None, Some(_)) => Err(RunError::HoldOver { session_id: journal.id().to_string() }.into()),
     }
 }
 
@@ -132,9 +139,9 @@ pub(super) enum Turn {
 }
 
 /// Whether a command may run while somebody may hold the session.
-pub(super) fn turn(session: &mut Session, queue: &mut Queue, command: &RunCommand) -> Turn {
+pub(super) fn turn(journal: &mut Journal, queue: &mut Queue, command: &RunCommand) -> Turn {
     let can_wait = command.hold.is_none() && command.if_busy == IfBusy::Wait && !queue.is_full();
-    match may_act(session, queue, command.hold.as_deref()) {
+    match may_act(journal, queue, command.hold.as_deref()) {
         Ok(()) => Turn::Now,
         Err(_) if can_wait => Turn::Later,
         Err(refusal) => Turn::Refused(refusal),
@@ -142,9 +149,9 @@ pub(super) fn turn(session: &mut Session, queue: &mut Queue, command: &RunComman
 }
 
 /// Refuses the commands that waited too long for the end of a hold.
-pub(super) fn refuse(session: &Session, expired: Vec<Submitted>) {
-    let Some(hold) = session.journal.state().hold.as_deref() else { return };
+pub(super) fn refuse(journal: &Journal, expired: Vec<Submitted>) {
+    let Some(hold) = journal.state().hold.as_deref() else { return };
     for submitted in expired {
-        submitted.reply.refuse(refusal(session, hold));
+        submitted.reply.refuse(refusal(journal, hold));
     }
 }

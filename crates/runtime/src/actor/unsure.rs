@@ -1,7 +1,8 @@
 //! Which files of an earlier moment are uncertain: a rewind or fork lists them, instead of presenting a later version
 //! as that of the moment.
 
-use super::session::Session;
+use super::files::Files;
+use super::journal::Journal;
 use crate::checkpoints::commit_of;
 use crate::ops::MAX_NAMED_FILES;
 use shellkeep_record::past::{Past, Unsure};
@@ -24,10 +25,15 @@ pub(super) struct Uncertain {
 }
 
 /// Which files may differ from that moment. `now` is the current state.
-pub(super) async fn uncertain(session: &mut Session, past: &Past, now: Option<ObjectId>) -> Uncertain {
+pub(super) async fn uncertain(
+    files: &mut Files,
+    journal: &mut Journal,
+    past: &Past,
+    now: Option<ObjectId>,
+) -> Uncertain {
     let Unsure { named, total, overtaken, missing, next } = past.unsure.clone();
     let mut uncertain = Uncertain { first: named, total };
-    let files = past.files.as_ref().and_then(commit_of);
+    let then = past.files.as_ref().and_then(commit_of);
     let next = match &next {
         Some(next) => commit_of(next),
         None => now,
@@ -35,15 +41,14 @@ pub(super) async fn uncertain(session: &mut Session, past: &Past, now: Option<Ob
     if !overtaken && !missing {
         return uncertain;
     }
-    let compared =
-        session.files.with_keeper(&mut session.journal, move |keeper| -> Result<Vec<diff::Change>, RepoError> {
-            let Some(repo) = keeper.repo() else { return Ok(Vec::new()) };
-            match (overtaken, files, next) {
-                (true, Some(files), _) => diff::trees(repo, parent(repo, files)?, files),
-                (false, files, Some(next)) => diff::trees(repo, files, next),
-                _ => Ok(Vec::new()),
-            }
-        });
+    let compared = files.with_keeper(journal, move |keeper| -> Result<Vec<diff::Change>, RepoError> {
+        let Some(repo) = keeper.repo() else { return Ok(Vec::new()) };
+        match (overtaken, then, next) {
+            (true, Some(then), _) => diff::trees(repo, parent(repo, then)?, then),
+            (false, then, Some(next)) => diff::trees(repo, then, next),
+            _ => Ok(Vec::new()),
+        }
+    });
     match compared.await {
         Ok(Ok(changes)) => {
             let reason = if overtaken { OVERTAKEN } else { MISSING };

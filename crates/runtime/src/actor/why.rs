@@ -1,9 +1,10 @@
 //! Whether a command runs now, and why not: another one does, or the node has no room.
 
-use super::phase::Wait;
+use super::phase::{Phase, Wait};
 use super::queue::Submitted;
 use super::session::Session;
 use crate::admission::{self, Ticket};
+use crate::context::SessionContext;
 use crate::ops::{IfBusy, OpError, RunError};
 use shellkeep_session::{RunId, SessionState};
 
@@ -40,10 +41,10 @@ pub(super) fn admit(
 
 /// Why a command did not run in time. If it had waited for a shell before it waited for its permit, the node was short of
 /// shells first.
-pub(super) fn not_in_time(session: &Session, error: OpError) -> OpError {
-    let waited_for_shell = session.phase.wait().retry_pending();
+pub(super) fn not_in_time(ctx: &SessionContext, phase: &Phase, error: OpError) -> OpError {
+    let waited_for_shell = phase.wait().retry_pending();
     match error {
-        OpError::Run(RunError::Overloaded { .. }) if waited_for_shell => session.ctx.shells.why_none(),
+        OpError::Run(RunError::Overloaded { .. }) if waited_for_shell => ctx.shells.why_none(),
         error => error,
     }
 }

@@ -1,7 +1,7 @@
 //! Who uses an engine, and what they may access. What all handles share is private to this file, so that every
 //! operation goes through one of the checks here.
 
-use super::inner::Inner;
+use super::parts::Parts;
 use crate::identities::{Scope, bound};
 use crate::names::not_found;
 use crate::ops::{OpError, QuotaMet};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The rights of one caller. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Access {
-    inner: Arc<Inner>,
+    parts: Arc<Parts>,
     scope: Arc<Scope>,
     /// The door it is used through, for the audit trail.
     door: &'static str,
@@ -23,20 +23,20 @@ pub(crate) struct Access {
 /// A session that the caller may access.
 pub(super) struct Permitted<'a> {
     /// The shared handles.
-    pub(super) inner: &'a Arc<Inner>,
+    pub(super) parts: &'a Arc<Parts>,
     /// The name by which it is stored.
     pub(super) id: Cow<'a, SessionId>,
 }
 
 impl Access {
     /// The host's rights.
-    pub(super) fn of_host(inner: Arc<Inner>) -> Self {
-        Self { inner, scope: Arc::new(Scope::Host), door: "daemon" }
+    pub(super) fn of_host(parts: Arc<Parts>) -> Self {
+        Self { parts, scope: Arc::new(Scope::Host), door: "daemon" }
     }
 
     /// The rights of another scope.
     pub(super) fn scoped(&self, scope: Arc<Scope>) -> Self {
-        Self { inner: Arc::clone(&self.inner), scope, door: self.door }
+        Self { parts: Arc::clone(&self.parts), scope, door: self.door }
     }
 
     /// The same rights, used through this door.
@@ -46,12 +46,12 @@ impl Access {
 
     /// Writes into the audit trail who does what.
     pub(super) fn audit(&self, operation: &'static str, object: &str) {
-        self.inner.audit.note(self.door, &self.scope, operation, object);
+        self.parts.audit.note(self.door, &self.scope, operation, object);
     }
 
     /// Writes a rejected request to the audit trail. `who` is its caller, if it differs from this handle's.
     pub(super) fn audit_refusal(&self, who: Option<String>, request: &str, code: &str, reason: Option<&str>) {
-        self.inner.audit.refusal(self.door, &self.scope, who, request, code, reason);
+        self.parts.audit.refusal(self.door, &self.scope, who, request, code, reason);
     }
 
     /// A session that its agent deleted, for the host.
@@ -67,7 +67,7 @@ impl Access {
     /// How many sessions there may be before the caller can create another for its agent. The host has no limit.
     pub(super) fn most_sessions(&self) -> u64 {
         match &*self.scope {
-            Scope::Agent { .. } => self.inner.ctx.quotas.get(QuotaName::SessionsPerAgent),
+            Scope::Agent { .. } => self.parts.ctx.quotas.get(QuotaName::SessionsPerAgent),
             _ => u64::MAX,
         }
     }
@@ -75,8 +75,8 @@ impl Access {
     /// Whether the caller may create another session.
     pub(super) async fn check_sessions(&self) -> Result<(), OpError> {
         let Scope::Agent { agent, .. } = &*self.scope else { return Ok(()) };
-        let on_all_nodes = self.inner.ctx.used_by(agent).await;
-        let used = on_all_nodes.map_or_else(|| self.inner.ctx.names.count_of(agent), |used| used.sessions);
+        let on_all_nodes = self.parts.ctx.used_by(agent).await;
+        let used = on_all_nodes.map_or_else(|| self.parts.ctx.names.count_of(agent), |used| used.sessions);
         if used < self.most_sessions() { Ok(()) } else { Err(self.too_many_sessions(used)) }
     }
 
@@ -99,7 +99,7 @@ impl Access {
     /// exist, from memory, so that neither the text nor the time of the answer differs.
     pub(super) fn over<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
         match self.find(id) {
-            Some(id) => Ok(Permitted { inner: &self.inner, id }),
+            Some(id) => Ok(Permitted { parts: &self.parts, id }),
             None => Err(not_found(id)),
         }
     }
@@ -109,24 +109,24 @@ impl Access {
     pub(super) fn over_stored<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
         let is_permitted = match &*self.scope {
             Scope::Metrics { .. } => false,
-            Scope::Agent { agent, .. } => self.inner.ctx.names.are_of(agent, [Some(id), None])[0],
-            scope => scope.only_session().is_none_or(|own| own == id) && self.inner.ctx.names.contains(id),
+            Scope::Agent { agent, .. } => self.parts.ctx.names.are_of(agent, [Some(id), None])[0],
+            scope => scope.only_session().is_none_or(|own| own == id) && self.parts.ctx.names.contains(id),
         };
-        if is_permitted { Ok(Permitted { inner: &self.inner, id: Cow::Borrowed(id) }) } else { Err(not_found(id)) }
+        if is_permitted { Ok(Permitted { parts: &self.parts, id: Cow::Borrowed(id) }) } else { Err(not_found(id)) }
     }
 
     /// [`Self::over`] for reading what is recorded, which the host may also do for a session that its agent deleted.
     pub(super) fn over_recorded<'a>(&'a self, id: &'a SessionId) -> Result<Permitted<'a>, OpError> {
         match self.deleted_session(id) {
-            Some(_) => Ok(Permitted { inner: &self.inner, id: Cow::Borrowed(id) }),
+            Some(_) => Ok(Permitted { parts: &self.parts, id: Cow::Borrowed(id) }),
             None => self.over(id),
         }
     }
 
     /// The check for reading a session that this node does not have. The database is asked in the same way whether or not
     /// another agent has such a session.
-    pub(super) async fn over_past(&self, id: &SessionId) -> Result<(&Arc<Inner>, &ReadBack, PastSession), OpError> {
-        let Some(back) = &self.inner.read_back else { return Err(not_found(id)) };
+    pub(super) async fn over_past(&self, id: &SessionId) -> Result<(&Arc<Parts>, &ReadBack, PastSession), OpError> {
+        let Some(back) = &self.parts.read_back else { return Err(not_found(id)) };
         let (ids, agent) = match &*self.scope {
             Scope::Host | Scope::Console { .. } | Scope::Auditor { .. } => (vec![id.clone()], None),
             Scope::Agent { agent, .. } => {
@@ -136,13 +136,13 @@ impl Access {
         };
         let asking = agent.clone();
         let found = back.ask(asking.as_deref(), move |past| past.find(&ids, agent.as_deref())).await?;
-        found.map(|session| (&self.inner, back, session)).ok_or_else(|| not_found(id))
+        found.map(|session| (&self.parts, back, session)).ok_or_else(|| not_found(id))
     }
 
     /// What only the host may do.
-    pub(super) fn as_host(&self) -> Result<&Arc<Inner>, OpError> {
+    pub(super) fn as_host(&self) -> Result<&Arc<Parts>, OpError> {
         match &*self.scope {
-            Scope::Host | Scope::Console { .. } => Ok(&self.inner),
+            Scope::Host | Scope::Console { .. } => Ok(&self.parts),
             Scope::Agent { .. } => {
                 let detail = "permission denied: this needs the host token; ask the host";
                 Err(OpError::NotAllowed { detail: detail.to_owned() })
@@ -156,16 +156,16 @@ impl Access {
     }
 
     /// What the host and auditors may see.
-    pub(super) fn as_reader(&self) -> Result<&Arc<Inner>, OpError> {
+    pub(super) fn as_reader(&self) -> Result<&Arc<Parts>, OpError> {
         match &*self.scope {
-            Scope::Auditor { .. } | Scope::Metrics { .. } => Ok(&self.inner),
+            Scope::Auditor { .. } | Scope::Metrics { .. } => Ok(&self.parts),
             Scope::Host | Scope::Console { .. } | Scope::Agent { .. } | Scope::Session { .. } => self.as_host(),
         }
     }
 
     /// Operations that are not about one session. The caller checks the scope itself.
-    pub(super) fn at_large(&self) -> &Arc<Inner> {
-        &self.inner
+    pub(super) fn at_large(&self) -> &Arc<Parts> {
+        &self.parts
     }
 
     /// The name by which a session of the caller is stored. An agent may omit the prefix with its own name.
@@ -175,12 +175,12 @@ impl Access {
         }
         let Scope::Agent { agent, .. } = &*self.scope else {
             let is_permitted = self.scope.only_session().is_none_or(|own| own == id);
-            return (is_permitted && self.inner.ctx.names.contains(id)).then_some(Cow::Borrowed(id));
+            return (is_permitted && self.parts.ctx.names.contains(id)).then_some(Cow::Borrowed(id));
         };
         let bound = bound(agent, id);
         // Both are always looked up, so that the answer takes the same time whether or not another agent has one of
         // them.
-        let [as_given, is_bound_own] = self.inner.ctx.names.are_of(agent, [Some(id), bound.as_ref()]);
+        let [as_given, is_bound_own] = self.parts.ctx.names.are_of(agent, [Some(id), bound.as_ref()]);
         if as_given { Some(Cow::Borrowed(id)) } else { bound.filter(|_| is_bound_own).map(Cow::Owned) }
     }
 }

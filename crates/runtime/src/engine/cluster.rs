@@ -3,8 +3,8 @@
 use super::access::{Access, Permitted};
 use super::copies;
 use super::drain;
-use super::inner::Inner;
 use super::node::NodeOps;
+use super::parts::Parts;
 use crate::actor::{Message, copy_later};
 use crate::cluster::{Cluster, Elsewhere, Sought, Uncopied, Whose};
 use crate::context::SessionContext;
@@ -190,11 +190,11 @@ impl ClusterOps<'_> {
     /// ended. Waits for that, at most for `wait`. Host only.
     pub fn drain(&self, wait: Duration) -> BoxFuture<'_, Result<ClusterNode, OpError>> {
         Box::pin(async move {
-            let inner = self.access.as_host()?;
+            let parts = self.access.as_host()?;
             let drain = self.cluster.members().drain();
-            if drain.begin(inner.ctx.services.sessions()) {
+            if drain.begin(parts.ctx.services.sessions()) {
                 self.access.audit("drain_node", &self.cluster.members().own().name);
-                tasks::spawn(drain::release(Arc::clone(inner), self.cluster.members().drain()));
+                tasks::spawn(drain::release(Arc::clone(parts), self.cluster.members().drain()));
             }
             let _ = tokio::time::timeout(wait, drain.until_over()).await;
             Ok(self.cluster.members().own())
@@ -227,13 +227,13 @@ impl ClusterOps<'_> {
 }
 
 /// What a node does from its start on because there are others.
-pub(super) fn begin(inner: &Arc<Inner>, cluster: &Cluster, moved: mpsc::UnboundedReceiver<Moved>) {
-    tasks::spawn(follow(Arc::downgrade(inner), moved));
+pub(super) fn begin(parts: &Arc<Parts>, cluster: &Cluster, moved: mpsc::UnboundedReceiver<Moved>) {
+    tasks::spawn(follow(Arc::downgrade(parts), moved));
     tasks::spawn(guard(cluster.members().alone(), Arc::clone(cluster.elsewhere())));
-    tasks::spawn(look_around(Arc::downgrade(inner), cluster.members().alone()));
-    tasks::spawn(copies::look(Arc::downgrade(inner)));
+    tasks::spawn(look_around(Arc::downgrade(parts), cluster.members().alone()));
+    tasks::spawn(copies::look(Arc::downgrade(parts)));
     if let Some(files) = cluster.files() {
-        tasks::spawn(copy_noted(Arc::downgrade(&inner.ctx), Arc::clone(files.uncopied())));
+        tasks::spawn(copy_noted(Arc::downgrade(&parts.ctx), Arc::clone(files.uncopied())));
     }
 }
 
@@ -272,48 +272,48 @@ async fn guard(alone: Alone, elsewhere: Arc<Elsewhere>) {
 }
 
 /// Does what the shared store asks for, as long as the engine lives.
-async fn follow(inner: Weak<Inner>, mut news: mpsc::UnboundedReceiver<Moved>) {
+async fn follow(parts: Weak<Parts>, mut news: mpsc::UnboundedReceiver<Moved>) {
     while let Some(moved) = news.recv().await {
-        let Some(inner) = inner.upgrade() else { return };
+        let Some(parts) = parts.upgrade() else { return };
         match moved {
             Moved::Away(id, owner) => {
                 tasks::spawn(async move {
-                    if let (Some(cluster), Some(owner)) = (&inner.ctx.cluster, owner) {
+                    if let (Some(cluster), Some(owner)) = (&parts.ctx.cluster, owner) {
                         cluster.elsewhere().note(&id, &owner).await;
                     }
-                    let_go(inner, id).await;
+                    let_go(parts, id).await;
                 });
             }
             Moved::Reclaim(id) => {
-                tasks::spawn(reclaim(inner, id));
+                tasks::spawn(reclaim(parts, id));
             }
             Moved::Forked(id, forks) => {
-                tasks::spawn(record_forks(inner, id, forks));
+                tasks::spawn(record_forks(parts, id, forks));
             }
         }
     }
 }
 
 /// Another node owns the session: nothing of it may run here.
-async fn let_go(inner: Arc<Inner>, id: SessionId) {
+async fn let_go(parts: Arc<Parts>, id: SessionId) {
     tracing::warn!(session = %id, "another node owns this session; what it ran here is ended");
-    leave(inner, id).await;
+    leave(parts, id).await;
 }
 
 /// Ends what a session runs here, and keeps what only this node has of it.
-async fn leave(inner: Arc<Inner>, id: SessionId) {
-    inner.ctx.registry.tell_awake(&id, Message::Moved).await;
-    inner.ctx.services.stop(MOVED_GRACE, StopReason::SessionEnded, |seen| seen.session_id == id).await;
-    let weak = Arc::downgrade(&inner);
-    drop(inner);
+async fn leave(parts: Arc<Parts>, id: SessionId) {
+    parts.ctx.registry.tell_awake(&id, Message::Moved).await;
+    parts.ctx.services.stop(MOVED_GRACE, StopReason::SessionEnded, |seen| seen.session_id == id).await;
+    let weak = Arc::downgrade(&parts);
+    drop(parts);
     copies::compare(weak, id).await;
 }
 
 /// Other nodes wrote what is not part of a session: its history says so.
-async fn record_forks(inner: Arc<Inner>, id: SessionId, forks: Vec<ForkNote>) {
-    let Some(cluster) = &inner.ctx.cluster else { return };
+async fn record_forks(parts: Arc<Parts>, id: SessionId, forks: Vec<ForkNote>) {
+    let Some(cluster) = &parts.ctx.cluster else { return };
     // One that sleeps records it when it wakes.
-    let recording = inner.ctx.registry.ask_awake(&id, |answer| Message::Forked { forks, answer });
+    let recording = parts.ctx.registry.ask_awake(&id, |answer| Message::Forked { forks, answer });
     if let Some(Ok(forks)) = recording.await {
         cluster.diverged().recorded(&id, forks).await;
     }
@@ -323,24 +323,24 @@ async fn record_forks(inner: Arc<Inner>, id: SessionId, forks: Vec<ForkNote>) {
 /// was connected anew and may have lost what it confirmed or was emptied, and when this node renewed its leases too
 /// late. They are ended here, and what only this node has of them is kept apart. Those that the shared store has lost
 /// are given again.
-async fn look_around(inner: Weak<Inner>, alone: Alone) {
+async fn look_around(parts: Weak<Parts>, alone: Alone) {
     let mut doubts = alone.doubts();
     while doubts.wait_for(|doubts| *doubts > 0).await.is_ok() {
         let (gaps, incarnation) = (alone.gaps(), alone.incarnation());
         // What this node gives is compared with what was removed.
-        let Some(mut has_told) = copies::tell_removals(&inner).await else { return };
-        let Some(ids) = copies::to_look_at(&inner) else { return };
-        let Some(mut left) = look_at(&inner, ids).await else { return };
+        let Some(mut has_told) = copies::tell_removals(&parts).await else { return };
+        let Some(ids) = copies::to_look_at(&parts) else { return };
+        let Some(mut left) = look_at(&parts, ids).await else { return };
         alone.looked(gaps);
         // With a new doubt, all are looked at again.
         while !(has_told && left.is_empty()) && doubts.has_changed().is_ok_and(|has_changed| !has_changed) {
             alone.until_reached().await;
             tokio::time::sleep(GIVE_PAUSE).await;
             if !has_told {
-                let Some(has_now) = copies::tell_removals(&inner).await else { return };
+                let Some(has_now) = copies::tell_removals(&parts).await else { return };
                 has_told = has_now;
             }
-            let Some(still_left) = look_at(&inner, left).await else { return };
+            let Some(still_left) = look_at(&parts, left).await else { return };
             left = still_left;
         }
         if has_told && left.is_empty() {
@@ -354,19 +354,19 @@ async fn look_around(inner: Weak<Inner>, alone: Alone) {
 
 /// The shared store does not know a session: if it was this node's, it lost it. Waking the session gives it again.
 /// Returns whether nothing is left to do: the shared store has it, or it is not this node's to give.
-async fn give_again(inner: Arc<Inner>, id: &SessionId) -> bool {
-    let Some(cluster) = &inner.ctx.cluster else { return true };
-    let given = give(&inner, cluster, id).await;
+async fn give_again(parts: Arc<Parts>, id: &SessionId) -> bool {
+    let Some(cluster) = &parts.ctx.cluster else { return true };
+    let given = give(&parts, cluster, id).await;
     if given.is_none() {
-        copies::remove_if_removed(&inner, cluster, id).await;
+        copies::remove_if_removed(&parts, cluster, id).await;
     }
     given.unwrap_or(true)
 }
 
 /// The same; `None` if it is not this node's to give: it may have been removed, and have no name here any more.
-async fn give(inner: &Arc<Inner>, cluster: &Cluster, id: &SessionId) -> Option<bool> {
+async fn give(parts: &Arc<Parts>, cluster: &Cluster, id: &SessionId) -> Option<bool> {
     let is_gone = |error: &OpError| matches!(error, OpError::Session(SessionError::NotFound { .. }));
-    let state = match inner.stored.load_patiently(id).await {
+    let state = match parts.stored.load_patiently(id).await {
         Ok(state) => state,
         Err(OpError::StoreUnavailable { .. }) => return Some(false),
         // It is gone or damaged.
@@ -376,8 +376,8 @@ async fn give(inner: &Arc<Inner>, cluster: &Cluster, id: &SessionId) -> Option<b
         return None;
     }
     if cluster.members().works_with(id) {
-        reclaim(Arc::clone(inner), id.clone()).await;
-    } else if let Err(error) = inner.ctx.registry.ask(id, Message::View).await {
+        reclaim(Arc::clone(parts), id.clone()).await;
+    } else if let Err(error) = parts.ctx.registry.ask(id, Message::View).await {
         tracing::debug!(session = %id, %error, "not given to the shared store yet");
         return (!is_gone(&error)).then_some(false);
     }
@@ -386,11 +386,11 @@ async fn give(inner: &Arc<Inner>, cluster: &Cluster, id: &SessionId) -> Option<b
 }
 
 /// Looks at sessions of this node. Returns those that could not be given again; `None` if the engine has ended, or is about to.
-async fn look_at(inner: &Weak<Inner>, ids: Vec<SessionId>) -> Option<Vec<SessionId>> {
+async fn look_at(parts: &Weak<Parts>, ids: Vec<SessionId>) -> Option<Vec<SessionId>> {
     let mut left = Vec::new();
     for id in ids {
         loop {
-            let strong = inner.upgrade()?;
+            let strong = parts.upgrade()?;
             let cluster = strong.ctx.cluster.clone()?;
             match cluster.diverged().whose(&id).await {
                 Ok(Whose::Anothers(_)) => break leave(strong, id).await,
@@ -424,14 +424,14 @@ async fn may_answer(alone: &Alone) -> bool {
 }
 
 /// The shared store lost the session, or never had it.
-async fn reclaim(inner: Arc<Inner>, id: SessionId) {
-    let Some(cluster) = &inner.ctx.cluster else { return };
+async fn reclaim(parts: Arc<Parts>, id: SessionId) {
+    let Some(cluster) = &parts.ctx.cluster else { return };
     // As the store has it: the session's task may be waiting for the shared store itself, and would answer only afterwards.
-    let Ok(state) = inner.stored.load(&id).await else { return };
+    let Ok(state) = parts.stored.load(&id).await else { return };
     if !cluster.reclaim(&state).await {
-        return let_go(Arc::clone(&inner), id).await;
+        return let_go(Arc::clone(&parts), id).await;
     }
-    if !inner.ctx.registry.is_awake(&id) {
+    if !parts.ctx.registry.is_awake(&id) {
         cluster.left(&id);
     }
 }

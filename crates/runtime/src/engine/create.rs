@@ -3,7 +3,7 @@
 use super::access::{Access, only_its_own};
 use super::copies;
 use super::handle::Engine;
-use super::inner::Inner;
+use super::parts::Parts;
 use crate::cluster::{ClaimedName, Creation};
 use crate::identities::{Scope, bound};
 use crate::names::{Added, not_found};
@@ -33,8 +33,8 @@ impl Engine {
     /// Creates a session, or finds the one with that name. An agent's session belongs to it, whatever the request says.
     pub fn create(&self, mut request: CreateSession) -> BoxFuture<'_, Result<Created, OpError>> {
         Box::pin(async move {
-            let inner = self.access.at_large();
-            inner.ctx.lifetime.check_running()?;
+            let parts = self.access.at_large();
+            parts.ctx.lifetime.check_running()?;
             if let Scope::Agent { agent, .. } = self.access.scope() {
                 request.agent = Some(agent.clone());
                 if request.config.get("workspace").is_some_and(serde_json::Value::is_string) {
@@ -65,20 +65,20 @@ impl Engine {
 
 /// Creates a session, or finds the one with that name. `None` if that is being deleted.
 async fn attempt(engine: &Engine, id: &SessionId, request: CreateSession) -> Result<Option<Created>, OpError> {
-    let (access, inner) = (&engine.access, engine.access.at_large());
-    if inner.ctx.names.contains(id) && !copies::is_stale(inner, id).await {
+    let (access, parts) = (&engine.access, engine.access.at_large());
+    if parts.ctx.names.contains(id) && !copies::is_stale(parts, id).await {
         return existing(engine, id).await;
     }
-    if inner.ctx.names.is_forking(id) {
+    if parts.ctx.names.is_forking(id) {
         return Err(exists(id));
     }
-    if inner.ctx.cluster.is_none() {
+    if parts.ctx.cluster.is_none() {
         access.check_sessions().await?;
     }
     let mut most = access.most_sessions();
     let owner: Option<Arc<str>> = request.agent.as_deref().map(Arc::from);
-    let (meta, shell) = first_state(inner, id, request, access.scope()).await?;
-    let claimed = match &inner.ctx.cluster {
+    let (meta, shell) = first_state(parts, id, request, access.scope()).await?;
+    let claimed = match &parts.ctx.cluster {
         None => None,
         Some(cluster) => match cluster.create(id, meta.agent.as_deref(), most).await? {
             Creation::Mine { name, is_counted } => {
@@ -96,9 +96,9 @@ async fn attempt(engine: &Engine, id: &SessionId, request: CreateSession) -> Res
     let view = new_view(&meta, &shell);
     let event = Event::SessionCreated { meta: Box::new(meta), shell: Box::new(shell) };
     let record = Record { session_id: id.clone(), seq: 1, at: view.meta.created_at, event };
-    let add = || inner.ctx.names.add_new(id, owner.clone(), most, || keep(inner, &record));
-    match copies::replace(inner, id, add).await? {
-        Added::New => inner.ctx.counts.event(&record.event),
+    let add = || parts.ctx.names.add_new(id, owner.clone(), most, || keep(parts, &record));
+    match copies::replace(parts, id, add).await? {
+        Added::New => parts.ctx.counts.event(&record.event),
         Added::Forking => return Err(exists(id)),
         Added::Known => {
             // The session that there is may have to be claimed.
@@ -108,11 +108,11 @@ async fn attempt(engine: &Engine, id: &SessionId, request: CreateSession) -> Res
         Added::Full(used) => return Err(access.too_many_sessions(used)),
     }
     access.audit("create", id.as_str());
-    if let Err(error) = inner.ctx.workspaces.ensure(&view.meta.workspace) {
+    if let Err(error) = parts.ctx.workspaces.ensure(&view.meta.workspace) {
         // The session is recorded, and its first command tries again and reports the failure.
         tracing::warn!(session = %id, %error, "a new session's workspace could not be created");
     }
-    Ok(Some(Created::New(settled(inner, view, claimed).await?)))
+    Ok(Some(Created::New(settled(parts, view, claimed).await?)))
 }
 
 /// The session with a name that this node knows. `None` if it is being deleted: its name is known for longer than the session.
@@ -126,8 +126,8 @@ async fn existing(engine: &Engine, id: &SessionId) -> Result<Option<Created>, Op
 }
 
 /// Stores a new session.
-fn keep(inner: &Inner, record: &Record) -> Result<(), OpError> {
-    match inner.ctx.append(record) {
+fn keep(parts: &Parts, record: &Record) -> Result<(), OpError> {
+    match parts.ctx.append(record) {
         Ok(()) => {}
         Err(error @ AppendError::Retrying { .. }) => {
             tracing::warn!(%error, "a new session could not be stored yet");
@@ -135,7 +135,7 @@ fn keep(inner: &Inner, record: &Record) -> Result<(), OpError> {
         // A session that is not stored could not be found again.
         Err(error) => return Err(OpError::not_stored(&error)),
     }
-    inner.stored.created(record);
+    parts.stored.created(record);
     Ok(())
 }
 
@@ -156,17 +156,17 @@ fn new_view(meta: &SessionMeta, shell: &ShellState) -> SessionView {
 }
 
 /// A new session once it is kept, and shared where nodes share a store.
-async fn settled(inner: &Inner, view: SessionView, claimed: Option<ClaimedName>) -> Result<SessionView, OpError> {
+async fn settled(parts: &Parts, view: SessionView, claimed: Option<ClaimedName>) -> Result<SessionView, OpError> {
     let id = &view.meta.session_id;
     let seq = view.seq + u64::from(claimed.is_some());
     if let Some(claimed) = claimed {
         let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event: claimed.keep() };
-        let appended = inner.ctx.append(&record);
+        let appended = parts.ctx.append(&record);
         appended.map_err(|error| OpError::not_stored(&error))?;
     }
-    inner.ctx.settle(id, seq).await?;
-    if !inner.ctx.registry.is_awake(id) {
-        inner.stored.left(id);
+    parts.ctx.settle(id, seq).await?;
+    if !parts.ctx.registry.is_awake(id) {
+        parts.stored.left(id);
     }
     Ok(SessionView { seq, ..view })
 }
@@ -219,27 +219,27 @@ pub(super) fn name_for(access: &Access, given: Option<&SessionId>) -> Result<Ses
 
 /// What a new session starts with.
 async fn first_state(
-    inner: &Inner,
+    parts: &Parts,
     id: &SessionId,
     request: CreateSession,
     scope: &Scope,
 ) -> Result<(SessionMeta, ShellState), OpError> {
     validate::create(&request)?;
-    let sandbox = inner.ctx.sandboxes.least_of(request.agent.as_deref()).max(request.sandbox);
-    inner.ctx.sandboxes.check(sandbox)?;
-    let is_missing = |name: &&String| !inner.ctx.secret_sources.can_give(name, request.agent.as_deref());
+    let sandbox = parts.ctx.sandboxes.least_of(request.agent.as_deref()).max(request.sandbox);
+    parts.ctx.sandboxes.check(sandbox)?;
+    let is_missing = |name: &&String| !parts.ctx.secret_sources.can_give(name, request.agent.as_deref());
     if let Some(name) = request.secrets.iter().find(is_missing) {
         let detail = format!("secrets: '{name}' is not in the daemon's settings; add it to `secrets` there");
         return Err(OpError::Invalid { detail });
     }
-    let workspace = validate::workspace(&request.config, inner.ctx.data_dir.root()).await?;
-    let workspace = workspace.unwrap_or_else(|| inner.ctx.workspaces.of(id));
+    let workspace = validate::workspace(&request.config, parts.ctx.data_dir.root()).await?;
+    let workspace = workspace.unwrap_or_else(|| parts.ctx.workspaces.of(id));
     let cwd = match request.cwd {
         // As the shell would name it: what is below another directory begins with its name.
-        Some(cwd) => in_sandbox(inner, (id, sandbox, &workspace), plain(&cwd), scope).await?,
+        Some(cwd) => in_sandbox(parts, (id, sandbox, &workspace), plain(&cwd), scope).await?,
         None => workspace.clone(),
     };
-    let shell = recover::first_shell(&inner.environment, request.env, &cwd);
+    let shell = recover::first_shell(&parts.environment, request.env, &cwd);
     let meta = SessionMeta {
         session_id: id.clone(),
         agent: request.agent,
@@ -258,12 +258,12 @@ async fn first_state(
 /// The directory that a caller wants a new session to start in, if it exists and its sandbox has it. Of a session of another
 /// user its shell says so: we can see more than that user.
 async fn in_sandbox(
-    inner: &Inner,
+    parts: &Parts,
     (id, sandbox, workspace): (&SessionId, Sandbox, &ByteString),
     cwd: ByteString,
     scope: &Scope,
 ) -> Result<ByteString, OpError> {
-    let (sandboxes, own) = (Arc::clone(&inner.ctx.sandboxes), id.clone());
+    let (sandboxes, own) = (Arc::clone(&parts.ctx.sandboxes), id.clone());
     if sandboxes.has_user(sandbox) {
         return Ok(cwd);
     }
@@ -271,7 +271,7 @@ async fn in_sandbox(
     let path = || cwd.to_text().into_owned();
     let refused = |reason: String| OpError::Session(SessionError::BadCwd { path: path(), reason });
     let entered = match scope.agent() {
-        Some(agent) => is_for(inner, agent, id, directory.clone()).await,
+        Some(agent) => is_for(parts, agent, id, directory.clone()).await,
         None => is_directory(directory.clone()).await,
     };
     entered.map_err(refused)?;
@@ -281,16 +281,16 @@ async fn in_sandbox(
 
 /// Whether there is a directory in which an agent's session may start. Of the data directory it is told nothing: whether
 /// somebody has a session of some name could be asked that way.
-async fn is_for(inner: &Inner, agent: &str, id: &SessionId, directory: PathBuf) -> Result<(), String> {
+async fn is_for(parts: &Parts, agent: &str, id: &SessionId, directory: PathBuf) -> Result<(), String> {
     let refused = || NOT_FOR_IT.to_owned();
-    let data_dir = inner.ctx.data_dir.root();
+    let data_dir = parts.ctx.data_dir.root();
     let real = real_directory(directory).await.map_err(|_| refused())?;
     let data_dir = real_directory(data_dir.to_owned()).await.unwrap_or_else(|_| data_dir.to_owned());
     let Ok(inside) = real.strip_prefix(&data_dir) else { return Ok(()) };
     let below = inside.strip_prefix("workspaces").map_err(|_| refused())?;
     let name = below.iter().next().and_then(|name| name.to_str());
     let of = name.and_then(|name| SessionId::parse(name).ok());
-    let is_own = of.is_some_and(|of| of == *id || inner.ctx.names.are_of(agent, [Some(&of), None])[0]);
+    let is_own = of.is_some_and(|of| of == *id || parts.ctx.names.are_of(agent, [Some(&of), None])[0]);
     if is_own { Ok(()) } else { Err(refused()) }
 }
 

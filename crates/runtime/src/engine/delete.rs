@@ -20,13 +20,13 @@ impl Engine {
             if let Some(deleted) = self.access.deleted_session(id) {
                 return purge_deleted(&self.access, &deleted);
             }
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             if let Some(own) = self.access.scope().only_session() {
                 return Err(only_its_own(own));
             }
             self.access.audit("destroy", id.as_str());
             let removal = match self.access.scope() {
-                Scope::Agent { token, .. } if !inner.config.keep_deleted.is_zero() => {
+                Scope::Agent { token, .. } if !parts.config.keep_deleted.is_zero() => {
                     Removal::Keep { by: token.clone() }
                 }
                 Scope::Auditor { .. } | Scope::Metrics { .. } => {
@@ -39,21 +39,21 @@ impl Engine {
                 let kept = removal != Removal::Purge;
                 tracing::info!(session = %id, agent, token, recording_kept = kept, "an agent deletes its session");
             }
-            inner.agents.stop("the session was deleted", |other| *other == *id).await;
-            stop_services_of(inner, &id).await;
+            parts.agents.stop("the session was deleted", |other| *other == *id).await;
+            stop_services_of(parts, &id).await;
             let asked = removal.clone();
             let destroyed =
-                match inner.ctx.registry.ask(&id, |answer| Message::Destroy { removal: asked, answer }).await {
+                match parts.ctx.registry.ask(&id, |answer| Message::Destroy { removal: asked, answer }).await {
                     // A full disk must not prevent freeing space on it.
                     Err(
                         OpError::Session(SessionError::Damaged { .. })
                         | OpError::StoreUnavailable { .. }
                         | OpError::StoreFull { .. },
-                    ) => inner.ctx.remover.destroy_unread(&id, removal).await,
+                    ) => parts.ctx.remover.destroy_unread(&id, removal).await,
                     other => other,
                 };
             if destroyed.is_ok() {
-                stop_latecomers(inner, &id).await;
+                stop_latecomers(parts, &id).await;
             }
             destroyed
         })

@@ -5,7 +5,7 @@ mod single;
 
 use super::access::{Access, Permitted};
 use super::handle::Engine;
-use super::inner::Inner;
+use super::parts::Parts;
 use crate::actor::FilesTask;
 use crate::checkpoints::commit_of;
 use crate::file_views as views;
@@ -42,28 +42,28 @@ impl<'o> FileOps<'o> {
         limit: usize,
     ) -> BoxFuture<'a, Result<CheckpointPage, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             let asked = Timestamp::now();
-            inner.files.settled(&id).await;
+            parts.files.settled(&id).await;
             let limit = limit.clamp(1, MAX_CHECKPOINT_PAGE);
-            let mut checkpoints = inner.ctx.history.checkpoints_after(&id, after, limit + 1).await?;
+            let mut checkpoints = parts.ctx.history.checkpoints_after(&id, after, limit + 1).await?;
             let has_more = checkpoints.len() > limit;
             checkpoints.truncate(limit);
             let next = if has_more { checkpoints.last().map(|last| last.seq) } else { None };
-            let kept = match inner.files.with_repo(&id, |repo| repo.map(Repo::tags).transpose()).await {
+            let kept = match parts.files.with_repo(&id, |repo| repo.map(Repo::tags).transpose()).await {
                 Ok(kept) => kept.unwrap_or_default(),
                 Err(error) => {
                     // It may have been deleted since, and its name used again.
-                    let is_same = inner.ctx.registry.snapshot(&id).await?.meta.created_at < asked;
+                    let is_same = parts.ctx.registry.snapshot(&id).await?.meta.created_at < asked;
                     return Err(if is_same { error } else { not_found(&id) });
                 }
             };
             let kept: HashSet<String> = kept.into_iter().map(|(name, _)| name).collect();
             for view in &mut checkpoints {
                 view.kept = kept.contains(&view.checkpoint.at.name);
-                view.command = command_of(inner, &id, &view.checkpoint.cause).await?;
+                view.command = command_of(parts, &id, &view.checkpoint.cause).await?;
             }
-            let current = inner.ctx.registry.snapshot(&id).await?.files;
+            let current = parts.ctx.registry.snapshot(&id).await?.files;
             Ok(CheckpointPage { checkpoints, next, current })
         })
     }
@@ -75,13 +75,13 @@ impl<'o> FileOps<'o> {
         at: &'a FilesAt,
     ) -> BoxFuture<'a, Result<CheckpointView, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            let mut view = inner.ctx.history.checkpoint_named(&id, &at.name).await?;
+            let Permitted { parts, id } = self.access.over(id)?;
+            let mut view = parts.ctx.history.checkpoint_named(&id, &at.name).await?;
             let commit = commit_of(&view.checkpoint.at);
             let is_there =
                 move |repo: Option<&Repo>| Ok(repo.zip(commit).is_some_and(|(repo, id)| repo.objects.contains(id)));
-            view.kept = inner.files.with_repo(&id, is_there).await?;
-            view.command = command_of(inner, &id, &view.checkpoint.cause).await?;
+            view.kept = parts.files.with_repo(&id, is_there).await?;
+            view.command = command_of(parts, &id, &view.checkpoint.cause).await?;
             Ok(view)
         })
     }
@@ -89,53 +89,53 @@ impl<'o> FileOps<'o> {
     /// Saves the files as they are now. `None` if nothing changed since the last checkpoint.
     pub fn checkpoint<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Option<CheckpointView>, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit("checkpoint", id.as_str());
-            inner.files.ask(&id, FilesTask::Checkpoint).await
+            parts.files.ask(&id, FilesTask::Checkpoint).await
         })
     }
 
     /// How two states of the files differ.
     pub fn diff<'a>(&'a self, id: &'a SessionId, mut query: DiffQuery) -> BoxFuture<'a, Result<DiffView, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            inner.files.settled(&id).await;
+            let Permitted { parts, id } = self.access.over(id)?;
+            parts.files.settled(&id).await;
             if let Some(other) = &query.from_session {
                 query.from_session = Some(self.access.over(other)?.id.into_owned());
             }
             if let Some(path) = &query.path {
-                query.path = Some(ByteString(path_in(inner, &id, path).await?));
+                query.path = Some(ByteString(path_in(parts, &id, path).await?));
             }
             let to = match &query.to {
-                Some(moment) => Some(inner.ctx.history.files_at(&id, moment).await?),
+                Some(moment) => Some(parts.ctx.history.files_at(&id, moment).await?),
                 None => None,
             };
             let (to_files, to_commit) = match to {
                 Some(files) => (files.clone(), files.as_ref().and_then(commit_of)),
-                None => (None, inner.files.ask(&id, FilesTask::Now).await?),
+                None => (None, parts.files.ask(&id, FilesTask::Now).await?),
             };
             let from = match (&query.from_session, &query.from, &query.to) {
-                (Some(other), moment, _) => in_other(inner, other, moment.as_ref()).await?,
-                (None, Some(moment), _) => From::files(inner.ctx.history.files_at(&id, moment).await?),
-                (None, None, None) => From::files(inner.ctx.registry.snapshot(&id).await?.files),
+                (Some(other), moment, _) => in_other(parts, other, moment.as_ref()).await?,
+                (None, Some(moment), _) => From::files(parts.ctx.history.files_at(&id, moment).await?),
+                (None, None, None) => From::files(parts.ctx.registry.snapshot(&id).await?.files),
                 (None, None, Some(_)) => From::Before,
             };
             // The name of the older side is needed only if the caller did not name it.
             let named = match &from {
-                From::Before => named_commits(inner, &id).await?,
+                From::Before => named_commits(parts, &id).await?,
                 From::Files { .. } => Vec::new(),
             };
             let mut masks = Vec::new();
             for of in query.from_session.iter().chain([id.as_ref()]) {
                 // What a session is given may be in its files too.
                 let mask = match query.redact {
-                    true => Some(inner.ctx.secrets.masker(of).await?.redactor().clone()),
-                    false => inner.ctx.secrets.mask_of(of).await?,
+                    true => Some(parts.ctx.secrets.masker(of).await?.redactor().clone()),
+                    false => parts.ctx.secrets.mask_of(of).await?,
                 };
                 masks.extend(mask);
             }
-            let faults = Arc::clone(inner.ctx.checkpoints.faults());
-            let other = query.from_session.as_ref().map(|other| inner.ctx.checkpoints.repository(other));
+            let faults = Arc::clone(parts.ctx.checkpoints.faults());
+            let other = query.from_session.as_ref().map(|other| parts.ctx.checkpoints.repository(other));
             let compared = move |repo: Option<&Repo>| {
                 let other = other.map(|other| Repo::open(&other, &faults)).transpose()?.flatten();
                 // Without checkpoints, there are no files.
@@ -146,7 +146,7 @@ impl<'o> FileOps<'o> {
                 }
                 Ok(view)
             };
-            inner.files.with_repo(&id, compared).await
+            parts.files.with_repo(&id, compared).await
         })
     }
 
@@ -157,11 +157,11 @@ impl<'o> FileOps<'o> {
         path: &'a ByteString,
     ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            inner.files.settled(&id).await;
-            let path = path_in(inner, &id, path).await?;
-            let checkpoints = inner.ctx.history.checkpoints_after(&id, 0, usize::MAX).await?;
-            inner
+            let Permitted { parts, id } = self.access.over(id)?;
+            parts.files.settled(&id).await;
+            let path = path_in(parts, &id, path).await?;
+            let checkpoints = parts.ctx.history.checkpoints_after(&id, 0, usize::MAX).await?;
+            parts
                 .files
                 .with_repo(&id, move |repo| {
                     let Some(repo) = repo else { return Ok(Vec::new()) };
@@ -186,11 +186,11 @@ impl<'o> FileOps<'o> {
         path: &'a ByteString,
     ) -> BoxFuture<'a, Result<PastFile, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            inner.files.settled(&id).await;
-            let path = path_in(inner, &id, path).await?;
+            let Permitted { parts, id } = self.access.over(id)?;
+            parts.files.settled(&id).await;
+            let path = path_in(parts, &id, path).await?;
             let text = String::from_utf8_lossy(&path).into_owned();
-            let Some(files) = inner.ctx.history.files_at(&id, at).await? else {
+            let Some(files) = parts.ctx.history.files_at(&id, at).await? else {
                 return Err(OpError::Checkpoint(CheckpointError::FileNotFound {
                     checkpoint: "the beginning".to_owned(),
                     path: text,
@@ -198,7 +198,7 @@ impl<'o> FileOps<'o> {
             };
             let missing =
                 OpError::Checkpoint(CheckpointError::FileNotFound { checkpoint: files.name.clone(), path: text });
-            let found = inner.files.with_repo(&id, move |repo| read_file(repo, files, &path)).await?;
+            let found = parts.files.with_repo(&id, move |repo| read_file(repo, files, &path)).await?;
             found.ok_or(missing)
         })
     }
@@ -210,23 +210,23 @@ impl<'o> FileOps<'o> {
         thin: bool,
     ) -> BoxFuture<'a, Result<CheckpointUse, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            let reclaimed = if thin { inner.files.ask(&id, FilesTask::Thin).await? } else { 0 };
-            let (session_id, limit) = (id.clone().into_owned(), inner.ctx.checkpoints.config.bytes_per_session);
+            let Permitted { parts, id } = self.access.over(id)?;
+            let reclaimed = if thin { parts.files.ask(&id, FilesTask::Thin).await? } else { 0 };
+            let (session_id, limit) = (id.clone().into_owned(), parts.ctx.checkpoints.config.bytes_per_session);
             let measure = move |repo: Option<&Repo>| {
                 let Some(repo) = repo else { return Ok((0, 0)) };
                 Ok((repo.tags()?.len() as u64, repo.size()))
             };
-            let (checkpoints, bytes) = inner.files.with_repo(&id, measure).await?;
+            let (checkpoints, bytes) = parts.files.with_repo(&id, measure).await?;
             Ok(CheckpointUse { session_id, checkpoints, bytes, limit, reclaimed })
         })
     }
 }
 
 /// The command of the run that a checkpoint was taken for.
-async fn command_of(inner: &Inner, id: &SessionId, cause: &Cause) -> Result<Option<ByteString>, OpError> {
+async fn command_of(parts: &Parts, id: &SessionId, cause: &Cause) -> Result<Option<ByteString>, OpError> {
     let Cause::Tool { run_id, .. } = cause else { return Ok(None) };
-    match inner.stored.run(id, run_id).await {
+    match parts.stored.run(id, run_id).await {
         Ok(run) => {
             let mut command = run.command;
             command.0.truncate(MAX_LISTED_COMMAND);
@@ -239,8 +239,8 @@ async fn command_of(inner: &Inner, id: &SessionId, cause: &Cause) -> Result<Opti
 }
 
 /// The names of a session's checkpoints, by commit.
-async fn named_commits(inner: &Inner, id: &SessionId) -> Result<Vec<FilesAt>, OpError> {
-    let checkpoints = inner.ctx.history.checkpoints_after(id, 0, usize::MAX).await?;
+async fn named_commits(parts: &Parts, id: &SessionId) -> Result<Vec<FilesAt>, OpError> {
+    let checkpoints = parts.ctx.history.checkpoints_after(id, 0, usize::MAX).await?;
     Ok(checkpoints.into_iter().map(|view| view.checkpoint.at).collect())
 }
 
@@ -260,11 +260,11 @@ impl From {
 }
 
 /// Files of another session, as they were or as they are.
-async fn in_other(inner: &Inner, other: &SessionId, moment: Option<&Moment>) -> Result<From, OpError> {
-    inner.files.settled(other).await;
+async fn in_other(parts: &Parts, other: &SessionId, moment: Option<&Moment>) -> Result<From, OpError> {
+    parts.files.settled(other).await;
     Ok(match moment {
-        Some(moment) => From::files(inner.ctx.history.files_at(other, moment).await?),
-        None => From::Files { files: None, commit: inner.files.ask(other, FilesTask::Now).await? },
+        Some(moment) => From::files(parts.ctx.history.files_at(other, moment).await?),
+        None => From::Files { files: None, commit: parts.files.ask(other, FilesTask::Now).await? },
     })
 }
 
@@ -325,8 +325,8 @@ fn read_file(repo: Option<&Repo>, files: FilesAt, path: &[u8]) -> Result<Option<
 }
 
 /// A path below a session's workspace, as a checkpoint names it.
-async fn path_in(inner: &Inner, id: &SessionId, path: &ByteString) -> Result<Vec<u8>, OpError> {
-    let workspace = inner.stored.load(id).await?.meta.workspace;
+async fn path_in(parts: &Parts, id: &SessionId, path: &ByteString) -> Result<Vec<u8>, OpError> {
+    let workspace = parts.stored.load(id).await?.meta.workspace;
     let outside = || OpError::Invalid {
         detail: format!("path: '{}' is not in the session's workspace, {}", path.to_text(), workspace.to_text()),
     };

@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use super::config::OnStop;
-use super::inner::Inner;
+use super::parts::Parts;
 use crate::actor::Message;
 use crate::identities::Scope;
 use crate::ops::{BoxFuture, OpError};
@@ -21,8 +21,8 @@ pub struct Engine {
 
 impl Engine {
     /// The host's handle.
-    pub(super) fn of(inner: Arc<Inner>) -> Self {
-        Self { access: Access::of_host(inner) }
+    pub(super) fn of(parts: Arc<Parts>) -> Self {
+        Self { access: Access::of_host(parts) }
     }
 
     /// The same engine with another scope.
@@ -57,8 +57,8 @@ impl Engine {
 
     /// Whether a model is offered tools for checkpoints: if checkpoints are on, unless the host turned them off.
     pub fn offers_undo(&self) -> bool {
-        let inner = self.access.at_large();
-        inner.config.mcp_undo && inner.ctx.checkpoints.config.on
+        let parts = self.access.at_large();
+        parts.config.mcp_undo && parts.ctx.checkpoints.config.on
     }
 
     /// Takes a share of a limited resource; dropping it releases it.
@@ -69,34 +69,34 @@ impl Engine {
     /// Ends every shell after saving; no operation is accepted afterwards. Host only.
     pub fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let Ok(inner) = self.access.as_host() else { return };
-            inner.ctx.lifetime.stop();
-            inner.ctx.admission.close();
-            let ids = inner.ctx.registry.ids();
-            inner.ctx.runs.cut_off().await;
-            inner.agents.stop("the daemon stops", |_| true).await;
-            if inner.ctx.cluster.as_ref().is_some_and(|cluster| cluster.members().is_draining()) {
+            let Ok(parts) = self.access.as_host() else { return };
+            parts.ctx.lifetime.stop();
+            parts.ctx.admission.close();
+            let ids = parts.ctx.registry.ids();
+            parts.ctx.runs.cut_off().await;
+            parts.agents.stop("the daemon stops", |_| true).await;
+            if parts.ctx.is_draining() {
                 // Others take its sessions at once. What the drain did not end in time is killed.
-                inner.ctx.services.stop(Duration::ZERO, StopReason::NodeDrained, |_| true).await;
+                parts.ctx.services.stop(Duration::ZERO, StopReason::NodeDrained, |_| true).await;
             } else {
-                inner.ctx.services.leave(inner.config.services_on_stop == OnStop::Stop).await;
+                parts.ctx.services.leave(parts.config.services_on_stop == OnStop::Stop).await;
             }
             for id in ids {
-                let _ = inner.ctx.registry.ask_awake(&id, Message::Hibernate).await;
+                let _ = parts.ctx.registry.ask_awake(&id, Message::Hibernate).await;
             }
-            if let Some(files) = inner.ctx.cluster.as_ref().and_then(|cluster| cluster.files()) {
+            if let Some(files) = parts.ctx.cluster.as_ref().and_then(|cluster| cluster.files()) {
                 files.finish().await;
             }
-            close_pool(inner).await;
-            let _ = inner.ctx.store.flush_backend().await;
+            close_pool(parts).await;
+            let _ = parts.ctx.store.flush_backend().await;
         })
     }
 
     /// Closes the store, after [`Engine::shutdown`] and when no answer is in progress. An error says what is lost.
     pub fn close_store(&self, closing: Closing) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            let Ok(inner) = self.access.as_host() else { return Ok(()) };
-            let (store, cluster) = (inner.ctx.store.clone(), inner.ctx.cluster.clone());
+            let Ok(parts) = self.access.as_host() else { return Ok(()) };
+            let (store, cluster) = (parts.ctx.store.clone(), parts.ctx.cluster.clone());
             let closing = tasks::blocking(move || {
                 let leave = || cluster.iter().for_each(|cluster| cluster.close(closing));
                 if closing == Closing::Stop {
@@ -121,8 +121,8 @@ impl Engine {
 }
 
 /// Ends every shell that is left, but no service. Ending waits for the kernel, so it has a thread of its own.
-async fn close_pool(inner: &Inner) {
-    let keep = inner.ctx.services.cage_names();
-    let pool = Arc::clone(&inner.ctx.pool);
+async fn close_pool(parts: &Parts) {
+    let keep = parts.ctx.services.cage_names();
+    let pool = Arc::clone(&parts.ctx.pool);
     let _ = tasks::blocking(move || pool.close(&keep)).await;
 }

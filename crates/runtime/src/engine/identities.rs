@@ -3,7 +3,7 @@
 use super::access::Access;
 use super::first_token;
 use super::handle::Engine;
-use super::inner::Inner;
+use super::parts::Parts;
 use crate::cluster::Cluster;
 use crate::identities::{Revocation, Scope};
 use crate::ops::{BoxFuture, ConsoleRight, IssuedToken, NewToken, OpError, TokenView};
@@ -46,11 +46,11 @@ impl IdentityOps<'_> {
     /// Creates a token. Host only. Where agents have users of their own, nothing of an agent may run when it gets its first.
     pub fn create_token(&self, request: NewToken) -> BoxFuture<'_, Result<IssuedToken, OpError>> {
         Box::pin(async move {
-            let inner = Arc::clone(self.access.as_host()?);
-            let expected = first_token::prepare(&inner, &request).await?;
+            let parts = Arc::clone(self.access.as_host()?);
+            let expected = first_token::prepare(&parts, &request).await?;
             let issuing = move || {
                 let _until_then = expected;
-                inner.identities.issue(request)
+                parts.identities.issue(request)
             };
             let issued = blocking(issuing).await?;
             let IssuedToken { token, .. } = &issued;
@@ -72,8 +72,8 @@ impl IdentityOps<'_> {
     /// The token for a code; `None` if the code is unknown, used or too old. For everybody who has one.
     pub fn console_login<'a>(&'a self, code: &'a str) -> BoxFuture<'a, Result<Option<IssuedToken>, OpError>> {
         Box::pin(async move {
-            let (inner, code) = (Arc::clone(self.access.at_large()), code.to_owned());
-            let issued = blocking(move || inner.identities.console_login(&code)).await?;
+            let (parts, code) = (Arc::clone(self.access.at_large()), code.to_owned());
+            let issued = blocking(move || parts.identities.console_login(&code)).await?;
             if let Some(IssuedToken { token, .. }) = &issued {
                 tracing::info!(token = token.id, "the console was opened");
                 self.access.audit("create_token", &format!("{} of {}", token.id, token.bearer.describe()));
@@ -85,10 +85,10 @@ impl IdentityOps<'_> {
     /// Revokes the caller's own token, if it is one of the console.
     pub fn console_logout(&self) -> BoxFuture<'_, Result<(), OpError>> {
         Box::pin(async move {
-            let inner = Arc::clone(self.access.at_large());
+            let parts = Arc::clone(self.access.at_large());
             let token = self.access.scope().token().unwrap_or_default().to_owned();
             let id = token.clone();
-            if !blocking(move || inner.identities.console_logout(&id)).await? {
+            if !blocking(move || parts.identities.console_logout(&id)).await? {
                 let detail = "this token is not one of the console; the host revokes it".to_owned();
                 return Err(OpError::NotAllowed { detail });
             }
@@ -100,8 +100,8 @@ impl IdentityOps<'_> {
     /// All tokens, including revoked ones. For the host and auditors.
     pub fn tokens(&self) -> BoxFuture<'_, Result<Vec<TokenView>, OpError>> {
         Box::pin(async move {
-            let inner = Arc::clone(self.access.as_reader()?);
-            blocking(move || Ok(inner.identities.list())).await
+            let parts = Arc::clone(self.access.as_reader()?);
+            blocking(move || Ok(parts.identities.list())).await
         })
     }
 
@@ -109,38 +109,38 @@ impl IdentityOps<'_> {
     /// running, except for agents, which would start more. Host only.
     pub fn revoke_token<'a>(&'a self, token_id: &'a str) -> BoxFuture<'a, Result<(), OpError>> {
         Box::pin(async move {
-            let inner = Arc::clone(self.access.as_host()?);
+            let parts = Arc::clone(self.access.as_host()?);
             let id = token_id.to_owned();
-            let revoked = Arc::clone(&inner);
+            let revoked = Arc::clone(&parts);
             blocking(move || revoked.identities.revoke(&id)).await?;
-            inner.agents.stop_by_token(token_id);
+            parts.agents.stop_by_token(token_id);
             tracing::info!(token = token_id, "a token was revoked");
             self.access.audit("revoke_token", token_id);
-            share(&inner, token_id).await;
+            share(&parts, token_id).await;
             Ok(())
         })
     }
 }
 
 /// Tells other nodes of a token that was created or revoked.
-async fn share(inner: &Inner, token_id: &str) {
-    if let (Some(cluster), Some(record)) = (&inner.ctx.cluster, inner.identities.kept_of(token_id)) {
+async fn share(parts: &Parts, token_id: &str) {
+    if let (Some(cluster), Some(record)) = (&parts.ctx.cluster, parts.identities.kept_of(token_id)) {
         cluster.tokens().share(vec![record]).await;
     }
 }
 
 /// Follows the tokens of all nodes, as long as the engine lives.
-pub(super) async fn follow_tokens(inner: Weak<Inner>, cluster: Arc<Cluster>) {
+pub(super) async fn follow_tokens(parts: Weak<Parts>, cluster: Arc<Cluster>) {
     let (mut changes, mut connections) = (cluster.tokens().changes(), cluster.members().alone().doubts());
     while changes.wait_for(Option::is_some).await.is_ok() {
         let all = cluster.tokens().all().await;
-        let Some(inner) = inner.upgrade() else { return };
-        let kept = Arc::clone(&inner);
+        let Some(parts) = parts.upgrade() else { return };
+        let kept = Arc::clone(&parts);
         let Ok(revoked) = blocking(move || Ok(kept.identities.adopt(all))).await else { return };
-        revoked.iter().for_each(|token| inner.agents.stop_by_token(token));
+        revoked.iter().for_each(|token| parts.agents.stop_by_token(token));
         // What was created or revoked here while the shared store was unreachable, or lost there.
-        cluster.tokens().share(inner.identities.kept()).await;
-        drop(inner);
+        cluster.tokens().share(parts.identities.kept()).await;
+        drop(parts);
         let changed = tokio::select! {
             changed = changes.changed() => changed,
             connected = connections.changed() => connected,

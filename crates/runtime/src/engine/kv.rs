@@ -22,29 +22,29 @@ impl KvOps<'_> {
     /// A key with its value.
     pub fn get<'a>(&'a self, id: &'a SessionId, key: String) -> BoxFuture<'a, Result<(KvEntry, Vec<u8>), OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             check_key(&key)?;
-            inner.ctx.registry.ask(&id, |answer| Message::Kv(Box::new(KvTask::Get { key, answer }))).await
+            parts.ctx.registry.ask(&id, |answer| Message::Kv(Box::new(KvTask::Get { key, answer }))).await
         })
     }
 
     /// A page of keys.
     pub fn list<'a>(&'a self, id: &'a SessionId, query: KvQuery) -> BoxFuture<'a, Result<KvPage, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             let query = KvQuery { limit: query.limit.clamp(1, MAX_KV_PAGE), ..query };
-            inner.ctx.registry.ask(&id, |answer| Message::Kv(Box::new(KvTask::Scan { query, answer }))).await
+            parts.ctx.registry.ask(&id, |answer| Message::Kv(Box::new(KvTask::Scan { query, answer }))).await
         })
     }
 
     /// Changes keys: all of them or none.
     pub fn change<'a>(&'a self, id: &'a SessionId, ops: Vec<KvOp>) -> BoxFuture<'a, Result<KvChangedKeys, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit("kv", id.as_str());
             check_batch(&ops)?;
             let author = Author::caller(self.access.scope().token());
-            inner.ctx.registry.ask(&id, |answer| Message::Kv(Box::new(KvTask::Change { ops, author, answer }))).await
+            parts.ctx.registry.ask(&id, |answer| Message::Kv(Box::new(KvTask::Change { ops, author, answer }))).await
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Lists sessions, a page at a time: all of them from the store, and those that have a shell or run something from memory.
 
 use super::handle::Engine;
-use super::inner::Inner;
+use super::parts::Parts;
 use crate::cluster::Cluster;
 use crate::ops::*;
 use shellkeep_session::{SessionId, StoredRun};
@@ -19,9 +19,9 @@ impl Engine {
     /// Sessions, a page at a time. An agent sees its own.
     pub fn list<'a>(&'a self, query: &'a SessionQuery) -> BoxFuture<'a, Result<SessionPage, OpError>> {
         Box::pin(async move {
-            let (scope, inner) = (self.access.scope(), self.access.at_large());
+            let (scope, parts) = (self.access.scope(), self.access.at_large());
             if let Some(own) = scope.only_session() {
-                let is_listed = !query.running || in_use(inner, query).contains(own);
+                let is_listed = !query.running || in_use(parts, query).contains(own);
                 let own = is_listed.then(|| own.clone()).into_iter().collect();
                 return few(self, own, query.agent.as_deref(), query).await;
             }
@@ -30,23 +30,23 @@ impl Engine {
                 (own, asked) => own.or(asked),
             };
             if query.live || query.running {
-                return few(self, in_use(inner, query), agent, query).await;
+                return few(self, in_use(parts, query), agent, query).await;
             }
-            stored(inner, agent, query).await
+            stored(parts, agent, query).await
         })
     }
 }
 
 /// A page from the store.
-async fn stored(inner: &Inner, agent: Option<&str>, query: &SessionQuery) -> Result<SessionPage, OpError> {
+async fn stored(parts: &Parts, agent: Option<&str>, query: &SessionQuery) -> Result<SessionPage, OpError> {
     let limit = query.limit.clamp(1, MAX_PAGE);
     let is_plain = query.filter.is_empty() && query.order == SessionOrder::Id;
     let (mut found, next) = match agent.filter(|_| is_plain) {
         // Only this agent's records need to be in the store for it.
         Some(agent) => {
             let after = query.after.as_ref().map(|after| &after.session_id);
-            let own = inner.ctx.names.of_agent(agent);
-            let mut listed = inner.ctx.store.list_of(agent, own, after, limit + 1).await.map_err(unavailable)?;
+            let own = parts.ctx.names.of_agent(agent);
+            let mut listed = parts.ctx.store.list_of(agent, own, after, limit + 1).await.map_err(unavailable)?;
             let has_more = listed.len() > limit;
             listed.truncate(limit);
             let next = listed.last().filter(|_| has_more).map(|last| last.meta.session_id.clone().into());
@@ -55,15 +55,15 @@ async fn stored(inner: &Inner, agent: Option<&str>, query: &SessionQuery) -> Res
         None => {
             let (agent, after) = (agent.map(str::to_owned), query.after.clone());
             let find = Find { agent, filter: query.filter.clone(), order: query.order, after, limit };
-            let found = find.search(&inner.ctx.store).await.map_err(unavailable)?;
+            let found = find.search(&parts.ctx.store).await.map_err(unavailable)?;
             (found.sessions, found.next)
         }
     };
     // A session that was just deleted may still be in the store briefly.
     if agent.is_some() {
-        found.retain(|summary| inner.ctx.names.contains(&summary.meta.session_id));
+        found.retain(|summary| parts.ctx.names.contains(&summary.meta.session_id));
     }
-    if let Some(cluster) = &inner.ctx.cluster {
+    if let Some(cluster) = &parts.ctx.cluster {
         // This node may have a copy of one that another node removed.
         let ids = found.iter().map(|summary| summary.meta.session_id.clone()).collect();
         let removed = cluster.removals().removed(ids).await;
@@ -71,7 +71,7 @@ async fn stored(inner: &Inner, agent: Option<&str>, query: &SessionQuery) -> Res
         let gone = lost(cluster, query.order, &found).await;
         found.retain(|summary| !gone.contains(&summary.meta.session_id));
     }
-    Ok(SessionPage { sessions: found.into_iter().map(|summary| view(inner, summary)).collect(), next })
+    Ok(SessionPage { sessions: found.into_iter().map(|summary| view(parts, summary)).collect(), next })
 }
 
 /// Those of which this node has a copy and another node lists the session. By activity, a copy has another place than the session,
@@ -98,7 +98,7 @@ async fn few(
     agent: Option<&str>,
     query: &SessionQuery,
 ) -> Result<SessionPage, OpError> {
-    let inner = engine.access.at_large();
+    let parts = engine.access.at_large();
     let mut sessions = Vec::new();
     for id in ids {
         // Another's, which may be stored under what the caller calls one of its own.
@@ -113,7 +113,7 @@ async fn few(
         }
     }
     if !query.filter.is_empty() {
-        sessions = kept(inner, sessions, &query.filter).await?;
+        sessions = kept(parts, sessions, &query.filter).await?;
     }
     if query.order == SessionOrder::Active {
         // Those of the same time stay ordered by id.
@@ -123,11 +123,11 @@ async fn few(
 }
 
 /// Those that a filter keeps.
-async fn kept(inner: &Inner, sessions: Vec<SessionView>, filter: &SessionFilter) -> Result<Vec<SessionView>, OpError> {
+async fn kept(parts: &Parts, sessions: Vec<SessionView>, filter: &SessionFilter) -> Result<Vec<SessionView>, OpError> {
     let mut last = Vec::with_capacity(sessions.len());
     for some in sessions.chunks(AT_ONCE) {
         let ids = some.iter().map(|view| view.meta.session_id.clone()).collect();
-        last.extend(last_runs(&inner.ctx.store, ids).await.map_err(unavailable)?);
+        last.extend(last_runs(&parts.ctx.store, ids).await.map_err(unavailable)?);
     }
     let keeps = |view: &SessionView, last: Option<&StoredRun>| {
         let SessionView { meta, cwd, .. } = view;
@@ -142,12 +142,12 @@ fn unavailable(error: ReadError) -> OpError {
 }
 
 /// The sessions that have a shell, or in which a command runs.
-fn in_use(inner: &Inner, query: &SessionQuery) -> BTreeSet<SessionId> {
+fn in_use(parts: &Parts, query: &SessionQuery) -> BTreeSet<SessionId> {
     if query.running {
-        return inner.ctx.runs.longest(usize::MAX).into_iter().map(|(id, _)| id).collect();
+        return parts.ctx.runs.longest(usize::MAX).into_iter().map(|(id, _)| id).collect();
     }
     let mut live = BTreeSet::new();
-    inner.ctx.registry.for_each(|id, slot| {
+    parts.ctx.registry.for_each(|id, slot| {
         if slot.pid.load(Ordering::Relaxed) != 0 {
             live.insert(id.clone());
         }
@@ -176,9 +176,9 @@ fn page(mut sessions: Vec<SessionView>, query: &SessionQuery) -> SessionPage {
 }
 
 /// A session as the list of the store has it, with its shell.
-fn view(inner: &Inner, summary: SessionSummary) -> SessionView {
-    let slot = inner.ctx.registry.slot(&summary.meta.session_id);
-    let least = inner.ctx.sandboxes.least_of(summary.meta.agent.as_deref());
+fn view(parts: &Parts, summary: SessionSummary) -> SessionView {
+    let slot = parts.ctx.registry.slot(&summary.meta.session_id);
+    let least = parts.ctx.sandboxes.least_of(summary.meta.agent.as_deref());
     let shell_pid = slot.map(|slot| slot.pid.load(Ordering::Relaxed)).filter(|&pid| pid != 0);
     SessionView {
         meta: summary.meta,

@@ -4,7 +4,7 @@ use super::access::{Access, Permitted};
 use super::fleet::FleetStream;
 use super::handle::Engine;
 use super::hold::{self, Hold};
-use super::inner::Inner;
+use super::parts::Parts;
 use super::{delete, services};
 use crate::cell::RunCell;
 use crate::cluster::Whose;
@@ -50,12 +50,12 @@ impl NodeOps<'_> {
     /// The status of the engine. An agent learns whether it works and how many shells of its own live.
     pub fn health(&self) -> BoxFuture<'_, Health> {
         Box::pin(async move {
-            let inner = self.access.at_large();
-            let mut problems = inner.ctx.store.problems();
-            problems.extend(inner.ctx.data_dir.look());
-            problems.extend(inner.ctx.cluster.iter().flat_map(|cluster| cluster.problems()));
-            problems.extend(inner.ctx.lifetime.is_draining().then(|| STOPPING.to_owned()));
-            let draining = inner.ctx.cluster.as_ref().map(|cluster| cluster.members().own()).filter(|own| own.draining);
+            let parts = self.access.at_large();
+            let mut problems = parts.ctx.store.problems();
+            problems.extend(parts.ctx.data_dir.look());
+            problems.extend(parts.ctx.cluster.iter().flat_map(|cluster| cluster.problems()));
+            problems.extend(parts.ctx.lifetime.is_draining().then(|| STOPPING.to_owned()));
+            let draining = parts.ctx.cluster.as_ref().map(|cluster| cluster.members().own()).filter(|own| own.draining);
             problems.extend(draining.as_ref().map(|node| {
                 format!("This node is being drained: it takes no more sessions, and has {} left.", node.sessions)
             }));
@@ -67,10 +67,10 @@ impl NodeOps<'_> {
                     [only] if only == STOPPING => problems,
                     _ => vec![detail.to_owned()],
                 };
-                return Health { problems, live_shells: live_shells_of(inner, agent), spare_shells: 0, draining };
+                return Health { problems, live_shells: live_shells_of(parts, agent), spare_shells: 0, draining };
             }
-            let spare_shells = inner.ctx.pool.spare_count();
-            let live_shells = inner.ctx.pool.live_count().saturating_sub(spare_shells);
+            let spare_shells = parts.ctx.pool.spare_count();
+            let live_shells = parts.ctx.pool.live_count().saturating_sub(spare_shells);
             Health { problems, live_shells, spare_shells, draining }
         })
     }
@@ -99,26 +99,26 @@ impl NodeOps<'_> {
     /// The quotas and their use. An agent sees the limits and its own use.
     pub fn quotas(&self) -> BoxFuture<'_, QuotasView> {
         Box::pin(async move {
-            let inner = self.access.at_large();
+            let parts = self.access.at_large();
             let on_all_nodes = match self.access.scope().agent() {
-                Some(agent) => inner.ctx.used_by(agent).await,
+                Some(agent) => parts.ctx.used_by(agent).await,
                 None => None,
             };
             let used = |name: QuotaName| match (name, on_all_nodes) {
                 (QuotaName::ServicesPerAgent, Some(used)) => Some(used.services),
                 (QuotaName::SessionsPerAgent, Some(used)) => Some(used.sessions),
-                _ => inner.limits.used(name, self.access.scope().agent()),
+                _ => parts.limits.used(name, self.access.scope().agent()),
             };
             let view = |name: QuotaName| QuotaView {
                 name,
-                configured: inner.ctx.quotas.configured(name),
-                set: inner.ctx.quotas.set_since(name),
-                limit: inner.limits.in_force(name),
+                configured: parts.ctx.quotas.configured(name),
+                set: parts.ctx.quotas.set_since(name),
+                limit: parts.limits.in_force(name),
                 used: used(name),
             };
             let changes = match self.access.scope().agent() {
                 Some(_) => Vec::new(),
-                None => inner.limits.changes(),
+                None => parts.limits.changes(),
             };
             QuotasView { quotas: QuotaName::ALL.into_iter().map(view).collect(), changes }
         })
@@ -138,13 +138,13 @@ impl NodeOps<'_> {
     /// The status of the node. Only the host may see it.
     pub fn view(&self) -> BoxFuture<'_, Result<NodeView, OpError>> {
         Box::pin(async move {
-            let inner = self.access.as_reader()?;
-            let figures = inner.ctx.admission.figures();
+            let parts = self.access.as_reader()?;
+            let figures = parts.ctx.admission.figures();
             let health = self.health().await;
-            let pressure = inner.adaptive.pressure().unwrap_or_else(|| inner.config.senses.pressure());
-            let sessions = inner.ctx.names.count();
+            let pressure = parts.adaptive.pressure().unwrap_or_else(|| parts.config.senses.pressure());
+            let sessions = parts.ctx.names.count();
             Ok(NodeView {
-                uptime: inner.ctx.lifetime.uptime(),
+                uptime: parts.ctx.lifetime.uptime(),
                 sessions,
                 live_shells: health.live_shells,
                 spare_shells: health.spare_shells,
@@ -152,16 +152,16 @@ impl NodeOps<'_> {
                 running_limit: figures.running_limit,
                 waiting: figures.waiting,
                 agents_waiting: figures.agents_waiting,
-                commands: inner
+                commands: parts
                     .ctx
                     .runs
                     .longest(MOST_RUNNING)
                     .iter()
-                    .map(|(id, cell)| running(inner, id, cell))
+                    .map(|(id, cell)| running(parts, id, cell))
                     .collect(),
                 commands_total: figures.commands_total,
-                services: inner.ctx.services.used(),
-                processes: inner.factory.count(),
+                services: parts.ctx.services.used(),
+                processes: parts.factory.count(),
                 memory: proc::resident(std::process::id()),
                 cpu_pressure: pressure.cpu,
                 memory_pressure: pressure.memory,
@@ -185,11 +185,11 @@ impl NodeOps<'_> {
     /// Host only.
     pub fn drain(&self, grace: Duration) -> BoxFuture<'_, usize> {
         Box::pin(async move {
-            let Ok(inner) = self.access.as_host() else { return 0 };
-            inner.ctx.lifetime.drain();
-            inner.ctx.admission.close();
-            let _ = tokio::time::timeout(grace, inner.ctx.runs.all_ended()).await;
-            inner.ctx.runs.count()
+            let Ok(parts) = self.access.as_host() else { return 0 };
+            parts.ctx.lifetime.drain();
+            parts.ctx.admission.close();
+            let _ = tokio::time::timeout(grace, parts.ctx.runs.all_ended()).await;
+            parts.ctx.runs.count()
         })
     }
 
@@ -209,9 +209,9 @@ impl NodeOps<'_> {
     /// Waits until the recordings have everything and are signed, for `most` at most. After [`Engine::shutdown`].
     pub fn sign_recordings(&self, most: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let Ok(inner) = self.access.as_host() else { return };
+            let Ok(parts) = self.access.as_host() else { return };
             // What cannot be written now is written by the next daemon.
-            let _ = tokio::time::timeout(most, inner.ctx.store.flush()).await;
+            let _ = tokio::time::timeout(most, parts.ctx.store.flush()).await;
         })
     }
 
@@ -241,8 +241,8 @@ impl NodeOps<'_> {
     /// The last entries of the audit trail, oldest first. Host only.
     pub fn audit_trail(&self, limit: usize) -> BoxFuture<'_, Result<Vec<AuditEntry>, OpError>> {
         Box::pin(async move {
-            let inner: Arc<Inner> = Arc::clone(self.access.as_reader()?);
-            let read = tasks::blocking(move || inner.audit.last(limit)).await?;
+            let parts: Arc<Parts> = Arc::clone(self.access.as_reader()?);
+            let read = tasks::blocking(move || parts.audit.last(limit)).await?;
             read.map_err(|error| OpError::StoreUnavailable { reason: format!("cannot read the audit trail: {error}") })
         })
     }
@@ -250,36 +250,36 @@ impl NodeOps<'_> {
     /// Pauses writes to the store, the recordings and the checkpoints, for a backup. Host only.
     pub fn hold(&self) -> BoxFuture<'_, Result<Hold, OpError>> {
         Box::pin(async move {
-            let inner = self.access.as_host()?;
-            inner.ctx.lifetime.check_running()?;
+            let parts = self.access.as_host()?;
+            parts.ctx.lifetime.check_running()?;
             self.access.audit("hold", "");
-            hold::begin(&inner.ctx).await
+            hold::begin(&parts.ctx).await
         })
     }
 
     /// Sessions that agents deleted and whose recordings are kept, by name. Host only.
     pub fn deleted(&self) -> Result<Vec<SessionView>, OpError> {
-        let inner = self.access.as_reader()?;
-        Ok(deleted::list(inner.ctx.data_dir.root()).into_iter().map(delete::view).collect())
+        let parts = self.access.as_reader()?;
+        Ok(deleted::list(parts.ctx.data_dir.root()).into_iter().map(delete::view).collect())
     }
 
     /// Ends an agent on this node: its services are stopped, its shells are dropped, its sessions may be reclaimed later. Host
     /// only.
     pub fn end_agent<'a>(&'a self, agent: &'a str) -> BoxFuture<'a, Result<EndedAgent, OpError>> {
         Box::pin(async move {
-            let inner = self.access.as_host()?;
+            let parts = self.access.as_host()?;
             self.access.audit("end_agent", agent);
-            let ids = inner.ctx.names.of_agent(agent);
-            inner.agents.stop("its agent was ended", |id| ids.contains(id)).await;
+            let ids = parts.ctx.names.of_agent(agent);
+            parts.agents.stop("its agent was ended", |id| ids.contains(id)).await;
             let services =
-                inner.ctx.services.stop(STOP_GRACE, StopReason::AgentEnded, |seen| seen.agent() == Some(agent)).await;
-            let services = services + inner.ctx.services.background.stop_all(STOP_GRACE, |id| ids.contains(id)).await;
+                parts.ctx.services.stop(STOP_GRACE, StopReason::AgentEnded, |seen| seen.agent() == Some(agent)).await;
+            let services = services + parts.ctx.services.background.stop_all(STOP_GRACE, |id| ids.contains(id)).await;
             let mut sessions = 0;
             for id in &ids {
-                if is_elsewhere(inner, id).await {
+                if is_elsewhere(parts, id).await {
                     continue;
                 }
-                match services::end_session(inner, id, "its agent is done").await {
+                match services::end_session(parts, id, "its agent is done").await {
                     Ok(_) => sessions += 1,
                     // A session that was deleted in the meantime, or cannot be read, must not prevent ending the
                     // others.
@@ -294,19 +294,19 @@ impl NodeOps<'_> {
     pub fn end_session<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionView, OpError>> {
         Box::pin(async move {
             self.access.as_host()?;
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit("end_session", id.as_str());
-            inner.agents.stop("the session was ended", |other| *other == *id).await;
-            inner.ctx.services.stop(STOP_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
-            inner.ctx.services.background.stop_all(STOP_GRACE, |other| *other == *id).await;
-            services::end_session(inner, &id, "the host ended it").await
+            parts.agents.stop("the session was ended", |other| *other == *id).await;
+            parts.ctx.services.stop(STOP_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
+            parts.ctx.services.background.stop_all(STOP_GRACE, |other| *other == *id).await;
+            services::end_session(parts, &id, "the host ended it").await
         })
     }
 }
 
 /// Whether a session is another node's to end. This one may have a copy from before it moved.
-async fn is_elsewhere(inner: &Inner, id: &SessionId) -> bool {
-    let Some(cluster) = &inner.ctx.cluster else { return false };
+async fn is_elsewhere(parts: &Parts, id: &SessionId) -> bool {
+    let Some(cluster) = &parts.ctx.cluster else { return false };
     // Its owner, and not the node that a request would be sent to: only its owner can end what a drained node still has.
     match cluster.diverged().whose(id).await {
         Ok(whose) => matches!(whose, Whose::Anothers(_)),
@@ -315,20 +315,20 @@ async fn is_elsewhere(inner: &Inner, id: &SessionId) -> bool {
 }
 
 /// A command that runs, for the view of the node.
-fn running(inner: &Inner, id: &SessionId, cell: &RunCell) -> RunningView {
+fn running(parts: &Parts, id: &SessionId, cell: &RunCell) -> RunningView {
     RunningView {
         session_id: id.clone(),
-        agent: inner.ctx.names.agent_of(id).map(|agent| agent.to_string()),
-        run_id: cell.run_id.clone(),
-        command: cell.command.to_text().chars().take(MOST_SHOWN).collect(),
+        agent: parts.ctx.names.agent_of(id).map(|agent| agent.to_string()),
+        run_id: cell.start.run_id.clone(),
+        command: cell.start.command.to_text().chars().take(MOST_SHOWN).collect(),
         elapsed: cell.started.elapsed(),
         background: cell.is_detached(),
     }
 }
 
 /// How many sessions of an agent have a shell.
-fn live_shells_of(inner: &Inner, agent: &str) -> usize {
+fn live_shells_of(parts: &Parts, agent: &str) -> usize {
     let is_live =
-        |id: &SessionId| inner.ctx.registry.slot(id).is_some_and(|slot| slot.pid.load(Ordering::Relaxed) != 0);
-    inner.ctx.names.of_agent(agent).iter().filter(|id| is_live(id)).count()
+        |id: &SessionId| parts.ctx.registry.slot(id).is_some_and(|slot| slot.pid.load(Ordering::Relaxed) != 0);
+    parts.ctx.names.of_agent(agent).iter().filter(|id| is_live(id)).count()
 }

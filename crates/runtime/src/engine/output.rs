@@ -45,24 +45,24 @@ pub(super) async fn read(
     run_id: &RunId,
     query: OutputQuery,
 ) -> Result<OutputPage, OpError> {
-    let Permitted { inner, id } = access.over_recorded(id)?;
+    let Permitted { parts, id } = access.over_recorded(id)?;
     let place = |directory| OutputFile { directory, run_id: run_id.clone(), stream: query.stream };
     let output = if let Some(deleted) = access.deleted_session(&id) {
-        let directory = deleted::outputs(inner.ctx.data_dir.root(), &deleted.kept_as);
+        let directory = deleted::outputs(parts.ctx.data_dir.root(), &deleted.kept_as);
         let path = place(directory.into()).path();
-        inner.ctx.kept_files.check_told(&id, &path).await?;
+        parts.ctx.kept_files.check_told(&id, &path).await?;
         RunOutput::Removed(path)
-    } else if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
+    } else if let Some(cell) = parts.ctx.runs.get(&id, run_id) {
         RunOutput::Live(cell)
     } else {
-        let run = inner.stored.run(&id, run_id).await?;
+        let run = parts.stored.run(&id, run_id).await?;
         let result = run.result.unwrap_or_else(recover::nothing_known);
         let kept = match query.stream {
             Stream::Stdout => result.stdout,
             Stream::Stderr => result.stderr,
         };
-        let place = place(inner.ctx.data_dir.outputs(&id));
-        inner.ctx.kept_files.check_output(&id, &place.path(), &kept).await?;
+        let place = place(parts.ctx.data_dir.outputs(&id));
+        parts.ctx.kept_files.check_output(&id, &place.path(), &kept).await?;
         RunOutput::Kept(Box::new(kept), place)
     };
     // Anything that may have to read all of it runs on a blocking thread.
@@ -72,9 +72,9 @@ pub(super) async fn read(
     } else {
         let search =
             move |budget: &Budget| output.page(&query, &Searching { budget: budget.clone(), ..Searching::default() });
-        inner.work.short(access.scope().agent(), Some(SEARCH_TIME), search).await?
+        parts.work.short(access.scope().agent(), Some(SEARCH_TIME), search).await?
     };
-    let node = if page.is_err() { inner.ctx.made_on(&id, run_id.seq()).await } else { None };
+    let node = if page.is_err() { parts.ctx.made_on(&id, run_id.seq()).await } else { None };
     page.map_err(|error| error.told(|error| unreadable(run_id, node, &error)))
 }
 
@@ -85,8 +85,8 @@ pub(super) async fn screens(
     run_id: &RunId,
     query: PastScreenQuery,
 ) -> Result<PastScreens, OpError> {
-    let Permitted { inner, id } = access.over(id)?;
-    let Some(result) = inner.stored.run(&id, run_id).await?.result else {
+    let Permitted { parts, id } = access.over(id)?;
+    let Some(result) = parts.stored.run(&id, run_id).await?.result else {
         return Ok(PastScreens { run_id: run_id.clone(), screens: Vec::new(), next: None });
     };
     let Some(terminal) = result.terminal else {
@@ -97,19 +97,19 @@ pub(super) async fn screens(
             _ => RunError::NoTerminal { run_id }.into(),
         });
     };
-    let directory = inner.ctx.data_dir.outputs(&id);
+    let directory = parts.ctx.data_dir.outputs(&id);
     let path = OutputFile { directory, run_id: run_id.clone(), stream: Stream::Stdout }.path();
-    inner.ctx.kept_files.check_output(&id, &path, &result.stdout).await?;
-    let masker = if query.redact { Some(inner.ctx.secrets.masker(&id).await?) } else { None };
+    parts.ctx.kept_files.check_output(&id, &path, &result.stdout).await?;
+    let masker = if query.redact { Some(parts.ctx.secrets.masker(&id).await?) } else { None };
     let (run, stdout) = (run_id.clone(), result.stdout);
     let draw = move |budget: &Budget| {
         let kept = output::as_it_is(&stdout, &path);
         let read = |offset, limit| output::read_kept(&kept, &path, offset, limit);
         past::screens(&run, &terminal, query, masker.as_ref().map(Masker::redactor), read, budget)
     };
-    match inner.work.short(access.scope().agent(), None, draw).await? {
+    match parts.work.short(access.scope().agent(), None, draw).await? {
         Ok(screens) => Ok(screens),
-        Err(error) => Err(unreadable(run_id, inner.ctx.made_on(&id, run_id.seq()).await, &error)),
+        Err(error) => Err(unreadable(run_id, parts.ctx.made_on(&id, run_id.seq()).await, &error)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is read of a session that only history has.
 
 use super::access::Access;
-use super::inner::Inner;
+use super::parts::Parts;
 use super::records::{ExportStream, full, summaries};
 use super::run_summary::{has_failed, summary};
 use crate::cell;
@@ -30,7 +30,7 @@ const SIGNED_EVENTS: &str = "sk_lines";
 
 /// A session that only history has, and that the caller may read.
 pub(super) struct Past<'a> {
-    inner: &'a Arc<Inner>,
+    parts: &'a Arc<Parts>,
     back: &'a ReadBack,
     session: PastSession,
 }
@@ -38,8 +38,8 @@ pub(super) struct Past<'a> {
 impl<'a> Past<'a> {
     /// The session of this name, if the caller may read it.
     pub(super) async fn of(access: &'a Access, id: &SessionId) -> Result<Self, OpError> {
-        let (inner, back, session) = access.over_past(id).await?;
-        Ok(Self { inner, back, session })
+        let (parts, back, session) = access.over_past(id).await?;
+        Ok(Self { parts, back, session })
     }
 
     fn id(&self) -> &SessionId {
@@ -61,13 +61,13 @@ impl<'a> Past<'a> {
         let copy = self.back.copy(&self.session).await?;
         let reading = move |budget: &Budget| read(&Recording::open_export(&copy.path)?.within(budget.clone()));
         let agent = self.session.agent.as_deref();
-        let done = self.inner.work.short(agent, Some(SEARCH_TIME), reading).await?;
+        let done = self.parts.work.short(agent, Some(SEARCH_TIME), reading).await?;
         done.map_err(|error| unreadable(self.id(), error))
     }
 
     async fn masker(&self) -> Result<Masker, OpError> {
         let values = self.read(|recording| secret_values(recording, None)).await?;
-        self.inner.ctx.secrets.masker_of(self.id(), values.into_iter().collect())
+        self.parts.ctx.secrets.masker_of(self.id(), values.into_iter().collect())
     }
 
     async fn filter(&self, query: &EventQuery) -> Result<Filter, OpError> {
@@ -103,17 +103,17 @@ impl<'a> Past<'a> {
     pub(super) async fn export(&self, format: ExportFormat, redact: bool) -> Result<ExportStream, OpError> {
         let masker = if redact { Some(self.masker().await?) } else { None };
         let copy = self.back.copy(&self.session).await?;
-        ExportStream::of_copy(self.inner, &self.session, copy, format, masker).await
+        ExportStream::of_copy(self.parts, &self.session, copy, format, masker).await
     }
 
     /// Checks what is signed. Who signed it is known only if it was this node: the database could name any key.
     pub(super) async fn verify(&self) -> Result<Verdict, OpError> {
         let copy = self.back.new_copy(&self.session, PastPart::Proven).await?;
-        let (own, id, last) = (self.inner.ctx.store.public_key(), self.id().clone(), self.session.seq);
+        let (own, id, last) = (self.parts.ctx.store.public_key(), self.id().clone(), self.session.seq);
         let check =
             move |budget: &Budget| verdict(&copy, &id, own, budget).map(|verdict| with_gaps(verdict, &copy, last));
         let agent = self.session.agent.as_deref();
-        let mut verdict = self.inner.work.long(agent, check).await?.map_err(|error| unreadable(self.id(), error))?;
+        let mut verdict = self.parts.work.long(agent, check).await?.map_err(|error| unreadable(self.id(), error))?;
         verdict.remarks.insert(0, FROM_HISTORY.to_owned());
         Ok(verdict)
     }
@@ -150,7 +150,7 @@ impl<'a> Past<'a> {
         let Some(stored) = found else {
             return Err(RunError::NotFound { session_id: self.id().to_string(), run_id: run_id.to_string() }.into());
         };
-        let outputs = self.inner.ctx.data_dir.outputs(self.id());
+        let outputs = self.parts.ctx.data_dir.outputs(self.id());
         let run = cell::stored_view(&stored, &outputs, max_output, &ByteString::default());
         Ok(RunDetail { run, command: stored.command, started_at: stored.started_at, origin: Origin::History })
     }

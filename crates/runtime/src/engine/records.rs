@@ -15,7 +15,7 @@ use follow::filter;
 
 use super::access::{Access, Permitted};
 use super::handle::Engine;
-use super::inner::Inner;
+use super::parts::Parts;
 use super::past::Past;
 use crate::actor::{KvTask, Message};
 use crate::ops::*;
@@ -51,24 +51,24 @@ impl RecordOps<'_> {
         events: Vec<NewEvent>,
     ) -> BoxFuture<'a, Result<Posted, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit("post_events", id.as_str());
             validate::events(&events)?;
-            inner.check_disk(&id)?;
+            parts.check_disk(&id)?;
             let author = self.access.author();
-            inner.ctx.registry.ask(&id, |answer| Message::Note { events, author, answer }).await
+            parts.ctx.registry.ask(&id, |answer| Message::Note { events, author, answer }).await
         })
     }
 
     /// Reads a recording, a page at a time.
     pub fn events<'a>(&'a self, id: &'a SessionId, query: EventQuery) -> BoxFuture<'a, Result<EventPage, OpError>> {
         Box::pin(async move {
-            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+            let Ok(Permitted { parts, id }) = self.access.over_recorded(id) else {
                 return Past::of(self.access, id).await?.events(query).await;
             };
-            let filter = filter(&inner.ctx.secrets, &id, &query).await?;
+            let filter = filter(&parts.ctx.secrets, &id, &query).await?;
             let (searched, EventQuery { after, limit, .. }) = (filter.is_selective(), query);
-            inner.recordings.page(&id, searched, move |recording| full::page(recording, after, limit, &filter)).await
+            parts.recordings.page(&id, searched, move |recording| full::page(recording, after, limit, &filter)).await
         })
     }
 
@@ -80,23 +80,23 @@ impl RecordOps<'_> {
         failed: bool,
     ) -> BoxFuture<'a, Result<SummaryPage, OpError>> {
         Box::pin(async move {
-            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+            let Ok(Permitted { parts, id }) = self.access.over_recorded(id) else {
                 return Past::of(self.access, id).await?.summaries(query, failed).await;
             };
-            let filter = filter(&inner.ctx.secrets, &id, &query).await?;
+            let filter = filter(&parts.ctx.secrets, &id, &query).await?;
             let (searched, EventQuery { after, limit, .. }) = (failed || filter.is_selective(), query);
             let read = move |recording: &Recording| summaries::page(recording, after, limit, failed, &filter);
-            inner.recordings.page(&id, searched, read).await
+            parts.recordings.page(&id, searched, read).await
         })
     }
 
     /// A recording as a row of bars, at most `buckets` of them.
     pub fn overview<'a>(&'a self, id: &'a SessionId, buckets: u64) -> BoxFuture<'a, Result<Overview, OpError>> {
         Box::pin(async move {
-            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+            let Ok(Permitted { parts, id }) = self.access.over_recorded(id) else {
                 return Past::of(self.access, id).await?.overview(buckets).await;
             };
-            inner.recordings.search(&id, move |recording| summaries::overview(recording, buckets)).await
+            parts.recordings.search(&id, move |recording| summaries::overview(recording, buckets)).await
         })
     }
 
@@ -107,10 +107,10 @@ impl RecordOps<'_> {
         query: EventQuery,
     ) -> BoxFuture<'a, Result<EventStream, OpError>> {
         Box::pin(async move {
-            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+            let Ok(Permitted { parts, id }) = self.access.over_recorded(id) else {
                 return Err(Past::of(self.access, id).await?.cannot_be_followed());
             };
-            EventStream::start(inner, &id, query).await
+            EventStream::start(parts, &id, query).await
         })
     }
 
@@ -122,28 +122,28 @@ impl RecordOps<'_> {
         redact: bool,
     ) -> BoxFuture<'a, Result<ExportStream, OpError>> {
         Box::pin(async move {
-            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+            let Ok(Permitted { parts, id }) = self.access.over_recorded(id) else {
                 return Past::of(self.access, id).await?.export(format, redact).await;
             };
             self.access.audit("export", id.as_str());
-            ExportStream::start(inner, &id, format, redact).await
+            ExportStream::start(parts, &id, format, redact).await
         })
     }
 
     /// Checks that a recording is as it was written.
     pub fn verify<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Verdict, OpError>> {
         Box::pin(async move {
-            let Ok(Permitted { inner, id }) = self.access.over_recorded(id) else {
+            let Ok(Permitted { parts, id }) = self.access.over_recorded(id) else {
                 return Past::of(self.access, id).await?.verify().await;
             };
             // Read before the recording is flushed, so it cannot be ahead of it.
             let known = match self.access.deleted_session(&id) {
                 Some(deleted) => deleted.seq,
-                None => inner.ctx.registry.snapshot(&id).await?.seq,
+                None => parts.ctx.registry.snapshot(&id).await?.seq,
             };
-            inner.recordings.seal(&id).await?;
-            let (key, public_key) = (inner.recordings.key(&id), inner.ctx.store.public_key());
-            let (outputs, session_id) = inner.recordings.recorded_as(&id);
+            parts.recordings.seal(&id).await?;
+            let (key, public_key) = (parts.recordings.key(&id), parts.ctx.store.public_key());
+            let (outputs, session_id) = parts.recordings.recorded_as(&id);
             let check = move |recording: &Recording| {
                 let keys = &[public_key];
                 let signatures = SignatureChecks { session_id: Some(&session_id), keys, through: Some(known) };
@@ -155,7 +155,7 @@ impl RecordOps<'_> {
                 };
                 shellkeep_record::check(recording, &checks)
             };
-            let (agent, directory) = (inner.ctx.names.agent_of(&id), inner.recordings.flush(&id).await?);
+            let (agent, directory) = (parts.ctx.names.agent_of(&id), parts.recordings.flush(&id).await?);
             let is_there = self.access.deleted_session(&id).is_none();
             let checking = move |budget: &Budget| {
                 let recording = Recording::open(&directory)?.within(budget.clone());
@@ -166,10 +166,10 @@ impl RecordOps<'_> {
                 };
                 Ok::<_, shellkeep_record::ReadError>((verdict, told))
             };
-            let checked = inner.work.long(agent.as_deref(), checking).await?;
+            let checked = parts.work.long(agent.as_deref(), checking).await?;
             let (verdict, told) = checked.map_err(|error| unreadable(&id, error))?;
             match told {
-                Some(told) => check_kv(inner, &id, verdict, told).await,
+                Some(told) => check_kv(parts, &id, verdict, told).await,
                 None => Ok(verdict),
             }
         })
@@ -180,10 +180,10 @@ impl RecordOps<'_> {
         Box::pin(async move {
             self.access.as_host()?;
             validate::secret(&secret)?;
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit("scrub", id.as_str());
-            let forks = forks::of(inner, &id).await?;
-            let mut scrubbed = inner.ctx.registry.ask(&id, |answer| Message::Scrub { secret, answer }).await?;
+            let forks = forks::of(parts, &id).await?;
+            let mut scrubbed = parts.ctx.registry.ask(&id, |answer| Message::Scrub { secret, answer }).await?;
             if !forks.is_empty() {
                 scrubbed.out_of_reach.push(OutOfReach::Forks);
                 scrubbed.forks = forks;
@@ -199,9 +199,9 @@ impl RecordOps<'_> {
         redact: bool,
     ) -> BoxFuture<'a, Result<serde_json::Value, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over_recorded(id)?;
-            let masker = if redact { Some(inner.ctx.secrets.masker(&id).await?) } else { None };
-            let path = inner.recordings.flush(&id).await?.join(CONFIG_SNAPSHOT);
+            let Permitted { parts, id } = self.access.over_recorded(id)?;
+            let masker = if redact { Some(parts.ctx.secrets.masker(&id).await?) } else { None };
+            let path = parts.recordings.flush(&id).await?.join(CONFIG_SNAPSHOT);
             let unreadable =
                 |reason: String| OpError::Record(RecordError::Unreadable { session_id: id.to_string(), reason });
             let bytes = tasks::blocking(move || std::fs::read(path)).await?;
@@ -213,7 +213,7 @@ impl RecordOps<'_> {
                 Ok(first.is_none_or(|told| told == sum)
                     || recording.told_of(CONFIG_SNAPSHOT)?.is_some_and(|told| told == sum))
             };
-            if !inner.recordings.read(&id, is_told).await? {
+            if !parts.recordings.read(&id, is_told).await? {
                 return Err(OpError::Record(RecordError::FileChanged {
                     session_id: id.to_string(),
                     file: CONFIG_SNAPSHOT.to_owned(),
@@ -234,12 +234,12 @@ impl RecordOps<'_> {
         message: NewMessage,
     ) -> BoxFuture<'a, Result<MessageAdded, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit("add_message", id.as_str());
             validate::message(&message)?;
-            inner.check_disk(&id)?;
+            parts.check_disk(&id)?;
             let author = self.access.author();
-            inner.ctx.registry.ask(&id, |answer| Message::AddMessage { message, author, answer }).await
+            parts.ctx.registry.ask(&id, |answer| Message::AddMessage { message, author, answer }).await
         })
     }
 
@@ -251,11 +251,11 @@ impl RecordOps<'_> {
         limit: usize,
     ) -> BoxFuture<'a, Result<MessagePage, OpError>> {
         Box::pin(async move {
-            let Ok(Permitted { inner, id }) = self.access.over(id) else {
+            let Ok(Permitted { parts, id }) = self.access.over(id) else {
                 return Past::of(self.access, id).await?.messages(after, limit).await;
             };
             let limit = limit.clamp(1, MAX_MESSAGE_PAGE);
-            inner.stored.messages(&id, after, limit).await
+            parts.stored.messages(&id, after, limit).await
         })
     }
 
@@ -266,11 +266,11 @@ impl RecordOps<'_> {
         save: SaveAgentState,
     ) -> BoxFuture<'a, Result<AgentStateSaved, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit("save_agent_state", id.as_str());
             validate::agent_state(&save)?;
             let author = self.access.author();
-            inner.ctx.registry.ask(&id, |answer| Message::SaveAgentState { save, author, answer }).await
+            parts.ctx.registry.ask(&id, |answer| Message::SaveAgentState { save, author, answer }).await
         })
     }
 
@@ -281,29 +281,29 @@ impl RecordOps<'_> {
         version: Option<u64>,
     ) -> BoxFuture<'a, Result<AgentStateView, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            let current = match inner.ctx.registry.ask_awake(&id, Message::AgentState).await {
+            let Permitted { parts, id } = self.access.over(id)?;
+            let current = match parts.ctx.registry.ask_awake(&id, Message::AgentState).await {
                 Some(state) => state?,
-                None => inner.stored.load(&id).await?.agent_state,
+                None => parts.stored.load(&id).await?.agent_state,
             };
             let current = current.map(|state| *state);
             let not_found = || OpError::Record(RecordError::AgentStateNotFound { session_id: id.to_string() });
             let state = match (current, version) {
                 (None, None) => return Err(not_found()),
                 // The session was rewound to before its first state; earlier versions are still in the recording.
-                (None, Some(version)) => earlier_agent_state(inner, &id, version).await?.ok_or_else(not_found)?,
+                (None, Some(version)) => earlier_agent_state(parts, &id, version).await?.ok_or_else(not_found)?,
                 (Some(current), None) => current,
                 (Some(current), Some(version)) if current.version == version => current,
                 (Some(current), Some(version)) if version < current.version => {
-                    earlier_agent_state(inner, &id, version).await?.ok_or_else(not_found)?
+                    earlier_agent_state(parts, &id, version).await?.ok_or_else(not_found)?
                 }
                 (Some(_), Some(_)) => return Err(not_found()),
             };
-            match inner.ctx.kept_files.agent_state(&id, state).await {
+            match parts.ctx.kept_files.agent_state(&id, state).await {
                 Err(OpError::Record(RecordError::AgentStateReclaimed { version, .. })) => {
                     // What this node has no line of was saved before the session came here.
-                    let saved = saved_agent_state(inner, &id, version).await?.map_or(0, |(seq, _)| seq);
-                    let node = inner.ctx.made_on(&id, Some(saved)).await;
+                    let saved = saved_agent_state(parts, &id, version).await?.map_or(0, |(seq, _)| seq);
+                    let node = parts.ctx.made_on(&id, Some(saved)).await;
                     Err(RecordError::AgentStateReclaimed { version, node }.into())
                 }
                 read => read,
@@ -313,12 +313,12 @@ impl RecordOps<'_> {
 }
 
 /// An earlier state of a session's agent, from its recording.
-async fn earlier_agent_state(inner: &Inner, id: &SessionId, version: u64) -> Result<Option<AgentState>, OpError> {
-    Ok(saved_agent_state(inner, id, version).await?.map(|(_, state)| state))
+async fn earlier_agent_state(parts: &Parts, id: &SessionId, version: u64) -> Result<Option<AgentState>, OpError> {
+    Ok(saved_agent_state(parts, id, version).await?.map(|(_, state)| state))
 }
 
 /// The same with the number of its line.
-async fn saved_agent_state(inner: &Inner, id: &SessionId, version: u64) -> Result<Option<(u64, AgentState)>, OpError> {
+async fn saved_agent_state(parts: &Parts, id: &SessionId, version: u64) -> Result<Option<(u64, AgentState)>, OpError> {
     // A rewind saves an earlier state again under a new version.
     let types = vec!["agent_state_saved".to_owned(), "session_rewound".to_owned()];
     let filter = Filter { types, ..Filter::default() };
@@ -339,16 +339,16 @@ async fn saved_agent_state(inner: &Inner, id: &SessionId, version: u64) -> Resul
             }
         }
     };
-    inner.recordings.read(id, find).await
+    parts.recordings.read(id, find).await
 }
 
 /// Compares the keyed store with the verified lines.
-async fn check_kv(inner: &Inner, id: &SessionId, mut verdict: Verdict, told: KvTold) -> Result<Verdict, OpError> {
+async fn check_kv(parts: &Parts, id: &SessionId, mut verdict: Verdict, told: KvTold) -> Result<Verdict, OpError> {
     if told.version() == 0 {
         return Ok(verdict);
     }
     let task = |answer| Message::Kv(Box::new(KvTask::Check { told, answer }));
-    let wrong = inner.ctx.registry.ask(id, task).await?;
+    let wrong = parts.ctx.registry.ask(id, task).await?;
     if let Some(reason) = wrong.into_iter().next() {
         let file = shellkeep_store::keyed::FILE.to_owned();
         verdict.bad = Some(shellkeep_record::Bad { file, line_number: 0, seq: None, reason });

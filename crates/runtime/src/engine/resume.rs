@@ -4,13 +4,13 @@
 use super::access::{Access, Permitted};
 use super::drain::DRAINED;
 use super::handle::Engine;
-use super::inner::Inner;
+use super::parts::Parts;
 use super::records::RecordOps;
 use crate::actor::{Message, confine};
 use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::resume::config::AgentProgram;
-use crate::resume::drive::{Drive, Start};
+use crate::resume::drive::{Drive, StartedAgent};
 use crate::resume::stream::ResumeStream;
 use crate::resume::{Opening, SessionLog, Turn, Work};
 use crate::stored::read_error;
@@ -62,84 +62,73 @@ impl Engine {
     ) -> BoxFuture<'a, Result<ResumeStream, OpError>> {
         Box::pin(async move {
             check(&request)?;
-            let Permitted { inner, id } = self.access.over(id)?;
-            let (inner, id) = (Arc::clone(inner), id.into_owned());
+            let Permitted { parts, id } = self.access.over(id)?;
+            let (parts, id) = (Arc::clone(parts), id.into_owned());
             self.access.audit("resume", id.as_str());
-            inner.ctx.lifetime.check_accepting()?;
-            let agent = agent_of(&*inner.ctx.registry.snapshot(&id).await?)?;
+            parts.ctx.lifetime.check_accepting()?;
+            let agent = agent_of(&*parts.ctx.registry.snapshot(&id).await?)?;
             let timeout = request.timeout.unwrap_or(agent.timeout);
-            if let Some(stream) = known(&self.access, &inner, &id, &request).await? {
+            if let Some(stream) = known(&self.access, &parts, &id, &request).await? {
                 return Ok(stream);
             }
-            check_staying(&inner, &id)?;
-            let turn = inner.agents.place(&id).take(&request, timeout).await?;
+            parts.ctx.check_staying(&id)?;
+            let turn = parts.agents.place(&id).take(&request, timeout).await?;
             // While it waited, the same request may have completed.
-            let earlier = earlier(&inner, &id, &request).await?;
+            let earlier = earlier(&parts, &id, &request).await?;
             if let Earlier::Ended(view) = earlier {
                 return Ok(ResumeStream::ended(*view));
             }
             // The drain may have ended the work that it waited for.
-            check_staying(&inner, &id)?;
+            parts.ctx.check_staying(&id)?;
             // In its own task: if the caller disconnects now, the message is recorded, so its end must be too.
             let access = self.access.clone();
             let beginning =
-                tasks::spawn(async move { begin_resume(&access, inner, id, request, timeout, turn, earlier).await });
+                tasks::spawn(async move { begin_resume(&access, parts, id, request, timeout, turn, earlier).await });
             beginning.await?
         })
-    }
-}
-
-/// An error if this node is drained: the session's next node is to start its agent.
-fn check_staying(inner: &Inner, id: &SessionId) -> Result<(), OpError> {
-    match inner.ctx.cluster.as_ref().filter(|cluster| cluster.members().is_draining()) {
-        None => Ok(()),
-        Some(cluster) => {
-            let (session_id, node) = (id.to_string(), cluster.members().own().name);
-            Err(ClusterError::Leaving { session_id, node }.into())
-        }
     }
 }
 
 /// The work of an earlier call with the same key, running or ended.
 async fn known(
     access: &Access,
-    inner: &Arc<Inner>,
+    parts: &Arc<Parts>,
     id: &SessionId,
     request: &ResumeSession,
 ) -> Result<Option<ResumeStream>, OpError> {
     let Some(request_id) = &request.request_id else { return Ok(None) };
-    let current = inner.agents.place(id).work();
+    let current = parts.agents.place(id).work();
     if let Some(work) = current.filter(|work| work.request_id.as_deref() == Some(request_id)) {
         same(request_id, &work.message, &request.message)?;
         return Ok(Some(ResumeStream::live(access, id, &work, work.watch())));
     }
-    match earlier(inner, id, request).await? {
+    match earlier(parts, id, request).await? {
         Earlier::Ended(view) => Ok(Some(ResumeStream::ended(*view))),
         Earlier::Never | Earlier::CutOff { .. } => Ok(None),
     }
 }
 
 /// The result of an earlier call with the same key. Only the records of that key are read.
-async fn earlier(inner: &Inner, id: &SessionId, request: &ResumeSession) -> Result<Earlier, OpError> {
+async fn earlier(parts: &Parts, id: &SessionId, request: &ResumeSession) -> Result<Earlier, OpError> {
     let Some(request_id) = &request.request_id else { return Ok(Earlier::Never) };
     let stored =
-        RequestIndex::of(&inner.ctx.store, id).resume(request_id).await.map_err(|error| read_error(id, error))?;
+        RequestIndex::of(&parts.ctx.store, id).resume(request_id).await.map_err(|error| read_error(id, error))?;
     let Some(StoredResume { seq, ended_seq, .. }) = stored else { return Ok(Earlier::Never) };
     let missing = |seq: u64| {
         let (session_id, reason) = (id.to_string(), format!("record {seq} is missing; use another request_id"));
         OpError::Record(RecordError::Unreadable { session_id, reason })
     };
-    let input = inner.recordings.read(id, move |recording| recording.line(seq)).await?;
+    let input = parts.recordings.read(id, move |recording| recording.line(seq)).await?;
     let input = input.ok_or_else(|| missing(seq))?;
     let text = |name: &str| input.data[name].as_str().unwrap_or_default().to_owned();
     // Where secrets are masked it may not be there word for word.
-    if !inner.ctx.masking.is_on() {
+    if !parts.ctx.masking.is_on() {
         same(request_id, &text("message"), &request.message)?;
     }
     let Some(seq) = ended_seq else {
         return Ok(Earlier::CutOff { resume_id: text("resume_id"), seq: input.seq });
     };
-    let end = inner.recordings.read(id, move |recording| recording.line(seq)).await?;
+    let end = parts.recordings.read(id, move |recording| recording.line(seq)).await?;
     let end = end.ok_or_else(|| missing(seq))?;
     Ok(Earlier::Ended(Box::new(recorded(&end.data, end.seq))))
 }
@@ -147,52 +136,48 @@ async fn earlier(inner: &Inner, id: &SessionId, request: &ResumeSession) -> Resu
 /// Starts the agent and sends it the message. Nothing is recorded if it does not start.
 async fn begin_resume(
     access: &Access,
-    inner: Arc<Inner>,
+    parts: Arc<Parts>,
     id: SessionId,
     request: ResumeSession,
     timeout: Duration,
     turn: Turn,
     earlier: Earlier,
 ) -> Result<ResumeStream, OpError> {
-    let state = inner.ctx.registry.snapshot(&id).await?;
+    let state = parts.ctx.registry.snapshot(&id).await?;
     let agent = agent_of(&state)?;
     let kept = kept_state(access, &id, &state).await?;
-    let given = inner.ctx.registry.ask(&id, Message::Give).await?;
-    let spec = agent.spec(&inner.ctx.sandboxes.placed(&state), &given);
-    let (program, stdin) = start_program(&inner, &state, spec).await?;
-    let log = SessionLog::new(&inner.ctx.registry, &id);
+    let given = parts.ctx.registry.ask(&id, Message::Give).await?;
+    let spec = agent.spec(&parts.ctx.sandboxes.placed(&state), &given);
+    let (program, stdin) = start_program(&parts, &state, spec).await?;
+    let log = SessionLog::new(&parts.ctx.registry, &id);
     let recorded = match earlier {
         Earlier::CutOff { resume_id, seq } => {
-            let last = told_again(access, &inner, &id, &request, seq).await?;
+            let last = told_again(access, &parts, &id, &request, seq).await?;
             RecordedInput { resume_id, first_seq: seq, last_seq: last.unwrap_or(state.seq) }
         }
         _ => record_message(&log, &request, access.scope().token()).await?,
     };
-    let after = inner.ctx.registry.snapshot(&id).await?.messages.saturating_sub(MESSAGES_TOLD);
+    let after = parts.ctx.registry.snapshot(&id).await?.messages.saturating_sub(MESSAGES_TOLD);
     let messages = newest(RecordOps::new(access).messages(&id, after, MESSAGES_TOLD as usize).await?.messages);
     let token = access.scope().token().map(str::to_owned);
     let (work, watch) = Work::new(recorded.resume_id, recorded.first_seq, request, token);
     turn.begin(&work);
     // A drain that began in between did not see it.
-    if check_staying(&inner, &id).is_err() {
+    if parts.ctx.is_draining() {
         work.stop(DRAINED);
     }
     let stream = ResumeStream::live(access, &id, &work, watch);
-    let start = Start {
-        access: access.clone(),
-        redactor: inner.ctx.secrets.mask_of(&id).await?,
-        log,
+    let agent = StartedAgent {
         id: id.clone(),
         program,
-        stdin,
         work: Arc::clone(&work),
-        timeout,
+        log,
+        redactor: parts.ctx.secrets.mask_of(&id).await?,
         step: state.agent_step,
         version: kept.as_ref().map(|kept| kept.version),
         last_seq: recorded.last_seq,
-        turn,
     };
-    let drive = Drive::new(start);
+    let drive = Drive::new(agent, stdin, access.clone(), timeout, turn);
     tasks::spawn(async move {
         let (session_id, resume_id, message) = (id.as_str(), work.resume_id.as_str(), work.message.as_str());
         drive.run(Opening { session_id, resume_id, message, state: kept.as_ref(), messages: &messages }).await;
@@ -203,7 +188,7 @@ async fn begin_resume(
 /// The daemon may have died just before the message was in the conversation. Then it is added; returns its number.
 async fn told_again(
     access: &Access,
-    inner: &Arc<Inner>,
+    parts: &Arc<Parts>,
     id: &SessionId,
     request: &ResumeSession,
     input: u64,
@@ -213,12 +198,12 @@ async fn told_again(
     let added = RecordOps::new(access).events(id, query).await?.events;
     // Word for word, unless secrets are masked.
     let is_it =
-        |data: &Value| data["role"] == "user" && (data["content"] == *request.message || inner.ctx.masking.is_on());
+        |data: &Value| data["role"] == "user" && (data["content"] == *request.message || parts.ctx.masking.is_on());
     if added.iter().any(|line| is_it(&line.data)) {
         return Ok(None);
     }
     let said = NewMessage { role: "user".to_owned(), content: request.message.as_str().into() };
-    let log = SessionLog::new(&inner.ctx.registry, id);
+    let log = SessionLog::new(&parts.ctx.registry, id);
     log.message(said, access.author()).await.map(|added| Some(added.seq))
 }
 
@@ -231,17 +216,17 @@ async fn kept_state(access: &Access, id: &SessionId, state: &SessionState) -> Re
 }
 
 /// Starts an agent in its own cage.
-async fn start_program(inner: &Inner, state: &SessionState, spec: ProgramSpec) -> Result<(Program, Writer), OpError> {
-    inner.ctx.data_dir.check_taken(state, Some(&state.shell.cwd))?;
-    let (limit, used) = (inner.ctx.quotas.get(QuotaName::Processes), inner.factory.count());
+async fn start_program(parts: &Parts, state: &SessionState, spec: ProgramSpec) -> Result<(Program, Writer), OpError> {
+    parts.ctx.data_dir.check_taken(state, Some(&state.shell.cwd))?;
+    let (limit, used) = (parts.ctx.quotas.get(QuotaName::Processes), parts.factory.count());
     if used >= limit {
         return Err(OpError::QuotaExceeded(Box::new(QuotaMet::new(QuotaName::Processes, limit, used))));
     }
-    let confined = confine(&inner.ctx, state, None).await?;
-    let (workspaces, factory) = (inner.ctx.workspaces.clone(), Arc::clone(&inner.factory));
+    let confined = confine(&parts.ctx, state, None).await?;
+    let (workspaces, factory) = (parts.ctx.workspaces.clone(), Arc::clone(&parts.factory));
     let (session_id, workspace) = (state.meta.session_id.clone(), state.meta.workspace.clone());
     let (is_new, agent) = (state.generation == 0, state.meta.agent.clone());
-    let started = inner.work.start(state.meta.agent.as_deref(), move || {
+    let started = parts.work.start(state.meta.agent.as_deref(), move || {
         if is_new && spec.cwd.starts_with(workspace.as_bytes()) {
             workspaces.ensure(&workspace)?;
         }

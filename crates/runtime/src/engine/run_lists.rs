@@ -2,7 +2,7 @@
 //! the newest runs of all sessions by an index, and the runs that have not ended are in memory.
 
 use super::access::{Access, Permitted};
-use super::inner::Inner;
+use super::parts::Parts;
 use super::past::Past;
 use super::run_summary::{has_failed, summary};
 use crate::ops::*;
@@ -29,27 +29,27 @@ impl RunListOps<'_> {
     /// The runs of a session, newest first. A place in the list is the number of the record that started a run.
     pub fn of<'a>(&'a self, id: &'a SessionId, query: ListRuns<u64>) -> BoxFuture<'a, Result<RunPage<u64>, OpError>> {
         Box::pin(async move {
-            let Ok(Permitted { inner, id }) = self.access.over(id) else {
+            let Ok(Permitted { parts, id }) = self.access.over(id) else {
                 return Past::of(self.access, id).await?.runs(query).await;
             };
             if query.filter == RunFilter::Running {
                 let is_before = |seq| query.before.is_none_or(|before| seq < before);
-                let mut keys = inner.ctx.runs.keys(|session, seq| session == &*id && is_before(seq));
+                let mut keys = parts.ctx.runs.keys(|session, seq| session == &*id && is_before(seq));
                 keys.sort_unstable_by(|one, other| other.cmp(one));
-                let page = running(inner, keys, query.limit).await?;
+                let page = running(parts, keys, query.limit).await?;
                 return Ok(RunPage { runs: page.runs, next: page.next.map(|key| key.seq), origin: Origin::Node });
             }
             let mut page = Gathered::new(query);
             loop {
                 // One more than there is room for shows whether there is another page.
                 let count = if page.filter == RunFilter::All { page.limit + 1 } else { STEP };
-                let found = inner.stored.runs(&id, page.last.unwrap_or(u64::MAX), count).await?;
+                let found = parts.stored.runs(&id, page.last.unwrap_or(u64::MAX), count).await?;
                 let is_end = found.len() < count;
                 for run in found {
                     if page.is_full() {
                         return Ok(page.with_next());
                     }
-                    page.add(run.seq, &id, run, inner);
+                    page.add(run.seq, &id, run, parts);
                 }
                 if is_end {
                     return Ok(page.complete());
@@ -77,17 +77,17 @@ impl RunListOps<'_> {
     }
 
     async fn page_of_all(&self, query: ListRuns<RunKey>) -> Result<RunPage<RunKey>, OpError> {
-        let inner = self.access.at_large();
+        let parts = self.access.at_large();
         if query.filter == RunFilter::Running {
-            let mut keys = inner.ctx.runs.keys(|session, _| self.access.over_stored(session).is_ok());
+            let mut keys = parts.ctx.runs.keys(|session, _| self.access.over_stored(session).is_ok());
             keys.retain(|key| query.before.as_ref().is_none_or(|before| key < before));
             keys.sort_unstable_by(|one, other| other.cmp(one));
-            return running(inner, keys, query.limit).await;
+            return running(parts, keys, query.limit).await;
         }
         let mut page = Gathered::new(query);
         let mut about = self.own_sessions();
         for _ in 0..MAX_KEYS / KEYS {
-            let found = AllRuns::of(&inner.ctx.store).keys(about, page.last.clone(), KEYS).await;
+            let found = AllRuns::of(&parts.ctx.store).keys(about, page.last.clone(), KEYS).await;
             let keys = found.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
             if keys.is_empty() {
                 return Ok(page.complete());
@@ -100,9 +100,9 @@ impl RunListOps<'_> {
                 }
                 // Those of others count as seen, so that the next page does not begin with them again.
                 let is_own = self.access.over_stored(&key.session_id).is_ok();
-                let run = if is_own { stored(inner, &key).await? } else { None };
+                let run = if is_own { stored(parts, &key).await? } else { None };
                 match run {
-                    Some(run) => page.add(key.clone(), &key.session_id, run, inner),
+                    Some(run) => page.add(key.clone(), &key.session_id, run, parts),
                     None => page.last = Some(key),
                 }
             }
@@ -141,10 +141,10 @@ impl<K> Gathered<K> {
         self.runs.len() >= self.limit || self.read >= MAX_READ.max(self.limit)
     }
 
-    fn add(&mut self, key: K, id: &SessionId, run: StoredRun, inner: &Inner) {
+    fn add(&mut self, key: K, id: &SessionId, run: StoredRun, parts: &Parts) {
         (self.last, self.read) = (Some(key), self.read + 1);
         if self.filter == RunFilter::All || has_failed(&run) {
-            let cell = inner.ctx.runs.get(id, &run.run_id);
+            let cell = parts.ctx.runs.get(id, &run.run_id);
             self.runs.push(summary(id, run, cell.as_deref()));
         }
     }
@@ -161,13 +161,13 @@ impl<K> Gathered<K> {
 }
 
 /// A page of runs that have not ended.
-async fn running(inner: &Inner, keys: Vec<RunKey>, limit: usize) -> Result<RunPage<RunKey>, OpError> {
+async fn running(parts: &Parts, keys: Vec<RunKey>, limit: usize) -> Result<RunPage<RunKey>, OpError> {
     let limit = limit.clamp(1, MAX_RUN_PAGE);
     let next = if keys.len() > limit { keys.get(limit - 1).cloned() } else { None };
     let mut runs = Vec::new();
     for key in keys.into_iter().take(limit) {
-        if let Some(run) = stored(inner, &key).await?.filter(|run| run.result.is_none()) {
-            let cell = inner.ctx.runs.get(&key.session_id, &run.run_id);
+        if let Some(run) = stored(parts, &key).await?.filter(|run| run.result.is_none()) {
+            let cell = parts.ctx.runs.get(&key.session_id, &run.run_id);
             runs.push(summary(&key.session_id, run, cell.as_deref()));
         }
     }
@@ -175,8 +175,8 @@ async fn running(inner: &Inner, keys: Vec<RunKey>, limit: usize) -> Result<RunPa
 }
 
 /// A run of any session. `None` if its session was just deleted or is damaged: a list has the others.
-async fn stored(inner: &Inner, key: &RunKey) -> Result<Option<StoredRun>, OpError> {
-    let found = inner.ctx.store.runs(&key.session_id, key.seq.saturating_add(1), 1).await;
+async fn stored(parts: &Parts, key: &RunKey) -> Result<Option<StoredRun>, OpError> {
+    let found = parts.ctx.store.runs(&key.session_id, key.seq.saturating_add(1), 1).await;
     match found {
         Ok(runs) => Ok(runs.into_iter().next().filter(|run| run.seq == key.seq)),
         Err(ReadError::Damaged { .. }) => Ok(None),

@@ -2,8 +2,8 @@
 
 use super::access::{Access, Permitted};
 use super::handle::Engine;
-use super::inner::Inner;
 use super::output;
+use super::parts::Parts;
 use super::past::Past;
 use super::run_lists::RunListOps;
 use super::take_over::HoldOps;
@@ -104,16 +104,16 @@ impl<'o> RunOps<'o> {
         max_output: usize,
     ) -> BoxFuture<'a, Result<RunDetail, OpError>> {
         Box::pin(async move {
-            let Ok(Permitted { inner, id }) = self.access.over(id) else {
+            let Ok(Permitted { parts, id }) = self.access.over(id) else {
                 return Past::of(self.access, id).await?.run(run_id, max_output).await;
             };
-            if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
+            if let Some(cell) = parts.ctx.runs.get(&id, run_id) {
                 let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.finished()).await;
                 let run = cell.view(max_output);
-                let (command, started_at) = (cell.command.clone(), cell.started_at);
+                let (command, started_at) = (cell.start.command.clone(), cell.start.started_at);
                 return Ok(RunDetail { run, command, started_at, origin: Origin::Node });
             }
-            stored_detail(inner, &id, run_id, max_output).await
+            stored_detail(parts, &id, run_id, max_output).await
         })
     }
 
@@ -125,10 +125,10 @@ impl<'o> RunOps<'o> {
         max_output: usize,
     ) -> BoxFuture<'a, Result<RunStream, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            Ok(match inner.ctx.runs.get(&id, run_id) {
+            let Permitted { parts, id } = self.access.over(id)?;
+            Ok(match parts.ctx.runs.get(&id, run_id) {
                 Some(cell) => RunStream::live(cell, max_output, End::OfRun),
-                None => RunStream::ended(stored_detail(inner, &id, run_id, max_output).await?.run),
+                None => RunStream::ended(stored_detail(parts, &id, run_id, max_output).await?.run),
             })
         })
     }
@@ -142,8 +142,8 @@ impl<'o> RunOps<'o> {
         wait: Duration,
     ) -> BoxFuture<'a, Result<(), OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
+            let Permitted { parts, id } = self.access.over(id)?;
+            if let Some(cell) = parts.ctx.runs.get(&id, run_id) {
                 let _ = tokio::time::timeout(wait.min(MAX_WAIT), cell.more_than(seen, None, End::OfRun)).await;
             }
             Ok(())
@@ -167,7 +167,7 @@ impl<'o> RunOps<'o> {
             };
             if !cell.accepts_input(end) {
                 let run_id = run_id.to_string();
-                return Err(OpError::Run(match cell.began_with_input {
+                return Err(OpError::Run(match cell.start.takes_input {
                     true => RunError::InputClosed { run_id },
                     false => RunError::NoInput { run_id },
                 }));
@@ -188,9 +188,9 @@ impl<'o> RunOps<'o> {
         query: ScreenQuery,
     ) -> BoxFuture<'a, Result<ScreenView, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            let Some(cell) = inner.ctx.runs.get(&id, run_id) else {
-                inner.stored.run(&id, run_id).await?;
+            let Permitted { parts, id } = self.access.over(id)?;
+            let Some(cell) = parts.ctx.runs.get(&id, run_id) else {
+                parts.stored.run(&id, run_id).await?;
                 return Err(RunError::Ended { run_id: run_id.to_string() }.into());
             };
             let screen = screen_of(&cell)?;
@@ -259,7 +259,7 @@ impl<'o> RunOps<'o> {
                 other => other?,
             };
             control(&cell, RunControl::Signal { number }).await?;
-            Ok(Signalled::Sent(cell.run_id.clone()))
+            Ok(Signalled::Sent(cell.start.run_id.clone()))
         })
     }
 }
@@ -271,16 +271,16 @@ async fn by_request(
     request_id: &RunId,
     hold: Option<&str>,
 ) -> Result<Option<Arc<RunCell>>, OpError> {
-    let Permitted { inner, id } = access.over(id)?;
+    let Permitted { parts, id } = access.over(id)?;
     let cancel = |answer| Message::Cancel { request_id: request_id.to_string(), answer };
-    match inner.ctx.registry.ask_awake(&id, cancel).await.transpose()?.unwrap_or(Asked::Unknown) {
+    match parts.ctx.registry.ask_awake(&id, cancel).await.transpose()?.unwrap_or(Asked::Unknown) {
         Asked::Cancelled => {
             access.audit("cancel", id.as_str());
             Ok(None)
         }
         Asked::Started(run_id) => live_cell(access, "signal", &id, &run_id, hold).await.map(Some),
         Asked::Unknown => {
-            let stored = RequestIndex::of(&inner.ctx.store, &id).run(request_id.as_str()).await;
+            let stored = RequestIndex::of(&parts.ctx.store, &id).run(request_id.as_str()).await;
             match stored.map_err(|error| read_error(&id, error))? {
                 // It has most likely ended, which is found by its own name.
                 Some(run) => live_cell(access, "signal", &id, &run.run_id, hold).await.map(Some),
@@ -294,10 +294,10 @@ async fn by_request(
 }
 
 /// A run that has ended.
-async fn stored_detail(inner: &Inner, id: &SessionId, run_id: &RunId, max_output: usize) -> Result<RunDetail, OpError> {
-    let mut stored = inner.stored.run(id, run_id).await?;
-    inner.ctx.kept_files.check_run(id, &mut stored).await?;
-    let run = cell::stored_view(&stored, &inner.ctx.data_dir.outputs(id), max_output, &ByteString::default());
+async fn stored_detail(parts: &Parts, id: &SessionId, run_id: &RunId, max_output: usize) -> Result<RunDetail, OpError> {
+    let mut stored = parts.stored.run(id, run_id).await?;
+    parts.ctx.kept_files.check_run(id, &mut stored).await?;
+    let run = cell::stored_view(&stored, &parts.ctx.data_dir.outputs(id), max_output, &ByteString::default());
     Ok(RunDetail { run, command: stored.command, started_at: stored.started_at, origin: Origin::Node })
 }
 
@@ -308,9 +308,9 @@ pub(crate) async fn begin(access: &Access, id: &SessionId, command: Box<RunComma
 
 /// What to say of a run that has begun if only this node knows that.
 async fn here_only(access: &Access, id: &SessionId, cell: &RunCell) -> Option<Notice> {
-    let Permitted { inner, id } = access.over(id).ok()?;
+    let Permitted { parts, id } = access.over(id).ok()?;
     // It has settled before it began, so this waits only if the store has just come back.
-    inner.ctx.cluster.as_ref()?.settle(&id, cell.run_id.seq()?).await.ok()?
+    parts.ctx.cluster.as_ref()?.settle(&id, cell.start.run_id.seq()?).await.ok()?
 }
 
 /// Sends a command to its session.
@@ -321,7 +321,7 @@ async fn hand_over<T>(
     reply: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> RunReply,
 ) -> Result<T, OpError> {
     validate::command(&command)?;
-    let Permitted { inner, id } = access.over(id)?;
+    let Permitted { parts, id } = access.over(id)?;
     access.audit("run", id.as_str());
     command.by = match command.is_person {
         true if access.as_host().is_err() => {
@@ -331,7 +331,7 @@ async fn hand_over<T>(
         true => Some(PERSON.to_owned()),
         false => access.scope().token().map(str::to_owned),
     };
-    inner.ctx.registry.ask(&id, |answer| Message::Run { command, reply: reply(answer) }).await
+    parts.ctx.registry.ask(&id, |answer| Message::Run { command, reply: reply(answer) }).await
 }
 
 /// A run that has not ended, to do `operation` to it. Refused while somebody else holds the session.
@@ -342,27 +342,30 @@ async fn live_cell(
     run_id: &RunId,
     hold: Option<&str>,
 ) -> Result<Arc<RunCell>, OpError> {
-    let Permitted { inner, id } = access.over(id)?;
-    if let Some(cell) = inner.ctx.runs.get(&id, run_id) {
+    let Permitted { parts, id } = access.over(id)?;
+    if let Some(cell) = parts.ctx.runs.get(&id, run_id) {
         let hold = hold.map(str::to_owned);
-        inner.ctx.registry.ask(&id, |answer| Message::MayAct { hold, answer }).await?;
+        parts.ctx.registry.ask(&id, |answer| Message::MayAct { hold, answer }).await?;
         access.audit(operation, id.as_str());
         return Ok(cell);
     }
-    inner.stored.run(&id, run_id).await?;
+    parts.stored.run(&id, run_id).await?;
     Err(OpError::Run(RunError::Ended { run_id: run_id.to_string() }))
 }
 
 fn screen_of(cell: &RunCell) -> Result<&WatchedScreen, OpError> {
-    cell.screen.as_deref().ok_or_else(|| RunError::NoTerminal { run_id: cell.run_id.to_string() }.into())
+    cell.screen.as_deref().ok_or_else(|| RunError::NoTerminal { run_id: cell.start.run_id.to_string() }.into())
 }
 
 fn screen_view(cell: &RunCell, picture: Picture, timed_out: bool) -> ScreenView {
     let Picture { size, cursor, alternate, title, rows, dump, version, offset, masked } = picture;
-    let (run_id, running) = (cell.run_id.clone(), !cell.is_finished());
+    let (run_id, running) = (cell.start.run_id.clone(), !cell.is_finished());
     ScreenView { run_id, size, cursor, alternate, title, rows, dump, version, offset, masked, running, timed_out }
 }
 
 async fn control(cell: &RunCell, control: RunControl) -> Result<(), OpError> {
-    cell.control.send(control).await.map_err(|_| OpError::Run(RunError::Ended { run_id: cell.run_id.to_string() }))
+    cell.control
+        .send(control)
+        .await
+        .map_err(|_| OpError::Run(RunError::Ended { run_id: cell.start.run_id.to_string() }))
 }

@@ -22,27 +22,27 @@ impl SandboxOps<'_> {
     /// How a session is confined.
     pub fn get<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SandboxView, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            let state = match inner.ctx.registry.ask_awake(&id, Message::Snapshot).await {
+            let Permitted { parts, id } = self.access.over(id)?;
+            let state = match parts.ctx.registry.ask_awake(&id, Message::Snapshot).await {
                 Some(state) => *state?,
-                None => inner.stored.load(&id).await?,
+                None => parts.stored.load(&id).await?,
             };
-            Ok(inner.ctx.sandboxes.view(&state))
+            Ok(parts.ctx.sandboxes.view(&state))
         })
     }
 
     /// Confines a session more tightly, which anyone may who may use it. Its shell is dropped first; waits for running commands.
     pub fn tighten<'a>(&'a self, id: &'a SessionId, sandbox: Sandbox) -> BoxFuture<'a, Result<SandboxView, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            inner.ctx.lifetime.check_accepting()?;
+            let Permitted { parts, id } = self.access.over(id)?;
+            parts.ctx.lifetime.check_accepting()?;
             self.access.audit("tighten", id.as_str());
-            if inner.agents.place(&id).work().is_some() {
+            if parts.agents.place(&id).work().is_some() {
                 return Err(SessionError::SandboxBusy { session_id: id.to_string() }.into());
             }
             let by = self.access.scope().token().map(str::to_owned);
             let tighten = |answer| Message::Files(Box::new(FilesTask::Tighten { sandbox, by, answer }));
-            inner.ctx.registry.ask(&id, tighten).await
+            parts.ctx.registry.ask(&id, tighten).await
         })
     }
 }

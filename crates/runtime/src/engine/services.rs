@@ -2,8 +2,8 @@
 
 use super::access::{Access, Permitted};
 use super::handle::Engine;
-use super::inner::Inner;
 use super::output;
+use super::parts::Parts;
 use super::runs::MAX_WAIT;
 use crate::actor::Message;
 use crate::masked_piece::{AROUND, PieceMask};
@@ -90,18 +90,18 @@ impl ServiceOps<'_> {
     ) -> BoxFuture<'a, Result<ServiceView, OpError>> {
         Box::pin(async move {
             validate::service(&request)?;
-            let Permitted { inner, id } = self.access.over(id)?;
-            inner.ctx.lifetime.check_accepting()?;
+            let Permitted { parts, id } = self.access.over(id)?;
+            parts.ctx.lifetime.check_accepting()?;
             self.access.audit("start_service", id.as_str());
             let (wait, has_ready) = (request.wait.min(MAX_WAIT), request.ready.is_some());
             let (request, by) = (Box::new(request), self.access.scope().token().map(str::to_owned));
-            let seen = inner.ctx.registry.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
+            let seen = parts.ctx.registry.ask(&id, |answer| Message::StartService { request, by, answer }).await?;
             let settled =
                 seen.until(|service| has_ready && service.status == shellkeep_session::ServiceStatus::Running);
             // Without a condition it is ready as soon as it runs; a wrong command fails at once.
             let wait = if has_ready { wait } else { wait.min(SETTLE) };
             let _ = tokio::time::timeout(wait, settled).await;
-            view(inner, seen).await
+            view(parts, seen).await
         })
     }
 
@@ -118,21 +118,21 @@ impl ServiceOps<'_> {
     /// A session's services: running ones, and those that ended recently, in the order they were started.
     pub fn list<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Vec<ServiceView>, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            let known = services_of(inner, &id).await?;
-            let live = inner.ctx.services.views(inner.ctx.services.list(|seen| seen.session_id == *id)).await;
+            let Permitted { parts, id } = self.access.over(id)?;
+            let known = services_of(parts, &id).await?;
+            let live = parts.ctx.services.views(parts.ctx.services.list(|seen| seen.session_id == *id)).await;
             let mut views: BTreeMap<ServiceId, ServiceView> =
                 live.into_iter().map(|view| (view.service_id.clone(), view)).collect();
-            let agent = inner.ctx.names.agent_of(&id);
+            let agent = parts.ctx.names.agent_of(&id);
             for (service_id, service) in known {
                 views.entry(service_id).or_insert_with_key(|service_id| {
-                    let directory = inner.ctx.data_dir.service(&id, service_id);
+                    let directory = parts.ctx.data_dir.service(&id, service_id);
                     let view = services::stored_view(&id, agent.as_deref(), service_id, &service, &directory);
-                    inner.ctx.masking.service(view)
+                    parts.ctx.masking.service(view)
                 });
             }
             let mut views: Vec<ServiceView> = views.into_values().collect();
-            views.extend(inner.ctx.services.background.views(|session| session == &*id).await);
+            views.extend(parts.ctx.services.background.views(|session| session == &*id).await);
             views.sort_by_key(|view| view.started_at);
             Ok(views)
         })
@@ -147,17 +147,17 @@ impl ServiceOps<'_> {
     ) -> BoxFuture<'a, Result<ServiceView, OpError>> {
         Box::pin(async move {
             let service_id = &known_as(self.access, id, service_id).await;
-            let Permitted { inner, id } = self.access.over(id)?;
-            let in_background = inner.ctx.services.background.views(|session| session == &*id).await;
+            let Permitted { parts, id } = self.access.over(id)?;
+            let in_background = parts.ctx.services.background.views(|session| session == &*id).await;
             if let Some(view) = in_background.into_iter().find(|view| view.service_id == *service_id) {
                 return Ok(view);
             }
-            let Some(seen) = inner.ctx.services.find(&id, service_id) else {
-                return stored_service(inner, &id, service_id).await;
+            let Some(seen) = parts.ctx.services.find(&id, service_id) else {
+                return stored_service(parts, &id, service_id).await;
             };
             let ready = seen.until(|service| service.status == shellkeep_session::ServiceStatus::Running);
             let _ = tokio::time::timeout(wait.min(MAX_WAIT), ready).await;
-            view(inner, seen).await
+            view(parts, seen).await
         })
     }
 
@@ -169,7 +169,7 @@ impl ServiceOps<'_> {
     /// Running services of all sessions; an agent sees its own. `agent` filters.
     pub fn all<'a>(&'a self, agent: Option<&'a str>) -> BoxFuture<'a, Result<Vec<ServiceView>, OpError>> {
         Box::pin(async move {
-            let inner = self.access.at_large();
+            let parts = self.access.at_large();
             if let Some(own) = self.access.scope().only_session() {
                 return if agent.is_some() { Ok(Vec::new()) } else { self.list(own).await };
             }
@@ -177,13 +177,13 @@ impl ServiceOps<'_> {
             let wanted = |seen: &Supervised| {
                 own.is_none_or(|own| seen.agent() == Some(own)) && agent.is_none_or(|asked| seen.agent() == Some(asked))
             };
-            let mut views = inner.ctx.services.views(inner.ctx.services.list(wanted)).await;
+            let mut views = parts.ctx.services.views(parts.ctx.services.list(wanted)).await;
             let wanted = |id: &SessionId| {
-                let whose = inner.ctx.names.agent_of(id);
+                let whose = parts.ctx.names.agent_of(id);
                 own.is_none_or(|own| whose.as_deref() == Some(own))
                     && agent.is_none_or(|asked| whose.as_deref() == Some(asked))
             };
-            views.extend(inner.ctx.services.background.views(wanted).await);
+            views.extend(parts.ctx.services.background.views(wanted).await);
             Ok(views)
         })
     }
@@ -197,16 +197,16 @@ impl ServiceOps<'_> {
     ) -> BoxFuture<'a, Result<LogPage, OpError>> {
         Box::pin(async move {
             let service_id = &known_as(self.access, id, service_id).await;
-            let Permitted { inner, id } = self.access.over(id)?;
-            if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
-                return self.background_log(&id, &cell.run_id, query).await;
+            let Permitted { parts, id } = self.access.over(id)?;
+            if let Some(cell) = parts.ctx.services.background.find(&id, service_id) {
+                return self.background_log(&id, &cell.start.run_id, query).await;
             }
-            let (directory, seen) = log_of(inner, &id, service_id).await?;
+            let (directory, seen) = log_of(parts, &id, service_id).await?;
             let complete = seen.is_none_or(|seen| !seen.facts().status.is_live());
-            let mask = inner.ctx.secrets.mask_of(&id).await?;
+            let mask = parts.ctx.secrets.mask_of(&id).await?;
             let reading =
                 move |budget: &Budget| log_page(&ServiceLog::at(directory), &query, complete, (budget.clone(), mask));
-            inner.work.short(self.access.scope().agent(), Some(SEARCH_TIME), reading).await?
+            parts.work.short(self.access.scope().agent(), Some(SEARCH_TIME), reading).await?
         })
     }
 
@@ -229,16 +229,17 @@ impl ServiceOps<'_> {
     ) -> BoxFuture<'a, Result<LogStream, OpError>> {
         Box::pin(async move {
             let service_id = &known_as(self.access, id, service_id).await;
-            let Permitted { inner, id } = self.access.over(id)?;
-            if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
-                let detail = format!("'{}' is a command in the background; read its output as a run's", cell.run_id);
+            let Permitted { parts, id } = self.access.over(id)?;
+            if let Some(cell) = parts.ctx.services.background.find(&id, service_id) {
+                let detail =
+                    format!("'{}' is a command in the background; read its output as a run's", cell.start.run_id);
                 return Err(OpError::Invalid { detail });
             }
-            let (directory, seen) = log_of(inner, &id, service_id).await?;
+            let (directory, seen) = log_of(parts, &id, service_id).await?;
             let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
             let watch = LogWatch::new(&directory).map_err(unreadable)?;
             let log = ServiceLog::at(directory.clone());
-            let redactor = inner.ctx.secrets.mask_of(&id).await?;
+            let redactor = parts.ctx.secrets.mask_of(&id).await?;
             let mask = redactor.clone();
             let find = move |budget: &Budget| {
                 let query = LogQuery { offset, limit: 0, tail, grep: None };
@@ -247,7 +248,7 @@ impl ServiceOps<'_> {
             };
             let offset = match tail {
                 None => offset,
-                Some(_) => inner.work.short(self.access.scope().agent(), Some(SEARCH_TIME), find).await??,
+                Some(_) => parts.work.short(self.access.scope().agent(), Some(SEARCH_TIME), find).await??,
             };
             Ok(LogStream { log, watch, seen, offset, redactor })
         })
@@ -262,17 +263,17 @@ pub(super) async fn stop(
     grace: Duration,
 ) -> Result<ServiceView, OpError> {
     let service_id = &known_as(access, id, service_id).await;
-    let Permitted { inner, id } = access.over(id)?;
+    let Permitted { parts, id } = access.over(id)?;
     access.audit("stop_service", id.as_str());
-    if let Some(cell) = inner.ctx.services.background.find(&id, service_id) {
-        return Ok(inner.ctx.services.background.stop(&id, &cell, grace.min(MAX_STOP_GRACE)).await);
+    if let Some(cell) = parts.ctx.services.background.find(&id, service_id) {
+        return Ok(parts.ctx.services.background.stop(&id, &cell, grace.min(MAX_STOP_GRACE)).await);
     }
-    let Some(seen) = inner.ctx.services.find(&id, service_id) else {
-        return stored_service(inner, &id, service_id).await;
+    let Some(seen) = parts.ctx.services.find(&id, service_id) else {
+        return stored_service(parts, &id, service_id).await;
     };
     seen.tell(Order::Stop { grace: grace.min(MAX_STOP_GRACE), reason: StopReason::Asked }).await;
     seen.until(|_| false).await;
-    view(inner, seen).await
+    view(parts, seen).await
 }
 
 /// The id of a service that is named by its id or its name. Of several with one name it is the one that runs, otherwise
@@ -287,8 +288,8 @@ async fn known_as(access: &Access, id: &SessionId, service: &ServiceId) -> Servi
     found.map_or_else(|| service.clone(), |view| view.service_id)
 }
 
-async fn view(inner: &Inner, seen: Arc<Supervised>) -> Result<ServiceView, OpError> {
-    let mut views = inner.ctx.services.views(vec![seen]).await;
+async fn view(parts: &Parts, seen: Arc<Supervised>) -> Result<ServiceView, OpError> {
+    let mut views = parts.ctx.services.views(vec![seen]).await;
     views.pop().ok_or_else(|| OpError::Internal { detail: "cannot read the state of a service".to_owned() })
 }
 
@@ -323,56 +324,56 @@ fn log_page(
     Ok(LogPage { bytes, offset, next_offset, first, total, complete })
 }
 
-async fn services_of(inner: &Inner, id: &SessionId) -> Result<BTreeMap<ServiceId, Service>, OpError> {
-    match inner.ctx.registry.ask_awake(id, Message::Services).await {
+async fn services_of(parts: &Parts, id: &SessionId) -> Result<BTreeMap<ServiceId, Service>, OpError> {
+    match parts.ctx.registry.ask_awake(id, Message::Services).await {
         Some(services) => services,
-        None => inner.stored.load(id).await.map(|state| state.services),
+        None => parts.stored.load(id).await.map(|state| state.services),
     }
 }
 
-async fn stored_service(inner: &Inner, id: &SessionId, service_id: &ServiceId) -> Result<ServiceView, OpError> {
-    let known = services_of(inner, id).await?;
+async fn stored_service(parts: &Parts, id: &SessionId, service_id: &ServiceId) -> Result<ServiceView, OpError> {
+    let known = services_of(parts, id).await?;
     let service = known.get(service_id).ok_or_else(|| {
         OpError::Service(ServiceError::NotFound { session_id: id.to_string(), service_id: service_id.to_string() })
     })?;
-    let directory = inner.ctx.data_dir.service(id, service_id);
-    let view = services::stored_view(id, inner.ctx.names.agent_of(id).as_deref(), service_id, service, &directory);
-    Ok(inner.ctx.masking.service(view))
+    let directory = parts.ctx.data_dir.service(id, service_id);
+    let view = services::stored_view(id, parts.ctx.names.agent_of(id).as_deref(), service_id, service, &directory);
+    Ok(parts.ctx.masking.service(view))
 }
 
 async fn log_of(
-    inner: &Inner,
+    parts: &Parts,
     id: &SessionId,
     service_id: &ServiceId,
 ) -> Result<(PathBuf, Option<Arc<Supervised>>), OpError> {
-    let seen = inner.ctx.services.find(id, service_id);
+    let seen = parts.ctx.services.find(id, service_id);
     if seen.is_none() {
-        stored_service(inner, id, service_id).await?;
+        stored_service(parts, id, service_id).await?;
     }
-    Ok((inner.ctx.data_dir.service(id, service_id), seen))
+    Ok((parts.ctx.data_dir.service(id, service_id), seen))
 }
 
 /// Stops the services of a session that is being deleted, and its commands in the background.
-pub(super) async fn stop_services_of(inner: &Inner, id: &SessionId) {
-    stop_with_session(inner, id).await;
-    inner.ctx.services.background.stop_all(REMOVAL_GRACE, |other| other == id).await;
+pub(super) async fn stop_services_of(parts: &Parts, id: &SessionId) {
+    stop_with_session(parts, id).await;
+    parts.ctx.services.background.stop_all(REMOVAL_GRACE, |other| other == id).await;
 }
 
 /// Stops services that were started while their session was being deleted. They could not be stopped later.
-pub(super) async fn stop_latecomers(inner: &Inner, id: &SessionId) {
-    if stop_with_session(inner, id).await > 0 {
-        let logs = inner.ctx.data_dir.services(id);
+pub(super) async fn stop_latecomers(parts: &Parts, id: &SessionId) {
+    if stop_with_session(parts, id).await > 0 {
+        let logs = parts.ctx.data_dir.services(id);
         let _ = tasks::blocking(move || std::fs::remove_dir_all(logs)).await;
     }
 }
 
-async fn stop_with_session(inner: &Inner, id: &SessionId) -> usize {
-    inner.ctx.services.stop(REMOVAL_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await
+async fn stop_with_session(parts: &Parts, id: &SessionId) -> usize {
+    parts.ctx.services.stop(REMOVAL_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await
 }
 
-pub(super) async fn end_session(inner: &Inner, id: &SessionId, reason: &str) -> Result<SessionView, OpError> {
+pub(super) async fn end_session(parts: &Parts, id: &SessionId, reason: &str) -> Result<SessionView, OpError> {
     let reason = reason.to_owned();
-    let view = inner.ctx.registry.ask(id, |answer| Message::End { reason, answer }).await?;
-    inner.ctx.disk.note_ended(id);
+    let view = parts.ctx.registry.ask(id, |answer| Message::End { reason, answer }).await?;
+    parts.ctx.disk.note_ended(id);
     Ok(view)
 }

@@ -15,10 +15,10 @@ impl Engine {
             if let Some(deleted) = self.access.deleted_session(id) {
                 return Ok(delete::view(deleted));
             }
-            let Permitted { inner, id } = self.access.over(id)?;
-            match inner.ctx.registry.ask_awake(&id, Message::View).await {
+            let Permitted { parts, id } = self.access.over(id)?;
+            match parts.ctx.registry.ask_awake(&id, Message::View).await {
                 Some(view) => view,
-                None => inner.stored.load(&id).await.map(|state| asleep(state, &inner.ctx.sandboxes)),
+                None => parts.stored.load(&id).await.map(|state| asleep(state, &parts.ctx.sandboxes)),
             }
         })
     }
@@ -26,10 +26,10 @@ impl Engine {
     /// The state of its shell.
     pub fn state<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<ShellState, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            match inner.ctx.registry.ask_awake(&id, Message::State).await {
+            let Permitted { parts, id } = self.access.over(id)?;
+            match parts.ctx.registry.ask_awake(&id, Message::State).await {
                 Some(state) => state,
-                None => inner.stored.load(&id).await.map(|state| inner.ctx.sandboxes.placed(&state).into_owned()),
+                None => parts.stored.load(&id).await.map(|state| parts.ctx.sandboxes.placed(&state).into_owned()),
             }
         })
     }
@@ -37,11 +37,11 @@ impl Engine {
     /// Drops the shell and keeps the session. Waits for running commands.
     pub fn hibernate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionView, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit("hibernate", id.as_str());
-            match inner.ctx.registry.ask_awake(&id, Message::Hibernate).await {
+            match parts.ctx.registry.ask_awake(&id, Message::Hibernate).await {
                 Some(view) => view,
-                None => inner.stored.load(&id).await.map(|state| asleep(state, &inner.ctx.sandboxes)),
+                None => parts.stored.load(&id).await.map(|state| asleep(state, &parts.ctx.sandboxes)),
             }
         })
     }
@@ -50,7 +50,7 @@ impl Engine {
     /// token allows it.
     pub fn restart<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionView, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             if let Scope::Agent { may_restart: false, .. } | Scope::Session { .. } = self.access.scope() {
                 let detail = format!(
                     "session '{id}' was not restarted: this agent may not restart its shell, only the host may. The shell \
@@ -59,7 +59,7 @@ impl Engine {
                 return Err(OpError::NotAllowed { detail });
             }
             self.access.audit("restart", id.as_str());
-            inner.ctx.registry.ask(&id, Message::Restart).await
+            parts.ctx.registry.ask(&id, Message::Restart).await
         })
     }
 }

@@ -6,7 +6,7 @@ use super::cluster;
 use super::config::EngineConfig;
 use super::handle::Engine;
 use super::identities;
-use super::inner::Inner;
+use super::parts::Parts;
 use crate::actor::{Actor, Message, reopen};
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
@@ -141,7 +141,7 @@ impl Engine {
                 }
             };
             forget_deleted(unfinished, cluster.as_deref()).await;
-            let parts = Parts {
+            let opened = Opened {
                 config,
                 store,
                 cluster,
@@ -156,13 +156,13 @@ impl Engine {
                 sandboxes,
                 environment,
             };
-            let inner = Arc::new(parts.into_inner(identities, audit));
-            begin(&inner, left).await?;
-            if let Some(cluster) = &inner.ctx.cluster {
-                tasks::spawn(identities::follow_tokens(Arc::downgrade(&inner), Arc::clone(cluster)));
-                cluster::begin(&inner, cluster, moved);
+            let parts = Arc::new(opened.into_parts(identities, audit));
+            begin(&parts, left).await?;
+            if let Some(cluster) = &parts.ctx.cluster {
+                tasks::spawn(identities::follow_tokens(Arc::downgrade(&parts), Arc::clone(cluster)));
+                cluster::begin(&parts, cluster, moved);
             }
-            Ok(Self::of(inner))
+            Ok(Self::of(parts))
         })
     }
 }
@@ -186,8 +186,8 @@ async fn forget_deleted(unfinished: Vec<Unfinished>, cluster: Option<&Cluster>) 
     }
 }
 
-/// What an engine is made of.
-struct Parts {
+/// What is opened first; the rest of an engine is made of it.
+struct Opened {
     config: EngineConfig,
     store: Store,
     cluster: Option<Arc<Cluster>>,
@@ -203,8 +203,8 @@ struct Parts {
     environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Parts {
-    fn into_inner(self, identities: Identities, audit: AuditTrail) -> Inner {
+impl Opened {
+    fn into_parts(self, identities: Identities, audit: AuditTrail) -> Parts {
         let shares = Arc::new(Shares::default());
         let work = Arc::new(Work::new(Arc::clone(&shares)));
         let lifetime = Arc::new(Lifetime::begin());
@@ -242,7 +242,7 @@ impl Parts {
         });
         let read_back =
             self.config.past.clone().map(|past| ReadBack::new(past, Arc::clone(&work), &self.config.data_dir));
-        Inner {
+        Parts {
             environment: self.environment,
             config: self.config,
             ctx,
@@ -369,29 +369,29 @@ fn spawn_actor(ctx: Weak<SessionContext>) -> Spawn {
 }
 
 /// Takes over what runs and starts the background tasks.
-async fn begin(inner: &Inner, left: Vec<Left>) -> Result<(), StartError> {
+async fn begin(parts: &Parts, left: Vec<Left>) -> Result<(), StartError> {
     // Starts one shell first, to detect a bash that does not work.
-    inner.ctx.pool.probe().await?;
+    parts.ctx.pool.probe().await?;
     for service in left {
         // One that runs is taken over first, so that it can be ended. One that has ended is its owner's to start.
-        if service.end.is_none() || !is_anothers(inner, &service.session_id).await {
-            take_over(inner, service);
+        if service.end.is_none() || !is_anothers(parts, &service.session_id).await {
+            take_over(parts, service);
         }
     }
-    tasks::spawn(Pool::keep_spares(Arc::downgrade(&inner.ctx.pool)));
-    tasks::spawn(Pool::drop_outdated_rooms(Arc::downgrade(&inner.ctx.pool)));
-    let files = Arc::clone(&inner.files);
+    tasks::spawn(Pool::keep_spares(Arc::downgrade(&parts.ctx.pool)));
+    tasks::spawn(Pool::drop_outdated_rooms(Arc::downgrade(&parts.ctx.pool)));
+    let files = Arc::clone(&parts.files);
     tasks::spawn(async move { files.keep_owed().await });
-    inner.housekeeping.spawn(&inner.factory);
-    if let Some(reports) = inner.ctx.sandboxes.rooms().take_reports() {
-        tasks::spawn(record_unreached(Arc::downgrade(&inner.ctx), reports));
+    parts.housekeeping.spawn(&parts.factory);
+    if let Some(reports) = parts.ctx.sandboxes.rooms().take_reports() {
+        tasks::spawn(record_unreached(Arc::downgrade(&parts.ctx), reports));
     }
     Ok(())
 }
 
 /// Whether another node has taken a session over, as far as is known.
-async fn is_anothers(inner: &Inner, id: &SessionId) -> bool {
-    match &inner.ctx.cluster {
+async fn is_anothers(parts: &Parts, id: &SessionId) -> bool {
+    match &parts.ctx.cluster {
         Some(cluster) => matches!(cluster.diverged().whose(id).await, Ok(Whose::Anothers(_))),
         None => false,
     }
@@ -434,21 +434,21 @@ async fn after_crash(
 }
 
 /// Continues with a service of the dead daemon.
-fn take_over(inner: &Inner, left: Left) {
+fn take_over(parts: &Parts, left: Left) {
     let stamp = |stamp: Stamp| ProcessStamp { pid: stamp.pid, started_ticks: stamp.started_ticks };
-    let directory = inner.ctx.data_dir.service(&left.session_id, &left.service_id);
+    let directory = parts.ctx.data_dir.service(&left.session_id, &left.service_id);
     let begin = match (left.end, &left.service.stamps) {
         (Some(end), _) => Begin::Ended(end),
         (None, None) => return,
         (None, Some(stamps)) => {
             let stamps = ServiceStamps { keeper: stamp(stamps.keeper), main: stamp(stamps.main) };
             let cage =
-                inner.factory.adopt(left.agent.as_deref(), &cage_name(&left.session_id, &left.service_id), stamps.main);
+                parts.factory.adopt(left.agent.as_deref(), &cage_name(&left.session_id, &left.service_id), stamps.main);
             cage.assign(left.session_id.as_str());
             match ServiceProcess::adopt(directory.clone(), cage, stamps) {
                 Ok(Some(process)) => {
                     if let Some(namespaces) = process.namespaces() {
-                        inner.ctx.sandboxes.take_over(&left.session_id, left.agent.as_deref(), namespaces);
+                        parts.ctx.sandboxes.take_over(&left.session_id, left.agent.as_deref(), namespaces);
                     }
                     Begin::Adopted(Box::new(process))
                 }
@@ -460,15 +460,15 @@ fn take_over(inner: &Inner, left: Left) {
     if let Begin::Adopted(_) = &begin {
         tracing::info!(session = %left.session_id, service = %left.service_id, "a service was taken over");
     }
-    let reserved = inner.ctx.services.adopt(Entry {
+    let reserved = parts.ctx.services.adopt(Entry {
         session_id: left.session_id,
         service_id: left.service_id,
         agent: left.agent,
         service: left.service,
         directory,
-        now: inner.config.senses.now(),
+        now: parts.config.senses.now(),
     });
-    inner.ctx.supervision.spawn(reserved, begin);
+    parts.ctx.supervision.spawn(reserved, begin);
 }
 
 fn not_made(path: &Path, error: &std::io::Error) -> StartError {

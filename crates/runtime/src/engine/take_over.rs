@@ -20,10 +20,10 @@ impl HoldOps<'_> {
     pub fn take<'a>(&'a self, id: &'a SessionId, request: TakeHold) -> BoxFuture<'a, Result<HoldView, OpError>> {
         Box::pin(async move {
             validate::hold(&request)?;
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.as_host()?;
             self.access.audit("hold", id.as_str());
-            inner.ctx.registry.ask(&id, |answer| Message::Hold { request, answer }).await
+            parts.ctx.registry.ask(&id, |answer| Message::Hold { request, answer }).await
         })
     }
 
@@ -34,19 +34,19 @@ impl HoldOps<'_> {
         hold_id: Option<String>,
     ) -> BoxFuture<'a, Result<ReleasedHold, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.as_host()?;
             self.access.audit("release", id.as_str());
             let files = self.changed_files(&id).await;
             let request = ReleaseHold { is_holder: hold_id.is_some(), hold_id, files };
-            inner.ctx.registry.ask(&id, |answer| Message::Release { request, answer }).await
+            parts.ctx.registry.ask(&id, |answer| Message::Release { request, answer }).await
         })
     }
 
     /// The paths that changed since the hold began. What cannot be compared is not named.
     async fn changed_files(&self, id: &SessionId) -> Vec<String> {
-        let Ok(Permitted { inner, .. }) = self.access.over(id) else { return Vec::new() };
-        let Ok(state) = inner.ctx.registry.snapshot(id).await else { return Vec::new() };
+        let Ok(Permitted { parts, .. }) = self.access.over(id) else { return Vec::new() };
+        let Ok(state) = parts.ctx.registry.snapshot(id).await else { return Vec::new() };
         let Some(hold) = state.hold.filter(|hold| hold.runs > 0) else { return Vec::new() };
         let from = Some(Moment::Seq(hold.since));
         let query = DiffQuery { from, ..DiffQuery::default() };

@@ -4,7 +4,7 @@
 
 use super::handle::Engine;
 use super::identities::{Guest, IdentityOps};
-use super::inner::Inner;
+use super::parts::Parts;
 use crate::identities::{Revocation, Scope};
 use crate::ops::{BoxFuture, OpError};
 use shellkeep_process::{Belongs, Peer, is_short_of_descriptors};
@@ -45,9 +45,9 @@ impl IdentityOps<'_> {
                     return Visitor::Unclear(format!("cannot inspect the process that connected: {error}"));
                 }
             };
-            let inner = self.access.at_large();
-            match inner.factory.whose(&peer) {
-                Belongs::Outside if inner.ctx.sandboxes.is_of_agent(peer.user()) => Visitor::Unclear(
+            let parts = self.access.at_large();
+            match parts.factory.whose(&peer) {
+                Belongs::Outside if parts.ctx.sandboxes.is_of_agent(peer.user()) => Visitor::Unclear(
                     "its user is one that agents have, but it descends from no live session".to_owned(),
                 ),
                 Belongs::Outside => Visitor::Host,
@@ -95,10 +95,10 @@ impl IdentityOps<'_> {
     }
 }
 
-async fn of_session(inner: &Inner, name: &str) -> Visitor {
+async fn of_session(parts: &Parts, name: &str) -> Visitor {
     let gone = || Visitor::Unclear(format!("its session '{name}' is gone"));
     let Ok(session_id) = SessionId::parse(name) else { return gone() };
-    match inner.ctx.registry.snapshot(&session_id).await {
+    match parts.ctx.registry.snapshot(&session_id).await {
         Ok(state) => {
             let agent = state.meta.agent.as_deref().map(Arc::from);
             Visitor::Session(FromSession { session_id, agent, by: state.meta.by })

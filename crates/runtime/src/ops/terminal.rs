@@ -1,23 +1,11 @@
 //! The terminal of a run: its size, and what its screen shows.
 
+use shellkeep_process::TerminalSize;
 use shellkeep_session::RunId;
 use std::time::Duration;
 
 /// Most rows or columns of a terminal: two screens of this size take about 10 MB.
 pub const MAX_TERMINAL_SIDE: u16 = 500;
-
-/// The size of a terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TerminalSize {
-    pub rows: u16,
-    pub cols: u16,
-}
-
-impl Default for TerminalSize {
-    fn default() -> Self {
-        Self { rows: 24, cols: 80 }
-    }
-}
 
 /// Read the screen of a run.
 #[derive(Debug, Clone)]

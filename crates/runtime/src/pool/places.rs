@@ -2,10 +2,12 @@
 
 use super::trouble::Trouble;
 use crate::admission::FairNotify;
+use crate::sandboxes::Confined;
 use crate::tasks;
 use rustix::process::Signal;
-use shellkeep_process::{LiveShell, Namespaces};
+use shellkeep_process::{Fact, LiveShell, Namespaces, NotRestored, Preparation};
 use shellkeep_session::Sandbox;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
@@ -15,12 +17,10 @@ use tokio::sync::Notify;
 pub struct PooledShell {
     /// Boxed: it goes from hand to hand with every command.
     pub shell: Box<LiveShell>,
-    /// How far it is confined. While it has no session, the sandbox that it is prepared for; none is for all.
-    pub sandbox: Sandbox,
-    /// Which settings of the machine it can read.
-    pub settings: u64,
+    sandbox: Sandbox,
+    settings: u64,
     /// The room that it is in already, while it has no session.
-    pub room: Option<RoomAhead>,
+    pub(super) room: Option<RoomAhead>,
     /// Dropped after the shell: who waits for it needs what that frees.
     place: Option<PoolSlot>,
 }
@@ -30,6 +30,40 @@ impl PooledShell {
     pub(super) fn new(shell: LiveShell, mut place: PoolSlot) -> Self {
         place.was_used = true;
         Self { shell: Box::new(shell), sandbox: Sandbox::None, settings: 0, room: None, place: Some(place) }
+    }
+
+    /// Does to it what can be done before its session is known.
+    pub(super) async fn prepare(
+        &mut self,
+        sandbox: Sandbox,
+        preparation: Preparation,
+        room: Option<RoomAhead>,
+    ) -> io::Result<()> {
+        self.shell.confine_ahead(preparation).await?;
+        (self.sandbox, self.room) = (sandbox, room);
+        Ok(())
+    }
+
+    /// Becomes a session, confined if it is to be. Gives what could not be restored.
+    pub(crate) async fn restore(&mut self, confined: Option<Confined>, facts: &[Fact]) -> io::Result<Vec<NotRestored>> {
+        let Some(Confined { confinement, rescue, sandbox }) = confined else { return self.shell.restore(facts).await };
+        (self.sandbox, self.settings) = (sandbox, confinement.settings());
+        self.shell.restore_confined(confinement, &rescue, facts).await
+    }
+
+    /// The room that it is in already, which its session is to share. It is given away once.
+    pub fn take_room(&mut self) -> Option<Arc<Namespaces>> {
+        self.room.take().map(|room| room.namespaces)
+    }
+
+    /// How far it is confined. While it has no session, the sandbox that it is prepared for; none is for all.
+    pub fn sandbox(&self) -> Sandbox {
+        self.sandbox
+    }
+
+    /// Which settings of the machine it can read.
+    pub fn settings(&self) -> u64 {
+        self.settings
     }
 
     /// Sends a signal to what the running command started. Waits until all of it stands still.

@@ -63,7 +63,7 @@ impl Spares {
         let taken = state.take(sandbox).or_else(|| state.take(Sandbox::None));
         let State { ready, wanted } = &mut *state;
         wanted.note(sandbox, Instant::now());
-        dropped.extend(ready.extract_if(.., |spare| !wanted.contains(spare.sandbox)));
+        dropped.extend(ready.extract_if(.., |spare| !wanted.contains(spare.sandbox())));
         taken
     }
 
@@ -83,7 +83,7 @@ impl Spares {
     /// A sandbox for which there are fewer than `count`; first the one that was asked for last.
     pub(super) fn missing(&self, count: usize) -> Option<Sandbox> {
         let state = self.state();
-        let ready = |sandbox| state.ready.iter().filter(|spare| spare.sandbox == sandbox).count();
+        let ready = |sandbox| state.ready.iter().filter(|spare| spare.sandbox() == sandbox).count();
         state.wanted.0.iter().rev().map(|(sandbox, _)| *sandbox).find(|sandbox| ready(*sandbox) < count)
     }
 
@@ -122,7 +122,7 @@ impl State {
     /// One that is prepared for this sandbox, and alive.
     fn take(&mut self, sandbox: Sandbox) -> Option<PooledShell> {
         loop {
-            let place = self.ready.iter().rposition(|spare| spare.sandbox == sandbox)?;
+            let place = self.ready.iter().rposition(|spare| spare.sandbox() == sandbox)?;
             let spare = self.ready.swap_remove(place);
             // One that was killed may not have been noticed yet.
             if spare.shell.is_alive() {

@@ -62,82 +62,70 @@ enum Next {
     Called { id: String, outcome: Box<Result<RunView, OpError>> },
 }
 
-/// What a driver needs to begin.
-pub(crate) struct Start {
-    /// The rights of the agent's commands.
-    pub(crate) access: Access,
-    /// Where its work is recorded.
-    pub(crate) log: SessionLog,
+/// How the reading of an agent's output goes.
+#[derive(Debug, Clone, Copy)]
+enum Hearing {
+    /// It may write more.
+    Open,
+    /// It has closed its output; how it exited, if it did in time.
+    Over { status: Option<ExitStatus> },
+}
+
+/// An agent that was started, and what it works on.
+pub(crate) struct StartedAgent {
     pub(crate) id: SessionId,
     pub(crate) program: Program,
-    /// What it reads.
-    pub(crate) stdin: Writer,
     /// What watchers see.
     pub(crate) work: Arc<Work>,
-    /// Its deadline.
-    pub(crate) timeout: Duration,
+    /// Where its work is recorded.
+    pub(crate) log: SessionLog,
+    /// Masks its answer, if the host configured that.
+    pub(crate) redactor: Option<Redactor>,
     /// Number of the record with which its last step was complete.
     pub(crate) step: u64,
-    /// Version of the state it was sent.
+    /// Version of the state that it was sent, or has saved since.
     pub(crate) version: Option<u64>,
     /// Number of the last event so far.
     pub(crate) last_seq: u64,
-    /// Masks its answer, if the host configured that.
-    pub(crate) redactor: Option<Redactor>,
-    /// Held until its end is recorded.
-    pub(crate) turn: Turn,
 }
 
 /// A running agent.
 pub(crate) struct Drive {
-    log: SessionLog,
-    id: SessionId,
-    program: Program,
+    agent: StartedAgent,
     to_tell: mpsc::Sender<Vec<u8>>,
-    work: Arc<Work>,
     deadline: Instant,
-    step: u64,
-    version: Option<u64>,
+    /// Steps that it has completed.
     steps: u64,
-    last_seq: u64,
-    redactor: Option<Redactor>,
     masked: Option<Masked>,
     lines: Lines,
     stderr: LastWords,
-    ended: Option<Option<ExitStatus>>,
+    hearing: Hearing,
     tools: Tools,
     wrong: usize,
     events: usize,
     streamed: bool,
+    /// Held until its end is recorded.
     turn: Option<Turn>,
 }
 
 impl Drive {
-    /// An agent that has not received anything.
-    pub(crate) fn new(start: Start) -> Self {
-        let Start { access, log, id, program, stdin, work, timeout, step, version, last_seq, redactor, turn } = start;
+    /// An agent that has not received anything; `stdin` is what it reads. Its commands have the rights of `access`.
+    pub(crate) fn new(agent: StartedAgent, stdin: Writer, access: Access, timeout: Duration, turn: Turn) -> Self {
         let deadline = Instant::now() + timeout;
         Self {
-            tools: Tools::new(access, id.clone(), deadline),
-            log,
-            id,
-            program,
+            tools: Tools::new(access, agent.id.clone(), deadline),
             to_tell: spawn_teller(stdin),
-            work,
             deadline,
-            step,
-            version,
             steps: 0,
-            last_seq,
-            masked: redactor.as_ref().map(Masked::new),
-            stderr: LastWords::new(redactor.as_ref()),
-            redactor,
+            masked: agent.redactor.as_ref().map(Masked::new),
+            stderr: LastWords::new(agent.redactor.as_ref()),
             lines: Lines::default(),
-            ended: None,
+            hearing: Hearing::Open,
             wrong: 0,
             events: 0,
             streamed: false,
             turn: Some(turn),
+            agent,
         }
     }
 
@@ -156,13 +144,13 @@ impl Drive {
     }
 
     async fn next(&mut self) -> Next {
-        let Self { work, program, lines, stderr, ended, tools, deadline, .. } = self;
+        let Self { agent: StartedAgent { work, program, .. }, lines, stderr, hearing, tools, deadline, .. } = self;
         let line = async {
             loop {
                 if let Some(cut) = lines.next() {
                     return Next::Line(cut);
                 }
-                if let Some(status) = *ended {
+                if let Hearing::Over { status } = *hearing {
                     return lines.rest().map_or(Next::End(End::Gone { status }), Next::Line);
                 }
                 let mut sink = |stream: Stream, bytes: &[u8]| match stream {
@@ -171,9 +159,10 @@ impl Drive {
                 };
                 match program.hear(&mut sink).await {
                     Heard::Output => {}
-                    Heard::Ended(status) => *ended = Some(Some(status)),
+                    Heard::Ended(status) => *hearing = Hearing::Over { status: Some(status) },
                     Heard::Closed => {
-                        *ended = Some(tokio::time::timeout(EXIT_GRACE, program.ended(&mut sink)).await.ok())
+                        let status = tokio::time::timeout(EXIT_GRACE, program.ended(&mut sink)).await.ok();
+                        *hearing = Hearing::Over { status };
                     }
                 }
             }
@@ -190,7 +179,7 @@ impl Drive {
     async fn tell(&mut self, line: Vec<u8>) -> Result<(), End> {
         tokio::select! {
             biased;
-            end = over(&self.work, self.deadline) => Err(end),
+            end = over(&self.agent.work, self.deadline) => Err(end),
             // An agent that has closed its input gets no more lines; it may continue without them.
             _ = self.to_tell.send(line) => Ok(()),
         }
@@ -216,7 +205,7 @@ impl Drive {
             }
             Ok(Said::Call(call)) => {
                 let id = call.id.clone();
-                match self.tools.ask(call, self.step) {
+                match self.tools.ask(call, self.agent.step) {
                     Ok(()) => Ok(()),
                     Err(detail) => self.refuse(Wrong { code: "bad_call", detail, id: Some(id) }).await,
                 }
@@ -247,9 +236,9 @@ impl Drive {
         if let Err(error) = validate::records::events(std::slice::from_ref(&event)) {
             return self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await;
         }
-        match self.log.event(event, Author::program()).await {
+        match self.agent.log.event(event, Author::program()).await {
             Ok(posted) => {
-                self.last_seq = posted.last_seq;
+                self.agent.last_seq = posted.last_seq;
                 Ok(())
             }
             Err(error) => self.not_kept(error).await,
@@ -258,15 +247,19 @@ impl Drive {
 
     /// A step is complete.
     async fn on_state(&mut self, media_type: String, bytes: Vec<u8>) -> Result<(), End> {
-        let save =
-            SaveAgentState { media_type, bytes, expected: self.version.map_or(Expected::Nothing, Expected::Version) };
+        let save = SaveAgentState {
+            media_type,
+            bytes,
+            expected: self.agent.version.map_or(Expected::Nothing, Expected::Version),
+        };
         if let Err(error) = validate::records::agent_state(&save) {
             return self.refuse(Wrong { code: error.code(), detail: error.to_string(), id: None }).await;
         }
-        match self.log.state(save).await {
+        match self.agent.log.state(save).await {
             Ok(saved) => {
-                crash::point(Point::StateSaved, self.work.message.as_bytes());
-                (self.version, self.step, self.last_seq) = (Some(saved.version), saved.seq, saved.seq);
+                crash::point(Point::StateSaved, self.agent.work.message.as_bytes());
+                (self.agent.version, self.agent.step, self.agent.last_seq) =
+                    (Some(saved.version), saved.seq, saved.seq);
                 self.steps += 1;
                 self.tools.step();
                 let warning = saved.notices.first().map(|notice| notice.message.as_str());
@@ -300,8 +293,8 @@ impl Drive {
     /// A piece of the answer, masked if the host configured that.
     fn answer(&mut self, text: &str) {
         match &mut self.masked {
-            Some(masked) => self.work.push(&masked.push(text)),
-            None => self.work.push(text),
+            Some(masked) => self.agent.work.push(&masked.push(text)),
+            None => self.agent.work.push(text),
         }
     }
 
@@ -310,27 +303,27 @@ impl Drive {
         self.tools.stop().await;
         self.rest(&end).await;
         if let Some(masked) = self.masked.take() {
-            self.work.push(&masked.finish());
+            self.agent.work.push(&masked.finish());
         }
         let (status, error) = self.verdict(&end);
         let output = self.output(end);
         let mut view = ResumeView {
-            resume_id: self.work.resume_id.clone(),
+            resume_id: self.agent.work.resume_id.clone(),
             output,
             status,
             steps: self.steps,
-            agent_state_version: self.version.unwrap_or(0),
-            seq_from: self.work.seq_from,
-            seq_to: self.last_seq,
+            agent_state_version: self.agent.version.unwrap_or(0),
+            seq_from: self.agent.work.seq_from,
+            seq_to: self.agent.last_seq,
             error,
         };
         metrics::counter!("shellkeep_resumes_total", "status" => status.as_str()).increment(1);
         if let Err(error) = self.record_result(&mut view).await {
-            tracing::warn!(session = %self.id, %error, "the end of an agent's work is not recorded");
+            tracing::warn!(session = %self.agent.id, %error, "the end of an agent's work is not recorded");
         }
         // A caller that gets the result may send the next message at once.
         self.turn = None;
-        self.work.finish(view);
+        self.agent.work.finish(view);
     }
 
     /// Kills the agent with everything it started.
@@ -348,13 +341,13 @@ impl Drive {
             End::Done { .. } | End::Gone { status: Some(_) } => {
                 // Its input ends with this.
                 drop(to_tell);
-                let _ = tokio::time::timeout(EXIT_GRACE, self.program.ended(&mut last_words)).await;
+                let _ = tokio::time::timeout(EXIT_GRACE, self.agent.program.ended(&mut last_words)).await;
             }
             End::Gone { status: None } => drop(to_tell),
             End::TimedOut => drop(to_tell.try_send(talk::stop("it timed out"))),
             End::Interrupted { reason } | End::Failed { reason } => drop(to_tell.try_send(talk::stop(reason))),
         }
-        self.program.stop(TERM_GRACE, &mut last_words).await;
+        self.agent.program.stop(TERM_GRACE, &mut last_words).await;
     }
 
     /// The status, and what is wrong; masked like the answer, because an agent can put anything into a line that is
@@ -386,7 +379,7 @@ impl Drive {
     }
 
     fn masked_text(&self, text: String) -> String {
-        match &self.redactor {
+        match &self.agent.redactor {
             Some(redactor) => redactor.redact_str(&text),
             None => text,
         }
@@ -400,7 +393,7 @@ impl Drive {
                 let kept = floor(&output, MAX_ANSWER);
                 (output[..kept].to_owned(), output.len() - kept)
             }
-            _ => self.work.answer(),
+            _ => self.agent.work.answer(),
         };
         if left_out > 0 {
             text.push_str("\n[the answer was truncated; this is its beginning]");
@@ -418,7 +411,7 @@ impl Drive {
             "agent_state_version": view.agent_state_version,
             "seq_from": view.seq_from,
         });
-        if let Some(request_id) = &self.work.request_id {
+        if let Some(request_id) = &self.agent.work.request_id {
             data["request_id"] = request_id.as_str().into();
         }
         if let Some(error) = &view.error {
@@ -427,13 +420,13 @@ impl Drive {
         let event_type = match view.status {
             ResumeStatus::Done => {
                 let message = NewMessage { role: "assistant".to_owned(), content: view.output.as_str().into() };
-                view.seq_to = self.log.message(message, Author::runtime(None)).await?.seq;
+                view.seq_to = self.agent.log.message(message, Author::runtime(None)).await?.seq;
                 FINAL_OUTPUT
             }
             _ => RESUME_ENDED,
         };
         let event = NewEvent { event_type: event_type.to_owned(), data };
-        view.seq_to = self.log.event(event, Author::runtime(None)).await?.last_seq;
+        view.seq_to = self.agent.log.event(event, Author::runtime(None)).await?.last_seq;
         Ok(())
     }
 }

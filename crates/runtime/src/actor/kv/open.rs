@@ -1,34 +1,44 @@
 //! The open database of a session's keyed store.
 
+use crate::actor::journal::Journal;
+use crate::context::SessionContext;
 use crate::ops::*;
 use crate::tasks;
-use shellkeep_session::KvState;
-use shellkeep_store::keyed::Keyed;
+use shellkeep_session::SessionId;
+use shellkeep_store::keyed::{self, Keyed};
 use shellkeep_store::{Durability, KeyedError};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The keyed store of a session, once it is open. The mutex is never contended: a database may move between threads, but
-/// not be shared, and an actor's parts must.
-#[derive(Default)]
-pub(crate) struct Kv {
+/// The keyed store of a session. The mutex is never contended: a database may move between threads, but not be shared, and
+/// an actor's parts must.
+pub(in crate::actor) struct Kv {
+    pub(super) ctx: Arc<SessionContext>,
+    /// The database, once it is open.
     open: Mutex<Option<Keyed>>,
 }
 
 impl Kv {
+    /// A store that is not open.
+    pub(in crate::actor) fn new(ctx: Arc<SessionContext>) -> Self {
+        Self { ctx, open: Mutex::default() }
+    }
+
     /// Does something with the store on a blocking thread; opens it first if needed.
-    pub(crate) async fn with<T: Send + 'static>(
+    pub(super) async fn with<T: Send + 'static>(
         &mut self,
-        place: KvLocation,
+        journal: &Journal,
         work: impl FnOnce(&mut Keyed) -> Result<T, KeyedError> + Send + 'static,
     ) -> Result<T, OpError> {
         let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let (directory, durability) = (self.directory(journal.id()), self.durability());
+        let (recorded, gate) = (journal.state().kv, Arc::clone(&self.ctx.checkpoints.gate));
         let working = tasks::blocking(move || {
             // A backup closes the gate for a moment.
-            let _open = place.gate.read().unwrap_or_else(PoisonError::into_inner);
+            let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
             let mut keyed = match open {
                 Some(keyed) => keyed,
-                None => Keyed::open(&place.directory, place.recorded, place.durability)?,
+                None => Keyed::open(&directory, recorded, durability)?,
             };
             let done = work(&mut keyed)?;
             Ok::<_, KeyedError>((keyed, done))
@@ -40,17 +50,18 @@ impl Kv {
     }
 
     /// Closes it, so that its files can be removed or replaced.
-    pub(crate) fn close(&mut self) {
+    pub(in crate::actor) fn close(&mut self) {
         self.open = Mutex::default();
     }
-}
 
-/// Where a session's store is, and how far it is recorded.
-pub(crate) struct KvLocation {
-    pub(crate) directory: PathBuf,
-    pub(crate) recorded: KvState,
-    pub(crate) durability: Durability,
-    pub(crate) gate: Arc<RwLock<()>>,
+    /// Where the store of a session is.
+    pub(super) fn directory(&self, id: &SessionId) -> PathBuf {
+        keyed::directory(self.ctx.data_dir.root(), id.as_str())
+    }
+
+    pub(super) fn durability(&self) -> Durability {
+        if self.ctx.store.survives_power() { Durability::Power } else { Durability::Process }
+    }
 }
 
 fn refused(error: KeyedError) -> OpError {

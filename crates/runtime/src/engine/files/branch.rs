@@ -1,14 +1,14 @@
 //! Rewind, fork and merge: what is done outside the session's actor.
 
 use super::FileOps;
-use crate::actor::{FilesTask, ForkOrder, is_outside, refuse_others};
+use crate::actor::{FilesTask, ForkOrder, MergeOrder, is_outside, refuse_others};
 use crate::checkpoints::commit_of;
 use crate::cluster::Creation;
 use crate::engine::access::{Access, Permitted};
 use crate::engine::copies;
 use crate::engine::create::{exists, name_for};
-use crate::engine::inner::Inner;
 use crate::engine::node::NodeOps;
+use crate::engine::parts::Parts;
 use crate::engine::services;
 use crate::notices;
 use crate::ops::*;
@@ -22,12 +22,12 @@ impl FileOps<'_> {
     /// Rewinds a session to an earlier moment: files, shell and agent's state.
     pub fn rewind<'a>(&'a self, id: &'a SessionId, request: Rewind) -> BoxFuture<'a, Result<Rewound, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit("rewind", id.as_str());
             let by = self.access.scope().token().map(str::to_owned);
             let services: Vec<ServiceId> = match request.services {
                 ServicesAfter::Leave => Vec::new(),
-                ServicesAfter::Stop => inner
+                ServicesAfter::Stop => parts
                     .ctx
                     .services
                     .list(|seen| seen.session_id == *id)
@@ -40,7 +40,7 @@ impl FileOps<'_> {
                 let trial = Rewind { dry_run: true, ..request.clone() };
                 let token = by.clone();
                 let tried =
-                    inner.files.ask(&id, |answer| FilesTask::Rewind { request: trial, by: token, answer }).await?;
+                    parts.files.ask(&id, |answer| FilesTask::Rewind { request: trial, by: token, answer }).await?;
                 if !request.force {
                     refuse_others(&tried.of_others)?;
                 }
@@ -48,7 +48,7 @@ impl FileOps<'_> {
                     services::stop(self.access, &id, service_id, STOP_GRACE).await?;
                 }
             }
-            let mut rewound = inner.files.ask(&id, |answer| FilesTask::Rewind { request, by, answer }).await?;
+            let mut rewound = parts.files.ask(&id, |answer| FilesTask::Rewind { request, by, answer }).await?;
             rewound.services_stopped = services;
             Ok(rewound)
         })
@@ -58,19 +58,19 @@ impl FileOps<'_> {
     pub fn fork<'a>(&'a self, id: &'a SessionId, request: Fork) -> BoxFuture<'a, Result<Forked, OpError>> {
         Box::pin(async move {
             let new = name_for(self.access, request.session_id.as_ref())?;
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.check_sessions().await?;
-            let agent = inner.ctx.names.agent_of(&id);
-            let copied = inner.ctx.disk.check_copy(&id, agent.as_deref())?;
+            let agent = parts.ctx.names.agent_of(&id);
+            let copied = parts.ctx.disk.check_copy(&id, agent.as_deref())?;
             self.access.audit("fork", id.as_str());
-            if inner.ctx.names.contains(&new) {
+            if parts.ctx.names.contains(&new) {
                 // It may be that of a session that another node removed. One that is awake is not waited for.
-                copies::is_stale(inner, &new).await;
+                copies::is_stale(parts, &new).await;
             }
-            if inner.ctx.names.contains(&new) || inner.ctx.names.is_forking(&new) {
+            if parts.ctx.names.contains(&new) || parts.ctx.names.is_forking(&new) {
                 return Err(exists(&new));
             }
-            let (claimed, is_alone) = match &inner.ctx.cluster {
+            let (claimed, is_alone) = match &parts.ctx.cluster {
                 None => (None, false),
                 Some(cluster) => match cluster.create(&new, agent.as_deref(), self.access.most_sessions()).await? {
                     Creation::Mine { name, is_counted } => (Some(name), !is_counted),
@@ -78,17 +78,17 @@ impl FileOps<'_> {
                     Creation::Exists(_) | Creation::Busy { .. } => return Err(exists(&new)),
                 },
             };
-            let reserved = copies::replace(inner, &new, || Ok(inner.ctx.names.reserve(&new))).await?;
+            let reserved = copies::replace(parts, &new, || Ok(parts.ctx.names.reserve(&new))).await?;
             let _reserved = reserved.ok_or_else(|| exists(&new))?;
             let by = self.access.scope().token().map(str::to_owned);
             let Fork { at, user_id, share_files, .. } = request;
             let order = Box::new(ForkOrder { id: new.clone(), user_id, at, by, share_files, claimed });
-            let forked = inner.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await;
+            let forked = parts.files.ask(&id, |answer| FilesTask::Fork { order, answer }).await;
             if forked.is_err() && is_alone {
-                not_made(inner, &new).await;
+                not_made(parts, &new).await;
             }
             let forked = forked?;
-            inner.ctx.disk.wrote(&new, agent, copied);
+            parts.ctx.disk.wrote(&new, agent, copied);
             Ok(forked)
         })
     }
@@ -96,9 +96,9 @@ impl FileOps<'_> {
     /// Merges a fork's file changes back into the session it was forked from.
     pub fn merge_back<'a>(&'a self, fork: &'a SessionId, request: MergeBack) -> BoxFuture<'a, Result<Merged, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id: fork } = self.access.over(fork)?;
+            let Permitted { parts, id: fork } = self.access.over(fork)?;
             self.access.audit("merge_back", fork.as_str());
-            let state = inner.ctx.registry.snapshot(&fork).await?;
+            let state = parts.ctx.registry.snapshot(&fork).await?;
             let no_origin = |detail: String| OpError::Checkpoint(CheckpointError::NoOrigin { detail });
             let Some(Origin { session_id, .. }) = state.meta.forked_from else {
                 return Err(no_origin(format!("session '{fork}' is not a fork, so there is nothing to merge into")));
@@ -106,16 +106,15 @@ impl FileOps<'_> {
             come_here(self.access, &session_id, &fork).await?;
             let gone = no_origin(format!("session '{session_id}', which '{fork}' was forked from, is gone"));
             let Ok(Permitted { id: origin, .. }) = self.access.over_stored(&session_id) else { return Err(gone) };
-            let first = inner.ctx.history.checkpoints_after(&fork, 0, 1).await?.pop();
+            let first = parts.ctx.history.checkpoints_after(&fork, 0, 1).await?.pop();
             let base = first.filter(|first| first.checkpoint.cause == Cause::Fork);
             let base = base.and_then(|base| commit_of(&base.checkpoint.at));
-            let theirs = inner.files.ask(&fork, FilesTask::Now).await?;
+            let theirs = parts.files.ask(&fork, FilesTask::Now).await?;
             let fork = fork.into_owned();
             let outside = is_outside(&state.shell.cwd, &state.meta.workspace)
                 .then(|| notices::not_compared(&fork, &state.shell.cwd.to_text(), &state.meta.workspace.to_text()));
-            let merging =
-                inner.files.ask(&origin, |answer| FilesTask::Merge { fork, request, base, theirs, answer }).await;
-            match merging {
+            let order = MergeOrder { fork, request, base, theirs };
+            match parts.files.ask(&origin, |answer| FilesTask::Merge { order, answer }).await {
                 Ok(mut merged) => {
                     merged.notices.splice(0..0, outside);
                     Ok(merged)
@@ -129,8 +128,8 @@ impl FileOps<'_> {
 }
 
 /// A fork whose name was used while the shared store was away was not made.
-async fn not_made(inner: &Inner, id: &SessionId) {
-    if let Some(cluster) = inner.ctx.cluster.as_ref().filter(|_| !inner.ctx.names.contains(id)) {
+async fn not_made(parts: &Parts, id: &SessionId) {
+    if let Some(cluster) = parts.ctx.cluster.as_ref().filter(|_| !parts.ctx.names.contains(id)) {
         cluster.diverged().made_alone().forget(id).await;
     }
 }

@@ -4,7 +4,7 @@
 use super::{FileOps, below};
 use crate::actor::{FileChanged, Message};
 use crate::engine::access::Permitted;
-use crate::engine::inner::Inner;
+use crate::engine::parts::Parts;
 use crate::ops::*;
 use crate::sync::read;
 use serde_json::{Value, json};
@@ -39,8 +39,8 @@ impl FileOps<'_> {
         limit: usize,
     ) -> BoxFuture<'a, Result<FileListing, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            let place = in_workspace(inner, &id, path).await?;
+            let Permitted { parts, id } = self.access.over(id)?;
+            let place = in_workspace(parts, &id, path).await?;
             let limit = limit.clamp(1, MAX_FILE_PAGE);
             let look = move |tree: &Tree, path: &[u8]| {
                 let file = tree.entry(path)?;
@@ -52,7 +52,7 @@ impl FileOps<'_> {
                 let next = last.filter(|_| has_more).map(ByteString::from);
                 Ok(FileListing { file, next, files: Some(files) })
             };
-            with_tree(inner, place, "could not be read", look).await
+            with_tree(parts, place, "could not be read", look).await
         })
     }
 
@@ -64,30 +64,30 @@ impl FileOps<'_> {
         part: FilePart,
     ) -> BoxFuture<'a, Result<FileContent, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
-            let place = in_workspace(inner, &id, path).await?;
+            let Permitted { parts, id } = self.access.over(id)?;
+            let place = in_workspace(parts, &id, path).await?;
             let FilePart { offset, limit } = part;
             let look = move |tree: &Tree, path: &[u8]| tree.read(path, offset, limit, MAX_FILE_BYTES as u64);
-            with_tree(inner, place, "could not be read", look).await
+            with_tree(parts, place, "could not be read", look).await
         })
     }
 
     /// Writes a file.
     pub fn write<'a>(&'a self, id: &'a SessionId, write: WriteFile) -> BoxFuture<'a, Result<FileWritten, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit(WRITE, id.as_str());
             let WriteFile { path, bytes, mode, expected } = write;
-            let place = in_workspace(inner, &id, &path).await?;
-            let (path, size, power) = (place.path.clone(), bytes.len() as u64, inner.ctx.store.survives_power());
-            let agent = inner.ctx.names.agent_of(&id);
-            if inner.ctx.disk.check(&id, agent.as_deref(), Usage { bytes: size, files: 1 }).is_err() {
+            let place = in_workspace(parts, &id, &path).await?;
+            let (path, size, power) = (place.path.clone(), bytes.len() as u64, parts.ctx.store.survives_power());
+            let agent = parts.ctx.names.agent_of(&id);
+            if parts.ctx.disk.check(&id, agent.as_deref(), Usage { bytes: size, files: 1 }).is_err() {
                 // It may replace a file that is as large.
                 let look = move |tree: &Tree, path: &[u8]| Ok(growth(tree, path, size));
-                let more = with_tree(inner, place.clone(), "could not be read", look).await?;
-                inner.ctx.disk.check(&id, agent.as_deref(), more)?;
+                let more = with_tree(parts, place.clone(), "could not be read", look).await?;
+                parts.ctx.disk.check(&id, agent.as_deref(), more)?;
             }
-            inner.ctx.registry.ask(&id, Message::BeforeChange).await?;
+            parts.ctx.registry.ask(&id, Message::BeforeChange).await?;
             let began = Instant::now();
             // A new file gets the permissions that a command of the session would give it.
             let umask = place.state.shell.umask.or_else(own::callers_umask);
@@ -95,13 +95,13 @@ impl FileOps<'_> {
                 let more = growth(tree, path, size);
                 tree.write(path, &Put { bytes: &bytes, mode, umask, expected, power }).map(|written| (written, more))
             };
-            let (written, more) = with_tree(inner, place, "could not be written", put).await?;
-            inner.ctx.disk.wrote(&id, agent, more);
+            let (written, more) = with_tree(parts, place, "could not be written", put).await?;
+            parts.ctx.disk.wrote(&id, agent, more);
             let mut parameters = json!({"path": key_text(&path), "size": size, "sha256": written.sha256});
             if let Some(mode) = mode {
                 parameters["mode"] = format!("{mode:04o}").into();
             }
-            let posted = self.record(inner, &id, WRITE, parameters, began).await?;
+            let posted = self.record(parts, &id, WRITE, parameters, began).await?;
             let (seq, notices) = (posted.last_seq, posted.notices);
             Ok(FileWritten { path, size, sha256: written.sha256, is_new: written.is_new, seq, notices })
         })
@@ -115,20 +115,20 @@ impl FileOps<'_> {
         recursive: bool,
     ) -> BoxFuture<'a, Result<FileRemoved, OpError>> {
         Box::pin(async move {
-            let Permitted { inner, id } = self.access.over(id)?;
+            let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit(REMOVE, id.as_str());
-            let place = in_workspace(inner, &id, path).await?;
+            let place = in_workspace(parts, &id, path).await?;
             let path = place.path.clone();
             if path.as_bytes().is_empty() {
                 let detail = "path: the workspace itself cannot be removed; delete the session instead".to_owned();
                 return Err(OpError::Invalid { detail });
             }
-            inner.ctx.registry.ask(&id, Message::BeforeChange).await?;
+            parts.ctx.registry.ask(&id, Message::BeforeChange).await?;
             let began = Instant::now();
             let remove = move |tree: &Tree, path: &[u8]| tree.remove(path, recursive);
-            with_tree(inner, place, "could not be removed", remove).await?;
+            with_tree(parts, place, "could not be removed", remove).await?;
             let parameters = json!({"path": key_text(&path), "recursive": recursive});
-            let posted = self.record(inner, &id, REMOVE, parameters, began).await?;
+            let posted = self.record(parts, &id, REMOVE, parameters, began).await?;
             Ok(FileRemoved { path, seq: posted.last_seq, notices: posted.notices })
         })
     }
@@ -136,7 +136,7 @@ impl FileOps<'_> {
     /// Records a change as a tool call of the session, and saves it in a checkpoint.
     async fn record(
         &self,
-        inner: &Inner,
+        parts: &Parts,
         id: &SessionId,
         tool_name: &'static str,
         parameters: Value,
@@ -152,14 +152,14 @@ impl FileOps<'_> {
         let event = NewEvent { event_type: "tool_call".to_owned(), data };
         let author = Author::runtime(self.access.scope().token().map(str::to_owned));
         let change = FileChanged { tool_name, event, author };
-        inner.ctx.registry.ask(id, |answer| Message::FileChanged { change, answer }).await
+        parts.ctx.registry.ask(id, |answer| Message::FileChanged { change, answer }).await
     }
 }
 
 /// A path that a caller gave, from the workspace on.
-async fn in_workspace(inner: &Inner, id: &SessionId, path: &ByteString) -> Result<InWorkspace, OpError> {
-    let state = inner.stored.load(id).await?;
-    inner.ctx.data_dir.check_taken(&state, None)?;
+async fn in_workspace(parts: &Parts, id: &SessionId, path: &ByteString) -> Result<InWorkspace, OpError> {
+    let state = parts.stored.load(id).await?;
+    parts.ctx.data_dir.check_taken(&state, None)?;
     match below(path.as_bytes(), state.meta.workspace.as_bytes()) {
         Some(path) => Ok(InWorkspace { state, path: ByteString(path) }),
         None => Err(outside(&state, path).into()),
@@ -184,12 +184,12 @@ fn growth(tree: &Tree, path: &[u8], size: u64) -> Usage {
 
 /// Does something with a path of a workspace, on a blocking thread.
 async fn with_tree<T: Send + 'static>(
-    inner: &Inner,
+    parts: &Parts,
     place: InWorkspace,
     what: &'static str,
     work: impl FnOnce(&Tree, &[u8]) -> Result<T, TreeError> + Send + 'static,
 ) -> Result<T, OpError> {
-    let (ctx, agent) = (Arc::clone(&inner.ctx), place.state.meta.agent.clone());
+    let (ctx, agent) = (Arc::clone(&parts.ctx), place.state.meta.agent.clone());
     let job = move |_: &Budget| {
         // A backup closes the gate briefly.
         let _open = read(&ctx.checkpoints.gate);
@@ -203,7 +203,7 @@ async fn with_tree<T: Send + 'static>(
         let done = tree.map_err(TreeError::Io).and_then(|tree| work(&tree, place.path.as_bytes()));
         done.map_err(|error| refused(error, &place, what))
     };
-    inner.work.long(agent.as_deref(), job).await?
+    parts.work.long(agent.as_deref(), job).await?
 }
 
 fn refused(error: TreeError, place: &InWorkspace, what: &'static str) -> OpError {

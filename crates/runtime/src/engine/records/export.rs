@@ -1,6 +1,6 @@
 //! An export of a recording, piece by piece, at the pace of its reader.
 
-use crate::engine::inner::Inner;
+use crate::engine::parts::Parts;
 use crate::ops::{ExportFormat, OpError, Origin, RecordError};
 use crate::past_sessions::{PastCopy, PastSession};
 use crate::recordings::unreadable;
@@ -39,28 +39,28 @@ pub struct ExportStream {
 
 impl ExportStream {
     pub(super) async fn start(
-        inner: &Arc<Inner>,
+        parts: &Arc<Parts>,
         id: &SessionId,
         format: ExportFormat,
         redact: bool,
     ) -> Result<Self, OpError> {
-        let masker = if redact { Some(inner.ctx.secrets.masker(id).await?) } else { None };
+        let masker = if redact { Some(parts.ctx.secrets.masker(id).await?) } else { None };
         // The files of the last command belong to its row.
-        inner.files.settled(id).await;
-        inner.recordings.seal(id).await?;
+        parts.files.settled(id).await;
+        parts.recordings.seal(id).await?;
         let budget = Budget::unlimited();
-        let recording = inner.recordings.read(id, |recording| Ok(recording.clone())).await?.within(budget.clone());
-        let turn = inner.work.long_turn(inner.ctx.names.agent_of(id).as_deref()).await?;
+        let recording = parts.recordings.read(id, |recording| Ok(recording.clone())).await?.within(budget.clone());
+        let turn = parts.work.long_turn(parts.ctx.names.agent_of(id).as_deref()).await?;
         let export = Export {
-            id: inner.recordings.recorded_as(id).1,
+            id: parts.recordings.recorded_as(id).1,
             format,
             recording,
             masker,
-            key: Some(inner.recordings.key(id)),
-            public_keys: vec![inner.ctx.store.public_key()],
-            repository: Some(inner.files.checkpoints.repository(id)),
-            mask: inner.ctx.secrets.mask_of(id).await?,
-            faults: Arc::clone(inner.files.checkpoints.faults()),
+            key: Some(parts.recordings.key(id)),
+            public_keys: vec![parts.ctx.store.public_key()],
+            repository: Some(parts.files.checkpoints.repository(id)),
+            mask: parts.ctx.secrets.mask_of(id).await?,
+            faults: Arc::clone(parts.files.checkpoints.faults()),
             copy: None,
         };
         Ok(Self::begin(export, turn, &budget))
@@ -68,7 +68,7 @@ impl ExportStream {
 
     /// The export of a session that only history has.
     pub(in crate::engine) async fn of_copy(
-        inner: &Arc<Inner>,
+        parts: &Arc<Parts>,
         session: &PastSession,
         copy: Arc<PastCopy>,
         format: ExportFormat,
@@ -76,8 +76,8 @@ impl ExportStream {
     ) -> Result<Self, OpError> {
         let (budget, id) = (Budget::unlimited(), session.session_id.clone());
         let opened = Recording::open_export(&copy.path).map_err(|error| unreadable(&id, error))?;
-        let turn = inner.work.long_turn(session.agent.as_deref()).await?;
-        let own = inner.ctx.store.public_key();
+        let turn = parts.work.long_turn(session.agent.as_deref()).await?;
+        let own = parts.ctx.store.public_key();
         let export = Export {
             id,
             format,
@@ -87,7 +87,7 @@ impl ExportStream {
             public_keys: if copy.events.keys.iter().all(|key| *key == own) { vec![own] } else { Vec::new() },
             repository: None,
             mask: None,
-            faults: Arc::clone(inner.files.checkpoints.faults()),
+            faults: Arc::clone(parts.files.checkpoints.faults()),
             copy: Some(copy),
         };
         Ok(Self::begin(export, turn, &budget))

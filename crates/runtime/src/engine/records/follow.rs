@@ -2,7 +2,7 @@
 //! blocks nothing and fills no memory.
 
 use super::leaving::{Leaving, moving};
-use crate::engine::inner::Inner;
+use crate::engine::parts::Parts;
 use crate::names::not_found;
 use crate::ops::{BoxFuture, EventQuery, MAX_EVENT_PAGE, OpError};
 use crate::secrets::Secrets;
@@ -22,7 +22,7 @@ const GATHER: Duration = Duration::from_millis(20);
 
 /// A recording, followed. It ends only with its session or with the engine, or when the session leaves this node.
 pub struct EventStream {
-    inner: Weak<Inner>,
+    parts: Weak<Parts>,
     id: SessionId,
     query: EventQuery,
     filter: Arc<Filter>,
@@ -37,13 +37,13 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    pub(super) async fn start(inner: &Arc<Inner>, id: &SessionId, query: EventQuery) -> Result<Self, OpError> {
-        let recorded = inner.ctx.store.followers().follow(id);
-        let leaving = Leaving::of(inner.ctx.cluster.as_deref(), id);
-        let filter = Arc::new(filter(&inner.ctx.secrets, id, &query).await?);
-        let (inner, id, seen) = (Arc::downgrade(inner), id.clone(), query.after);
+    pub(super) async fn start(parts: &Arc<Parts>, id: &SessionId, query: EventQuery) -> Result<Self, OpError> {
+        let recorded = parts.ctx.store.followers().follow(id);
+        let leaving = Leaving::of(parts.ctx.cluster.as_deref(), id);
+        let filter = Arc::new(filter(&parts.ctx.secrets, id, &query).await?);
+        let (parts, id, seen) = (Arc::downgrade(parts), id.clone(), query.after);
         // The first look is at what is there.
-        Ok(Self { inner, id, query, filter, recorded, leaving, behind: true, seen })
+        Ok(Self { parts, id, query, filter, recorded, leaving, behind: true, seen })
     }
 
     /// The next events; waits for them. Cancel-safe. After an error there is no more.
@@ -69,20 +69,20 @@ impl EventStream {
     /// Reads the next events. Returns only when all of them are read.
     fn read(&mut self) -> BoxFuture<'_, Result<Vec<Line>, OpError>> {
         Box::pin(async move {
-            let inner = self.inner.upgrade().ok_or(OpError::ShuttingDown)?;
-            if inner.ctx.lifetime.is_stopping() {
+            let parts = self.parts.upgrade().ok_or(OpError::ShuttingDown)?;
+            if parts.ctx.lifetime.is_stopping() {
                 return Err(OpError::ShuttingDown);
             }
             if self.query.redact {
-                self.filter = Arc::new(filter(&inner.ctx.secrets, &self.id, &self.query).await?);
+                self.filter = Arc::new(filter(&parts.ctx.secrets, &self.id, &self.query).await?);
             }
             let (after, filter) = (self.seen, Arc::clone(&self.filter));
             let reading = move |recording: &Recording| {
                 let last = recording.last()?.map_or(after, |line| line.seq);
                 Ok((recording.page_of(after, MAX_EVENT_PAGE, PIECE, &filter)?, last))
             };
-            let read = inner.recordings.search_in_stream(&self.id, reading).await;
-            if !inner.ctx.names.contains(&self.id) && inner.recordings.deleted(&self.id).is_none() {
+            let read = parts.recordings.search_in_stream(&self.id, reading).await;
+            if !parts.ctx.names.contains(&self.id) && parts.recordings.deleted(&self.id).is_none() {
                 // What only this node has of one that another took may be kept under another name.
                 let is_taken = self.leaving.as_ref().is_some_and(|leaving| leaving.is_taken(&self.id));
                 return Err(if is_taken { moving(&self.id) } else { not_found(&self.id) });

@@ -1,20 +1,20 @@
 //! The forks of a session: copies with sessions of their own, which a scrub does not reach.
 
-use crate::engine::inner::Inner;
 use crate::engine::list::MAX_PAGE;
+use crate::engine::parts::Parts;
 use crate::ops::OpError;
 use shellkeep_session::SessionId;
 use shellkeep_store::{Find, SessionOrder};
 use std::collections::BTreeSet;
 
 /// The forks of a session, and those of its forks, as far as this node has them; by name.
-pub(super) async fn of(inner: &Inner, id: &SessionId) -> Result<Vec<SessionId>, OpError> {
+pub(super) async fn of(parts: &Parts, id: &SessionId) -> Result<Vec<SessionId>, OpError> {
     let mut all: Vec<(SessionId, SessionId)> = Vec::new();
     let mut find = Find { order: SessionOrder::Id, limit: MAX_PAGE, ..Find::default() };
     loop {
         let unavailable = |error: shellkeep_store::ReadError| OpError::StoreUnavailable { reason: error.to_string() };
-        let found = find.clone().search(&inner.ctx.store).await.map_err(unavailable)?;
-        let there = found.sessions.into_iter().filter(|summary| inner.ctx.names.contains(&summary.meta.session_id));
+        let found = find.clone().search(&parts.ctx.store).await.map_err(unavailable)?;
+        let there = found.sessions.into_iter().filter(|summary| parts.ctx.names.contains(&summary.meta.session_id));
         all.extend(there.filter_map(|summary| Some((summary.meta.session_id, summary.meta.forked_from?.session_id))));
         match found.next {
             Some(next) => find.after = Some(next),

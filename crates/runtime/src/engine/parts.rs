@@ -1,4 +1,4 @@
-//! The handles that all clones of an engine share.
+//! What an engine consists of. All its clones share it.
 
 use super::audit::Audit;
 use super::config::EngineConfig;
@@ -20,8 +20,8 @@ use shellkeep_process::CageFactory;
 use shellkeep_session::SessionId;
 use std::sync::Arc;
 
-/// The handles that all clones of an engine share.
-pub(crate) struct Inner {
+/// What an engine consists of. All its clones share it.
+pub(crate) struct Parts {
     pub(super) config: EngineConfig,
     /// What sessions work with.
     pub(super) ctx: Arc<SessionContext>,
@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     pub(super) audit: Audit,
 }
 
-impl Inner {
+impl Parts {
     /// Refuses what writes into a session that is over a quota of disk or files, or whose agent is.
     pub(super) fn check_disk(&self, id: &SessionId) -> Result<(), OpError> {
         let agent = self.ctx.names.agent_of(id);
