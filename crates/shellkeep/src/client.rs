@@ -5,6 +5,7 @@ mod endpoint;
 mod error;
 pub mod events;
 mod hints;
+pub mod paths;
 pub mod pipe;
 pub mod session;
 mod start;

@@ -3,8 +3,9 @@
 mod show;
 mod usage;
 
-use super::files::{of_session, path_parameter};
+use super::files::path_parameter;
 use crate::cli::DaemonArgs;
+use crate::client::paths::{self, of_session};
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::terminal;
@@ -176,7 +177,7 @@ async fn list(client: &mut Client, session: &str, after: u64, limit: usize, json
     let is_empty = list.checkpoints.is_empty();
     show::table(list.checkpoints, list.current.as_deref());
     if is_empty && terminal::is_terminal() {
-        let session: Session = client.get(of_session(session, "")?.trim_end_matches('/')).await?;
+        let session: Session = client.get(&paths::session(session)?).await?;
         terminal::notice(&format!(
             "no checkpoints yet: they cover only its workspace, {}, and it works in {}",
             session.workspace, session.cwd

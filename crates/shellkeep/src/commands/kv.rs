@@ -1,7 +1,7 @@
 //! `shellkeep kv`: the keyed store of a session.
 
-use super::files::of_session;
 use crate::cli::DaemonArgs;
+use crate::client::paths::of_session;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::input;

@@ -1,8 +1,9 @@
 //! `shellkeep files`: lists, reads, writes and removes single files of a session's workspace, even while a command
 //! runs.
 
-use super::files::{of_session, path_parameter, shown_path};
+use super::files::{path_parameter, shown_path};
 use crate::cli::DaemonArgs;
+use crate::client::paths::of_session;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::input;

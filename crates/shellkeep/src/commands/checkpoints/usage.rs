@@ -1,7 +1,7 @@
 //! The disk space that checkpoints use, of one session or of all.
 
+use crate::client::paths::of_session;
 use crate::client::{Client, ClientError};
-use crate::commands::files::of_session;
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Colour, Column, Table, TableArgs};
 use serde_json::json;
