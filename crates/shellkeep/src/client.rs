@@ -5,6 +5,7 @@ mod endpoint;
 mod error;
 pub mod events;
 mod hints;
+pub mod paths;
 pub mod pipe;
 pub mod session;
 mod start;
@@ -220,6 +221,12 @@ impl Client {
     pub async fn get_events(&mut self, path: &str) -> Result<EventReader, ClientError> {
         let response = self.send(Method::GET, path, "text/event-stream", Bytes::new()).await?;
         Ok(EventReader::new(response.into_body(), Asked::new(&self.flags, path)))
+    }
+
+    /// Reads raw bytes.
+    pub async fn get_bytes(&mut self, path: &str) -> Result<Bytes, ClientError> {
+        let response = self.send(Method::GET, path, "*/*", Bytes::new()).await?;
+        whole(response).await
     }
 
     /// Reads a response as it arrives, however large it is.

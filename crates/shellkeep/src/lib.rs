@@ -8,6 +8,7 @@ mod config;
 mod daemon;
 mod failure;
 mod help;
+mod input;
 mod machine;
 mod noted;
 mod passthrough;

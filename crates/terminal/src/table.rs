@@ -71,8 +71,11 @@ impl Cell {
         &self.full
     }
 
-    fn text(&self, wide: bool) -> String {
-        words::clean(if wide { &self.full } else { &self.short })
+    fn text(&self, form: Form) -> String {
+        words::clean(match form {
+            Form::Full => &self.full,
+            Form::Short => &self.short,
+        })
     }
 
     /// The lines of the form for a person.
@@ -170,6 +173,13 @@ pub struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
+/// Which form of its cells a table shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Full,
+    Short,
+}
+
 /// A column that is shown: its place, and its width on the screen.
 #[derive(Debug, Clone, Copy)]
 struct Shown {
@@ -206,23 +216,23 @@ impl Table {
 
     /// For a person: short values in aligned columns that fit into `width`, if there is one.
     pub fn aligned(&self, width: Option<usize>, colours: bool) -> String {
-        self.drawn(width, false, colours)
+        self.drawn(width, Form::Short, colours)
     }
 
     /// For a person who wants everything: all columns with full values, however long.
     pub fn wide(&self, colours: bool) -> String {
-        self.drawn(None, true, colours)
+        self.drawn(None, Form::Full, colours)
     }
 
-    fn drawn(&self, width: Option<usize>, wide: bool, colours: bool) -> String {
-        let columns = self.fitted(width, wide);
+    fn drawn(&self, width: Option<usize>, form: Form, colours: bool) -> String {
+        let columns = self.fitted(width, form);
         if let Some(limit) = width.filter(|limit| self.is_too_wide(&columns, *limit)) {
             return self.stacked(&columns, limit, colours);
         }
         let titles = columns.iter().map(|shown| (self.columns[shown.place].title.to_uppercase(), Some(Colour::Dim)));
         let mut text = self.line(&columns, titles, colours);
         for row in &self.rows {
-            let cells = columns.iter().map(|shown| (row[shown.place].text(wide), row[shown.place].colour));
+            let cells = columns.iter().map(|shown| (row[shown.place].text(form), row[shown.place].colour));
             text += &self.line(&columns, cells, colours);
         }
         text
@@ -245,7 +255,7 @@ impl Table {
                 let (title, cell) = (&self.columns[shown.place].title, &row[shown.place]);
                 let name = if title.is_empty() { String::new() } else { format!("{title}:") };
                 let blank = indent - words::width(&name);
-                let value = words::hanging(&cell.text(false), indent, limit);
+                let value = words::hanging(&cell.text(Form::Short), indent, limit);
                 format!("{name}{:blank$}{}\n", "", cell.painted(&value, colours))
             })
             .collect::<String>()
@@ -275,12 +285,12 @@ impl Table {
     }
 
     /// The columns that are shown, as wide as there is room for.
-    fn fitted(&self, width: Option<usize>, wide: bool) -> Vec<Shown> {
+    fn fitted(&self, width: Option<usize>, form: Form) -> Vec<Shown> {
         let says_nothing = |place: usize| self.rows.iter().all(|row| row[place].says_nothing());
         let mut columns: Vec<Shown> = (0..self.columns.len())
-            .filter(|place| wide || !self.columns[*place].is_optional || !says_nothing(*place))
+            .filter(|place| form == Form::Full || !self.columns[*place].is_optional || !says_nothing(*place))
             .map(|place| {
-                let texts = self.rows.iter().map(|row| words::width(&row[place].text(wide)));
+                let texts = self.rows.iter().map(|row| words::width(&row[place].text(form)));
                 let title = words::width(&self.columns[place].title);
                 Shown { place, width: texts.max().unwrap_or(0).max(title) }
             })

@@ -1,13 +1,12 @@
 //! `shellkeep agents`: ends agents.
 
 use crate::cli::DaemonArgs;
-use crate::client::{self, Client};
+use crate::client::{self, Client, paths};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use shellkeep_protocol::AgentEnded;
-use shellkeep_session::id;
 use shellkeep_terminal::words;
 use std::process::ExitCode;
 
@@ -50,10 +49,8 @@ pub fn execute(args: AgentsArgs) -> Result<ExitCode, Failure> {
 
 async fn act(args: AgentsArgs) -> Result<ExitCode, Failure> {
     let Action::End { name } = args.action;
-    // Checked here too: a name with a slash would change the request's path.
-    id::check(&name).map_err(|error| Failure::client(format!("'{name}': {error}")))?;
+    let path = format!("/v1/agents/{}/end", paths::checked(&name)?);
     let mut client = Client::open(&args.daemon).await?;
-    let path = format!("/v1/agents/{name}/end");
     let nothing = json!({});
     let end = client.post(&path, &nothing);
     let ended: AgentEnded = terminal::patiently("stopping its services", end).await?;

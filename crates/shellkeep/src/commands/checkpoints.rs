@@ -3,8 +3,9 @@
 mod show;
 mod usage;
 
-use super::files::{of_session, path_parameter};
+use super::files::path_parameter;
 use crate::cli::DaemonArgs;
+use crate::client::paths::{self, of_session};
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::terminal;
@@ -146,7 +147,10 @@ async fn act(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
             if json { terminal::json(&detail)? } else { show::detail(&detail) }
         }
         Action::Save { session } => save(client, &session, json).await?,
-        Action::Du { session, thin } => usage::show(client, session.as_deref(), thin, json).await?,
+        Action::Du { session, thin } => {
+            let first = if thin { usage::First::Thin } else { usage::First::Nothing };
+            usage::show(client, session.as_deref(), first, json).await?;
+        }
         Action::History { session, path } => {
             let path = of_session(&session, &format!("files/history?{}", path_parameter(&path)))?;
             let history: FileHistory = terminal::patiently("looking", client.get(&path)).await?;
@@ -176,7 +180,7 @@ async fn list(client: &mut Client, session: &str, after: u64, limit: usize, json
     let is_empty = list.checkpoints.is_empty();
     show::table(list.checkpoints, list.current.as_deref());
     if is_empty && terminal::is_terminal() {
-        let session: Session = client.get(of_session(session, "")?.trim_end_matches('/')).await?;
+        let session: Session = client.get(&paths::session(session)?).await?;
         terminal::notice(&format!(
             "no checkpoints yet: they cover only its workspace, {}, and it works in {}",
             session.workspace, session.cwd

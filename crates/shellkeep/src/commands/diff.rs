@@ -2,8 +2,9 @@
 
 mod paint;
 
-use super::files::{of_session, path_parameter, print_changes};
+use super::files::{path_parameter, print_changes};
 use crate::cli::DaemonArgs;
+use crate::client::paths::of_session;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::terminal;

@@ -1,21 +1,13 @@
-//! Shared by the commands about files: paths of requests, and changes of files as text.
+//! Shared by the commands about files: paths as parameters, and changes of files as text.
 
 use crate::client::escaped;
-use crate::failure::Failure;
 use crate::terminal::{self, Colour};
 use shellkeep_protocol::{ChangeKind, Changes, FileChange, LeftOut, NameChanges, text};
-use shellkeep_session::SessionId;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 /// How many files are listed on a terminal; the rest is counted.
 const MOST_NAMED: usize = 40;
-
-/// The path of a request about a session. Checked here too: an id with a slash would change the path.
-pub fn of_session(session: &str, rest: &str) -> Result<String, Failure> {
-    let session = SessionId::parse(session).map_err(Failure::client)?;
-    Ok(format!("/v1/sessions/{session}/{rest}"))
-}
 
 /// A path as a parameter of a query.
 pub fn path_parameter(path: &OsStr) -> String {
@@ -122,7 +114,6 @@ mod tests {
     fn paths_of_any_bytes_travel_in_a_query() {
         assert_eq!(path_parameter(OsStr::new("a b/ü")), "path=a%20b%2F%C3%BC");
         assert_eq!(path_parameter(OsStr::from_bytes(b"a/\xff")), "path_base64=YS%2F%2F");
-        assert!(of_session("../x", "diff").is_err());
     }
 
     #[test]

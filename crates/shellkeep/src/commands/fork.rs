@@ -1,8 +1,9 @@
 //! `shellkeep fork`: creates a session from a moment of another, and merges its files back.
 
 use super::diff::{self, Wanted};
-use super::files::{of_session, print_changes, print_left};
+use super::files::{print_changes, print_left};
 use crate::cli::DaemonArgs;
+use crate::client::paths::{self, of_session};
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
 use crate::terminal;
@@ -200,7 +201,7 @@ fn tell(merged: &MergeBackResponse, flags: &str) {
 
 /// The fork's changes since it was created.
 async fn patch(client: &mut Client, fork: &str, json: bool) -> Result<ExitCode, Failure> {
-    let session: Session = client.get(of_session(fork, "")?.trim_end_matches('/')).await?;
+    let session: Session = client.get(&paths::session(fork)?).await?;
     if session.forked_from.is_none() {
         return Err(Failure::client(format!(
             "session '{fork}' is not a fork; compare its own moments with `shellkeep diff {fork}{}`",

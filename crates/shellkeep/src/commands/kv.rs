@@ -1,21 +1,20 @@
 //! `shellkeep kv`: the keyed store of a session.
 
-use super::files::of_session;
 use crate::cli::DaemonArgs;
+use crate::client::paths::of_session;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
+use crate::input;
 use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use clap::{Args, Subcommand, ValueHint};
-use http_body_util::BodyExt as _;
 use shellkeep_protocol::{KvBatch, KvChanged, KvEntry, KvList, KvOp, KvOpKind, text};
 use shellkeep_runtime::MAX_KV_VALUE;
 use shellkeep_terminal::words;
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The largest value that this command puts: it is sent as base64 in JSON, and a body has at most [`MAX_KV_VALUE`] bytes.
-const MAX_VALUE: u64 = MAX_KV_VALUE as u64 / 8 * 5;
+const MAX_VALUE: usize = MAX_KV_VALUE / 8 * 5;
 /// Keys asked for at a time.
 const PAGE: usize = 1000;
 
@@ -97,7 +96,7 @@ async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
     let KvArgs { action, json, daemon } = args;
     // Read first: do not start a daemon for a file that cannot be read.
     let value = match &action {
-        Action::Put { from, .. } => local(from.as_ref())?,
+        Action::Put { from, .. } => input::file_or_stdin(from.as_deref(), MAX_VALUE, "of this command")?,
         _ => Vec::new(),
     };
     let mut client = Client::open(&daemon).await?;
@@ -105,9 +104,7 @@ async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
     match action {
         Action::Get { session, key } if json => get_json(client, &session, &key).await?,
         Action::Get { session, key } => {
-            let body = client.get_body(&of_session(&session, &format!("kv/{}", escaped(&key)))?).await?;
-            let broken = |error| Failure::client(format!("lost the connection to the daemon: {error}"));
-            terminal::bytes(&body.collect().await.map_err(broken)?.to_bytes())?;
+            terminal::bytes(&client.get_bytes(&of_session(&session, &format!("kv/{}", escaped(&key)))?).await?)?;
         }
         Action::Put { session, key, content_type, if_version, .. } => {
             let value_base64 = Some(text::base64(&value));
@@ -167,24 +164,6 @@ async fn changed(client: &mut Client, session: &str, op: KvOp, json: bool) -> Re
     }
     changed.notices.iter().for_each(|notice| terminal::notice(&notice.message));
     Ok(())
-}
-
-/// The value to put.
-fn local(from: Option<&PathBuf>) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let (name, read) = match from {
-        Some(path) => {
-            let file = std::fs::File::open(path);
-            (path.display().to_string(), file.and_then(|file| file.take(MAX_VALUE + 1).read_to_end(&mut bytes)))
-        }
-        None => ("stdin".to_owned(), std::io::stdin().lock().take(MAX_VALUE + 1).read_to_end(&mut bytes)),
-    };
-    read.map_err(|error| Failure::client(format!("cannot read {name}: {error}")))?;
-    if bytes.len() as u64 > MAX_VALUE {
-        let most = words::bytes(MAX_VALUE);
-        return Err(Failure::client(format!("{name} is larger than {most}, the limit of this command")));
-    }
-    Ok(bytes)
 }
 
 async fn list(client: &mut Client, session: &str, prefix: &str, json: bool) -> Result<(), Failure> {

@@ -1,8 +1,8 @@
 //! `shellkeep log`: what was done in a session, one row per command.
 
-use super::files::of_session;
 use super::runs::{self, Wanted, show};
 use crate::cli::DaemonArgs;
+use crate::client::paths::of_session;
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Colour, Column};

@@ -1,13 +1,12 @@
 //! `shellkeep nodes`: the nodes that share a store, and draining one of them.
 
 use crate::cli::DaemonArgs;
-use crate::client::{self, Client};
+use crate::client::{self, Client, paths};
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Column, Fields, Table, TableArgs};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use shellkeep_protocol::{ClusterNode, ClusterNodeStatus, NodeList};
-use shellkeep_session::id;
 use shellkeep_terminal::words;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -97,11 +96,7 @@ async fn act(args: NodesArgs) -> Result<ExitCode, Failure> {
 /// The node that was named, or the one that answers.
 async fn named(client: &mut Client, node: Option<String>) -> Result<String, Failure> {
     match node {
-        Some(name) => {
-            // Checked here too: a name with a slash would change the request's path.
-            id::check(&name).map_err(|error| Failure::client(format!("'{name}': {error}")))?;
-            Ok(name)
-        }
+        Some(name) => Ok(paths::checked(&name)?.to_owned()),
         None => client.get::<NodeList>("/v1/nodes").await?.this.ok_or_else(alone),
     }
 }

@@ -4,11 +4,12 @@ use crate::cli::{self, DaemonArgs};
 use crate::client::events::Event;
 use crate::client::{self, Client};
 use crate::failure::{FAILED, Failure, NO_READER};
+use crate::input;
 use crate::terminal;
 use clap::Args;
 use shellkeep_protocol::{AnswerEvent, BusyChoice, ResumeRequest, ResumeResponse, ResumeStatus};
 use shellkeep_session::SessionId;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Exit code when the agent timed out, as for `timeout(1)`.
@@ -16,7 +17,7 @@ const TIMED_OUT: u8 = 124;
 /// Exit code when the agent was interrupted: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
 /// Longest message that is read from standard input.
-const MAX_MESSAGE: u64 = 1 << 20;
+const MAX_MESSAGE: usize = 1 << 20;
 
 /// Arguments of `resume`.
 #[derive(Debug, Args)]
@@ -64,7 +65,7 @@ pub fn execute(args: ResumeArgs) -> Result<ExitCode, Failure> {
 async fn resume(args: ResumeArgs) -> Result<u8, Failure> {
     SessionId::parse(&args.session).map_err(|error| Failure::client(format!("session: {error}")))?;
     let request = ResumeRequest {
-        message: if args.message == "-" { input()? } else { args.message.clone() },
+        message: if args.message == "-" { stdin()? } else { args.message.clone() },
         timeout: args.timeout,
         request_id: args.request_id.clone(),
         if_busy: args.no_wait.then_some(BusyChoice::Reject),
@@ -148,12 +149,8 @@ fn code(status: ResumeStatus) -> u8 {
     }
 }
 
-fn input() -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = io::stdin().lock().take(MAX_MESSAGE + 1).read_to_string(&mut text);
-    read.map_err(|error| Failure::client(format!("cannot read stdin: {error}")))?;
-    if text.len() as u64 > MAX_MESSAGE {
-        return Err(Failure::client("the message is longer than 1 MiB; put it into a file and name the file"));
-    }
-    Ok(text)
+fn stdin() -> Result<String, Failure> {
+    let too_long = "the message is longer than 1 MiB; put it into a file and name the file";
+    let bytes = input::stdin(MAX_MESSAGE, too_long)?;
+    String::from_utf8(bytes).map_err(|_| Failure::client("cannot read stdin: stream did not contain valid UTF-8"))
 }

@@ -1,7 +1,8 @@
 //! `shellkeep rewind`: rewinds a session to an earlier moment.
 
-use super::files::{of_session, print_changes, print_left, shell_changes, shown_path};
+use super::files::{print_changes, print_left, shell_changes, shown_path};
 use crate::cli::DaemonArgs;
+use crate::client::paths::of_session;
 use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;

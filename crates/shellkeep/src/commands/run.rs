@@ -6,6 +6,7 @@ use crate::cli::{self, DaemonArgs};
 use crate::client::session::NewSession;
 use crate::client::{self, Client, events::Event};
 use crate::failure::{Failure, NO_READER, RUN_FAILED};
+use crate::input;
 use crate::passthrough::{End, Keys, Role, Shown, our_size};
 use crate::terminal;
 use clap::{Args, ValueHint};
@@ -16,7 +17,7 @@ use shellkeep_runtime::MAX_STDIN;
 use shellkeep_session::{NoticeCode, SessionId};
 use shellkeep_terminal::modes::Modes;
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use turn::{Answered, Turn};
@@ -25,6 +26,8 @@ use turn::{Answered, Turn};
 const TIMED_OUT: u8 = 124;
 /// Exit code after a second Ctrl-C: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
+/// What is said of more than [`MAX_STDIN`] bytes.
+const STDIN_TOO_LONG: &str = "stdin is longer than 16 MiB; put it into a file and name the file in the command";
 /// The timeout of a command that a person uses, in seconds.
 const A_DAY: f64 = 86_400.0;
 
@@ -252,7 +255,8 @@ fn timed_out(args: &RunArgs, result: &RunResponse) -> String {
 }
 
 fn request(args: &RunArgs) -> Result<RunRequest, Failure> {
-    let (stdin, stdin_base64) = match input(args.stdin)?.map(text::encode) {
+    let given = args.stdin.then(|| input::stdin(MAX_STDIN, STDIN_TOO_LONG)).transpose()?;
+    let (stdin, stdin_base64) = match given.map(text::encode) {
         Some((_, Some(base64))) => (None, Some(base64)),
         Some((text, None)) => (Some(text), None),
         None => (None, None),
@@ -278,19 +282,4 @@ fn request(args: &RunArgs) -> Result<RunRequest, Failure> {
         by: None,
         on_disconnect: None,
     })
-}
-
-fn input(wanted: bool) -> Result<Option<Vec<u8>>, Failure> {
-    if !wanted {
-        return Ok(None);
-    }
-    let mut bytes = Vec::new();
-    let read = io::stdin().lock().take(MAX_STDIN as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::client(format!("cannot read stdin: {error}")))?;
-    if bytes.len() > MAX_STDIN {
-        return Err(Failure::client(
-            "stdin is longer than 16 MiB; put it into a file and name the file in the command",
-        ));
-    }
-    Ok(Some(bytes))
 }

@@ -4,13 +4,13 @@ mod new;
 mod show;
 
 use crate::cli::DaemonArgs;
+use crate::client::paths::{self, of_session};
 use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal::{self, TableArgs};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use shellkeep_protocol::{SandboxInForce, SandboxName, SandboxRequest, Session, SessionList, StateResponse};
-use shellkeep_session::SessionId;
 use std::process::ExitCode;
 
 /// Sessions asked for at a time.
@@ -123,34 +123,28 @@ async fn act(args: SessionsArgs) -> Result<ExitCode, Failure> {
         Action::Ls { deleted: true, .. } => list_deleted(&mut client, args.table, args.json).await?,
         Action::Ls { agent, .. } => list(&mut client, agent.as_deref(), args.table, args.json).await?,
         Action::Show { id } => {
-            let session: Session = client.get(&path(&id, "")?).await?;
+            let session: Session = client.get(&paths::session(&id)?).await?;
             match args.json || !terminal::is_terminal() {
                 true => show(&session, args.json)?,
-                false => show::session(&session, client.get(&path(&id, "/sandbox")?).await.ok().as_ref())?,
+                false => show::session(&session, client.get(&of_session(&id, "sandbox")?).await.ok().as_ref())?,
             }
         }
-        Action::State { id } => state(&client.get(&path(&id, "/state")?).await?, args.json)?,
+        Action::State { id } => state(&client.get(&of_session(&id, "state")?).await?, args.json)?,
         Action::End { id } => {
-            let (path, nothing) = (path(&id, "/end")?, json!({}));
+            let (path, nothing) = (of_session(&id, "end")?, json!({}));
             let end = client.post(&path, &nothing);
             show(&terminal::patiently("stopping its services", end).await?, args.json)?;
         }
-        Action::Sandbox { id, sandbox: None } => sandbox(&client.get(&path(&id, "/sandbox")?).await?, args.json)?,
+        Action::Sandbox { id, sandbox: None } => sandbox(&client.get(&of_session(&id, "sandbox")?).await?, args.json)?,
         Action::Sandbox { id, sandbox: Some(wanted) } => {
             let request = SandboxRequest { sandbox: wanted };
-            sandbox(&client.put(&path(&id, "/sandbox")?, &request).await?, args.json)?;
+            sandbox(&client.put(&of_session(&id, "sandbox")?, &request).await?, args.json)?;
         }
         Action::Rm { ids } => return remove(&mut client, &ids).await,
-        Action::Hibernate { id } => show(&client.post(&path(&id, "/hibernate")?, &json!({})).await?, args.json)?,
-        Action::Restart { id } => show(&client.post(&path(&id, "/restart")?, &json!({})).await?, args.json)?,
+        Action::Hibernate { id } => show(&client.post(&of_session(&id, "hibernate")?, &json!({})).await?, args.json)?,
+        Action::Restart { id } => show(&client.post(&of_session(&id, "restart")?, &json!({})).await?, args.json)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Checked here too: an id with a slash would change the request's path.
-fn path(id: &str, rest: &str) -> Result<String, Failure> {
-    let id = SessionId::parse(id).map_err(Failure::client)?;
-    Ok(format!("/v1/sessions/{id}{rest}"))
 }
 
 async fn list(client: &mut Client, agent: Option<&str>, table: TableArgs, json: bool) -> Result<(), Failure> {
@@ -205,7 +199,7 @@ fn state(state: &StateResponse, json: bool) -> Result<(), Failure> {
 async fn remove(client: &mut Client, ids: &[String]) -> Result<ExitCode, Failure> {
     let mut code = ExitCode::SUCCESS;
     for id in ids {
-        if let Err(error) = client.delete(&path(id, "")?).await {
+        if let Err(error) = client.delete(&paths::session(id)?).await {
             terminal::notice(&error.to_string());
             code = ExitCode::FAILURE;
         }

@@ -1,12 +1,11 @@
 //! `shellkeep tokens`: creates, lists and revokes tokens of agents, auditors and metrics.
 
 use crate::cli::DaemonArgs;
-use crate::client::{self, Client};
+use crate::client::{self, Client, paths};
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use shellkeep_protocol::{CreateTokenRequest, IssuedToken, TokenInfo, TokenList, TokenRole};
-use shellkeep_session::id;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
@@ -171,9 +170,8 @@ fn list(list: TokenList, table: TableArgs, json: bool, flags: &str) -> Result<()
 async fn revoke(client: &mut Client, ids: &[String]) -> Result<ExitCode, Failure> {
     let mut code = ExitCode::SUCCESS;
     for token_id in ids {
-        // Checked here too: an id with a slash would change the request's path.
-        id::check(token_id).map_err(|error| Failure::client(format!("'{token_id}': {error}")))?;
-        if let Err(error) = client.delete(&format!("/v1/tokens/{token_id}")).await {
+        let path = format!("/v1/tokens/{}", paths::checked(token_id)?);
+        if let Err(error) = client.delete(&path).await {
             terminal::notice(&error.to_string());
             code = ExitCode::FAILURE;
         }

@@ -1,8 +1,9 @@
 //! `shellkeep undo` and `shellkeep redo`: undoes and redoes a session's changes, one at a time.
 
-use super::files::{of_session, shown_path};
+use super::files::shown_path;
 use super::rewind::tell;
 use crate::cli::DaemonArgs;
+use crate::client::paths::of_session;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::terminal;

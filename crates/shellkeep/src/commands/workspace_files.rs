@@ -1,18 +1,18 @@
 //! `shellkeep files`: lists, reads, writes and removes single files of a session's workspace, even while a command
 //! runs.
 
-use super::files::{of_session, path_parameter, shown_path};
+use super::files::{path_parameter, shown_path};
 use crate::cli::DaemonArgs;
+use crate::client::paths::of_session;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
+use crate::input;
 use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use clap::{Args, Subcommand, ValueHint};
-use http_body_util::BodyExt as _;
 use shellkeep_protocol::{FileEntry, FileKind, FileListing, FileRemoved, FileWritten, NoticeView};
 use shellkeep_runtime::MAX_FILE_BYTES;
 use shellkeep_terminal::words;
 use std::ffi::{OsStr, OsString};
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -97,7 +97,7 @@ async fn act(args: FilesArgs) -> Result<ExitCode, Failure> {
     let FilesArgs { action, json, daemon } = args;
     // Read first: do not start a daemon for a file that cannot be read.
     let body = match &action {
-        Action::Put { from, .. } => local(from.as_ref())?,
+        Action::Put { from, .. } => input::file_or_stdin(from.as_deref(), MAX_FILE_BYTES, "for one call")?,
         _ => Vec::new(),
     };
     let mut client = Client::open(&daemon).await?;
@@ -109,9 +109,7 @@ async fn act(args: FilesArgs) -> Result<ExitCode, Failure> {
             for (name, value) in [("offset", offset), ("limit", limit)] {
                 query += &value.map(|value| format!("&{name}={value}")).unwrap_or_default();
             }
-            let body = client.get_body(&of_session(&session, &format!("files/content?{query}"))?).await?;
-            let broken = |error| Failure::client(format!("lost the connection to the daemon: {error}"));
-            terminal::bytes(&body.collect().await.map_err(broken)?.to_bytes())?;
+            terminal::bytes(&client.get_bytes(&of_session(&session, &format!("files/content?{query}"))?).await?)?;
         }
         Action::Put { session, path, mode, .. } => {
             let mode = mode.map(|mode| format!("&mode={}", escaped(&mode))).unwrap_or_default();
@@ -138,26 +136,6 @@ fn answered<T: serde::Serialize>(json: bool, value: &T, said: &str, notices: &[N
     terminal::line(said);
     notices.iter().for_each(|notice| terminal::notice(&notice.message));
     Ok(())
-}
-
-/// The contents to write.
-fn local(from: Option<&PathBuf>) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let (name, read) = match from {
-        Some(path) => {
-            let file = std::fs::File::open(path);
-            (
-                path.display().to_string(),
-                file.and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)),
-            )
-        }
-        None => ("stdin".to_owned(), std::io::stdin().lock().take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)),
-    };
-    read.map_err(|error| Failure::client(format!("cannot read {name}: {error}")))?;
-    if bytes.len() > MAX_FILE_BYTES {
-        return Err(Failure::client(format!("{name} is larger than 64 MiB, the limit for one call")));
-    }
-    Ok(bytes)
 }
 
 /// Prints a directory, page by page, or one file.

@@ -4,14 +4,14 @@ use super::which::RunAndWords;
 use crate::cli::DaemonArgs;
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::input;
 use crate::terminal;
 use clap::Args;
 use shellkeep_protocol::{InputAccepted, InputRequest, SignalRequest, SignalSent, text};
-use std::io::Read as _;
 use std::process::ExitCode;
 
 /// Longest input of one call.
-const MAX_INPUT: u64 = 16 << 20;
+const MAX_INPUT: usize = 16 << 20;
 /// What is sent unless another signal is named: Ctrl-C.
 const DEFAULT_SIGNAL: &str = "INT";
 
@@ -60,7 +60,11 @@ pub async fn input(daemon: &DaemonArgs, args: InputArgs, json: bool) -> Result<E
     let (path, words) = args.run.path()?;
     let path = format!("{path}/input");
     let text = [words, &args.text].concat();
-    let bytes = if text.is_empty() { stdin()? } else { format!("{}\n", text.join(" ")).into_bytes() };
+    let bytes = if text.is_empty() {
+        input::stdin(MAX_INPUT, "stdin is longer than 16 MiB; send it in parts")?
+    } else {
+        format!("{}\n", text.join(" ")).into_bytes()
+    };
     let (text, base64) = match text::encode(bytes) {
         (_, Some(base64)) => (None, Some(base64)),
         (text, None) => (Some(text), None),
@@ -89,14 +93,4 @@ pub async fn signal(daemon: &DaemonArgs, args: SignalArgs, json: bool) -> Result
         terminal::json(&sent)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn stdin() -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(MAX_INPUT + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::client(format!("cannot read stdin: {error}")))?;
-    if bytes.len() as u64 > MAX_INPUT {
-        return Err(Failure::client("stdin is longer than 16 MiB; send it in parts"));
-    }
-    Ok(bytes)
 }

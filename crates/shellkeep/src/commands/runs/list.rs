@@ -2,8 +2,8 @@
 
 use super::show;
 use crate::cli::DaemonArgs;
+use crate::client::paths::of_session;
 use crate::client::{self, Client};
-use crate::commands::files::of_session;
 use crate::failure::Failure;
 use crate::terminal;
 use clap::Args;

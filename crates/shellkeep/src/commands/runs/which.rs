@@ -1,6 +1,6 @@
 //! Selects a run on the command line: SESSION RUN, or -s SESSION RUN.
 
-use crate::commands::files::of_session;
+use crate::client::paths::of_session;
 use crate::failure::Failure;
 use clap::Args;
 use shellkeep_session::RunId;
@@ -53,7 +53,6 @@ fn split<'a>(session: Option<&'a str>, names: &'a [String]) -> Result<(&'a str, 
     }
 }
 
-/// Checked here too: an id with a slash would ask for another path.
 fn path(session: &str, run: &str) -> Result<String, Failure> {
     let run = RunId::parse(run).map_err(|error| Failure::client(format!("'{run}': {error}")))?;
     of_session(session, &format!("runs/{run}"))

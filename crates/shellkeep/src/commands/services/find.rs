@@ -1,17 +1,15 @@
 //! Finds a service. Ids and names are unique within a session at best, so the session is part of the path; if only one
 //! session has such a service, it can be omitted.
 
-use crate::client::Client;
+use crate::client::{Client, paths};
 use crate::failure::Failure;
 use crate::terminal;
 use shellkeep_protocol::{Service, ServiceList};
-use shellkeep_session::{RunId, SessionId};
+use shellkeep_session::RunId;
 
 /// The path of a session's services.
 pub fn of_session(session: &str) -> Result<String, Failure> {
-    // Checked here too: an id with a slash would change the request's path.
-    let session = SessionId::parse(session).map_err(|error| Failure::client(format!("--session: {error}")))?;
-    Ok(format!("/v1/sessions/{session}/services"))
+    paths::of_session(session, "services").map_err(|wrong| Failure::client(format!("--session: {wrong}")))
 }
 
 /// The paths of services, each found or not. `names` are ids or names.

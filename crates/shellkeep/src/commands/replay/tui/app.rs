@@ -6,14 +6,21 @@ use super::detail;
 use super::opened::Opened;
 use super::wrap::wrap;
 use crate::commands::replay::source::Events;
+use ratatui::layout::Size;
 use ratatui::text::Line;
-use shellkeep_record::player::{Player, Rows, Summary, Totals, Wanted};
+use shellkeep_record::player::{Figure, Player, Rows, Summary, Totals, Wanted};
 use shellkeep_session::Timestamp;
 use shellkeep_terminal::list::List;
 use shellkeep_terminal::theme::{Level, Theme};
 
 /// Events of a recording up to which all of them are read for the totals.
 const MOST_COUNTED: u64 = 2000;
+
+/// What is said to the user.
+pub struct Message {
+    pub text: String,
+    pub level: Level,
+}
 
 /// What a key does other than changing the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +66,7 @@ struct Shown {
 pub struct App {
     pub player: Player<Events>,
     pub name: String,
-    /// Its totals: values and names.
-    pub totals: Vec<(String, &'static str)>,
+    pub totals: Vec<Figure>,
     /// When its first event was.
     pub began: Option<Timestamp>,
     /// Number of its last event.
@@ -77,8 +83,8 @@ pub struct App {
     pub search: Option<String>,
     /// The current prompt.
     pub prompt: Option<Prompt>,
-    /// A message, shown until the next key.
-    pub message: Option<(String, Level)>,
+    /// Shown until the next key.
+    pub message: Option<Message>,
     /// Whether the help is shown.
     pub help: bool,
     /// An output that is open in full.
@@ -118,8 +124,9 @@ impl App {
         })
     }
 
-    /// Sets the size of both sides, and reads what is needed to fill them.
-    pub fn fit(&mut self, height: usize, (width, room): (usize, usize), theme: Theme) {
+    /// Sets the height of the list and the size of the event beside it, and reads what is needed to fill them.
+    pub fn fit(&mut self, height: usize, detail: Size, theme: Theme) {
+        let (width, room) = (usize::from(detail.width), usize::from(detail.height));
         self.room = room;
         if self.height != height {
             self.height = height;
@@ -235,12 +242,12 @@ impl App {
 
     /// Shows a message until the next key.
     pub fn say(&mut self, text: String, level: Level) {
-        self.message = Some((text, level));
+        self.message = Some(Message { text, level });
     }
 }
 
 /// The totals of all events.
-fn totals(player: &mut Player<Events>) -> Result<Vec<(String, &'static str)>, String> {
+fn totals(player: &mut Player<Events>) -> Result<Vec<Figure>, String> {
     let mut totals = Totals::default();
     for line in player.rest() {
         totals.add(&line?);

@@ -3,7 +3,7 @@
 use super::app::{App, Purpose};
 use super::detail::hue;
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Rect, Size};
 use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
@@ -58,9 +58,9 @@ pub fn screen(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
         heading(frame, top, app, theme);
         opened(frame, body, app, theme);
     } else {
-        let (list, event) = places(body);
-        let room = (usize::from(event.width.saturating_sub(4)), usize::from(event.height.saturating_sub(2)));
-        app.fit(usize::from(list.height.saturating_sub(2)), room, theme);
+        let [list, event] = places(body);
+        let inside = Size::new(event.width.saturating_sub(4), event.height.saturating_sub(2));
+        app.fit(usize::from(list.height.saturating_sub(2)), inside, theme);
         heading(frame, top, app, theme);
         rows(frame, list, app, theme);
         detail(frame, event, app, theme);
@@ -71,14 +71,13 @@ pub fn screen(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     }
 }
 
-fn places(body: Rect) -> (Rect, Rect) {
+/// The areas of the list and of the event.
+fn places(body: Rect) -> [Rect; 2] {
     if body.width >= WIDE {
         let list = (body.width / 2).min(80);
-        let [list, event] = Layout::horizontal([Constraint::Length(list), Constraint::Min(0)]).areas(body);
-        (list, event)
+        Layout::horizontal([Constraint::Length(list), Constraint::Min(0)]).areas(body)
     } else {
-        let [list, event] = Layout::vertical([Constraint::Percentage(40), Constraint::Min(0)]).areas(body);
-        (list, event)
+        Layout::vertical([Constraint::Percentage(40), Constraint::Min(0)]).areas(body)
     }
 }
 
@@ -94,8 +93,8 @@ fn heading(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     ]);
     // As many of the totals as fit between the two.
     let mut room = usize::from(area.width).saturating_sub(left.width() + words.len() + 4);
-    for (value, name) in &app.totals {
-        let total = format!(" · {value} {name}");
+    for figure in &app.totals {
+        let total = format!(" · {figure}");
         let Some(rest) = room.checked_sub(Span::raw(total.as_str()).width()) else { break };
         room = rest;
         left.spans.push(Span::styled(total, theme.faint()));
@@ -195,9 +194,8 @@ fn found(line: &Line<'static>, search: Option<&str>, theme: Theme) -> Line<'stat
 
 fn opened(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     let Some(opened) = &mut app.opened else { return };
-    let (title, place) = opened.title();
-    let block = framed(Line::styled(format!(" {title} "), theme.accent()), theme)
-        .title_bottom(Line::styled(format!(" {place} "), theme.faint()).right_aligned());
+    let block = framed(Line::styled(format!(" {} ", opened.title()), theme.accent()), theme)
+        .title_bottom(Line::styled(format!(" {} ", opened.place()), theme.faint()).right_aligned());
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let rows = opened.rows(usize::from(inside.width), usize::from(inside.height), theme);
@@ -216,9 +214,9 @@ fn bottom(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
         let end = area.x + u16::try_from(line.width()).unwrap_or(u16::MAX).min(area.width.saturating_sub(1));
         frame.render_widget(line, area);
         frame.set_cursor_position((end, area.y));
-    } else if let Some((message, level)) = &app.message {
-        let words = words::cut(&words::clean(message), usize::from(area.width.saturating_sub(2)));
-        frame.render_widget(Line::styled(format!(" {words}"), theme.level(*level)), area);
+    } else if let Some(message) = &app.message {
+        let words = words::cut(&words::clean(&message.text), usize::from(area.width.saturating_sub(2)));
+        frame.render_widget(Line::styled(format!(" {words}"), theme.level(message.level)), area);
     } else {
         let hints = match (&app.opened, &app.search) {
             (Some(_), _) => OPENED,
