@@ -145,9 +145,10 @@ impl Session {
         Ok(Some(Started::Before(Box::new(view))))
     }
 
-    /// The session's shell, acquired if it has none. For a command without a directory of its own, one that is in the
+    /// The session's shell, acquired if it has none. For a command without a directory `cwd` of its own, one that is in the
     /// session's directory. `None` if no shell is available now.
-    async fn shell_for(&mut self, in_own_directory: bool, given: &GivenSecrets) -> Result<Option<Acquired>, OpError> {
+    async fn shell_for(&mut self, cwd: Option<&[u8]>, given: &GivenSecrets) -> Result<Option<Acquired>, OpError> {
+        let in_own_directory = cwd.is_none();
         let own = in_own_directory.then_some(&self.journal.shell().cwd);
         self.ctx.data_dir.check_taken(self.journal.state(), own)?;
         if in_own_directory && !is_in_place(&self.ctx, self.phase.shell(), self.journal.state(), given).await? {
@@ -193,7 +194,7 @@ impl Session {
             Some(cwd) => Some(resolve_cwd(&self.ctx, self.journal.state(), &given, cwd).await?),
             None => None,
         };
-        let Some(mut acquired) = self.shell_for(cwd.is_none(), &given).await? else { return Ok(None) };
+        let Some(mut acquired) = self.shell_for(cwd.as_deref(), &given).await? else { return Ok(None) };
         // Before the start is recorded: a command whose pipes cannot be created has not run.
         let prepare = || acquired.pooled.shell.prepare(stdin_of(command), stderr_of(command));
         let ends = match self.ctx.shells.pipes(self.journal.id(), prepare).await {
@@ -256,7 +257,7 @@ impl Session {
             run_id: run_id.clone(),
             request_id: command.request_id.clone(),
             command: text.clone(),
-            call: call(command, redactor, self.ctx.masking.is_on()),
+            call: call(command, redactor, &self.ctx.masking),
             by: command.by.clone(),
             files_unkept: self.files.is_behind(),
         });
