@@ -45,7 +45,7 @@ pub(crate) type Name = (SessionId, ServiceId);
 
 /// Why a service is stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StopReason {
+pub(crate) enum ServiceStop {
     /// It was requested.
     Asked,
     /// It was idle for this long.
@@ -66,7 +66,7 @@ pub(crate) enum Order {
     Stop {
         /// The grace period.
         grace: Duration,
-        reason: StopReason,
+        reason: ServiceStop,
     },
     /// Leave it running: another daemon takes over.
     Leave,
@@ -268,7 +268,7 @@ impl Services {
     pub(crate) async fn stop(
         &self,
         grace: Duration,
-        reason: StopReason,
+        reason: ServiceStop,
         wanted: impl Fn(&Supervised) -> bool,
     ) -> usize {
         let services = self.list(wanted);
@@ -284,7 +284,7 @@ impl Services {
     /// The daemon stops: services are stopped, or left to the next daemon.
     pub(crate) async fn leave(&self, stop: bool) {
         if stop {
-            self.stop(STOP_GRACE, StopReason::DaemonStops, |_| true).await;
+            self.stop(STOP_GRACE, ServiceStop::DaemonStops, |_| true).await;
             return;
         }
         let services = self.list(|_| true);

@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, Elsewhere, Sought, Uncopied, Whose};
 use crate::context::SessionContext;
 use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
-use crate::services::StopReason;
+use crate::services::ServiceStop;
 use crate::tasks;
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, ForkNote, Moved};
@@ -303,7 +303,7 @@ async fn let_go(parts: Arc<Parts>, id: SessionId) {
 /// Ends what a session runs here, and keeps what only this node has of it.
 async fn leave(parts: Arc<Parts>, id: SessionId) {
     parts.ctx.registry.tell_awake(&id, Message::Moved).await;
-    parts.ctx.services.stop(MOVED_GRACE, StopReason::SessionEnded, |seen| seen.session_id == id).await;
+    parts.ctx.services.stop(MOVED_GRACE, ServiceStop::SessionEnded, |seen| seen.session_id == id).await;
     let weak = Arc::downgrade(&parts);
     drop(parts);
     copies::compare(weak, id).await;
