@@ -2,7 +2,7 @@
 //! decides.
 
 use crate::cell::RunCell;
-use crate::notices;
+use crate::notices::{self, ProcessLimits};
 use crate::translate;
 use shellkeep_process::stdio::Reader;
 use shellkeep_process::{ExitStatus, Report};
@@ -119,17 +119,6 @@ pub struct Stopped {
     pub signal: i32,
 }
 
-/// Process limits, for the notice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProcessLimits {
-    /// For one session.
-    pub session: u64,
-    /// For its agent, if it has one.
-    pub agent: Option<u64>,
-    /// For the whole node.
-    pub node: u64,
-}
-
 /// What is known when a run ends, apart from how it ended.
 #[derive(Debug, Default)]
 pub struct Before {
@@ -197,8 +186,7 @@ pub fn conclude(before: Before, ended: Ended) -> Conclusion {
     if matches!(stopped, Some(Stopped { reason: StopReason::DaemonStops, .. })) {
         notices.push(notices::daemon_stopped());
     }
-    let too_many = |limits: ProcessLimits| notices::too_many_processes(limits.session, limits.agent, limits.node);
-    notices.extend(before.met_limits.map(too_many));
+    notices.extend(before.met_limits.map(notices::too_many_processes));
     notices.extend(before.out_of_memory.map(notices::out_of_memory));
     notices.extend(before.over_disk);
     match &ended {
