@@ -134,7 +134,7 @@ impl Actor {
                 }
             }
             self.start_waiting().await;
-            self.session.publish(!self.queue.is_empty());
+            self.session.publish(&self.queue);
             if self.holds_only_files() {
                 self.session.files.leave();
             }
@@ -451,7 +451,7 @@ impl Actor {
                 if let Some(run) = session.phase.take_run() {
                     crash::point(Point::Done, run.running.cell.start.command.as_bytes());
                     let ticket = session.finish(run, ended).await;
-                    session.publish(!self.queue.is_empty());
+                    session.publish(&self.queue);
                     drop(ticket);
                 }
             }
@@ -464,7 +464,7 @@ impl Actor {
             waiting.refuse(error.clone());
         }
         self.first_has_left();
-        self.session.kill_everything().await;
+        self.session.kill_everything(&self.queue).await;
     }
 
     /// Kills what runs and starts over with the state that the session was created with.

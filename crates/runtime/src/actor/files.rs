@@ -138,8 +138,8 @@ impl Files {
         if !self.ctx.checkpoints.config.on {
             return;
         }
-        let (home, power) = (self.ctx.checkpoints.home(journal.id()), self.ctx.store.survives_power());
-        self.kept_to.open(home, journal.state().seq, power);
+        let home = self.ctx.checkpoints.home(journal.id());
+        self.kept_to.open(home, journal.state().seq, self.ctx.durability());
         self.begin(journal, First::Base);
     }
 

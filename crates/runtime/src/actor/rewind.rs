@@ -369,7 +369,7 @@ fn saved_again(ctx: &SessionContext, state: &SessionState, target: &Target) -> i
         Content::File { name, .. } => {
             let outputs = ctx.data_dir.outputs(&state.meta.session_id);
             version = state_file::free_version(&outputs, version);
-            let name = state_file::link(&outputs, &name, version, ctx.store.survives_power())?;
+            let name = state_file::link(&outputs, &name, version, ctx.durability())?;
             // It was compared with its record before; a scrub may have changed it since it was saved.
             state_file::measured(&outputs, name)?
         }

@@ -7,6 +7,7 @@ use super::journal::{Finished, Journal, check_owned, storage_notices};
 use super::kv::open::Kv;
 use super::message::{Answer, Caller, Started};
 use super::phase::{Phase, Run};
+use super::queue::Queue;
 use super::refusals::Refusals;
 use super::remnants::Remnants;
 use super::rest_reason::RestReason;
@@ -453,11 +454,11 @@ impl Session {
     }
 
     /// Kills the command that runs, those in the background, and the shell.
-    pub(super) async fn kill_everything(&mut self) {
+    pub(super) async fn kill_everything(&mut self, queue: &Queue) {
         if let Some(run) = self.phase.take_run() {
             run.running.pooled.shell.kill_all();
             let ticket = self.finish(run, Ended::KilledWithSession).await;
-            self.publish(false);
+            self.publish(queue);
             drop(ticket);
         }
         self.ctx.runs.kill(|id| id == self.journal.id());
@@ -481,8 +482,8 @@ impl Session {
         let _ = answer.send(Ok(()));
     }
 
-    /// Publishes the session's status to the rest of the node. `waits`: commands wait.
-    pub(super) fn publish(&self, waits: bool) {
+    /// Publishes the session's status to the rest of the node.
+    pub(super) fn publish(&self, queue: &Queue) {
         let state = self.journal.state();
         let in_force = state.agent_state.as_ref().map(|state| state.version);
         let can_be_had = self.slot.publish(&Published {
@@ -490,7 +491,7 @@ impl Session {
             now_ms: self.ctx.lifetime.now_ms(),
             agent_state: in_force.unwrap_or_else(|| state.last_agent_version() + 1),
             is_running: self.phase.is_running(),
-            waits,
+            waits: !queue.is_empty(),
         });
         if can_be_had {
             self.ctx.pool.one_is_idle();
