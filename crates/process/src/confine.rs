@@ -33,9 +33,10 @@ pub use user_probe::{NoUser, UserTrial};
 pub(crate) use ahead::{Ahead, Step, for_another_sandbox};
 pub(crate) use filter::bytes as filter_bytes;
 pub(crate) use probe::uniquely;
-pub(crate) use room::{ENTERED_BYTES, Entered, Room, entered_numbers, not_entered};
+pub(crate) use room::{ENTERED_BYTES, Entered, Room};
 
 use crate::wire::Reader;
+use room::{FailedStep, not_entered};
 use std::io;
 
 /// The steps of `room/fence.c` and `driver/confine.c`, in their order from 1.
@@ -59,10 +60,10 @@ pub(crate) fn outcome(reader: &mut Reader<'_>) -> io::Result<()> {
 /// The same for a shell that may have been in a room already, to which this came on top.
 pub(crate) fn shell_outcome(reader: &mut Reader<'_>, own_plan: &[u8]) -> io::Result<()> {
     let numbers = [reader.u32(), reader.u32(), reader.u32(), reader.u32()];
-    let [Some(step), Some(why), Some(room_step), Some(at)] = numbers else { return Err(unreadable()) };
-    match room_step {
-        0 => fence_outcome(step, why),
-        _ => Err(not_entered(own_plan, room_step, at, why)),
+    let [Some(fence_step), Some(why), Some(step), Some(at)] = numbers else { return Err(unreadable()) };
+    match step {
+        0 => fence_outcome(fence_step, why),
+        _ => Err(not_entered(own_plan, FailedStep { step, at, why })),
     }
 }
 

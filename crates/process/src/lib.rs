@@ -31,6 +31,7 @@ pub mod facts;
 pub mod handle;
 pub mod locale;
 pub mod machine;
+mod outputs;
 pub mod own;
 pub mod peer;
 pub mod ports;
@@ -55,6 +56,7 @@ pub use confine::{
 };
 pub use exit::ExitStatus;
 pub use facts::Fact;
+pub use outputs::Stream;
 pub use own::{is_short_of_descriptors, most_descriptors};
 pub use peer::Peer;
 pub use ports::{SocketTables, Sockets};
@@ -67,7 +69,6 @@ pub use service::log::{LogWatch, ServiceLog};
 pub use service::{ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 pub use shell::{
     Ask, Ends, LimitsMet, LiveShell, NotRestored, Progress, Report, ShellOrigin, ShellSpec, StartError, Stderr, Stdin,
-    Stream,
 };
 pub use stdio::TerminalSize;
 pub use strays::{become_subreaper, reap_strays};

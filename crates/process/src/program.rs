@@ -10,8 +10,9 @@ use crate::cage::Cage;
 use crate::confine::{Confinement, Entered, Namespaces};
 use crate::exit::ExitStatus;
 use crate::facts::Bytes;
-use crate::shell::{START_LIMIT, Stream};
-use crate::stdio::{self, InputPipe, OutputPipe, Reader, Writer, poll_streams};
+use crate::outputs::{Outputs, Stream};
+use crate::shell::START_LIMIT;
+use crate::stdio::{self, InputPipe, OutputPipe, Writer};
 use crate::{handle, own, spawn};
 use outside::Before;
 use rustix::fd::OwnedFd;
@@ -64,8 +65,7 @@ pub struct Program {
     pid: u32,
     process: AsyncFd<OwnedFd>,
     cage: Cage,
-    stdout: Option<Reader>,
-    stderr: Option<Reader>,
+    outputs: Outputs,
     /// Whether the closed output was reported.
     told_closed: bool,
     ended: Option<ExitStatus>,
@@ -127,8 +127,7 @@ impl Program {
                 pid,
                 process,
                 cage,
-                stdout: Some(stdout.ours),
-                stderr: Some(stderr.ours),
+                outputs: Outputs { stdout: Some(stdout.ours), stderr: Some(stderr.ours) },
                 told_closed: false,
                 ended: None,
                 _namespaces: namespaces,
@@ -150,12 +149,13 @@ impl Program {
     fn poll_hear(&mut self, cx: &mut Context<'_>, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Poll<Heard> {
         // Asked before the pipes are read: what it wrote before it ended is then in them.
         let has_ended = self.poll_exit(cx).is_ready();
-        let streams = [(&mut self.stdout, Stream::Stdout), (&mut self.stderr, Stream::Stderr)];
-        let any = poll_streams(streams, cx, sink);
+        let any = self.outputs.poll(cx, sink);
         match self.ended {
             _ if any => Poll::Ready(Heard::Output),
             Some(status) if has_ended => Poll::Ready(Heard::Ended(status)),
-            _ if self.stdout.is_none() && !std::mem::replace(&mut self.told_closed, true) => Poll::Ready(Heard::Closed),
+            _ if self.outputs.stdout.is_none() && !std::mem::replace(&mut self.told_closed, true) => {
+                Poll::Ready(Heard::Closed)
+            }
             _ => Poll::Pending,
         }
     }

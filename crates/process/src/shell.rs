@@ -15,10 +15,11 @@ use crate::channel::Channel;
 use crate::confine::{AgentUser, Ahead, Namespaces, for_another_sandbox};
 use crate::exit::ExitStatus;
 use crate::facts::Fact;
+use crate::outputs::{Outputs, Stream};
 use crate::proc::{ProcessStamp, Stat};
 use crate::run::RunSpec;
 use crate::spawn::{Born, Entrance};
-use crate::stdio::{CommandTerminal, Reader, Writer, poll_streams};
+use crate::stdio::{CommandTerminal, Reader, Writer};
 use crate::wire::{self, kind};
 use crate::{handle, spawn};
 pub use ends::{Ends, Stdin};
@@ -49,15 +50,6 @@ pub struct ShellSpec {
     pub bash: PathBuf,
     /// Where the driver leaves a result when the command has closed its socket. Must not exist.
     pub rescue: PathBuf,
-}
-
-/// Which output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
 }
 
 /// Where a command's standard error goes.
@@ -149,8 +141,8 @@ pub struct LiveShell {
     cage: Cage,
     spec: ShellSpec,
     origin: ShellOrigin,
-    stdout: Option<Reader>,
-    stderr: Option<Reader>,
+    /// Pipes stay from command to command as long as no other process can hold them.
+    outputs: Outputs,
     /// The terminal of the running command. Held until its end, so that what it did not read is not lost.
     terminal: Option<CommandTerminal>,
     survivors: Vec<ProcessStamp>,
@@ -205,8 +197,7 @@ impl LiveShell {
             cage,
             spec,
             origin,
-            stdout: None,
-            stderr: None,
+            outputs: Outputs::default(),
             terminal: None,
             survivors: Vec::new(),
             met,
@@ -284,7 +275,7 @@ impl LiveShell {
     pub fn prepare(&self, stdin: Stdin<'_>, stderr: Stderr) -> io::Result<Ends> {
         let ends = Ends::of_input(stdin)?;
         let ends = match stderr {
-            Stderr::Apart => ends.with_outputs([self.stdout.is_none(), self.stderr.is_none()]),
+            Stderr::Apart => ends.with_outputs([self.outputs.stdout.is_none(), self.outputs.stderr.is_none()]),
             Stderr::Merged => ends.with_one_output(),
         }?;
         self.user.map_or(Ok(()), |user| user.give(&ends.descriptors))?;
@@ -295,10 +286,10 @@ impl LiveShell {
     /// does not take it within `limit`, or for which this fails otherwise, must be killed.
     pub async fn begin(&mut self, run: RunSpec<'_>, ends: Ends, limit: Duration) -> io::Result<Option<Writer>> {
         if ends.flags & flag::STDOUT != 0 {
-            self.stdout = ends.stdout;
+            self.outputs.stdout = ends.stdout;
         }
         if ends.flags & flag::STDERR != 0 {
-            self.stderr = ends.stderr;
+            self.outputs.stderr = ends.stderr;
         }
         self.terminal = ends.terminal;
         self.grace_until = None;
@@ -340,8 +331,7 @@ impl LiveShell {
         cx: &mut Context<'_>,
         sink: &mut (dyn FnMut(Stream, &[u8]) + Send),
     ) -> Poll<ShellEvent> {
-        let streams = [(&mut self.stdout, Stream::Stdout), (&mut self.stderr, Stream::Stderr)];
-        let any = poll_streams(streams, cx, sink);
+        let any = self.outputs.poll(cx, sink);
         match self.poll_reply(cx) {
             Poll::Ready(Some((kind, payload))) => Poll::Ready(ShellEvent::Frame(kind, payload)),
             Poll::Ready(None) => Poll::Ready(ShellEvent::Gone),

@@ -21,11 +21,9 @@ const USUAL_PIPE: usize = 64 << 10;
 /// What is in a pipe of that size that its command has to wait for. A full one may hold less than its size.
 const MUCH: usize = USUAL_PIPE / 2;
 /// How much is read at once.
-const READ_BYTES: usize = 256 << 10;
+pub(crate) const READ_BYTES: usize = 256 << 10;
 /// Most that is read of a stream between two looks at whether the command has ended, so that a flood cannot hide the end.
 pub const MOST_AT_ONCE: usize = 2 * READ_BYTES;
-/// So many reads, if they bring little.
-const READS_AT_ONCE: usize = 16;
 /// Most that the kernel keeps of what was typed at a terminal.
 const TYPED_AHEAD: usize = 4096;
 
@@ -47,32 +45,6 @@ pub struct Reader {
     fd: AsyncFd<OwnedFd>,
     /// Whether it was asked to be large.
     is_large: AtomicBool,
-}
-
-/// Hands on what some streams have now; whether it was anything. What never stops is left for the next time, so that others
-/// get their turn, and a stream that has ended is dropped.
-pub(crate) fn poll_streams<S: Copy + Send + Sync>(
-    streams: [(&mut Option<Reader>, S); 2],
-    cx: &mut Context<'_>,
-    sink: &mut (dyn FnMut(S, &[u8]) + Send),
-) -> bool {
-    let mut any = false;
-    for (slot, stream) in streams {
-        let mut brought = 0;
-        for _ in 0..READS_AT_ONCE {
-            let Some(reader) = slot.as_ref().filter(|_| brought + READ_BYTES <= MOST_AT_ONCE) else { break };
-            let mut sink = |bytes: &[u8]| {
-                brought += bytes.len();
-                sink(stream, bytes);
-            };
-            match reader.poll_read(cx, &mut sink) {
-                Poll::Ready(Read::Bytes) => any = true,
-                Poll::Ready(Read::End) => *slot = None,
-                Poll::Ready(Read::Empty) | Poll::Pending => break,
-            }
-        }
-    }
-    any
 }
 
 /// What one attempt to read gave.

@@ -46,8 +46,8 @@ pub(crate) use kept_to::{all_open, is_open, reopen};
 pub(crate) use kv::copy_later;
 use message::Answer;
 pub use message::{
-    Asked, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, MergeOrder, Message, ReleaseHold, RunReply,
-    ServiceFacts, ServiceNews, Started,
+    Cancellation, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, MergeOrder, Message, ReleaseHold,
+    RunReply, ServiceFacts, ServiceNews, Started,
 };
 pub(crate) use others::refuse as refuse_others;
 pub(crate) use shell::confine;
@@ -69,7 +69,7 @@ use rest_reason::RestReason;
 use session::Session;
 use shellkeep_session::{Event, SessionState};
 use std::sync::Arc;
-use take_over::Turn;
+use take_over::MayRun;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use why::{admit, not_in_time, run_of, why_waiting};
@@ -134,7 +134,7 @@ impl Actor {
                 }
             }
             self.start_waiting().await;
-            self.session.publish(!self.queue.is_empty());
+            self.session.publish(&self.queue);
             if self.holds_only_files() {
                 self.session.files.leave();
             }
@@ -305,10 +305,10 @@ impl Actor {
         if submitted.is_late && !leaving::is_kept_here(&session.ctx, session.id()) {
             return submitted.reply.refuse(session.ctx.leaving(session.id()));
         }
-        match take_over::turn(&mut session.journal, &mut self.queue, &submitted.command) {
-            Turn::Now => {}
-            Turn::Later => return self.queue.hold_back(submitted),
-            Turn::Refused(error) => return submitted.reply.refuse(error),
+        match take_over::may_run(&mut session.journal, &mut self.queue, &submitted.command) {
+            MayRun::Now => {}
+            MayRun::Later => return self.queue.hold_back(submitted),
+            MayRun::Refused(error) => return submitted.reply.refuse(error),
         }
         if let Some(run) = session.phase.run() {
             return submitted.reply.refuse(session.busy(&run.running.cell));
@@ -389,13 +389,13 @@ impl Actor {
     }
 
     /// Refuses the command with this key if it has not started.
-    fn cancel(&mut self, request_id: &str) -> Asked {
+    fn cancel(&mut self, request_id: &str) -> Cancellation {
         if let Some(run_id) = run_of(self.session.journal.state(), Some(request_id)) {
-            return Asked::Started(run_id);
+            return Cancellation::Started(run_id);
         }
         let error = OpError::Run(RunError::Cancelled { session_id: self.session.id().to_string() });
         let refused = self.queue.refuse_request(request_id, &error);
-        if self.taken(refused) { Asked::Cancelled } else { Asked::Unknown }
+        if self.taken(refused) { Cancellation::Done } else { Cancellation::Unknown }
     }
 
     async fn start_waiting(&mut self) {
@@ -451,7 +451,7 @@ impl Actor {
                 if let Some(run) = session.phase.take_run() {
                     crash::point(Point::Done, run.running.cell.start.command.as_bytes());
                     let ticket = session.finish(run, ended).await;
-                    session.publish(!self.queue.is_empty());
+                    session.publish(&self.queue);
                     drop(ticket);
                 }
             }
@@ -464,7 +464,7 @@ impl Actor {
             waiting.refuse(error.clone());
         }
         self.first_has_left();
-        self.session.kill_everything().await;
+        self.session.kill_everything(&self.queue).await;
     }
 
     /// Kills what runs and starts over with the state that the session was created with.

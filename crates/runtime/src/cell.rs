@@ -107,6 +107,13 @@ pub struct RunStart {
     pub tool_name: Option<String>,
 }
 
+/// A stream of a run that has ended.
+pub struct FinalOutput {
+    pub output: Output,
+    /// How many bytes of it are not kept.
+    pub dropped: u64,
+}
+
 /// How the output of a run is kept.
 pub struct OutputSpec {
     /// Directory for its files.
@@ -190,14 +197,14 @@ impl RunCell {
         }
     }
 
-    /// The streams for the record, and how much of each was dropped. No output follows.
-    pub fn outputs(&self) -> [(Output, u64); 2] {
+    /// Standard output and error for the record. No output follows.
+    pub fn outputs(&self) -> [FinalOutput; 2] {
         [Stream::Stdout, Stream::Stderr].map(|stream| {
-            let (output, dropped) = self.log(stream).with(|log| {
+            let end = |log: &mut OutputLog| {
                 log.end();
-                (log.record(), log.dropped())
-            });
-            (self.told(stream, output), dropped)
+                FinalOutput { dropped: log.dropped(), output: self.told(stream, log.record()) }
+            };
+            self.log(stream).with(end)
         })
     }
 

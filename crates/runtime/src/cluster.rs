@@ -393,7 +393,9 @@ impl Cluster {
         let lines = self.ship.ask(move |tier| tier.load(&id)).await.map(|loaded| loaded.lines).unwrap_or_default();
         let since = arrive::runs_since(&lines, arrived.files.as_ref());
         let keys = keys::bring(self.files.as_deref(), &self.data_dir, state).await;
-        arrived.pending_notices.push(told::arrived(&former.node, &self.node, (&brought, &keys), &since, cwd));
+        let arrival =
+            told::Arrival { from: &former.node, here: &self.node, files: &brought, keys: &keys, since: &since, cwd };
+        arrived.pending_notices.push(told::arrived(arrival));
         arrive::events(arrived, claim, &former.node)
     }
 

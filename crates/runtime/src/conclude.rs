@@ -2,7 +2,7 @@
 //! decides.
 
 use crate::cell::RunCell;
-use crate::notices;
+use crate::notices::{self, ProcessLimits};
 use crate::translate;
 use shellkeep_process::stdio::Reader;
 use shellkeep_process::{ExitStatus, Report};
@@ -119,17 +119,6 @@ pub struct Stopped {
     pub signal: i32,
 }
 
-/// Process limits, for the notice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProcessLimits {
-    /// For one session.
-    pub session: u64,
-    /// For its agent, if it has one.
-    pub agent: Option<u64>,
-    /// For the whole node.
-    pub node: u64,
-}
-
 /// What is known when a run ends, apart from how it ended.
 #[derive(Debug, Default)]
 pub struct Before {
@@ -174,6 +163,15 @@ pub struct Conclusion {
     pub shell_is_alive: bool,
 }
 
+/// What is recorded of a run at its end.
+pub struct RecordedRun {
+    pub result: Box<RunResult>,
+    /// What it changed in the shell.
+    pub delta: Box<ShellDelta>,
+    /// What only its shell has now.
+    pub unkept: Unkept,
+}
+
 /// What a run's end means.
 pub fn conclude(before: Before, ended: Ended) -> Conclusion {
     // What came too late, or what a trap of the command dealt with, did not stop it.
@@ -188,8 +186,7 @@ pub fn conclude(before: Before, ended: Ended) -> Conclusion {
     if matches!(stopped, Some(Stopped { reason: StopReason::DaemonStops, .. })) {
         notices.push(notices::daemon_stopped());
     }
-    let too_many = |limits: ProcessLimits| notices::too_many_processes(limits.session, limits.agent, limits.node);
-    notices.extend(before.met_limits.map(too_many));
+    notices.extend(before.met_limits.map(notices::too_many_processes));
     notices.extend(before.out_of_memory.map(notices::out_of_memory));
     notices.extend(before.over_disk);
     match &ended {
@@ -219,25 +216,20 @@ pub fn conclude(before: Before, ended: Ended) -> Conclusion {
 }
 
 impl Conclusion {
-    /// The result with the run's output, and what the run changed. `before` is the shell before that change, `late` the
-    /// output of earlier background jobs.
-    pub fn into_result(
-        self,
-        before: &ShellState,
-        cell: &RunCell,
-        late: Option<ByteString>,
-    ) -> (Box<RunResult>, Box<ShellDelta>) {
+    /// As it is recorded, with the run's output. `before` is the shell before the change, `late` the output of earlier
+    /// background jobs.
+    pub fn with_output(self, before: &ShellState, cell: &RunCell, late: Option<ByteString>) -> RecordedRun {
         let Self { status, exit_code, signal, delta, mut notices, unkept, .. } = self;
-        let [(stdout, stdout_dropped), (stderr, stderr_dropped)] = cell.outputs();
-        for (stream, bytes) in [("stdout", stdout_dropped), ("stderr", stderr_dropped)] {
+        let [stdout, stderr] = cell.outputs();
+        for (stream, bytes) in [("stdout", stdout.dropped), ("stderr", stderr.dropped)] {
             notices.extend((bytes > 0).then(|| notices::output_dropped(stream, bytes)));
         }
         let result = Box::new(RunResult {
             status,
             exit_code: Some(exit_code),
             signal,
-            stdout,
-            stderr,
+            stdout: stdout.output,
+            stderr: stderr.output,
             duration_us: u64::try_from(cell.started.elapsed().as_micros()).unwrap_or(u64::MAX),
             cwd: delta.cwd.clone().unwrap_or_else(|| before.cwd.clone()),
             changes: decide::changes(before, &delta, &unkept.variables),
@@ -245,7 +237,7 @@ impl Conclusion {
             notices,
             terminal: cell.terminal_events(),
         });
-        (result, delta)
+        RecordedRun { result, delta, unkept }
     }
 }
 

@@ -29,7 +29,7 @@ use crate::thinning::Thinning;
 use shellkeep_process::Deadline;
 use shellkeep_session::{Content, Event, Notice, Output, Record, SessionId, SessionState};
 use shellkeep_shared::UsedByAgent;
-use shellkeep_store::{AppendError, Store};
+use shellkeep_store::{AppendError, Durability, Store};
 use shellkeep_workspace::Workspaces;
 use std::fs::File;
 use std::sync::Arc;
@@ -91,6 +91,11 @@ pub struct SessionContext {
 }
 
 impl SessionContext {
+    /// What must survive of what is answered.
+    pub(crate) fn durability(&self) -> Durability {
+        if self.store.survives_power() { Durability::Power } else { Durability::Process }
+    }
+
     /// Keeps one record, here and where nodes share a store.
     pub(crate) fn append(&self, record: &Record) -> Result<(), AppendError> {
         let appended = self.store.append(record);

@@ -2,7 +2,7 @@
 //! reclaimed. A measurement walks a tree, so only sessions that were used since the last one are measured.
 
 use crate::data_dir::DataDir;
-use crate::notices;
+use crate::notices::{self, OverDisk};
 use crate::ops::{OpError, QuotaMet};
 use crate::quotas::NodeQuotas;
 use crate::sync::lock;
@@ -119,17 +119,6 @@ impl Used {
     }
 }
 
-/// A quota that a session is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OverDisk {
-    pub(crate) quota: QuotaName,
-    pub(crate) limit: u64,
-    /// What its commands wrote.
-    pub(crate) own: u64,
-    /// What is kept of it.
-    pub(crate) kept: u64,
-}
-
 /// A session's use of the disk, compared with its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiskUse {
@@ -219,7 +208,7 @@ impl Disk {
 
     /// What to say if a session uses more than it may.
     pub(crate) fn notice(&self, id: &SessionId) -> Option<Notice> {
-        self.over_quota(id).map(|OverDisk { quota, limit, own, kept }| notices::over_disk(quota, limit, own, kept))
+        self.over_quota(id).map(notices::over_disk)
     }
 
     /// A session is gone.

@@ -2,8 +2,8 @@
 
 use crate::adaptive::Adaptive;
 use crate::admission::Admission;
-use crate::conclude::ProcessLimits;
 use crate::names::Names;
+use crate::notices::ProcessLimits;
 use crate::ops::{LimitChangeView, OpError, QuotaChanges};
 use crate::pool::Pool;
 use crate::quotas::NodeQuotas;

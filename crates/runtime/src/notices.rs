@@ -3,10 +3,12 @@
 mod agent_state;
 mod directory;
 mod limits;
+mod rewind;
 
 pub use agent_state::{agent_state_gone, agent_state_not_copied};
 pub use directory::{cwd_missing, not_moved};
-pub use limits::{out_of_memory, over_disk, too_many_open_files, too_many_processes};
+pub use limits::{OverDisk, ProcessLimits, out_of_memory, over_disk, too_many_open_files, too_many_processes};
+pub use rewind::{RewoundTo, files_uncertain, rewound};
 
 use rustix::process::Signal;
 use shellkeep_process::proc;
@@ -366,50 +368,6 @@ pub fn files_not_kept(reason: &str) -> Notice {
              cannot restore them."
         ),
     )
-}
-
-/// The session was rewound.
-pub fn rewound(moment: &str, has_files: bool, kept_back: usize, uncertain: u64, secrets: usize) -> Notice {
-    let files = match (has_files, uncertain) {
-        (true, 0) => "files, ",
-        (true, _) => "files (except those listed below), ",
-        (false, _) => "",
-    };
-    let mut message = format!(
-        "This session was rewound to {moment}: {files}working directory, variables, functions and options are as they \
-         were then, in a new shell. What happened since is still in the timeline and can be rewound to."
-    );
-    if !has_files {
-        message.push_str(
-            " No file was changed: nothing in this workspace is checkpointed yet, and files outside it never are.",
-        );
-    }
-    if kept_back > 0 {
-        let paths = counted(kept_back as u64, "path");
-        message.push_str(&format!(" The rewind skipped {paths}; its response lists them."));
-    }
-    if secrets > 0 {
-        message.push_str(&format!(
-            " The current value of {} was kept, because the recording masks secrets.",
-            counted(secrets as u64, "secret variable")
-        ));
-    }
-    notice(NoticeCode::Rewound, message)
-}
-
-/// Files that may differ from the moment that was rewound to.
-pub fn files_uncertain(first: &[LeftOut], total: u64) -> Option<Notice> {
-    let names = list(first, total, |left| left.path.to_text().into_owned());
-    (total > 0).then(|| {
-        notice(
-            NoticeCode::FilesUncertain,
-            format!(
-                "{} may differ from that moment: {names}. There is no checkpoint of exactly that moment. Check them \
-                 before you rely on them.",
-                counted(total, "path")
-            ),
-        )
-    })
 }
 
 /// A path that changed after the command ended and before its checkpoint was taken.

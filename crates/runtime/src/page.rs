@@ -56,12 +56,12 @@ pub struct Searching {
 }
 
 /// What there is of a stream.
-struct Stream<'a, R> {
+struct KeptStream<'a, R> {
     record: &'a Output,
     read: R,
 }
 
-impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> Stream<'_, R> {
+impl<R: Fn(u64, usize) -> io::Result<Vec<u8>>> KeptStream<'_, R> {
     fn tail(&self) -> &[u8] {
         self.record.tail.as_ref().map(|tail| tail.as_bytes()).unwrap_or_default()
     }
@@ -150,7 +150,7 @@ pub fn page(
     searching: &Searching,
     read: impl Fn(u64, usize) -> io::Result<Vec<u8>>,
 ) -> Result<OutputPage, PageError> {
-    let stream = Stream { record, read };
+    let stream = KeptStream { record, read };
     let from_end = match query.tail {
         None => 0,
         Some(Tail::Bytes(bytes)) => record.total.saturating_sub(bytes),
@@ -182,7 +182,7 @@ struct Grep<'a> {
 
 /// Lines that match, up to `limit` bytes of them, and where the search ended.
 fn grep<R: Fn(u64, usize) -> io::Result<Vec<u8>>>(
-    stream: &Stream<'_, R>,
+    stream: &KeptStream<'_, R>,
     grep: &Grep<'_>,
     mut offset: u64,
     limit: usize,
@@ -206,9 +206,9 @@ fn grep<R: Fn(u64, usize) -> io::Result<Vec<u8>>>(
         let (taken, stopped) = grep.block(&block, limit, &mut found);
         offset += taken as u64;
         match stopped {
-            Some(Stopped::Full) => return Ok((found, offset)),
-            Some(Stopped::Spent) if found.is_empty() => return Err(PageError::Spent { next_offset: offset }),
-            Some(Stopped::Spent) => return Ok((found, offset)),
+            Some(SearchEnd::Full) => return Ok((found, offset)),
+            Some(SearchEnd::Spent) if found.is_empty() => return Err(PageError::Spent { next_offset: offset }),
+            Some(SearchEnd::Spent) => return Ok((found, offset)),
             // The line goes on, and what is looked for may lie over the end of this piece. One that was found is not
             // shown twice.
             None if lines_end.is_none() && found.len() == found_before => offset -= CARRIED.min(taken / 2) as u64,
@@ -226,7 +226,7 @@ fn grep<R: Fn(u64, usize) -> io::Result<Vec<u8>>>(
 }
 
 /// Why a search ended before the end of the text.
-enum Stopped {
+enum SearchEnd {
     /// Enough was found.
     Full,
     /// The time is used up.
@@ -244,7 +244,7 @@ struct Block<'a> {
 
 impl Grep<'_> {
     /// Searches a block of lines; returns how much of it was searched.
-    fn block(&self, block: &Block<'_>, limit: usize, found: &mut Vec<u8>) -> (usize, Option<Stopped>) {
+    fn block(&self, block: &Block<'_>, limit: usize, found: &mut Vec<u8>) -> (usize, Option<SearchEnd>) {
         let Block { text, shown, length: whole } = *block;
         let lines = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count();
         // Text that was masked over several lines cannot be split into lines; such a block is treated as one line.
@@ -254,16 +254,16 @@ impl Grep<'_> {
         for line in shown.split_inclusive(|&b| b == b'\n') {
             let length = if by_lines { lengths.next().unwrap_or(0) } else { 0 };
             if by_lines && self.searching.budget.is_spent() {
-                return (taken, Some(Stopped::Spent));
+                return (taken, Some(SearchEnd::Spent));
             }
             match self.pattern.is_in(line.strip_suffix(b"\n").unwrap_or(line), &self.searching.budget) {
                 Ok(true) if by_lines && found.len() + line.len() > limit && !found.is_empty() => {
-                    return (taken, Some(Stopped::Full));
+                    return (taken, Some(SearchEnd::Full));
                 }
                 Ok(true) => found.extend_from_slice(line),
                 Ok(false) => {}
                 // One line used up the time: it is skipped, so that a caller who continues makes progress.
-                Err(Spent) => return (if by_lines { taken + length } else { whole }, Some(Stopped::Spent)),
+                Err(Spent) => return (if by_lines { taken + length } else { whole }, Some(SearchEnd::Spent)),
             }
             taken += length;
         }

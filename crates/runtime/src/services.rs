@@ -17,8 +17,9 @@ use crate::adaptive::Adaptive;
 use crate::background::Background;
 use crate::cluster::Agents;
 use crate::cluster::agents::counted_as;
-use crate::disk::{Disk, OverDisk};
+use crate::disk::Disk;
 use crate::masking::Masking;
+use crate::notices::OverDisk;
 use crate::ops::{QuotaMet, STOP_GRACE, ServiceView, counts_all_services};
 use crate::quotas::NodeQuotas;
 use crate::sync::lock;
@@ -45,7 +46,7 @@ pub(crate) type Name = (SessionId, ServiceId);
 
 /// Why a service is stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StopReason {
+pub(crate) enum ServiceStop {
     /// It was requested.
     Asked,
     /// It was idle for this long.
@@ -66,7 +67,7 @@ pub(crate) enum Order {
     Stop {
         /// The grace period.
         grace: Duration,
-        reason: StopReason,
+        reason: ServiceStop,
     },
     /// Leave it running: another daemon takes over.
     Leave,
@@ -268,7 +269,7 @@ impl Services {
     pub(crate) async fn stop(
         &self,
         grace: Duration,
-        reason: StopReason,
+        reason: ServiceStop,
         wanted: impl Fn(&Supervised) -> bool,
     ) -> usize {
         let services = self.list(wanted);
@@ -284,7 +285,7 @@ impl Services {
     /// The daemon stops: services are stopped, or left to the next daemon.
     pub(crate) async fn leave(&self, stop: bool) {
         if stop {
-            self.stop(STOP_GRACE, StopReason::DaemonStops, |_| true).await;
+            self.stop(STOP_GRACE, ServiceStop::DaemonStops, |_| true).await;
             return;
         }
         let services = self.list(|_| true);

@@ -2,6 +2,7 @@
 //! names it, is never overwritten, and is compared with the length and hash in that record whenever it is read.
 
 use shellkeep_session::{AgentState, Content};
+use shellkeep_store::Durability;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -26,27 +27,27 @@ pub(crate) fn free_version(directory: &Path, mut version: u64) -> u64 {
     version
 }
 
-/// Writes a file atomically; with `power`, it is on disk when this returns.
-pub(crate) fn write(directory: &Path, version: u64, bytes: &[u8], power: bool) -> io::Result<Content> {
+/// Writes a file atomically. If it must survive a loss of power, it is on disk when this returns.
+pub(crate) fn write(directory: &Path, version: u64, bytes: &[u8], durability: Durability) -> io::Result<Content> {
     let name = AgentState::file_name(version);
     fs::create_dir_all(directory)?;
     let draft = directory.join(format!("{name}.new"));
-    let written = write_draft(&draft, bytes, power).and_then(|()| fs::rename(&draft, directory.join(&name)));
+    let written = write_draft(&draft, bytes, durability).and_then(|()| fs::rename(&draft, directory.join(&name)));
     if let Err(error) = written {
         let _ = fs::remove_file(draft);
         return Err(error);
     }
-    if power {
+    if durability == Durability::Power {
         sync_directory(directory)?;
     }
     Ok(Content::File { name, bytes: bytes.len() as u64, hash: Some(hash_of(bytes)) })
 }
 
 /// Links an old state under the file name of a new version. The bytes are the same, so they are not copied.
-pub(crate) fn link(directory: &Path, from: &str, version: u64, power: bool) -> io::Result<String> {
+pub(crate) fn link(directory: &Path, from: &str, version: u64, durability: Durability) -> io::Result<String> {
     let name = AgentState::file_name(version);
     fs::hard_link(directory.join(from), directory.join(&name))?;
-    if power {
+    if durability == Durability::Power {
         sync_directory(directory)?;
     }
     Ok(name)
@@ -74,10 +75,10 @@ pub(crate) fn measured(directory: &Path, name: String) -> io::Result<Content> {
     Ok(Content::File { name, bytes: bytes.len() as u64, hash: Some(hash_of(&bytes)) })
 }
 
-fn write_draft(draft: &Path, bytes: &[u8], power: bool) -> io::Result<()> {
+fn write_draft(draft: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
     let mut file = File::create(draft)?;
     file.write_all(bytes)?;
-    if power { file.sync_all() } else { Ok(()) }
+    if durability == Durability::Power { file.sync_all() } else { Ok(()) }
 }
 
 fn sync_directory(directory: &Path) -> io::Result<()> {
@@ -95,13 +96,15 @@ mod tests {
     #[test]
     fn a_file_is_read_only_as_it_was_saved_and_is_never_written_over() {
         let home = tempfile::tempdir().unwrap();
-        let Content::File { name, bytes, hash } = write(home.path(), 1, b"first", true).unwrap() else { panic!() };
+        let Content::File { name, bytes, hash } = write(home.path(), 1, b"first", Durability::Power).unwrap() else {
+            panic!()
+        };
         let path = home.path().join(&name);
         assert_eq!(read(&path, bytes, hash.as_deref()).unwrap(), b"first");
         assert_eq!(read(&path, bytes, None).unwrap(), b"first");
         assert_eq!((free_version(home.path(), 1), free_version(home.path(), 5)), (2, 5));
-        assert_eq!(link(home.path(), &name, 2, false).unwrap(), "agent_state.2");
-        assert!(link(home.path(), &name, 2, false).is_err());
+        assert_eq!(link(home.path(), &name, 2, Durability::Process).unwrap(), "agent_state.2");
+        assert!(link(home.path(), &name, 2, Durability::Process).is_err());
         fs::write(&path, b"fIrst").unwrap();
         assert!(matches!(read(&path, bytes, hash.as_deref()), Err(ReadError::Damaged(_))));
         fs::write(&path, b"").unwrap();

@@ -191,25 +191,37 @@ impl Room {
         spawn::embedded(&FILE, "shellkeep-room", PROGRAM)
     }
 
-    /// Who is inside, from the five numbers of an `ENTERED` in `room/room.h`.
-    pub(crate) fn entered(&self, [main, init, step, at, why]: [u32; 5]) -> io::Result<Entered> {
+    /// Who is inside, from an `ENTERED` in `room/room.h`.
+    pub(crate) fn entered(&self, bytes: &[u8; ENTERED_BYTES]) -> io::Result<Entered> {
+        let [main, init, step, at, why] = numbers(bytes);
         match step {
             0 => Ok(Entered { main, init }),
-            _ => Err(not_entered(&self.plan(), step, at, why)),
+            _ => Err(not_entered(&self.plan(), FailedStep { step, at, why })),
         }
     }
 }
 
-/// Why a room could not be entered: the step, where in this plan it was, and the error.
-pub(crate) fn not_entered(plan: &[u8], step: u32, at: u32, why: u32) -> io::Error {
+/// What failed while a room was entered, as an `ENTERED` in `room/room.h` says it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FailedStep {
+    /// The step of `room/room.c`, from 1.
+    pub(crate) step: u32,
+    /// Where in the plan it was.
+    pub(crate) at: u32,
+    /// The number of the error.
+    pub(crate) why: u32,
+}
+
+/// Why a room with this plan could not be entered.
+pub(crate) fn not_entered(plan: &[u8], FailedStep { step, at, why }: FailedStep) -> io::Error {
     let error = io::Error::from_raw_os_error(why as i32);
     let name = (step as usize).checked_sub(1).and_then(|step| STEPS.get(step)).copied().unwrap_or("an unknown step");
     let entry = if name == STEPS[4] { format!(" ({})", entry_at(plan, at as usize)) } else { String::new() };
     io::Error::new(error.kind(), format!("the room could not be entered: {name}{entry}: {error}"))
 }
 
-/// The numbers of an `ENTERED` at the start of these bytes.
-pub(crate) fn entered_numbers(bytes: &[u8; ENTERED_BYTES]) -> [u32; 5] {
+/// The numbers of an `ENTERED`.
+fn numbers(bytes: &[u8; ENTERED_BYTES]) -> [u32; 5] {
     let mut numbers = bytes.chunks_exact(4).map(|number| number.try_into().map_or(0, u32::from_ne_bytes));
     std::array::from_fn(|_| numbers.next().unwrap_or_default())
 }

@@ -1,6 +1,6 @@
 //! Starting a program in a room, through the small program in `room/main.c` that enters it.
 
-use crate::confine::{Confinement, ENTERED_BYTES, Entered, Room, entered_numbers};
+use crate::confine::{Confinement, ENTERED_BYTES, Entered, Room};
 use crate::{confine, spawn, wire};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -91,7 +91,7 @@ impl Waiting {
         let mut bytes = [0; ENTERED_BYTES];
         let early = |_| io::Error::other("the program that enters rooms ended at once");
         self.answer.read_exact(&mut bytes).map_err(early)?;
-        let entered = self.room.entered(entered_numbers(&bytes))?;
+        let entered = self.room.entered(&bytes)?;
         let mut fence = [0; 8];
         self.answer.read_exact(&mut fence).map_err(early)?;
         confine::outcome(&mut wire::Reader::new(&fence))?;

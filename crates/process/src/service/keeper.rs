@@ -2,7 +2,7 @@
 
 use super::spec::ServiceSpec;
 use crate::cage::Cage;
-use crate::confine::{ENTERED_BYTES, Room, entered_numbers};
+use crate::confine::{ENTERED_BYTES, Room};
 use crate::facts::Bytes;
 use crate::{own, spawn};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -116,7 +116,7 @@ impl Answer {
         }
         let [entered @ .., a, b, c, d, e, f, g, h] = bytes;
         let (main, error) = (u32::from_ne_bytes([a, b, c, d]), i32::from_ne_bytes([e, f, g, h]));
-        let entered = self.room.map(|room| room.entered(entered_numbers(&entered))).transpose()?;
+        let entered = self.room.map(|room| room.entered(&entered)).transpose()?;
         if main == 0 {
             return Err(io::Error::from_raw_os_error(error));
         }

@@ -1,8 +1,9 @@
 //! The end of a command: what the driver said, what is left in the pipes, and what follows if the driver said nothing.
 
-use super::{ExitStatus, Finishing, LiveShell, Progress, Report, Stream};
+use super::{ExitStatus, Finishing, LiveShell, Progress, Report};
 use crate::facts;
-use crate::stdio::{CommandTerminal, Read, Reader};
+use crate::outputs::{Outputs, Stream};
+use crate::stdio::{CommandTerminal, Reader};
 use crate::wire::{self, kind};
 use rustix::fs::{Mode, OFlags, open};
 use std::fs::File;
@@ -46,7 +47,7 @@ impl LiveShell {
         let has = |bit: u32| flags & bit != 0;
         let is_exiting = has(flag::EXITING);
         let exit = if is_exiting { self.process.wait_exit().await } else { self.process.ended };
-        let late = self.drain(flags, sink).await;
+        let late = drain(&mut self.outputs, &mut self.grace_until, flags, sink).await;
         let Finishing { payload, unread } = self.finishing.take().ok_or_else(unreadable)?;
         let (status, _, mut rest) = open_report(&payload).ok_or_else(unreadable)?;
         let facts = facts::read_all(&mut rest).map_err(|_| unreadable())?;
@@ -81,82 +82,32 @@ impl LiveShell {
         }
         self.terminal = None;
         let exit = self.process.ended.unwrap_or(ExitStatus::Signalled(9));
-        let late = self.drain(flag::FORKED, sink).await;
+        let late = drain(&mut self.outputs, &mut self.grace_until, flag::FORKED, sink).await;
         Ok(Progress::ShellGone { exit, late })
     }
+}
 
-    /// Reads what is left in the pipes. A pipe that another process may hold is dropped: later output belongs to no later
-    /// command. May be dropped and called again.
-    async fn drain(&mut self, flags: u32, sink: &mut (dyn FnMut(Stream, &[u8]) + Send)) -> Vec<Reader> {
-        let has = |bits: u32| flags & bits != 0;
-        let grace = if has(flag::SUBSTITUTION) { SUBSTITUTION_GRACE } else { BACKGROUND_GRACE };
-        // One that was dropped goes on with the same grace: with a new one each time, what never stops writing could hold up
-        // the end of its command for as long.
-        let deadline = *self.grace_until.get_or_insert_with(|| Instant::now() + grace);
-        let slots = [
-            (&mut self.stdout, Stream::Stdout, flag::STDOUT_CHANGED),
-            (&mut self.stderr, Stream::Stderr, flag::STDERR_CHANGED),
-        ];
-        let mut held = [has(flag::FORKED | flag::EXITING); 2];
-        for ((slot, stream, changed), held) in slots.into_iter().zip(&mut held) {
-            *held |= has(changed);
-            let Some(reader) = slot else { continue };
-            let mut sink = |bytes: &[u8]| sink(stream, bytes);
-            let mut last = read_own(reader, &mut sink);
-            // Something else writes, and may never stop.
-            *held |= last == Read::Bytes;
-            if *held && last != Read::End && read_until(reader, deadline, &mut sink).await {
-                last = Read::End;
-            }
-            if last == Read::End {
-                *slot = None;
-            }
-        }
-        let mut late = Vec::new();
-        for (slot, held) in [&mut self.stdout, &mut self.stderr].into_iter().zip(held) {
-            match slot {
-                Some(_) if held => late.extend(slot.take()),
-                Some(reader) => reader.shrink(),
-                None => {}
-            }
-        }
-        late
-    }
+/// Reads what is left in the pipes after a command whose report has these flags. May be dropped and called again.
+async fn drain(
+    outputs: &mut Outputs,
+    grace_until: &mut Option<Instant>,
+    flags: u32,
+    sink: &mut (dyn FnMut(Stream, &[u8]) + Send),
+) -> Vec<Reader> {
+    let has = |bits: u32| flags & bits != 0;
+    let grace = if has(flag::SUBSTITUTION) { SUBSTITUTION_GRACE } else { BACKGROUND_GRACE };
+    // One that was dropped goes on with the same grace: with a new one each time, what never stops writing could hold up
+    // the end of its command for as long.
+    let deadline = *grace_until.get_or_insert_with(|| Instant::now() + grace);
+    let left = flag::FORKED | flag::EXITING;
+    let held = [has(left | flag::STDOUT_CHANGED), has(left | flag::STDERR_CHANGED)];
+    outputs.drain(held, deadline, sink).await
 }
 
 /// A report's status, its flags, and what follows them.
 fn open_report(payload: &[u8]) -> Option<(i32, u32, wire::Reader<'_>)> {
     let mut reader = wire::Reader::new(payload);
     Some((reader.u32()? as i32, reader.u32()?, reader))
-}
-
-/// Reads what is in a pipe: no more than it holds can be of a command that has ended. What the last read gave.
-fn read_own(reader: &Reader, sink: &mut (dyn FnMut(&[u8]) + Send)) -> Read {
-    let (most, mut brought) = (reader.capacity(), 0);
-    let mut last = Read::Bytes;
-    while last == Read::Bytes && brought <= most {
-        last = reader.read_now(&mut |bytes| {
-            brought += bytes.len();
-            sink(bytes);
-        });
-    }
-    last
-}
-
-/// Reads until the end of a pipe, at most until the deadline. Whether it has ended.
-async fn read_until(reader: &Reader, deadline: Instant, sink: &mut (dyn FnMut(&[u8]) + Send)) -> bool {
-    let until_end = async {
-        loop {
-            if reader.read(&mut *sink).await == Read::End {
-                return true;
-            }
-            // A pipe that always has something is never waited for.
-            if Instant::now() >= deadline {
-                return false;
-            }
-        }
-    };
-    tokio::time::timeout_at(deadline, until_end).await.unwrap_or(false)
 }
 
 /// Opens a file that others can replace: never what a link leads to, nor a pipe or a device.

@@ -62,7 +62,7 @@ pub(super) async fn enter(channel: &mut Channel, room: &Room, part: Part) -> io:
         return Err(gone("the shell ended while it entered its room"));
     };
     let bytes = payload.as_slice().try_into().map_err(|_| io::Error::other("the driver's answer cannot be read"))?;
-    room.entered(confine::entered_numbers(bytes))
+    room.entered(bytes)
 }
 
 /// Has a shell take over a state, confined if it is to be. Gives what could not be taken over.

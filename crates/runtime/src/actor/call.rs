@@ -1,6 +1,7 @@
 //! What a command is run with besides its text: for its record, and for the shell.
 
 use crate::given_secrets::GivenSecrets;
+use crate::masking::Masking;
 use crate::ops::{OpError, RunCommand};
 use shellkeep_process::{Stderr, Stdin};
 use shellkeep_redact::{MASK, Redactor, looks_secret};
@@ -13,9 +14,9 @@ const TERMINAL_KIND: &str = "xterm-256color";
 /// What a command reads is recorded up to this size; of more, only the length.
 const STDIN_BYTES: usize = 64 << 10;
 
-/// What the caller asked for, masked if there is a redactor, and with `by_name` also the whole value of a name that looks
-/// secret; `None` for a command with nothing but its text.
-pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>, by_name: bool) -> Option<Box<Call>> {
+/// What the caller asked for, masked if there is a redactor, and if everything is masked also the whole value of a name that
+/// looks secret; `None` for a command with nothing but its text.
+pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>, masking: &Masking) -> Option<Box<Call>> {
     let RunCommand { cwd, env, stdin, terminal, merge_stderr, .. } = command;
     if cwd.is_none() && env.is_empty() && stdin.is_none() && terminal.is_none() && !merge_stderr {
         return None;
@@ -25,7 +26,7 @@ pub(super) fn call(command: &RunCommand, redactor: Option<&Redactor>, by_name: b
         None => bytes.clone(),
     };
     let value = |name: &str, value: &str| match redactor {
-        Some(_) if by_name && looks_secret(name) => String::from_utf8_lossy(MASK).into_owned(),
+        Some(_) if masking.is_on() && looks_secret(name) => String::from_utf8_lossy(MASK).into_owned(),
         Some(redactor) => redactor.redact_str(value),
         None => value.to_owned(),
     };

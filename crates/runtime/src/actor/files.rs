@@ -138,8 +138,8 @@ impl Files {
         if !self.ctx.checkpoints.config.on {
             return;
         }
-        let (home, power) = (self.ctx.checkpoints.home(journal.id()), self.ctx.store.survives_power());
-        self.kept_to.open(home, journal.state().seq, power);
+        let home = self.ctx.checkpoints.home(journal.id());
+        self.kept_to.open(home, journal.state().seq, self.ctx.durability());
         self.begin(journal, First::Base);
     }
 
@@ -198,12 +198,7 @@ impl Files {
             Keeping::Idle(keeper) if keeper.may_have_news() => {
                 self.looked_outside = true;
                 self.wait.begin(files_wait::AFTER_RUN);
-                let wanted = outside(journal);
-                let (label, parent) = (label(&wanted, journal), parent(journal));
-                self.work(keeper, move |keeper| {
-                    let saved = keeper.save(&label, parent);
-                    Outcome::Saved(wanted, saved)
-                });
+                self.work(keeper, saving(outside(journal), journal));
             }
             other => self.keeping = other,
         }
@@ -294,11 +289,7 @@ impl Files {
             }
             Keeping::Idle(keeper) => {
                 self.wait.begin(files_wait::AFTER_RUN);
-                let (label, parent) = (label(&wanted, journal), parent(journal));
-                self.work(keeper, move |keeper| {
-                    let saved = keeper.save(&label, parent);
-                    Outcome::Saved(wanted, saved)
-                });
+                self.work(keeper, saving(wanted, journal));
             }
             busy @ Keeping::Busy(_) => {
                 self.keeping = busy;
@@ -450,6 +441,15 @@ fn is_hosts(ctx: &SessionContext, journal: &Journal) -> bool {
 /// A checkpoint of what others have changed. It is of its own record: what a moment before it names was before it.
 fn outside(journal: &Journal) -> Wanted {
     Wanted::for_other(Cause::Outside, journal.state().seq + 1)
+}
+
+/// Work that saves the files.
+fn saving(wanted: Wanted, journal: &Journal) -> impl FnOnce(&mut Checkpointer) -> Outcome + Send + 'static + use<> {
+    let (label, parent) = (label(&wanted, journal), parent(journal));
+    move |keeper| {
+        let saved = keeper.save(&label, parent);
+        Outcome::Saved(wanted, saved)
+    }
 }
 
 /// The parent of the next commit.

@@ -215,8 +215,7 @@ async fn copy_agent_state(
     };
     let saved = ctx.kept_files.agent_state(journal.id(), state.clone()).await;
     let saved = saved.inspect_err(|error| failed(error)).ok()?;
-    let (directory, power) = (ctx.data_dir.outputs(id), ctx.store.survives_power());
-    let written = state_file::write(&directory, state.version, &saved.bytes, power);
+    let written = state_file::write(&ctx.data_dir.outputs(id), state.version, &saved.bytes, ctx.durability());
     state.content = written.inspect_err(|error| failed(error)).ok()?;
     Some(state)
 }

@@ -5,7 +5,7 @@
 use crate::admission::Ticket;
 use crate::cell::RunCell;
 use crate::cluster;
-use crate::conclude::Conclusion;
+use crate::conclude::{Conclusion, RecordedRun};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::given_secrets::GivenSecrets;
@@ -13,8 +13,8 @@ use crate::masking::SessionMask;
 use crate::notices;
 use crate::ops::OpError;
 use shellkeep_session::{
-    ByteString, Event, LeftProcess, Notice, Record, RunResult, SessionId, SessionState, ShellDelta, ShellState,
-    Timestamp, Unkept, size,
+    ByteString, Event, LeftProcess, Notice, Record, RunResult, SessionId, SessionState, ShellState, Timestamp, Unkept,
+    size,
 };
 use shellkeep_store::AppendError;
 use std::sync::Arc;
@@ -231,7 +231,7 @@ impl Journal {
         late: Option<ByteString>,
         ticket: Option<&mut Ticket>,
     ) -> Finished {
-        let (mut result, mut delta, unkept) = self.result(conclusion, cell, late);
+        let RecordedRun { mut result, mut delta, unkept } = self.recorded(conclusion, cell, late);
         let is_in_background = cell.is_detached();
         if is_in_background {
             delta = Box::default();
@@ -279,14 +279,9 @@ impl Journal {
         }
     }
 
-    /// The result of a run, what it changed, and what only its shell has now. Masks its changes, and its output if a
-    /// secret became known, and removes from the changes what would make the state too large.
-    fn result(
-        &mut self,
-        mut conclusion: Conclusion,
-        cell: &RunCell,
-        late: Option<ByteString>,
-    ) -> (Box<RunResult>, Box<ShellDelta>, Unkept) {
+    /// What is recorded of a run. Masks its changes, and its output if a secret became known, and removes from the changes
+    /// what would make the state too large.
+    fn recorded(&mut self, mut conclusion: Conclusion, cell: &RunCell, late: Option<ByteString>) -> RecordedRun {
         let delta = &mut conclusion.delta;
         if let Some(mask) = &mut self.mask {
             if mask.learn(delta) {
@@ -305,16 +300,15 @@ impl Journal {
             conclusion.notices.extend(is_full.then(|| notices::state_full(left_out, STATE_BYTES)));
         }
         let is_alive = conclusion.shell_is_alive;
-        let mut unkept = conclusion.unkept.clone();
-        let (mut result, delta) = conclusion.into_result(&self.state.shell, cell, late);
+        let mut run = conclusion.with_output(&self.state.shell, cell, late);
         if let Some(mask) = &self.mask {
-            mask.result(&mut result);
+            mask.result(&mut run.result);
         }
         // What was too large before still is, unless the command has changed it.
         let earlier = self.state.unkept.variables.iter();
-        let is_same = |name: &&String| !delta.variables.contains_key(&ByteString::from(name.as_str()));
-        unkept.add_variables(earlier.filter(is_same).cloned());
-        (result, delta, if is_alive { unkept } else { Unkept::default() })
+        let is_same = |name: &&String| !run.delta.variables.contains_key(&ByteString::from(name.as_str()));
+        run.unkept.add_variables(earlier.filter(is_same).cloned());
+        if is_alive { run } else { RecordedRun { unkept: Unkept::default(), ..run } }
     }
 
     /// Replaces the state by its masked copy; the record of the scrub follows.

@@ -8,6 +8,7 @@
 //! so with `durability=power` the file has the number of the last record after each run.
 
 use shellkeep_session::SessionId;
+use shellkeep_store::Durability;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -38,8 +39,8 @@ struct Note {
     file: Option<File>,
     /// What the next daemon will read. No file says the same as [`ALL`].
     noted: Option<u64>,
-    /// Whether what is noted must be right after a loss of power.
-    survives_power: bool,
+    /// What the note must be right after.
+    durability: Durability,
 }
 
 impl KeptTo {
@@ -59,7 +60,7 @@ impl KeptTo {
     }
 
     /// The session becomes live: from now on its files may change.
-    pub(super) fn open(&mut self, home: PathBuf, seq: u64, survives_power: bool) {
+    pub(super) fn open(&mut self, home: PathBuf, seq: u64, durability: Durability) {
         if self.is_open() {
             return;
         }
@@ -73,7 +74,7 @@ impl KeptTo {
             Ok(None) => (None, Some(ALL)),
             Err(error) => return complain(&error),
         };
-        let note = self.note.insert(Note { home, file, noted, survives_power });
+        let note = self.note.insert(Note { home, file, noted, durability });
         // The file stays correct until the owed checkpoint is taken.
         if self.owed.is_none() {
             note.note_all(seq);
@@ -108,7 +109,10 @@ impl KeptTo {
 impl Note {
     /// Everything up to this record is saved.
     fn note_all(&mut self, seq: u64) {
-        self.write(if self.survives_power { seq } else { ALL });
+        self.write(match self.durability {
+            Durability::Power => seq,
+            Durability::Process => ALL,
+        });
     }
 
     fn write(&mut self, seq: u64) {

@@ -201,7 +201,7 @@ impl Kv {
         if version == 0 {
             return Ok((Vec::new(), None));
         }
-        let (to, durability) = (self.directory(id), self.durability());
+        let (to, durability) = (self.directory(id), self.ctx.durability());
         let copied = self.with(journal, move |keyed| keyed.copy_to(&to, at, durability)).await?;
         let author = Author::runtime(by.map(str::to_owned));
         let change = |entry: &KvEntry| KvChange {

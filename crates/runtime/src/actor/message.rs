@@ -43,7 +43,7 @@ pub enum Message {
         /// The caller's key.
         request_id: String,
         /// Answered with what is known of it.
-        answer: Answer<Asked>,
+        answer: Answer<Cancellation>,
     },
     /// The session as callers see it.
     View(Answer<SessionView>),
@@ -233,9 +233,9 @@ pub(super) struct Caller {
 }
 
 /// What became of a command that is to be cancelled.
-pub enum Asked {
+pub enum Cancellation {
     /// It waited, and was removed from the queue.
-    Cancelled,
+    Done,
     /// It runs.
     Started(RunId),
     /// No such command waits or runs.

@@ -166,10 +166,10 @@ async fn write_agent_state(
     version: u64,
     bytes: Vec<u8>,
 ) -> Result<(u64, Content), OpError> {
-    let (directory, power) = (ctx.data_dir.outputs(id), ctx.store.survives_power());
+    let (directory, durability) = (ctx.data_dir.outputs(id), ctx.durability());
     let written = tasks::blocking(move || {
         let version = state_file::free_version(&directory, version);
-        state_file::write(&directory, version, &bytes, power).map(|content| (version, content))
+        state_file::write(&directory, version, &bytes, durability).map(|content| (version, content))
     });
     let unwritten = |error: io::Error| FilesReason::from(&error).of("cannot write the agent's state");
     written.await?.map_err(|error| OpError::not_stored(unwritten(error)))

@@ -13,6 +13,7 @@ use crate::checkpoints::{commit_of, path};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::file_views::{kept_back, plan_views};
+use crate::notices::RewoundTo;
 use crate::ops::*;
 use crate::pending;
 use crate::{notices, state_file};
@@ -279,7 +280,14 @@ async fn apply(
     };
     let commit = files.as_ref().and_then(commit_of);
     let has_files = is_known && (files.is_some() || session.journal.state().files.is_some());
-    let mut told = vec![notices::rewound(&target.moment(), has_files, kept.len(), uncertain.total, target.secrets)];
+    let to = RewoundTo {
+        moment: &target.moment(),
+        has_files,
+        kept_back: kept.len(),
+        uncertain: uncertain.total,
+        secrets: target.secrets,
+    };
+    let mut told = vec![notices::rewound(to)];
     told.extend(notices::files_uncertain(&uncertain.first, uncertain.total));
     told.extend(target.notices.iter().cloned());
     let mut event = Event::Rewound {
@@ -361,7 +369,7 @@ fn saved_again(ctx: &SessionContext, state: &SessionState, target: &Target) -> i
         Content::File { name, .. } => {
             let outputs = ctx.data_dir.outputs(&state.meta.session_id);
             version = state_file::free_version(&outputs, version);
-            let name = state_file::link(&outputs, &name, version, ctx.store.survives_power())?;
+            let name = state_file::link(&outputs, &name, version, ctx.durability())?;
             // It was compared with its record before; a scrub may have changed it since it was saved.
             state_file::measured(&outputs, name)?
         }

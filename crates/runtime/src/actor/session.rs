@@ -7,6 +7,7 @@ use super::journal::{Finished, Journal, check_owned, storage_notices};
 use super::kv::open::Kv;
 use super::message::{Answer, Caller, Started};
 use super::phase::{Phase, Run};
+use super::queue::Queue;
 use super::refusals::Refusals;
 use super::remnants::Remnants;
 use super::rest_reason::RestReason;
@@ -145,9 +146,10 @@ impl Session {
         Ok(Some(Started::Before(Box::new(view))))
     }
 
-    /// The session's shell, acquired if it has none. For a command without a directory of its own, one that is in the
+    /// The session's shell, acquired if it has none. For a command without a directory `cwd` of its own, one that is in the
     /// session's directory. `None` if no shell is available now.
-    async fn shell_for(&mut self, in_own_directory: bool, given: &GivenSecrets) -> Result<Option<Acquired>, OpError> {
+    async fn shell_for(&mut self, cwd: Option<&[u8]>, given: &GivenSecrets) -> Result<Option<Acquired>, OpError> {
+        let in_own_directory = cwd.is_none();
         let own = in_own_directory.then_some(&self.journal.shell().cwd);
         self.ctx.data_dir.check_taken(self.journal.state(), own)?;
         if in_own_directory && !is_in_place(&self.ctx, self.phase.shell(), self.journal.state(), given).await? {
@@ -193,7 +195,7 @@ impl Session {
             Some(cwd) => Some(resolve_cwd(&self.ctx, self.journal.state(), &given, cwd).await?),
             None => None,
         };
-        let Some(mut acquired) = self.shell_for(cwd.is_none(), &given).await? else { return Ok(None) };
+        let Some(mut acquired) = self.shell_for(cwd.as_deref(), &given).await? else { return Ok(None) };
         // Before the start is recorded: a command whose pipes cannot be created has not run.
         let prepare = || acquired.pooled.shell.prepare(stdin_of(command), stderr_of(command));
         let ends = match self.ctx.shells.pipes(self.journal.id(), prepare).await {
@@ -256,7 +258,7 @@ impl Session {
             run_id: run_id.clone(),
             request_id: command.request_id.clone(),
             command: text.clone(),
-            call: call(command, redactor, self.ctx.masking.is_on()),
+            call: call(command, redactor, &self.ctx.masking),
             by: command.by.clone(),
             files_unkept: self.files.is_behind(),
         });
@@ -452,11 +454,11 @@ impl Session {
     }
 
     /// Kills the command that runs, those in the background, and the shell.
-    pub(super) async fn kill_everything(&mut self) {
+    pub(super) async fn kill_everything(&mut self, queue: &Queue) {
         if let Some(run) = self.phase.take_run() {
             run.running.pooled.shell.kill_all();
             let ticket = self.finish(run, Ended::KilledWithSession).await;
-            self.publish(false);
+            self.publish(queue);
             drop(ticket);
         }
         self.ctx.runs.kill(|id| id == self.journal.id());
@@ -480,8 +482,8 @@ impl Session {
         let _ = answer.send(Ok(()));
     }
 
-    /// Publishes the session's status to the rest of the node. `waits`: commands wait.
-    pub(super) fn publish(&self, waits: bool) {
+    /// Publishes the session's status to the rest of the node.
+    pub(super) fn publish(&self, queue: &Queue) {
         let state = self.journal.state();
         let in_force = state.agent_state.as_ref().map(|state| state.version);
         let can_be_had = self.slot.publish(&Published {
@@ -489,7 +491,7 @@ impl Session {
             now_ms: self.ctx.lifetime.now_ms(),
             agent_state: in_force.unwrap_or_else(|| state.last_agent_version() + 1),
             is_running: self.phase.is_running(),
-            waits,
+            waits: !queue.is_empty(),
         });
         if can_be_had {
             self.ctx.pool.one_is_idle();

@@ -130,7 +130,7 @@ pub(super) fn may_act(journal: &mut Journal, queue: &mut Queue, hold_id: Option<
 }
 
 /// What becomes of a command whose turn it is.
-pub(super) enum Turn {
+pub(super) enum MayRun {
     /// It may run.
     Now,
     /// It waits for the end of a hold.
@@ -139,12 +139,12 @@ pub(super) enum Turn {
 }
 
 /// Whether a command may run while somebody may hold the session.
-pub(super) fn turn(journal: &mut Journal, queue: &mut Queue, command: &RunCommand) -> Turn {
+pub(super) fn may_run(journal: &mut Journal, queue: &mut Queue, command: &RunCommand) -> MayRun {
     let can_wait = command.hold.is_none() && command.if_busy == IfBusy::Wait && !queue.is_full();
     match may_act(journal, queue, command.hold.as_deref()) {
-        Ok(()) => Turn::Now,
-        Err(_) if can_wait => Turn::Later,
-        Err(refusal) => Turn::Refused(refusal),
+        Ok(()) => MayRun::Now,
+        Err(_) if can_wait => MayRun::Later,
+        Err(refusal) => MayRun::Refused(refusal),
     }
 }
 

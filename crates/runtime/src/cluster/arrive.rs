@@ -1,6 +1,6 @@
 //! A session that comes to this node: its records into this node's store, and what of it could not come along.
 
-use super::told::{self, Cwd};
+use super::told::{self, Cwd, EndedService};
 use crate::checkpoints::path;
 use crate::ops::{OpError, SessionError};
 use shellkeep_session::fold::ApplyError;
@@ -113,7 +113,8 @@ fn after_move(state: &mut SessionState, node: &str, is_lost: bool) -> Vec<Event>
         let end = service.end.clone().filter(|_| service.stamps.is_none()).unwrap_or_else(gone);
         let was_ready = service.status == ServiceStatus::Running;
         let is_restarted = matches!(after_end(service.spec.restart, &end, was_ready, 0), AfterEnd::Restart(_));
-        let notice = told::service(service_id, &service.spec.name, node, is_restarted, is_lost);
+        let ended = EndedService { id: service_id, name: &service.spec.name, node, is_restarted, is_lost };
+        let notice = told::service(&ended);
         if is_restarted {
             restarting.push(notice);
             (service.status, service.stamps, service.end) = (ServiceStatus::Starting, None, Some(end));

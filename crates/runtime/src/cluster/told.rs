@@ -49,8 +49,21 @@ pub(super) enum Cwd {
     Missing,
 }
 
+/// How a session came to this node.
+pub(super) struct Arrival<'a> {
+    /// The node that had it.
+    pub(super) from: &'a str,
+    /// This node.
+    pub(super) here: &'a str,
+    pub(super) files: &'a Brought,
+    pub(super) keys: &'a Keys,
+    /// The runs after the checkpoint that its files are of.
+    pub(super) since: &'a [RunId],
+    pub(super) cwd: Cwd,
+}
+
 /// The session came from another node, or back to a node that lost its data directory.
-pub(super) fn arrived(from: &str, here: &str, (files, keys): (&Brought, &Keys), since: &[RunId], cwd: Cwd) -> Notice {
+pub(super) fn arrived(Arrival { from, here, files, keys, since, cwd }: Arrival<'_>) -> Notice {
     let is_back = from == here;
     let (how, did) = match is_back {
         true => (
@@ -116,20 +129,30 @@ fn records(note: &ForkNote) -> String {
     if first == last { format!("record {last}") } else { format!("records {first} to {last}") }
 }
 
-/// A service that ran on the node that is gone, or on this one before it lost its data directory (`is_lost`).
-pub(super) fn service(service_id: &ServiceId, name: &str, node: &str, is_restarted: bool, is_lost: bool) -> Notice {
+/// A service that ended with the node that its session comes from.
+pub(super) struct EndedService<'a> {
+    pub(super) id: &'a ServiceId,
+    pub(super) name: &'a str,
+    pub(super) node: &'a str,
+    /// Whether its policy starts it again here.
+    pub(super) is_restarted: bool,
+    /// Whether the node is this one, which lost its data directory.
+    pub(super) is_lost: bool,
+}
+
+/// A service of a session that came to this node.
+pub(super) fn service(ended: &EndedService<'_>) -> Notice {
+    let EndedService { id, name, node, is_restarted, is_lost } = *ended;
     let next = match is_restarted {
         true => "It starts again here by its restart policy",
         false => "Its restart policy does not start it again here",
     };
     let message = match is_lost {
         true => {
-            format!(
-                "Service {service_id} ({name}) ended when node {node} lost its data directory. {next}; its log is lost."
-            )
+            format!("Service {id} ({name}) ended when node {node} lost its data directory. {next}; its log is lost.")
         }
         false => {
-            format!("Service {service_id} ({name}) ended with node {node}. {next}; its log up to then stayed there.")
+            format!("Service {id} ({name}) ended with node {node}. {next}; its log up to then stayed there.")
         }
     };
     Notice { code: NoticeCode::ServiceEnded, message }
@@ -195,7 +218,9 @@ mod tests {
 
     #[test]
     fn the_log_of_a_service_is_lost_with_the_data_directory() {
-        let told = |is_lost: bool| service(&ServiceId::from_seq(3), "web", "n1", true, is_lost).message;
+        let id = ServiceId::from_seq(3);
+        let ended = EndedService { id: &id, name: "web", node: "n1", is_restarted: true, is_lost: false };
+        let told = |is_lost: bool| service(&EndedService { is_lost, ..ended }).message;
         assert!(told(false).ends_with("its log up to then stayed there."), "{}", told(false));
         assert!(told(true).ends_with("its log is lost."), "{}", told(true));
     }

@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, Elsewhere, Sought, Uncopied, Whose};
 use crate::context::SessionContext;
 use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
-use crate::services::StopReason;
+use crate::services::ServiceStop;
 use crate::tasks;
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, ForkNote, Moved};
@@ -41,24 +41,37 @@ impl<'a> NodeOps<'a> {
     }
 }
 
+/// Where a session is, by what this node knows.
+struct Located {
+    whereabouts: Whereabouts,
+    /// Why it may be elsewhere: this node does not know it, and another cannot be asked.
+    unsure: Option<OpError>,
+}
+
+impl Located {
+    fn surely(whereabouts: Whereabouts) -> Self {
+        Self { whereabouts, unsure: None }
+    }
+}
+
 impl ClusterOps<'_> {
     /// Where a session is. This node takes over one that has no node. An error if this node does not know the session
     /// and cannot know whether another has it.
     pub fn locate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Whereabouts, OpError>> {
         Box::pin(async move {
-            let (whereabouts, unsure) = self.seek(id).await?;
+            let Located { whereabouts, unsure } = self.seek(id).await?;
             unsure.map_or(Ok(whereabouts), Err)
         })
     }
 
     /// The same for a session that is created if there is none.
     pub fn locate_or_place<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Whereabouts, OpError>> {
-        Box::pin(async move { Ok(self.seek(id).await?.0) })
+        Box::pin(async move { Ok(self.seek(id).await?.whereabouts) })
     }
 
-    async fn seek(&self, id: &SessionId) -> Result<(Whereabouts, Option<OpError>), OpError> {
+    async fn seek(&self, id: &SessionId) -> Result<Located, OpError> {
         if self.has_open(id) && self.cluster.members().served_by()?.is_none() {
-            return Ok((Whereabouts::Here, None));
+            return Ok(Located::surely(Whereabouts::Here));
         }
         let bound = self.access.scope().agent().and_then(|agent| bound(agent, id));
         let (mut why, mut is_sure) = (None, false);
@@ -76,21 +89,21 @@ impl ClusterOps<'_> {
                 }
             }
             if let Whereabouts::There(_) = whereabouts {
-                return Ok((whereabouts, None));
+                return Ok(Located::surely(whereabouts));
             }
             // Of the two names that an agent's session may have, one is not known.
             is_sure |= unsure.is_none();
             why = unsure.or(why);
         }
-        Ok((Whereabouts::Here, why.filter(|_| !is_sure)))
+        Ok(Located { whereabouts: Whereabouts::Here, unsure: why.filter(|_| !is_sure) })
     }
 
     /// Where a session is that this node could not take: another may have been faster.
-    async fn after_another(&self, id: &SessionId, error: OpError) -> Result<(Whereabouts, Option<OpError>), OpError> {
+    async fn after_another(&self, id: &SessionId, error: OpError) -> Result<Located, OpError> {
         if let OpError::Cluster(ClusterError::OwnerUnreachable { .. }) = &error
             && let Sought { whereabouts: there @ Whereabouts::There(_), .. } = self.cluster.locate(id).await?
         {
-            return Ok((there, None));
+            return Ok(Located::surely(there));
         }
         Err(error)
     }
@@ -303,7 +316,7 @@ async fn let_go(parts: Arc<Parts>, id: SessionId) {
 /// Ends what a session runs here, and keeps what only this node has of it.
 async fn leave(parts: Arc<Parts>, id: SessionId) {
     parts.ctx.registry.tell_awake(&id, Message::Moved).await;
-    parts.ctx.services.stop(MOVED_GRACE, StopReason::SessionEnded, |seen| seen.session_id == id).await;
+    parts.ctx.services.stop(MOVED_GRACE, ServiceStop::SessionEnded, |seen| seen.session_id == id).await;
     let weak = Arc::downgrade(&parts);
     drop(parts);
     copies::compare(weak, id).await;
@@ -356,33 +369,48 @@ async fn look_around(parts: Weak<Parts>, alone: Alone) {
 /// Returns whether nothing is left to do: the shared store has it, or it is not this node's to give.
 async fn give_again(parts: Arc<Parts>, id: &SessionId) -> bool {
     let Some(cluster) = &parts.ctx.cluster else { return true };
-    let given = give(&parts, cluster, id).await;
-    if given.is_none() {
-        copies::remove_if_removed(&parts, cluster, id).await;
+    match give(&parts, cluster, id).await {
+        Given::Done => true,
+        Given::NotYet => false,
+        Given::NotOurs => {
+            copies::remove_if_removed(&parts, cluster, id).await;
+            true
+        }
     }
-    given.unwrap_or(true)
 }
 
-/// The same; `None` if it is not this node's to give: it may have been removed, and have no name here any more.
-async fn give(parts: &Arc<Parts>, cluster: &Cluster, id: &SessionId) -> Option<bool> {
+/// What became of a session that was to be given to the shared store again.
+enum Given {
+    /// The shared store has it, or it is damaged here.
+    Done,
+    /// It is tried again.
+    NotYet,
+    /// It is not this node's to give: it may have been removed, and have no name here any more.
+    NotOurs,
+}
+
+async fn give(parts: &Arc<Parts>, cluster: &Cluster, id: &SessionId) -> Given {
     let is_gone = |error: &OpError| matches!(error, OpError::Session(SessionError::NotFound { .. }));
     let state = match parts.stored.load_patiently(id).await {
         Ok(state) => state,
-        Err(OpError::StoreUnavailable { .. }) => return Some(false),
-        // It is gone or damaged.
-        Err(error) => return (!is_gone(&error)).then_some(true),
+        Err(OpError::StoreUnavailable { .. }) => return Given::NotYet,
+        Err(error) if is_gone(&error) => return Given::NotOurs,
+        Err(_) => return Given::Done,
     };
     if !cluster.diverged().was_own(&state) {
-        return None;
+        return Given::NotOurs;
     }
     if cluster.members().works_with(id) {
         reclaim(Arc::clone(parts), id.clone()).await;
     } else if let Err(error) = parts.ctx.registry.ask(id, Message::View).await {
         tracing::debug!(session = %id, %error, "not given to the shared store yet");
-        return (!is_gone(&error)).then_some(false);
+        return if is_gone(&error) { Given::NotOurs } else { Given::NotYet };
     }
     let settled = cluster.settle(id, state.seq).await;
-    Some(matches!(settled, Ok(None) | Err(OpError::Cluster(ClusterError::Moved { .. }))))
+    match settled {
+        Ok(None) | Err(OpError::Cluster(ClusterError::Moved { .. })) => Given::Done,
+        _ => Given::NotYet,
+    }
 }
 
 /// Looks at sessions of this node. Returns those that could not be given again; `None` if the engine has ended, or is about to.

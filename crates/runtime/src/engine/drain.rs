@@ -4,7 +4,7 @@
 use super::parts::Parts;
 use crate::actor::Message;
 use crate::ops::STOP_GRACE;
-use crate::services::StopReason;
+use crate::services::ServiceStop;
 use shellkeep_session::SessionId;
 use shellkeep_shared::Drain;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(super) async fn release(parts: Arc<Parts>, drain: Drain) {
 }
 
 async fn stop_services(parts: &Parts) -> usize {
-    parts.ctx.services.stop(STOP_GRACE, StopReason::NodeDrained, |_| true).await
+    parts.ctx.services.stop(STOP_GRACE, ServiceStop::NodeDrained, |_| true).await
 }
 
 /// Ends a session's shell with its state kept, after the commands that it has begun or queued.

@@ -6,7 +6,7 @@ use super::parts::Parts;
 use crate::actor::Message;
 use crate::identities::Scope;
 use crate::ops::{BoxFuture, OpError};
-use crate::services::StopReason;
+use crate::services::ServiceStop;
 use crate::shares::{Lent, Share};
 use crate::tasks;
 use shellkeep_shared::Closing;
@@ -77,7 +77,7 @@ impl Engine {
             parts.agents.stop("the daemon stops", |_| true).await;
             if parts.ctx.is_draining() {
                 // Others take its sessions at once. What the drain did not end in time is killed.
-                parts.ctx.services.stop(Duration::ZERO, StopReason::NodeDrained, |_| true).await;
+                parts.ctx.services.stop(Duration::ZERO, ServiceStop::NodeDrained, |_| true).await;
             } else {
                 parts.ctx.services.leave(parts.config.services_on_stop == OnStop::Stop).await;
             }

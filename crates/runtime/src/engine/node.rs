@@ -9,7 +9,7 @@ use super::{delete, services};
 use crate::cell::RunCell;
 use crate::cluster::Whose;
 use crate::ops::*;
-use crate::services::StopReason;
+use crate::services::ServiceStop;
 use crate::tasks;
 use shellkeep_process::proc;
 use shellkeep_session::{QuotaName, Quotas, SessionId};
@@ -272,7 +272,7 @@ impl NodeOps<'_> {
             let ids = parts.ctx.names.of_agent(agent);
             parts.agents.stop("its agent was ended", |id| ids.contains(id)).await;
             let services =
-                parts.ctx.services.stop(STOP_GRACE, StopReason::AgentEnded, |seen| seen.agent() == Some(agent)).await;
+                parts.ctx.services.stop(STOP_GRACE, ServiceStop::AgentEnded, |seen| seen.agent() == Some(agent)).await;
             let services = services + parts.ctx.services.background.stop_all(STOP_GRACE, |id| ids.contains(id)).await;
             let mut sessions = 0;
             for id in &ids {
@@ -297,7 +297,7 @@ impl NodeOps<'_> {
             let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit("end_session", id.as_str());
             parts.agents.stop("the session was ended", |other| *other == *id).await;
-            parts.ctx.services.stop(STOP_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await;
+            parts.ctx.services.stop(STOP_GRACE, ServiceStop::SessionEnded, |seen| seen.session_id == *id).await;
             parts.ctx.services.background.stop_all(STOP_GRACE, |other| *other == *id).await;
             services::end_session(parts, &id, "the host ended it").await
         })

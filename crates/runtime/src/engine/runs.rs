@@ -7,7 +7,7 @@ use super::parts::Parts;
 use super::past::Past;
 use super::run_lists::RunListOps;
 use super::take_over::HoldOps;
-use crate::actor::{Asked, Message, RunReply, Started};
+use crate::actor::{Cancellation, Message, RunReply, Started};
 use crate::cell::{self, End, RunCell, RunControl, Typist};
 use crate::ops::*;
 use crate::screen::Picture;
@@ -273,13 +273,13 @@ async fn by_request(
 ) -> Result<Option<Arc<RunCell>>, OpError> {
     let Permitted { parts, id } = access.over(id)?;
     let cancel = |answer| Message::Cancel { request_id: request_id.to_string(), answer };
-    match parts.ctx.registry.ask_awake(&id, cancel).await.transpose()?.unwrap_or(Asked::Unknown) {
-        Asked::Cancelled => {
+    match parts.ctx.registry.ask_awake(&id, cancel).await.transpose()?.unwrap_or(Cancellation::Unknown) {
+        Cancellation::Done => {
             access.audit("cancel", id.as_str());
             Ok(None)
         }
-        Asked::Started(run_id) => live_cell(access, "signal", &id, &run_id, hold).await.map(Some),
-        Asked::Unknown => {
+        Cancellation::Started(run_id) => live_cell(access, "signal", &id, &run_id, hold).await.map(Some),
+        Cancellation::Unknown => {
             let stored = RequestIndex::of(&parts.ctx.store, &id).run(request_id.as_str()).await;
             match stored.map_err(|error| read_error(&id, error))? {
                 // It has most likely ended, which is found by its own name.

@@ -9,7 +9,7 @@ use crate::actor::Message;
 use crate::masked_piece::{AROUND, PieceMask};
 use crate::ops::*;
 use crate::page::{self, Searching};
-use crate::services::{self, Order, StopReason, Supervised};
+use crate::services::{self, Order, ServiceStop, Supervised};
 use crate::tasks;
 use crate::validate;
 use crate::work::SEARCH_TIME;
@@ -271,7 +271,7 @@ pub(super) async fn stop(
     let Some(seen) = parts.ctx.services.find(&id, service_id) else {
         return stored_service(parts, &id, service_id).await;
     };
-    seen.tell(Order::Stop { grace: grace.min(MAX_STOP_GRACE), reason: StopReason::Asked }).await;
+    seen.tell(Order::Stop { grace: grace.min(MAX_STOP_GRACE), reason: ServiceStop::Asked }).await;
     seen.until(|_| false).await;
     view(parts, seen).await
 }
@@ -368,7 +368,7 @@ pub(super) async fn stop_latecomers(parts: &Parts, id: &SessionId) {
 }
 
 async fn stop_with_session(parts: &Parts, id: &SessionId) -> usize {
-    parts.ctx.services.stop(REMOVAL_GRACE, StopReason::SessionEnded, |seen| seen.session_id == *id).await
+    parts.ctx.services.stop(REMOVAL_GRACE, ServiceStop::SessionEnded, |seen| seen.session_id == *id).await
 }
 
 pub(super) async fn end_session(parts: &Parts, id: &SessionId, reason: &str) -> Result<SessionView, OpError> {

@@ -3,8 +3,30 @@
 use super::notice;
 use shellkeep_session::{Notice, NoticeCode, QuotaName};
 
+/// The process limits that hold for a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessLimits {
+    /// For one session.
+    pub session: u64,
+    /// For its agent, if it has one.
+    pub agent: Option<u64>,
+    /// For the whole node.
+    pub node: u64,
+}
+
+/// A quota that a session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverDisk {
+    pub quota: QuotaName,
+    pub limit: u64,
+    /// What its commands wrote.
+    pub own: u64,
+    /// What is kept of it.
+    pub kept: u64,
+}
+
 /// The command reached the process limit.
-pub fn too_many_processes(session: u64, agent: Option<u64>, node: u64) -> Notice {
+pub fn too_many_processes(ProcessLimits { session, agent, node }: ProcessLimits) -> Notice {
     let agent = agent.map(|limit| format!("{limit} per agent, ")).unwrap_or_default();
     notice(
         NoticeCode::ProcessLimit,
@@ -39,7 +61,7 @@ pub fn too_many_open_files(limit: u64) -> Notice {
 }
 
 /// The session is over its disk quota: what its commands wrote, and what is kept of it, are more than the limit together.
-pub fn over_disk(quota: QuotaName, limit: u64, own: u64, kept: u64) -> Notice {
+pub fn over_disk(OverDisk { quota, limit, own, kept }: OverDisk) -> Notice {
     let [used, own_part, kept_part, most] = [own + kept, own, kept, limit].map(|amount| match quota.is_bytes() {
         true => format!("{} MiB", amount >> 20),
         false => amount.to_string(),
@@ -72,16 +94,18 @@ mod tests {
     /// An agent was told to delete its files where nearly all of them were our checkpoints.
     #[test]
     fn the_advice_is_for_what_uses_most() {
-        let told = |own, kept| over_disk(QuotaName::FilesPerSession, 500, own, kept).message;
+        let files_over = OverDisk { quota: QuotaName::FilesPerSession, limit: 500, own: 490, kept: 20 };
+        let told = |own, kept| over_disk(OverDisk { own, kept, ..files_over }).message;
         let files = told(490, 20);
         assert!(files.contains("uses 510 files; its limit is 500 (files_per_session)"), "{files}");
         assert!(files.contains("490 of it in its own directories, 20 for checkpoints"), "{files}");
         assert!(files.contains("Delete what you do not need"), "{files}");
         let checkpoints = told(3, 498);
         assert!(checkpoints.contains("prune checkpoints") && !checkpoints.contains("du -sh"), "{checkpoints}");
-        let bytes = over_disk(QuotaName::DiskBytesPerSession, 10 << 20, 12 << 20, 0).message;
+        let bytes_over = OverDisk { quota: QuotaName::DiskBytesPerSession, limit: 10 << 20, own: 12 << 20, kept: 0 };
+        let bytes = over_disk(bytes_over).message;
         assert!(bytes.contains("uses 12 MiB of disk space; its limit is 10 MiB"), "{bytes}");
-        let of_agent = over_disk(QuotaName::FilesPerAgent, 500, 490, 20).message;
+        let of_agent = over_disk(OverDisk { quota: QuotaName::FilesPerAgent, ..files_over }).message;
         assert!(of_agent.contains("sessions of this agent together use 510 files; their limit is 500"), "{of_agent}");
     }
 }

@@ -1,6 +1,6 @@
 //! Checks all services periodically, and stops idle ones.
 
-use super::{Order, Services, StopReason, Supervised};
+use super::{Order, ServiceStop, Services, Supervised};
 use crate::ops::STOP_GRACE;
 use crate::tasks;
 use shellkeep_process::ports::SocketTables;
@@ -27,7 +27,7 @@ pub(crate) async fn look(services: &Services, now: Timestamp, idle: Option<Durat
         let quiet = Duration::try_from(now.duration_since(seen.activity().last_active)).unwrap_or_default();
         if quiet >= idle && seen.facts().stamps.is_some() {
             stopped += 1;
-            seen.tell(Order::Stop { grace: STOP_GRACE, reason: StopReason::Idle(quiet) }).await;
+            seen.tell(Order::Stop { grace: STOP_GRACE, reason: ServiceStop::Idle(quiet) }).await;
         }
     }
     stopped

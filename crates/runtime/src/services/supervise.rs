@@ -4,7 +4,7 @@
 use super::forward::Forward;
 use super::ready::{Probe, Url};
 use super::reports::{Reports, Unrecorded};
-use super::{Order, Reserved, Services, StopReason, Supervised, cage_name};
+use super::{Order, Reserved, ServiceStop, Services, Supervised, cage_name};
 use crate::actor::{Message, ServiceFacts, ServiceNews};
 use crate::cluster;
 use crate::crash::{self, Point};
@@ -89,7 +89,7 @@ enum LifeEnd {
     /// On its own.
     Own(ServiceEnd),
     /// By order.
-    Ordered { end: ServiceEnd, reason: StopReason },
+    Ordered { end: ServiceEnd, reason: ServiceStop },
     /// It keeps running without us.
     Left,
 }
@@ -112,7 +112,7 @@ enum Waited {
     /// It was not disturbed.
     Whole,
     /// The service must not be restarted.
-    Stopped(StopReason),
+    Stopped(ServiceStop),
     /// The next daemon will do it.
     Left,
 }
@@ -252,7 +252,7 @@ impl Supervisor {
     }
 
     /// SIGTERM first, SIGKILL after the grace period.
-    async fn stop(&mut self, mut process: ServiceProcess, grace: Duration, reason: StopReason) -> LifeEnd {
+    async fn stop(&mut self, mut process: ServiceProcess, grace: Duration, reason: ServiceStop) -> LifeEnd {
         process.stop(Signal::TERM);
         let mut deadline = Instant::now() + grace;
         let mut killed = false;
@@ -339,11 +339,11 @@ impl Supervisor {
     }
 
     /// It was stopped by order. If other nodes take over and its policy says so, the next one starts it again.
-    async fn stopped(&mut self, end: ServiceEnd, reason: &StopReason) {
+    async fn stopped(&mut self, end: ServiceEnd, reason: &ServiceStop) {
         // Its own exit code says nothing: it did not end by itself.
         let left = ServiceEnd { exit_code: None, signal: None, ..end.clone() };
         let policy = self.seen.facts().spec.restart;
-        if *reason != StopReason::NodeDrained || !matches!(after_end(policy, &left, true, 0), AfterEnd::Restart(_)) {
+        if *reason != ServiceStop::NodeDrained || !matches!(after_end(policy, &left, true, 0), AfterEnd::Restart(_)) {
             let notices = self.notices_of_stop(&end, reason);
             let late = self.reports.ended(ServiceStatus::Stopped, end, notices).await;
             return self.reports.insist(late).await;
@@ -355,10 +355,10 @@ impl Supervisor {
         self.reports.insist(late).await;
     }
 
-    fn notices_of_stop(&self, end: &ServiceEnd, reason: &StopReason) -> Vec<Notice> {
+    fn notices_of_stop(&self, end: &ServiceEnd, reason: &ServiceStop) -> Vec<Notice> {
         match reason {
-            StopReason::Asked | StopReason::AgentEnded | StopReason::SessionEnded => Vec::new(),
-            StopReason::Idle(_) | StopReason::DaemonStops | StopReason::NodeDrained => {
+            ServiceStop::Asked | ServiceStop::AgentEnded | ServiceStop::SessionEnded => Vec::new(),
+            ServiceStop::Idle(_) | ServiceStop::DaemonStops | ServiceStop::NodeDrained => {
                 vec![notices::service_ended(&self.seen.service_id, &self.seen.facts().spec, end)]
             }
         }
@@ -407,16 +407,16 @@ pub(crate) fn end_of(exit: ServiceExit) -> ServiceEnd {
     }
 }
 
-fn stop_sentence(reason: &StopReason, killed: bool) -> String {
+fn stop_sentence(reason: &ServiceStop, killed: bool) -> String {
     let why = match reason {
-        StopReason::Asked => "on request".to_owned(),
-        StopReason::Idle(idle) => {
+        ServiceStop::Asked => "on request".to_owned(),
+        ServiceStop::Idle(idle) => {
             format!("it was stopped after {} without output, connections or work", notices::span(*idle))
         }
-        StopReason::AgentEnded => "it was stopped with its agent".to_owned(),
-        StopReason::SessionEnded => "it was stopped with its session".to_owned(),
-        StopReason::DaemonStops => "it was stopped with the daemon".to_owned(),
-        StopReason::NodeDrained => "it was stopped because its node was drained".to_owned(),
+        ServiceStop::AgentEnded => "it was stopped with its agent".to_owned(),
+        ServiceStop::SessionEnded => "it was stopped with its session".to_owned(),
+        ServiceStop::DaemonStops => "it was stopped with the daemon".to_owned(),
+        ServiceStop::NodeDrained => "it was stopped because its node was drained".to_owned(),
     };
     if killed { format!("{why}; killed because it did not exit after SIGTERM") } else { why }
 }

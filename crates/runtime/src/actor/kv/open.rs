@@ -5,8 +5,8 @@ use crate::context::SessionContext;
 use crate::ops::*;
 use crate::tasks;
 use shellkeep_session::SessionId;
+use shellkeep_store::KeyedError;
 use shellkeep_store::keyed::{self, Keyed};
-use shellkeep_store::{Durability, KeyedError};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,7 +31,7 @@ impl Kv {
         work: impl FnOnce(&mut Keyed) -> Result<T, KeyedError> + Send + 'static,
     ) -> Result<T, OpError> {
         let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let (directory, durability) = (self.directory(journal.id()), self.durability());
+        let (directory, durability) = (self.directory(journal.id()), self.ctx.durability());
         let (recorded, gate) = (journal.state().kv, Arc::clone(&self.ctx.checkpoints.gate));
         let working = tasks::blocking(move || {
             // A backup closes the gate for a moment.
@@ -57,10 +57,6 @@ impl Kv {
     /// Where the store of a session is.
     pub(super) fn directory(&self, id: &SessionId) -> PathBuf {
         keyed::directory(self.ctx.data_dir.root(), id.as_str())
-    }
-
-    pub(super) fn durability(&self) -> Durability {
-        if self.ctx.store.survives_power() { Durability::Power } else { Durability::Process }
     }
 }
 
