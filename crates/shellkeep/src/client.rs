@@ -26,7 +26,7 @@ use hints::Asked;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shellkeep_protocol::Problem;
@@ -175,18 +175,6 @@ impl Client {
         parsed(&whole(response).await?)
     }
 
-    /// Sends something and reads the answer, if it has a body.
-    pub async fn post_maybe<B: Serialize, R: DeserializeOwned>(
-        &mut self,
-        path: &str,
-        body: &B,
-    ) -> Result<Option<R>, ClientError> {
-        let response = self.send(Method::POST, path, "application/json", written(body)?).await?;
-        let is_empty = response.status() == StatusCode::NO_CONTENT;
-        let body = whole(response).await?;
-        if is_empty { Ok(None) } else { parsed(&body).map(Some) }
-    }
-
     /// Changes something and reads the answer.
     pub async fn put<B: Serialize, R: DeserializeOwned>(&mut self, path: &str, body: &B) -> Result<R, ClientError> {
         let response = self.send(Method::PUT, path, "application/json", written(body)?).await?;
@@ -200,15 +188,9 @@ impl Client {
     }
 
     /// Removes something and reads the answer.
-    pub async fn delete_for<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, ClientError> {
+    pub async fn delete<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, ClientError> {
         let response = self.send(Method::DELETE, path, "application/json", Bytes::new()).await?;
         parsed(&whole(response).await?)
-    }
-
-    /// Removes something.
-    pub async fn delete(&mut self, path: &str) -> Result<(), ClientError> {
-        let response = self.send(Method::DELETE, path, "application/json", Bytes::new()).await?;
-        whole(response).await.map(|_| ())
     }
 
     /// Sends something and reads the answer as events.
@@ -323,8 +305,9 @@ fn written<B: Serialize>(body: &B) -> Result<Bytes, ClientError> {
     serde_json::to_vec(body).map(Bytes::from).map_err(broken)
 }
 
+/// Reads an answer. An empty one, as of 204, is a `()` or a `None`.
 fn parsed<R: DeserializeOwned>(body: &[u8]) -> Result<R, ClientError> {
-    serde_json::from_slice(body).map_err(unreadable)
+    serde_json::from_slice(if body.is_empty() { b"null" } else { body }).map_err(unreadable)
 }
 
 #[cfg(test)]

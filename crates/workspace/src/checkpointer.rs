@@ -100,11 +100,6 @@ impl Checkpointer {
         self.repo.is_none() && self.live.as_ref().is_some_and(|live| live.is_there())
     }
 
-    /// Whether changes are reported as they happen. If not (no inotify, or no watch left), every save looks at everything.
-    pub fn is_watching(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| live.is_watching())
-    }
-
     /// Saves what has changed since `parent`, the checkpoint that the files were at before. None: nothing has. After an
     /// error the next call continues where this one ended.
     pub fn save(&mut self, label: &Label, parent: Option<ObjectId>) -> Result<Option<Saved>, Trouble> {

@@ -108,7 +108,7 @@ async fn attach(args: AttachArgs) -> Result<u8, Failure> {
 async fn take(client: &mut Client, args: &AttachArgs) -> Result<Lease, ClientError> {
     match Lease::take(client, &args.session, args.reason.as_deref()).await {
         Err(ClientError::Refused(refused)) if refused.problem.code == SESSION_HELD && args.force => {
-            let _: ReleaseResponse = client.delete_for(&format!("/v1/sessions/{}/hold", args.session)).await?;
+            let _: ReleaseResponse = client.delete(&format!("/v1/sessions/{}/hold", args.session)).await?;
             Lease::take(client, &args.session, args.reason.as_deref()).await
         }
         lease => lease,

@@ -191,7 +191,7 @@ async fn list(client: &mut Client, session: &str, after: u64, limit: usize, json
 
 async fn save(client: &mut Client, session: &str, json: bool) -> Result<(), Failure> {
     let (path, nothing) = (of_session(session, "checkpoints")?, json!({}));
-    let saving = client.post_maybe::<_, Checkpoint>(&path, &nothing);
+    let saving = client.post::<_, Option<Checkpoint>>(&path, &nothing);
     let saved = terminal::patiently("keeping the files", saving).await?;
     if json {
         return terminal::json(&json!({"checkpoint": saved}));

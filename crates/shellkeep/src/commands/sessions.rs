@@ -199,7 +199,7 @@ fn state(state: &StateResponse, json: bool) -> Result<(), Failure> {
 async fn remove(client: &mut Client, ids: &[String]) -> Result<ExitCode, Failure> {
     let mut code = ExitCode::SUCCESS;
     for id in ids {
-        if let Err(error) = client.delete(&paths::session(id)?).await {
+        if let Err(error) = client.delete::<()>(&paths::session(id)?).await {
             terminal::notice(&error.to_string());
             code = ExitCode::FAILURE;
         }

@@ -171,7 +171,7 @@ async fn revoke(client: &mut Client, ids: &[String]) -> Result<ExitCode, Failure
     let mut code = ExitCode::SUCCESS;
     for token_id in ids {
         let path = format!("/v1/tokens/{}", paths::checked(token_id)?);
-        if let Err(error) = client.delete(&path).await {
+        if let Err(error) = client.delete::<()>(&path).await {
             terminal::notice(&error.to_string());
             code = ExitCode::FAILURE;
         }

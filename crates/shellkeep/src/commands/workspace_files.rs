@@ -121,7 +121,7 @@ async fn act(args: FilesArgs) -> Result<ExitCode, Failure> {
         }
         Action::Rm { session, path, recursive } => {
             let query = format!("files/content?{}&recursive={recursive}", path_parameter(&path));
-            let removed: FileRemoved = client.delete_for(&of_session(&session, &query)?).await?;
+            let removed: FileRemoved = client.delete(&of_session(&session, &query)?).await?;
             let said = format!("{}: removed, record {}", shown_path(&removed.path), removed.seq);
             answered(json, &removed, &said, &removed.notices)?;
         }

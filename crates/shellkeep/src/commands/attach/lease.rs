@@ -54,7 +54,7 @@ impl Lease {
     pub async fn release(self, client: &mut Client) -> Result<Option<String>, ClientError> {
         self.extending.abort();
         let path = format!("{}?hold_id={}", self.path, self.hold_id);
-        client.delete_for::<ReleaseResponse>(&path).await.map(|done| done.notice)
+        client.delete::<ReleaseResponse>(&path).await.map(|done| done.notice)
     }
 }
 

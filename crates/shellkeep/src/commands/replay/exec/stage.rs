@@ -237,7 +237,7 @@ impl Stage {
     /// Removes the session and its files.
     pub async fn clear(&self, client: &mut Client) {
         // A session that cannot be deleted can be found by its name.
-        let _ = client.delete(&format!("/v1/sessions/{}", escaped(&self.session))).await;
+        let _ = client.delete::<()>(&format!("/v1/sessions/{}", escaped(&self.session))).await;
     }
 
     /// A recorded command as it is run here.

@@ -22,7 +22,7 @@ pub async fn repeat(client: &mut Client, session: &str, line: &Line, saved: Opti
     let target = format!("/v1/sessions/{session}/files/content?{path}");
     if line.data["tool_name"] == "remove_file" {
         let recursive = parameters["recursive"].as_bool().unwrap_or(false);
-        return client.delete_for::<FileRemoved>(&format!("{target}&recursive={recursive}")).await.is_ok();
+        return client.delete::<FileRemoved>(&format!("{target}&recursive={recursive}")).await.is_ok();
     }
     let Some(Saved { session: recorded, checkpoint }) = saved else { return false };
     let content = client.get_bytes(&format!("/v1/sessions/{recorded}/checkpoints/{checkpoint}/file?{path}")).await;
