@@ -7,7 +7,6 @@ use crate::failure::Failure;
 use crate::input;
 use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use clap::{Args, Subcommand, ValueHint};
-use http_body_util::BodyExt as _;
 use shellkeep_protocol::{KvBatch, KvChanged, KvEntry, KvList, KvOp, KvOpKind, text};
 use shellkeep_runtime::MAX_KV_VALUE;
 use shellkeep_terminal::words;
@@ -106,8 +105,7 @@ async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
         Action::Get { session, key } if json => get_json(client, &session, &key).await?,
         Action::Get { session, key } => {
             let body = client.get_body(&of_session(&session, &format!("kv/{}", escaped(&key)))?).await?;
-            let broken = |error| Failure::client(format!("lost the connection to the daemon: {error}"));
-            terminal::bytes(&body.collect().await.map_err(broken)?.to_bytes())?;
+            terminal::bytes(&client::gathered(body).await?)?;
         }
         Action::Put { session, key, content_type, if_version, .. } => {
             let value_base64 = Some(text::base64(&value));

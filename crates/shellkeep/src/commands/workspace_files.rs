@@ -9,7 +9,6 @@ use crate::failure::Failure;
 use crate::input;
 use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use clap::{Args, Subcommand, ValueHint};
-use http_body_util::BodyExt as _;
 use shellkeep_protocol::{FileEntry, FileKind, FileListing, FileRemoved, FileWritten, NoticeView};
 use shellkeep_runtime::MAX_FILE_BYTES;
 use shellkeep_terminal::words;
@@ -111,8 +110,7 @@ async fn act(args: FilesArgs) -> Result<ExitCode, Failure> {
                 query += &value.map(|value| format!("&{name}={value}")).unwrap_or_default();
             }
             let body = client.get_body(&of_session(&session, &format!("files/content?{query}"))?).await?;
-            let broken = |error| Failure::client(format!("lost the connection to the daemon: {error}"));
-            terminal::bytes(&body.collect().await.map_err(broken)?.to_bytes())?;
+            terminal::bytes(&client::gathered(body).await?)?;
         }
         Action::Put { session, path, mode, .. } => {
             let mode = mode.map(|mode| format!("&mode={}", escaped(&mode))).unwrap_or_default();

@@ -1,7 +1,6 @@
 //! Files that were written or removed through the API, done again.
 
-use crate::client::{Client, escaped};
-use http_body_util::BodyExt as _;
+use crate::client::{Client, escaped, gathered};
 use shellkeep_protocol::{FileRemoved, FileWritten};
 use shellkeep_record::Line;
 use shellkeep_session::SessionId;
@@ -25,8 +24,8 @@ pub async fn repeat(
     let Some(recorded) = recorded.filter(|_| saved > 0) else { return false };
     let content = client.get_body(&format!("/v1/sessions/{recorded}/checkpoints/{saved}/file?{path}")).await;
     let Ok(content) = content else { return false };
-    let Ok(content) = content.collect().await else { return false };
+    let Ok(content) = gathered(content).await else { return false };
     let mode = parameters["mode"].as_str().map(|mode| format!("&mode={}", escaped(mode))).unwrap_or_default();
-    let written = client.put_bytes::<FileWritten>(&format!("{target}{mode}"), content.to_bytes().to_vec()).await;
+    let written = client.put_bytes::<FileWritten>(&format!("{target}{mode}"), content.to_vec()).await;
     written.is_ok_and(|written| parameters["sha256"] == written.sha256)
 }
