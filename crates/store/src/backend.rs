@@ -47,6 +47,15 @@ impl Entry {
     }
 }
 
+/// What a search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// At most as many as were asked for. There may be fewer although the list goes on.
+    pub sessions: Vec<SessionSummary>,
+    /// Behind the last session that was looked at, if there are more.
+    pub next: Option<SessionPlace>,
+}
+
 /// A session as a list shows it, without its shell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionSummary {
@@ -138,27 +147,27 @@ pub trait Backend: Send {
         Ok(all)
     }
 
-    /// Looks through sessions and returns those that are kept, with the place behind the last one that was looked at if there
-    /// are more. It looks at a bounded number. Of a damaged session the last command is not looked at.
-    fn search(&mut self, walk: &Walk<'_>) -> Result<(Vec<SessionSummary>, Option<SessionPlace>), BackendError> {
+    /// Looks through sessions and returns those that are kept. It looks at a bounded number. Of a damaged session the last
+    /// command is not looked at.
+    fn search(&mut self, walk: &Walk<'_>) -> Result<Found, BackendError> {
         let listed = match walk.order {
             SessionOrder::Id => self.list(walk.agent, walk.after.map(|after| &after.session_id), MOST_READ)?,
             SessionOrder::Active => self.recent(walk.agent, walk.after, MOST_READ)?,
         };
         let has_more = listed.len() == MOST_READ;
-        let (mut found, mut last) = (Vec::new(), None);
+        let (mut sessions, mut last) = (Vec::new(), None);
         let mut listed = listed.into_iter();
-        while found.len() < walk.limit
+        while sessions.len() < walk.limit
             && let Some(summary) = listed.next()
         {
             let id = &summary.meta.session_id;
             last = Some(walk.order.place(id, summary.last_active_at));
             let runs = self.runs(id, u64::MAX, 1).unwrap_or_default();
             if (walk.keeps)(&Candidate::new(id, summary.meta.agent.as_deref(), &summary.cwd, runs.first())) {
-                found.push(summary);
+                sessions.push(summary);
             }
         }
-        Ok((found, last.filter(|_| has_more || listed.next().is_some())))
+        Ok(Found { sessions, next: last.filter(|_| has_more || listed.next().is_some()) })
     }
 
     /// The names of all sessions and of the agents they belong to, in no order. Called at every start, so it should not

@@ -1,7 +1,7 @@
 //! Finds sessions, in an order, from a place on. One search looks at a bounded number of sessions, so that it does not hold
 //! up the thread that serves all readers; the caller continues where it ended.
 
-use crate::backend::{Backend, BackendError, SessionSummary};
+use crate::backend::{Backend, BackendError, Found, SessionSummary};
 use crate::error::ReadError;
 use crate::store::{Store, When};
 use crate::walk::{Candidate, SessionOrder, Walk};
@@ -27,15 +27,6 @@ pub struct Find {
     pub after: Option<SessionPlace>,
     /// Most sessions to return, at least 1.
     pub limit: usize,
-}
-
-/// What a search found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Found {
-    /// At most as many as were asked for. There may be fewer although the list goes on.
-    pub sessions: Vec<SessionSummary>,
-    /// Behind the last session that was looked at, if there are more.
-    pub next: Option<SessionPlace>,
 }
 
 impl SessionFilter {
@@ -89,8 +80,7 @@ fn search(backend: &mut dyn Backend, find: &Find) -> Result<Found, BackendError>
     let (agent, after) = (agent.as_deref(), after.as_ref());
     if !filter.is_empty() {
         let keeps = |candidate: &Candidate<'_>| filter.keeps(candidate);
-        let (sessions, next) = backend.search(&Walk { agent, order: *order, after, limit: *limit, keeps: &keeps })?;
-        return Ok(Found { sessions, next });
+        return backend.search(&Walk { agent, order: *order, after, limit: *limit, keeps: &keeps });
     }
     let most = limit.saturating_add(1);
     let mut sessions = match order {

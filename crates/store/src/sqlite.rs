@@ -11,13 +11,14 @@ mod search;
 mod space;
 mod sums;
 
-use crate::backend::{Agents, Backend, BackendError, Entry, Mark, Name, SessionSummary, listed_run};
+use crate::backend::{Agents, Backend, BackendError, Entry, Found, Mark, Name, SessionSummary, listed_run};
 use crate::error::{Durability, OpenError};
 use crate::lock;
 use crate::walk::{Candidate, Walk};
 use apply::Live;
 use row::{SessionRow, changed, check, damaged, execute, failed, int, parsed, time, uint};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use search::Matches;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
     AgentState, ByteString, Json, Message, RunId, RunKey, SessionId, SessionPlace, SessionState, ShellState,
@@ -255,9 +256,9 @@ impl Backend for SqliteBackend {
         self.summaries(&condition, params![agent, limit, at, id.as_str()])
     }
 
-    fn search(&mut self, walk: &Walk<'_>) -> Result<(Vec<SessionSummary>, Option<SessionPlace>), BackendError> {
-        let (ids, next) = search::search(&self.db, walk)?;
-        let mut found = Vec::new();
+    fn search(&mut self, walk: &Walk<'_>) -> Result<Found, BackendError> {
+        let Matches { ids, next } = search::search(&self.db, walk)?;
+        let mut sessions = Vec::new();
         for id in ids {
             let summaries = self.summaries("WHERE id = ?1", params![id.as_str()])?;
             // The last command of a damaged session is not looked at.
@@ -265,9 +266,9 @@ impl Backend for SqliteBackend {
                 let (agent, cwd) = (summary.meta.agent.as_deref(), &summary.cwd);
                 summary.damaged.is_none() || (walk.keeps)(&Candidate::new(&id, agent, cwd, None))
             };
-            found.extend(summaries.into_iter().filter(is_kept));
+            sessions.extend(summaries.into_iter().filter(is_kept));
         }
-        Ok((found, next))
+        Ok(Found { sessions, next })
     }
 
     fn names(&mut self) -> Result<Vec<Name>, BackendError> {

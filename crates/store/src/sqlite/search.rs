@@ -21,8 +21,15 @@ const OF_AGENT_BY_ID: &str =
 
 type Result<T> = std::result::Result<T, BackendError>;
 
-/// The sessions that are kept, and the place behind the last one that was looked at if there are more.
-pub(super) fn search(db: &Connection, walk: &Walk<'_>) -> Result<(Vec<SessionId>, Option<SessionPlace>)> {
+/// Sessions that a filter keeps.
+pub(super) struct Matches {
+    pub(super) ids: Vec<SessionId>,
+    /// Behind the last session that was looked at, if there are more.
+    pub(super) next: Option<SessionPlace>,
+}
+
+/// Looks through sessions.
+pub(super) fn search(db: &Connection, walk: &Walk<'_>) -> Result<Matches> {
     // No id is empty, so every id is greater than the empty text.
     let after = walk.after.map_or("", |after| after.session_id.as_str());
     match (walk.order, walk.agent) {
@@ -45,18 +52,14 @@ fn active_at(db: &Connection, id: &str) -> Result<Option<String>> {
     statement.query_row([id], |row| row.get(0)).optional().map_err(failed)
 }
 
-fn look(
-    db: &Connection,
-    sql: &str,
-    values: &[&dyn rusqlite::ToSql],
-    walk: &Walk<'_>,
-) -> Result<(Vec<SessionId>, Option<SessionPlace>)> {
+fn look(db: &Connection, sql: &str, values: &[&dyn rusqlite::ToSql], walk: &Walk<'_>) -> Result<Matches> {
     let mut statement = db.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query(values).map_err(failed)?;
-    let (mut found, mut last, mut at, mut looked_at) = (Vec::new(), String::new(), String::new(), 0);
+    let (mut ids, mut last, mut at, mut looked_at) = (Vec::new(), String::new(), String::new(), 0);
     while let Some(row) = rows.next().map_err(failed)? {
-        if found.len() == walk.limit || looked_at == MOST_LOOKED_AT {
-            return Ok((found, SessionId::parse(&last).ok().map(|last| place(walk.order, last, &at))));
+        if ids.len() == walk.limit || looked_at == MOST_LOOKED_AT {
+            let next = SessionId::parse(&last).ok().map(|last| place(walk.order, last, &at));
+            return Ok(Matches { ids, next });
         }
         let candidate = candidate(row)?;
         looked_at += 1;
@@ -66,10 +69,10 @@ fn look(
         at.push_str(row.get_ref(5).map_err(failed)?.as_str().unwrap_or_default());
         let is_of_agent = walk.agent.is_none_or(|agent| candidate.agent == Some(agent));
         if is_of_agent && (walk.keeps)(&candidate) {
-            found.extend(SessionId::parse(candidate.id));
+            ids.extend(SessionId::parse(candidate.id));
         }
     }
-    Ok((found, None))
+    Ok(Matches { ids, next: None })
 }
 
 /// The place behind a session. Without a time that can be read, it is that of the session when the search goes on.
@@ -135,12 +138,12 @@ mod tests {
         for (order, agent, steps) in searches {
             let walk =
                 |after: Option<&SessionPlace>| search(&db, &Walk { agent, order, after, limit: 9, keeps: &keeps });
-            let (mut found, mut next) = walk(None).unwrap();
+            let Matches { ids: mut found, mut next } = walk(None).unwrap();
             let mut taken = 1;
             while let Some(after) = next {
-                let (more, end) = walk(Some(&after)).unwrap();
-                found.extend(more);
-                (next, taken) = (end, taken + 1);
+                let more = walk(Some(&after)).unwrap();
+                found.extend(more.ids);
+                (next, taken) = (more.next, taken + 1);
             }
             let found: Vec<&str> = found.iter().map(SessionId::as_str).collect();
             assert_eq!((found, taken), (vec!["s000007", "s025009"], steps), "{order:?} {agent:?}");
@@ -155,9 +158,9 @@ mod tests {
         loop {
             let walk =
                 Walk { agent: None, order: SessionOrder::Active, after: after.as_ref(), limit: 4, keeps: &keeps };
-            let (found, next) = search(&db, &walk).unwrap();
-            assert!(found.len() <= 4);
-            all.extend(found);
+            let Matches { ids, next } = search(&db, &walk).unwrap();
+            assert!(ids.len() <= 4);
+            all.extend(ids);
             match next {
                 Some(next) => after = Some(next),
                 None => break,
