@@ -19,7 +19,7 @@ use crate::backend::{
 };
 use crate::error::{Durability, OpenError};
 use crate::lock;
-use files::SessionFiles;
+use files::{Saved, SessionFiles};
 use formats::{AppliedFile, Counts, MetaFile};
 use resumes::{Resumes, StoredResumes};
 use shellkeep_redact::Redactor;
@@ -121,7 +121,7 @@ impl FilesystemBackend {
 
     fn find(&mut self, session_id: &SessionId) -> Result<Option<&mut Live>> {
         if !self.live.contains_key(session_id)
-            && let Some((state, counts, damaged)) = self.files(session_id).open(session_id)?
+            && let Some(Saved { state, counts, damaged }) = self.files(session_id).open(session_id)?
         {
             // Newly found damage is written to `meta.json`, which lists read.
             let changed = damaged.is_some();
@@ -279,8 +279,8 @@ impl Backend for FilesystemBackend {
     fn load(&mut self, session_id: &SessionId) -> Result<Option<SessionState>> {
         // A person may have edited the files; reads use the files, not the cache.
         match self.files(session_id).open(session_id)? {
-            Some((_, _, Some(reason))) => Err(BackendError::Damaged { reason }),
-            Some((state, counts, None)) => self.files(session_id).check_counts(counts).map(|()| Some(state)),
+            Some(Saved { damaged: Some(reason), .. }) => Err(BackendError::Damaged { reason }),
+            Some(Saved { state, counts, .. }) => self.files(session_id).check_counts(counts).map(|()| Some(state)),
             None if self.files(session_id).has_remains() => Err(files::without_state()),
             None => Ok(None),
         }

@@ -14,6 +14,14 @@ pub(super) const RESUMES: &str = "resumes";
 
 type Result<T> = std::result::Result<T, BackendError>;
 
+/// What `state.json` and `meta.json` say.
+pub(super) struct Saved {
+    pub(super) state: SessionState,
+    pub(super) counts: Counts,
+    /// Why the session is set aside, if it is.
+    pub(super) damaged: Option<String>,
+}
+
 /// The files of one session.
 pub(super) struct SessionFiles {
     pub(super) directory: PathBuf,
@@ -130,14 +138,14 @@ impl SessionFiles {
         }
     }
 
-    /// The state with its counts, and why it is set aside if it is. Files that cannot be read are a reason too.
-    pub(super) fn open(&self, session_id: &SessionId) -> Result<Option<(SessionState, Counts, Option<String>)>> {
+    /// The session as it was saved. One whose files cannot be read is set aside.
+    pub(super) fn open(&self, session_id: &SessionId) -> Result<Option<Saved>> {
         match self.read_state() {
-            Ok(read) => Ok(read),
             Err(BackendError::Damaged { reason }) => {
-                Ok(Some((unknown_state(session_id), Counts::default(), Some(reason))))
+                let (state, counts) = (unknown_state(session_id), Counts::default());
+                Ok(Some(Saved { state, counts, damaged: Some(reason) }))
             }
-            Err(error) => Err(error),
+            read => read,
         }
     }
 
@@ -163,7 +171,7 @@ impl SessionFiles {
         }
     }
 
-    fn read_state(&self) -> Result<Option<(SessionState, Counts, Option<String>)>> {
+    fn read_state(&self) -> Result<Option<Saved>> {
         let Some(state) = read::<StateFile>(&self.directory.join("state.json"), self.sealed)? else {
             return Ok(None);
         };
@@ -175,7 +183,7 @@ impl SessionFiles {
         };
         let damaged = meta.damaged.clone();
         let counts = state.files_written;
-        Ok(Some((state.into_state(meta.into_meta()), counts, damaged)))
+        Ok(Some(Saved { state: state.into_state(meta.into_meta()), counts, damaged }))
     }
 
     /// A row of a list. If the session cannot be read, it says so.
