@@ -18,6 +18,7 @@ use crate::walk::{Candidate, Walk};
 use apply::Live;
 use row::{SessionRow, changed, check, damaged, execute, failed, int, parsed, time, uint};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use schema::Opened;
 use search::Matches;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
@@ -54,7 +55,7 @@ impl SqliteBackend {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
         let lock = lock::take(Path::new(&lock_path))?;
-        let (db, id, applied) = schema::open(path, durability)?;
+        let Opened { db, id, applied } = schema::open(path, durability)?;
         Ok(Self { db, id, applied, live: HashMap::new(), space: Space::default(), _lock: lock })
     }
 

@@ -88,16 +88,19 @@ struct Applied {
     derived: u32,
 }
 
-/// Opens or creates the file; returns its id and how far the journal has been applied.
-pub(super) fn open(path: &Path, durability: Durability) -> Result<(Connection, String, Mark), OpenError> {
-    let small = std::fs::metadata(path).map_or(0, |metadata| metadata.len()) <= CHECK_BYTES;
-    let mut db = Connection::open(path).map_err(|error| open_error(path, &error))?;
-    let (id, applied) = set_up(&mut db, path, durability, small)?;
-    Ok((db, id, applied))
+/// A file that was opened.
+pub(super) struct Opened {
+    pub(super) db: Connection,
+    pub(super) id: String,
+    /// How far the journal has been applied.
+    pub(super) applied: Mark,
 }
 
-fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool) -> Result<(String, Mark), OpenError> {
+/// Opens or creates the file.
+pub(super) fn open(path: &Path, durability: Durability) -> Result<Opened, OpenError> {
+    let is_small = std::fs::metadata(path).map_or(0, |metadata| metadata.len()) <= CHECK_BYTES;
     let bad = |error: rusqlite::Error| open_error(path, &error);
+    let mut db = Connection::open(path).map_err(bad)?;
     // Only a file without tables takes this: in an older one, free pages are reused but never returned.
     db.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(bad)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -108,19 +111,19 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
     db.pragma_update(None, "synchronous", synchronous).map_err(bad)?;
     db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(bad)?;
     db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(bad)?;
-    if check {
+    if is_small {
         let answer: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(bad)?;
         if answer != "ok" {
             return Err(OpenError::Corrupt { path: path.to_owned(), reason: answer });
         }
     }
     // The format is checked before anything is changed.
-    let found = format(db).map_err(bad)?;
+    let found = format(&db).map_err(bad)?;
     if found > FORMAT_VERSION {
         return Err(OpenError::NewerFormat { place: path.to_owned(), found, ours: FORMAT_VERSION });
     }
-    sums::install(db).map_err(bad)?;
-    last::install(db).map_err(bad)?;
+    sums::install(&db).map_err(bad)?;
+    last::install(&db).map_err(bad)?;
     let fresh = fresh_id().map_err(|error| OpenError::not_writable(path, &error))?;
     let transaction = db.transaction().map_err(bad)?;
     make_tables(&transaction, found).map_err(bad)?;
@@ -139,8 +142,8 @@ fn set_up(db: &mut Connection, path: &Path, durability: Durability, check: bool)
         set_meta(&transaction, "applied", &text).map_err(bad)?;
     }
     transaction.commit().map_err(bad)?;
-    let id = meta(db, "id").map_err(bad)?.unwrap_or(fresh);
-    Ok((id, applied.map(|applied| applied.mark).unwrap_or_default()))
+    let id = meta(&db, "id").map_err(bad)?.unwrap_or(fresh);
+    Ok(Opened { db, id, applied: applied.map(|applied| applied.mark).unwrap_or_default() })
 }
 
 /// Columns that came after the first files were written.

@@ -104,7 +104,8 @@ mod tests {
     /// A database of sessions with nothing but names, agents and last commands; the first is the most recently active.
     fn database(sessions: usize) -> (TempDir, Connection) {
         let directory = TempDir::new().unwrap();
-        let (db, _, _) = schema::open(&directory.path().join("store.db"), Durability::Process).unwrap();
+        let path = directory.path().join("store.db");
+        let db = schema::open(&path, Durability::Process).unwrap().db;
         let sql = "INSERT INTO sessions (id, agent, last_active_at, cwd, generation, seq, pending, rest, last, failed) \
                    WITH RECURSIVE numbers (n) AS (VALUES (0) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?1) \
                    SELECT printf('s%06d', n), iif(n % 2, 'bob', 'ann'), printf('2026-01-01T%06dZ', 999999 - n), \
