@@ -24,7 +24,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use stretch::Stretch;
+use stretch::{Extent, Stretch};
 
 /// A segment is closed at this size: small enough to read again in a second after a crash, large enough that changing
 /// segments costs little.
@@ -104,8 +104,8 @@ struct Front {
     lines: u64,
     /// The segment ends in a partial line that could not be truncated; the next line needs a new segment.
     spoiled: bool,
-    /// How much of the segment is on disk for certain: bytes and lines.
-    synced: (u64, u64),
+    /// How much of the segment is on disk for certain.
+    synced: Extent,
     /// Segments that were closed and not yet synced.
     unsynced: Vec<Stretch>,
     /// A sync has failed, and its data has not been rewritten.
@@ -131,7 +131,8 @@ impl Front {
 
     /// The part of the current segment that may not be on disk.
     fn part(&self) -> Stretch {
-        Stretch { number: self.segment, file: Arc::clone(&self.file), from: self.synced, to: (self.length, self.lines) }
+        let to = Extent { bytes: self.length, lines: self.lines };
+        Stretch { number: self.segment, file: Arc::clone(&self.file), from: self.synced, to }
     }
 }
 
@@ -176,7 +177,7 @@ impl Journal {
             length,
             lines: 0,
             spoiled: false,
-            synced: (length, 0),
+            synced: Extent { bytes: length, lines: 0 },
             unsynced: Vec::new(),
             suspect: false,
             queue: VecDeque::new(),
@@ -279,7 +280,7 @@ impl Journal {
         front.segment += 1;
         front.length = length;
         front.lines = 0;
-        front.synced = (length, 0);
+        front.synced = Extent { bytes: length, lines: 0 };
         front.spoiled = false;
         self.note_newest(front.segment);
         Ok(())
@@ -430,7 +431,7 @@ impl Journal {
         let mut parts = front.unsynced.clone();
         parts.push(front.part());
         let Some(first) = parts.first() else { return Ok(()) };
-        let after = After { segment: first.number, lines: first.from.1 };
+        let after = After { segment: first.number, lines: first.from.lines };
         let number = front.segment + 1;
         // Until it is complete it has another name: its header says that it replaces the original lines.
         let draft = segment::draft(&self.directory, number);
@@ -448,11 +449,11 @@ impl Journal {
         self.sync_directory()?;
         for part in &parts {
             // The repeated part is truncated, so that possibly damaged data is never read.
-            let _ = part.file.set_len(part.from.0).and_then(|()| part.file.sync_data());
+            let _ = part.file.set_len(part.from.bytes).and_then(|()| part.file.sync_data());
         }
         front.file = Arc::new(file);
         (front.segment, front.length, front.lines) = (number, length, lines);
-        front.synced = (length, lines);
+        front.synced = Extent { bytes: length, lines };
         self.note_newest(number);
         front.unsynced.clear();
         (front.spoiled, front.suspect) = (false, false);
