@@ -14,6 +14,14 @@ use std::path::Path;
 /// How much of a segment is read at a time.
 const BUFFER_BYTES: usize = 256 * 1024;
 
+/// How much of a segment counts.
+struct Bounds {
+    /// How many of its lines.
+    lines: u64,
+    /// Up to which byte it has been applied.
+    applied: u64,
+}
+
 /// The contents of a segment.
 #[derive(Debug, Default)]
 struct Contents {
@@ -37,7 +45,8 @@ pub(crate) struct Checked {
 pub(crate) fn check(
     directory: &Path,
     headers: &BTreeMap<u64, Option<Header>>,
-    (applied, newest): (Mark, Option<u64>),
+    applied: Mark,
+    newest: Option<u64>,
 ) -> io::Result<Checked> {
     let mut after = After { segment: applied.segment, lines: 0 };
     let mut lost = None;
@@ -59,7 +68,8 @@ pub(crate) fn check(
         let path = segment::path(directory, *number);
         let has_sums = header.as_ref().is_none_or(Header::has_sums);
         let contents = if has_sums {
-            read(&path, (*number, limit), applied)?
+            let applied = if *number == applied.segment { applied.offset } else { 0 };
+            read(&path, &Bounds { lines: limit, applied })?
         } else {
             Contents { lines: count(&path)?, lost: None }
         };
@@ -100,21 +110,21 @@ fn missing_before(before: After, known: &BTreeMap<u64, u64>) -> Option<String> {
 }
 
 /// Reads a segment whose lines have numbers.
-fn read(path: &Path, (number, limit): (u64, u64), applied: Mark) -> io::Result<Contents> {
+fn read(path: &Path, bounds: &Bounds) -> io::Result<Contents> {
     let mut file = File::open(path)?;
     let Begin::Header(_, mut offset) = segment::begin(&file)? else { return Ok(Contents::default()) };
     file.seek(SeekFrom::Start(offset))?;
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let (mut contents, mut line) = (Contents::default(), Vec::new());
     let mut damaged = 0;
-    while contents.lines + damaged < limit {
+    while contents.lines + damaged < bounds.lines {
         line.clear();
         let length = reader.read_until(b'\n', &mut line)? as u64;
         // A last line without its end was never acknowledged.
         if line.pop() != Some(b'\n') {
             break;
         }
-        let has_been_applied = number == applied.segment && offset + length <= applied.offset;
+        let has_been_applied = offset + length <= bounds.applied;
         match line::check(&line) {
             Ok(found) if found == contents.lines + damaged + 1 => {
                 contents.lines = found;

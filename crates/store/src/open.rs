@@ -127,7 +127,7 @@ impl Store {
             StoreLocation::Memory => {
                 let recordings = record(None)?;
                 let held = Held { set, home, lock };
-                return Ok(Self::in_memory(MemoryBackend::default(), recordings, (faults, problems), held));
+                return Ok(Self::in_memory(MemoryBackend::default(), recordings, faults, problems, held));
             }
             StoreLocation::Filesystem(directory) => Box::new(FilesystemBackend::open(directory, durability)?),
             StoreLocation::Sqlite(path) => Box::new(SqliteBackend::open(path, durability)?),
@@ -193,7 +193,7 @@ fn prepare(data_dir: &Path, backend: &dyn Backend, accept_loss: bool) -> Result<
     }
     let applied = backend.applied();
     let newest = if accept_loss { None } else { marker::read(data_dir)?.map(|marker| marker.segment) };
-    let Checked { after, lost } = check::check(directory, &headers, (applied, newest)).map_err(not_writable)?;
+    let Checked { after, lost } = check::check(directory, &headers, applied, newest).map_err(not_writable)?;
     match lost {
         Some(lost) if accept_loss => tracing::error!(%lost, "started without lost records"),
         Some(lost) => return Err(lost),

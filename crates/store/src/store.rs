@@ -82,7 +82,8 @@ impl Store {
     pub(crate) fn in_memory(
         backend: MemoryBackend,
         recordings: Option<Recordings>,
-        (faults, problems): (Arc<Faults>, Arc<Problems>),
+        faults: Arc<Faults>,
+        problems: Arc<Problems>,
         held: Held,
     ) -> Self {
         let memory = Box::new(Mutex::new(Memory { backend, recordings }));
