@@ -24,29 +24,36 @@ fn answer_one(backend: &mut Follower<BackendReader>, end: &End, load: Load) -> O
     }
     let (reader, waiting) = backend.waiting_of(&load.session_id);
     match state(&mut *reader.backend, &load.session_id, &waiting) {
-        Some(state) => {
+        Ok(state) => {
             // The caller may be gone.
             let _ = load.answer.send(Ok(state));
             None
         }
-        None => Some(load.into()),
+        Err(Damaged) => Some(load.into()),
     }
 }
 
-/// The state after these records. `None` if the session is damaged, or would be by one of them: what is wrong with it is
-/// written down by the backend, so that is asked once it has them.
-fn state(backend: &mut dyn Backend, session_id: &SessionId, waiting: &[&Entry]) -> Option<Option<SessionState>> {
-    let mut state = backend.load(session_id).ok()?;
+/// The session is damaged, or would be by one of the records. What is wrong with it is written down by the backend, so that
+/// is asked once it has them.
+struct Damaged;
+
+/// The state after these records.
+fn state(
+    backend: &mut dyn Backend,
+    session_id: &SessionId,
+    waiting: &[&Entry],
+) -> Result<Option<SessionState>, Damaged> {
+    let mut state = backend.load(session_id).map_err(|_| Damaged)?;
     for entry in waiting {
-        let Entry::Record(record) = entry else { return None };
+        let Entry::Record(record) = entry else { return Err(Damaged) };
         let known = state.as_ref().map(|state| Known { seq: state.seq, damaged: false });
         match step(known, record) {
             RecordAction::Skip => {}
-            RecordAction::Create => state = Some(begin(record).ok()?.0),
-            RecordAction::Apply => state.as_mut()?.apply(record).ok()?,
+            RecordAction::Create => state = Some(begin(record).map_err(|_| Damaged)?.0),
+            RecordAction::Apply => state.as_mut().ok_or(Damaged)?.apply(record).map_err(|_| Damaged)?,
             RecordAction::Destroy => state = None,
-            RecordAction::Damage { .. } => return None,
+            RecordAction::Damage { .. } => return Err(Damaged),
         }
     }
-    Some(state)
+    Ok(state)
 }

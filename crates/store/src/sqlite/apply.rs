@@ -60,8 +60,16 @@ pub(super) struct Live {
     resumes: Vec<StoredResume>,
     /// Keys of such messages whose work ended in this batch, and the numbers of the records that say so.
     ended_resumes: Vec<(String, u64)>,
-    /// The agent's state as JSON, if it changed in this batch; it is not kept in memory between batches.
-    agent_state: Option<Option<String>>,
+    /// The agent's state is not kept in memory between batches.
+    agent_state: AgentStateChange,
+}
+
+/// What a batch does to the stored state of the agent.
+enum AgentStateChange {
+    None,
+    Removed,
+    /// As JSON.
+    Saved(String),
 }
 
 /// Applies the entries and the mark atomically. Returns whether a session was deleted.
@@ -193,7 +201,7 @@ impl Live {
             messages: BTreeMap::new(),
             resumes: Vec::new(),
             ended_resumes: Vec::new(),
-            agent_state: None,
+            agent_state: AgentStateChange::None,
         }
     }
 
@@ -311,7 +319,10 @@ impl Live {
 
     /// Moves the agent's state to the row to be written.
     fn move_out(&mut self) -> Result<()> {
-        self.agent_state = Some(self.state.agent_state.take().as_ref().map(json).transpose()?);
+        self.agent_state = match self.state.agent_state.take() {
+            Some(state) => AgentStateChange::Saved(json(&state)?),
+            None => AgentStateChange::Removed,
+        };
         self.state.shell.variables.clear();
         self.state.shell.functions.clear();
         Ok(())
@@ -357,13 +368,13 @@ impl Live {
             execute(db, sql, params![id, int(seq_id), message])?;
         }
         self.write_resumes(db, id)?;
-        match self.agent_state.take() {
-            Some(Some(state)) => {
+        match std::mem::replace(&mut self.agent_state, AgentStateChange::None) {
+            AgentStateChange::Saved(state) => {
                 let sql = "INSERT OR REPLACE INTO agent_states (session, state, sum) VALUES (?1, ?2, row_sum(?1, ?2))";
                 execute(db, sql, params![id, state])
             }
-            Some(None) => execute(db, "DELETE FROM agent_states WHERE session = ?1", params![id]),
-            None => Ok(()),
+            AgentStateChange::Removed => execute(db, "DELETE FROM agent_states WHERE session = ?1", params![id]),
+            AgentStateChange::None => Ok(()),
         }
     }
 
