@@ -38,18 +38,31 @@ pub fn verify(recording: &Recording, key: Option<&SessionKey>, expected: Option<
 pub fn check(recording: &Recording, checks: &Checks<'_>) -> Result<Verdict, ReadError> {
     // A line may be on its way into the file while it is read.
     for _ in 0..LOOKS {
-        if let (verdict, false) = check_once(recording, checks)? {
-            return Ok(verdict);
+        let look = look(recording, checks)?;
+        if !look.may_change {
+            return Ok(look.verdict);
         }
     }
-    check_once(recording, checks).map(|(verdict, _)| verdict)
+    look(recording, checks).map(|look| look.verdict)
 }
 
-/// The verdict, and whether it may be another if it is looked again, because the last file has grown since it was read.
-fn check_once(recording: &Recording, checks: &Checks<'_>) -> Result<(Verdict, bool), ReadError> {
+/// What one look at a recording found.
+struct Look {
+    verdict: Verdict,
+    /// Whether the next one may find something else, because the files have grown since they were read.
+    may_change: bool,
+}
+
+impl From<Verdict> for Look {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, may_change: false }
+    }
+}
+
+fn look(recording: &Recording, checks: &Checks<'_>) -> Result<Look, ReadError> {
     let seals = match Seals::load(recording, checks.signatures) {
         Ok(seals) => seals,
-        Err(bad) => return Ok((Verdict { bad: Some(bad), ..Verdict::default() }, false)),
+        Err(bad) => return Ok(Verdict { bad: Some(bad), ..Verdict::default() }.into()),
     };
     let mut check = Check::new(recording, checks, seals);
     for (index, path) in recording.files().iter().enumerate() {
@@ -57,37 +70,48 @@ fn check_once(recording: &Recording, checks: &Checks<'_>) -> Result<(Verdict, bo
         let mut raw = recording.one_file(index);
         let mut last = 0;
         while let Some(line) = raw.next()? {
-            check.place = (index, line.line_number);
+            check.spot = Spot { file: index, line_number: line.line_number };
             if let Err(wrong) = check.line(&line) {
-                return Ok((check.bad(file, line.line_number, wrong), false));
+                return Ok(check.bad(file, line.line_number, wrong).into());
             }
             last = line.line_number;
         }
         let is_last = index + 1 == recording.files().len();
         if let Some(length) = raw.torn_at() {
             let grows = is_last && !recording.is_export() && path.metadata().is_ok_and(|now| now.len() != length);
-            return Ok((check.bad(file, last + 1, check.missing("the line has no end")), grows));
+            let verdict = check.bad(file, last + 1, check.missing("the line has no end"));
+            return Ok(Look { verdict, may_change: grows });
         }
         // Only the last may have just been begun.
         if last == 0 && !is_last {
-            return Ok((check.bad(file, 1, check.missing("the file has no lines")), false));
+            return Ok(check.bad(file, 1, check.missing("the file has no lines")).into());
         }
         if is_last && let Err(wrong) = check.end(checks.expected) {
-            return Ok((check.bad(file, last + 1, wrong), false));
+            return Ok(check.bad(file, last + 1, wrong).into());
         }
     }
-    if let Some((seq, (index, line_number))) = check.tombstones.first_key_value() {
-        let file = name(&recording.files()[*index]);
-        let wrong = wrong(*seq, UNTOLD);
-        return Ok((check.bad(file, *line_number, wrong), false));
+    if let Some((seq, spot)) = check.tombstones.first_key_value() {
+        let file = name(&recording.files()[spot.file]);
+        return Ok(check.bad(file, spot.line_number, wrong(*seq, UNTOLD)).into());
     }
     // Lines, heads and files are not written in one moment.
     let found = check.seals.end(check.next - 1, &mut check.verdict);
     let found = found.and_then(|()| check.beside.check(recording, checks.outputs, &mut check.verdict));
     Ok(match found {
-        Ok(()) => (check.verdict, false),
-        Err(bad) => (Verdict { bad: Some(bad), ..check.verdict }, !recording.is_export()),
+        Ok(()) => check.verdict.into(),
+        Err(bad) => {
+            let verdict = Verdict { bad: Some(bad), ..check.verdict };
+            Look { verdict, may_change: !recording.is_export() }
+        }
     })
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spot {
+    /// Its index among the recording's files.
+    file: usize,
+    line_number: u64,
 }
 
 /// What is wrong, and the number it concerns.
@@ -111,10 +135,10 @@ struct Check<'a> {
     last: Option<(String, Timestamp)>,
     /// Where an export, or this part of it, says that it ends.
     promised: Option<Head>,
-    /// File and line that are being looked at.
-    place: (usize, u64),
+    /// The line that is being looked at.
+    spot: Spot,
     /// Lines with masked fields of which no scrub has told yet, and where they are.
-    tombstones: BTreeMap<u64, (usize, u64)>,
+    tombstones: BTreeMap<u64, Spot>,
     seals: Seals,
     beside: Beside,
     verdict: Verdict,
@@ -131,7 +155,7 @@ impl<'a> Check<'a> {
             next: 1,
             last: None,
             promised: None,
-            place: (0, 0),
+            spot: Spot::default(),
             tombstones: BTreeMap::new(),
             seals,
             beside: Beside::default(),
@@ -218,7 +242,7 @@ impl<'a> Check<'a> {
             return Err(wrong(line.seq, "the event that joins it to the part before does not match its hash"));
         }
         self.before = proof.hash;
-        self.seals.part(self.place.1, line).map_err(|reason| wrong(line.seq, reason))
+        self.seals.part(self.spot.line_number, line).map_err(|reason| wrong(line.seq, reason))
     }
 
     /// What proves the line must be neither more nor less than what is needed.
@@ -241,7 +265,7 @@ impl<'a> Check<'a> {
         if !proof.masked.is_empty() || !proof.salts.is_empty() {
             self.masks(line)?;
             if !self.export {
-                self.tombstones.insert(line.seq, self.place);
+                self.tombstones.insert(line.seq, self.spot);
             }
         }
         Ok(())
