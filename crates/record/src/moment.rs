@@ -27,8 +27,17 @@ pub fn end_of_run(recording: &Recording, run_id: &RunId, started: u64) -> Result
     Ok(None)
 }
 
-/// The end of the last run that ended after this number: which run, the number of the line, and when.
-pub fn last_run_after(recording: &Recording, seq: u64) -> Result<Option<(RunId, u64, Timestamp)>, ReadError> {
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunEnd {
+    pub run_id: RunId,
+    /// The number of the line that records it.
+    pub seq: u64,
+    pub at: Timestamp,
+}
+
+/// The end of the last run that ended after this number.
+pub fn last_run_after(recording: &Recording, seq: u64) -> Result<Option<RunEnd>, ReadError> {
     let (mut raw, mut last) = (recording.raw(seq.saturating_add(1))?, None);
     while let Some(line) = raw.next()? {
         let peek = line.peek()?;
@@ -38,7 +47,7 @@ pub fn last_run_after(recording: &Recording, seq: u64) -> Result<Option<(RunId, 
         }
         let line = line.parse()?;
         let run_id = run_of(&line).and_then(|run_id| RunId::parse(run_id).ok());
-        last = run_id.map(|run_id| (run_id, line.seq, line.timestamp)).or(last);
+        last = run_id.map(|run_id| RunEnd { run_id, seq: line.seq, at: line.timestamp }).or(last);
     }
     Ok(last)
 }

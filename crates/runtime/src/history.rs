@@ -7,9 +7,10 @@ use crate::recordings::Recordings;
 use crate::stored::read_error;
 use crate::thinning;
 use shellkeep_record::marks::{CheckpointLine, Marks};
+use shellkeep_record::moment::{self, RunEnd};
 use shellkeep_record::past::{Past, PastError};
 use shellkeep_record::steps::{self, ChangedBy, Undoable, UnsavedRun};
-use shellkeep_record::{Checkpoints, Recording, moment};
+use shellkeep_record::{Checkpoints, Recording};
 use shellkeep_session::{Checkpoint, FilesAt, RewindStep, RunId, SessionId, Timestamp};
 use shellkeep_store::Store;
 use shellkeep_workspace::repo::ObjectId;
@@ -54,11 +55,7 @@ impl History {
     }
 
     /// The end of the last run that ended after a record.
-    pub(crate) async fn last_run_after(
-        &self,
-        id: &SessionId,
-        seq: u64,
-    ) -> Result<Option<(RunId, u64, Timestamp)>, OpError> {
+    pub(crate) async fn last_run_after(&self, id: &SessionId, seq: u64) -> Result<Option<RunEnd>, OpError> {
         self.recordings.read(id, move |recording| moment::last_run_after(recording, seq)).await
     }
 

@@ -5,6 +5,7 @@ use super::kept_to;
 use crate::checkpoints::Wanted;
 use crate::context::SessionContext;
 use crate::ops::DEFAULT_TOOL;
+use shellkeep_record::moment::RunEnd;
 use shellkeep_session::Cause;
 use shellkeep_workspace::checkpointer::Due;
 
@@ -23,7 +24,7 @@ pub(super) async fn owed_by_last_daemon(ctx: &SessionContext, journal: &Journal)
     let kept_to = kept_to::read(&ctx.checkpoints.home(id))?;
     let (cause, covers, since) = match ctx.history.last_run_after(id, kept_to).await {
         Ok(None) => return None,
-        Ok(Some((run_id, seq, at))) => {
+        Ok(Some(RunEnd { run_id, seq, at })) => {
             let cause = Cause::Tool { run_id, tool_name: DEFAULT_TOOL.to_owned() };
             (cause, seq, i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX))
         }
