@@ -31,6 +31,15 @@ pub struct Stall {
     pub reason: String,
 }
 
+/// What was signed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SignedNow {
+    /// Since the last time.
+    pub heads: Vec<SignedHead>,
+    /// Sessions for which the signature could not be written, which are stalled from now on.
+    pub stalls: Vec<Stall>,
+}
+
 /// Why a session is stalled.
 struct Stalled {
     reason: String,
@@ -119,9 +128,8 @@ impl Recorder {
         self.unsigned.iter()
     }
 
-    /// Signs recordings up to their last line, all or that of one session. Returns what was signed since the last time,
-    /// and the sessions for which the signature could not be written, which are stalled from now on.
-    pub fn sign(&mut self, only: Option<&SessionId>) -> (Vec<SignedHead>, Vec<Stall>) {
+    /// Signs recordings up to their last line, all or that of one session.
+    pub fn sign(&mut self, only: Option<&SessionId>) -> SignedNow {
         let wanted: Vec<SessionId> = match only {
             Some(session_id) => self.unsigned.get(session_id).cloned().into_iter().collect(),
             None => self.unsigned.iter().cloned().collect(),
@@ -137,7 +145,7 @@ impl Recorder {
                 self.stalled.insert(session_id, stalled);
             }
         }
-        (std::mem::take(&mut self.signed), stalls)
+        SignedNow { heads: std::mem::take(&mut self.signed), stalls }
     }
 
     fn sign_session(&mut self, session_id: &SessionId) -> io::Result<()> {

@@ -50,7 +50,7 @@ pub mod unsigned;
 pub mod verify;
 
 pub use append::snapshot::NAME as CONFIG_SNAPSHOT;
-pub use append::{RECORDING as DELETED_RECORDING, Recorder, RecorderOptions, Stall};
+pub use append::{RECORDING as DELETED_RECORDING, Recorder, RecorderOptions, SignedNow, Stall};
 pub use budget::{Budget, Spent};
 pub use chain::{Key, SessionKey};
 pub use checkpoints::Checkpoints;

@@ -12,7 +12,8 @@ use crate::problems::Problems;
 use shellkeep_record::append::SEGMENT_BYTES;
 use shellkeep_record::marks::{EVERY, Marks};
 use shellkeep_record::{
-    Checkpoints, Key, Masker, PublicKey, Recorder, RecorderOptions, Recording, Scrubbed, SessionKey, Signer, Stall,
+    Checkpoints, Key, Masker, PublicKey, Recorder, RecorderOptions, Recording, Scrubbed, SessionKey, SignedNow, Signer,
+    Stall,
 };
 use shellkeep_redact::Redactor;
 use shellkeep_session::{Event, Record, SessionId};
@@ -224,7 +225,7 @@ impl Recordings {
     /// Signs recordings up to their last line, all or that of one session. What cannot be signed is repeated from a
     /// position in the journal.
     pub(crate) fn sign(&mut self, only: Option<&SessionId>, from: Mark) {
-        let (heads, stalls) = self.recorder.sign(only);
+        let SignedNow { heads, stalls } = self.recorder.sign(only);
         if let Some(anchor) = &self.anchor {
             anchor.take(heads);
         }

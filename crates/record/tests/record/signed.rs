@@ -57,7 +57,7 @@ fn a_forgery_with_the_key_of_the_directory_is_found() {
     let house = House::new();
     let mut recorder = house.recorder_with(RecorderOptions { signer: Some(signer(1)), ..RecorderOptions::default() });
     take(&mut recorder, &story(30));
-    assert_eq!(recorder.sign(None).0.len(), 1);
+    assert_eq!(recorder.sign(None).heads.len(), 1);
     let verdict = checked(&house.recording(), &[signer(1).public_key()]);
     assert!(verdict.is_intact() && verdict.key_is_known && verdict.files == 1, "{verdict:?}");
     assert!(!checked(&house.recording(), &[]).key_is_known);
@@ -70,7 +70,7 @@ fn a_forgery_with_the_key_of_the_directory_is_found() {
     // Nor does a daemon that goes on with it sign it.
     let mut recorder = house.recorder_with(RecorderOptions { signer: Some(signer(1)), ..RecorderOptions::default() });
     take(&mut recorder, &story(31)[30..]);
-    assert!(recorder.sign(None).0.is_empty());
+    assert!(recorder.sign(None).heads.is_empty());
     assert!(reason(&house.recording()).contains("without the signing key"));
     // Without any heads it cannot pass for one that was never signed.
     fs::remove_file(house.path().join(heads::NAME)).unwrap();
@@ -123,7 +123,7 @@ fn many_sessions_are_signed_however_few_files_are_open() {
         record.session_id = id(&format!("s{name}"));
         assert!(recorder.take(&[&record]).is_empty());
     }
-    assert_eq!(recorder.sign(None).0.len(), 20);
+    assert_eq!(recorder.sign(None).heads.len(), 20);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn exported(house: &House, key: &Key, seed: u8, records: &[shellkeep_session::Re
     let options = RecorderOptions { signer: Some(signer(seed)), ..RecorderOptions::default() };
     let mut recorder = Recorder::open(house.directory.path().to_owned(), key.clone(), options).unwrap();
     take(&mut recorder, records);
-    let signed = recorder.sign(None).0.pop().unwrap();
+    let signed = recorder.sign(None).heads.pop().unwrap();
     let key = key.of(&id("a"));
     let mut lines: Vec<Line> =
         house.lines().iter().map(|line| ExportLine::new(line, None, Some(&key)).into_line()).collect();
