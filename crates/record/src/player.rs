@@ -16,7 +16,7 @@ pub use files::{Files, FilesError};
 pub use rows::Rows;
 pub use source::{EventSource, Page, Wanted};
 pub use summary::{Kind, Summary, kind};
-pub use totals::{Totals, span};
+pub use totals::{Figure, Totals, span};
 
 use crate::line::Line;
 use std::collections::VecDeque;

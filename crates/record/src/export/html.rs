@@ -9,7 +9,7 @@ use super::frames::{TOLD, cut, text};
 use super::options::{ExportError, Options};
 use super::outline::outline;
 use crate::line::Line;
-use crate::player::{Kind, Summary, Totals, span};
+use crate::player::{Figure, Kind, Summary, Totals, span};
 use crate::runs::{is_run, run_of, with_files};
 use escape::escape;
 use files::{changed, counts, difference};
@@ -113,7 +113,7 @@ fn foot(totals: &Totals, shown: usize, left: bool, about: &About) -> String {
     let figures = totals.figures();
     if !figures.is_empty() {
         html.push_str("<p class=\"totals\">");
-        for (value, name) in figures {
+        for Figure { value, name } in figures {
             let class = if name == "failed" && totals.failed > 0 { " class=\"bad\"" } else { "" };
             let _ = write!(html, "<span{class}><b>{value}</b> {name}</span> ");
         }

@@ -4,6 +4,7 @@ use super::summary::Summary;
 use crate::line::Line;
 use crate::runs::is_run;
 use serde_json::Value;
+use std::fmt;
 
 /// Names that model APIs give to the tokens that went in.
 const INPUT: [&str; 3] = ["input_tokens", "prompt_tokens", "input"];
@@ -52,28 +53,44 @@ impl Totals {
         }
     }
 
-    /// The figures with their names, those that are not zero.
-    pub fn figures(&self) -> Vec<(String, &'static str)> {
-        let plural = |number: u64, one: &'static str, many: &'static str| if number == 1 { one } else { many };
+    /// The figures that are not zero.
+    pub fn figures(&self) -> Vec<Figure> {
         let mut figures = Vec::new();
         if self.commands > 0 {
-            figures.push((grouped(self.commands), plural(self.commands, "command", "commands")));
-            figures.push((grouped(self.failed), "failed"));
-            figures.push((span(self.seconds), "running commands"));
+            figures.push(counted(self.commands, "command", "commands"));
+            figures.push(Figure { value: grouped(self.failed), name: "failed" });
+            figures.push(Figure { value: span(self.seconds), name: "running commands" });
         }
         if self.files > 0 {
-            figures.push((grouped(self.files), plural(self.files, "file changed", "files changed")));
+            figures.push(counted(self.files, "file changed", "files changed"));
         }
         if self.model_calls > 0 {
-            figures.push((grouped(self.model_calls), plural(self.model_calls, "model call", "model calls")));
-            figures.push((span(self.model_seconds), "waiting for models"));
+            figures.push(counted(self.model_calls, "model call", "model calls"));
+            figures.push(Figure { value: span(self.model_seconds), name: "waiting for models" });
         }
         if self.tokens_in + self.tokens_out > 0 {
-            figures.push((grouped(self.tokens_in), "tokens in"));
-            figures.push((grouped(self.tokens_out), "tokens out"));
+            figures.push(Figure { value: grouped(self.tokens_in), name: "tokens in" });
+            figures.push(Figure { value: grouped(self.tokens_out), name: "tokens out" });
         }
         figures
     }
+}
+
+/// One of the totals for a person: `1,234 tokens in`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    pub value: String,
+    pub name: &'static str,
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.value, self.name)
+    }
+}
+
+fn counted(number: u64, one: &'static str, many: &'static str) -> Figure {
+    Figure { value: grouped(number), name: if number == 1 { one } else { many } }
 }
 
 /// `1,234,567`
@@ -119,7 +136,7 @@ mod tests {
         totals.add(&line("llm_call", json!({"token_usage": {"prompt_tokens": 34, "completion_tokens": 4}})));
         totals.add(&line("llm_call", json!({"token_usage": null})));
         totals.add(&line("checkpoint_created", json!({"added": 2, "changed": 1, "deleted": 0})));
-        let told: Vec<String> = totals.figures().into_iter().map(|(value, name)| format!("{value} {name}")).collect();
+        let told: Vec<String> = totals.figures().iter().map(Figure::to_string).collect();
         let expected = [
             "2 commands",
             "1 failed",

@@ -4,7 +4,7 @@ use super::source::Events;
 use crate::failure::Failure;
 use crate::terminal::{self, Colour};
 use serde::Serialize;
-use shellkeep_record::player::{Player, Summary, Totals, span};
+use shellkeep_record::player::{Figure, Player, Summary, Totals, span};
 use shellkeep_record::runs::{FileCounts, with_files};
 use shellkeep_terminal::words;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -53,7 +53,7 @@ fn key(out: &mut impl Write, summary: &Summary, json: bool) -> io::Result<()> {
 
 /// The totals, in one line for a person.
 fn sum(out: &mut impl Write, totals: &Totals, json: bool) -> io::Result<()> {
-    let figures: Vec<String> = totals.figures().into_iter().map(|(value, name)| format!("{value} {name}")).collect();
+    let figures: Vec<String> = totals.figures().iter().map(Figure::to_string).collect();
     if json || figures.is_empty() || !io::stdout().is_terminal() {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use super::opened::Opened;
 use super::wrap::wrap;
 use crate::commands::replay::source::Events;
 use ratatui::text::Line;
-use shellkeep_record::player::{Player, Rows, Summary, Totals, Wanted};
+use shellkeep_record::player::{Figure, Player, Rows, Summary, Totals, Wanted};
 use shellkeep_session::Timestamp;
 use shellkeep_terminal::list::List;
 use shellkeep_terminal::theme::{Level, Theme};
@@ -59,8 +59,7 @@ struct Shown {
 pub struct App {
     pub player: Player<Events>,
     pub name: String,
-    /// Its totals: values and names.
-    pub totals: Vec<(String, &'static str)>,
+    pub totals: Vec<Figure>,
     /// When its first event was.
     pub began: Option<Timestamp>,
     /// Number of its last event.
@@ -240,7 +239,7 @@ impl App {
 }
 
 /// The totals of all events.
-fn totals(player: &mut Player<Events>) -> Result<Vec<(String, &'static str)>, String> {
+fn totals(player: &mut Player<Events>) -> Result<Vec<Figure>, String> {
     let mut totals = Totals::default();
     for line in player.rest() {
         totals.add(&line?);

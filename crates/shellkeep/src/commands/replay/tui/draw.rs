@@ -94,8 +94,8 @@ fn heading(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     ]);
     // As many of the totals as fit between the two.
     let mut room = usize::from(area.width).saturating_sub(left.width() + words.len() + 4);
-    for (value, name) in &app.totals {
-        let total = format!(" · {value} {name}");
+    for figure in &app.totals {
+        let total = format!(" · {figure}");
         let Some(rest) = room.checked_sub(Span::raw(total.as_str()).width()) else { break };
         room = rest;
         left.spans.push(Span::styled(total, theme.faint()));
