@@ -23,7 +23,7 @@ use std::io::{self, Write};
 /// Writes the events as lines, with what proves those that are shown. The copy ends where the recording ended when it was
 /// begun, and its first line says where that was.
 pub fn jsonl(recording: &Recording, options: &Options<'_>, mut out: impl Write) -> Result<(), ExportError> {
-    let Some((head, signed)) = signed_head(recording, options)? else { return Ok(out.flush()?) };
+    let Some(End { head, signed }) = end(recording, options)? else { return Ok(out.flush()?) };
     let mut bytes = Vec::new();
     let mut first = true;
     for line in recording.lines(0)? {
@@ -74,12 +74,18 @@ fn head(recording: &Recording) -> Result<Option<Head>, ReadError> {
     Ok(recording.last()?.map(|last| Head { seq: last.seq, hash: last.proof.hash }))
 }
 
-/// Where a copy ends, with the signature for it. A session's own files are copied up to what is signed last, and an export
-/// up to its end.
-fn signed_head(recording: &Recording, options: &Options<'_>) -> Result<Option<(Head, Option<SignedHead>)>, ReadError> {
+/// Where a copy ends.
+struct End {
+    head: Head,
+    /// Without it, the head proves nothing, but the copy can be read.
+    signed: Option<SignedHead>,
+}
+
+/// A session's own files are copied up to what is signed last, and an export up to its end.
+fn end(recording: &Recording, options: &Options<'_>) -> Result<Option<End>, ReadError> {
     if recording.is_export() {
         let first = recording.first()?;
-        return Ok(first.and_then(|line| Some((line.proof.head?, line.proof.signed))));
+        return Ok(first.and_then(|line| Some(End { head: line.proof.head?, signed: line.proof.signed })));
     }
     let directory = recording.files().first().and_then(|path| path.parent());
     let session_id = SessionId::parse(options.session_id).ok();
@@ -93,10 +99,9 @@ fn signed_head(recording: &Recording, options: &Options<'_>) -> Result<Option<(H
         && let Some(line) = recording.before(signed.seq + 1)?
         && line.through() == signed.seq
     {
-        return Ok(Some((Head { seq: line.seq, hash: line.proof.hash }, Some(signed))));
+        return Ok(Some(End { head: Head { seq: line.seq, hash: line.proof.hash }, signed: Some(signed) }));
     }
-    // It proves nothing without a signature, but it can be read.
-    Ok(head(recording)?.map(|head| (head, None)))
+    Ok(head(recording)?.map(|head| End { head, signed: None }))
 }
 
 /// The lines as exported.
