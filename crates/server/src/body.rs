@@ -228,9 +228,9 @@ pub fn in_words(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames;
     use shellkeep_protocol::{CreateSessionRequest, RunRequest};
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
+    use std::task::Poll;
     use std::time::Duration;
 
     fn refused<T: DeserializeOwned>(body: &str) -> String {
@@ -301,25 +301,11 @@ mod tests {
         assert_eq!(refused.problem().status, 413);
     }
 
-    /// A body that never arrives.
-    struct Never;
-
-    impl hyper::body::Body for Never {
-        type Data = Bytes;
-        type Error = std::convert::Infallible;
-
-        fn poll_frame(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
-            Poll::Pending
-        }
-    }
-
     #[tokio::test]
     async fn a_body_that_does_not_come_is_given_up() {
         let pace = Pace::with_stall(Duration::from_millis(1));
-        let refused = read_at(pace, &parts(Some(5)), Body::new(Never), 10).await.err().unwrap();
+        let never = frames::body(|_| Poll::Pending);
+        let refused = read_at(pace, &parts(Some(5)), never, 10).await.err().unwrap();
         assert_eq!((refused.problem().status, refused.problem().code.as_str()), (408, "body_timeout"));
     }
 }

@@ -4,6 +4,7 @@
 //! - [`listen`]: sockets, connections, and how they end. `connections` has their timeouts, `guarded` disconnects peers
 //!   that do not read.
 //! - `auth`: authentication and rights. `params`, `body`: the parts of a request; `pace`: how fast it must arrive.
+//!   `frames`: a response's body that a function makes.
 //! - `translate`: from wire types to the runtime's vocabulary and back. `refusal`, `errors`: why a request was refused.
 //! - `peers`: how nodes that share a store recognise each other.
 //! - [`Control`]: the program that runs the doors.
@@ -16,6 +17,7 @@ mod connections;
 mod control;
 mod detached;
 mod errors;
+mod frames;
 mod guarded;
 pub mod http;
 mod links;

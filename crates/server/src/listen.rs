@@ -1,13 +1,14 @@
 //! Sockets and connections: binding, accepting, and closing without cutting off a response.
 
 use crate::connections::{Connection, Connections, Entered, Patience, SOCKET_PART, TCP_PART, Way, checks};
+use crate::frames::Polled;
 use crate::guarded::{Guarded, Stream};
 use crate::repoll::Repoll;
 use crate::unread::RequestBody;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::{Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -20,7 +21,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -327,10 +328,7 @@ impl hyper::body::Body for Answer {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
         Pin::new(&mut self.body).poll_frame(context)
     }
 

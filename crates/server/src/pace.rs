@@ -103,34 +103,20 @@ pub(crate) async fn drain(mut body: Body) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::task::Context;
-
-    /// A body that is read when it was asked for, in the next turn.
-    struct Next {
-        is_asked: bool,
-    }
-
-    impl hyper::body::Body for Next {
-        type Data = Bytes;
-        type Error = std::convert::Infallible;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
-            match std::mem::replace(&mut self.is_asked, true) {
-                true => Poll::Ready(Some(Ok(hyper::body::Frame::data(Bytes::from_static(b"{}"))))),
-                false => Poll::Pending,
-            }
-        }
-    }
+    use crate::frames;
+    use hyper::body::Frame;
 
     #[test]
     fn a_body_that_comes_with_its_head_needs_no_timer() {
         // A timer would panic in it.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let pace = Pace::begin();
-        let mut body = Body::new(Next { is_asked: false });
+        let mut is_asked = false;
+        // It is read when it was asked for, in the next turn.
+        let mut body = frames::body(move |_| match std::mem::replace(&mut is_asked, true) {
+            true => Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"{}"))))),
+            false => Poll::Pending,
+        });
         let read = runtime.block_on(pace.next(&mut body, 0));
         assert_eq!(read.ok().flatten(), Some(Bytes::from_static(b"{}")));
     }

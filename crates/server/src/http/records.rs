@@ -5,17 +5,16 @@ use super::responses::Common;
 use crate::auth::{OfHost, Scoped};
 use crate::body::{Json, Nothing, SMALL_LIMIT};
 use crate::detached::detached;
+use crate::frames;
 use crate::params::{Params, SessionPath};
 use crate::refusal::Refusal;
 use crate::translate;
-use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
 use shellkeep_protocol::{ExportParams, ScrubReport, ScrubRequest, SnapshotParams, Verdict};
-use shellkeep_runtime::{ExportFormat, ExportStream, Secret};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use shellkeep_runtime::{ExportFormat, Secret};
+use std::task::{Poll, ready};
 
 /// Exports the recording.
 ///
@@ -37,7 +36,7 @@ pub async fn export(
     Params(params): Params<ExportParams>,
 ) -> Result<Response, Refusal> {
     let format = translate::export_format(params.format.unwrap_or_default());
-    let stream = engine.records().export(&id, format, translate::is_on(params.redact)).await?;
+    let mut stream = engine.records().export(&id, format, translate::is_on(params.redact)).await?;
     let (kind, ending) = match format {
         ExportFormat::Jsonl => ("application/x-ndjson", "jsonl"),
         ExportFormat::Asciicast => ("application/x-asciicast", "cast"),
@@ -47,7 +46,13 @@ pub async fn export(
     let name = format!("attachment; filename=\"{id}.{ending}\"");
     let headers =
         [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, &name), (header::CACHE_CONTROL, "no-store")];
-    Ok(sourced(stream.origin(), (headers, Body::new(Pieces(stream))).into_response()))
+    let origin = stream.origin();
+    let body = frames::body(move |context| {
+        // An error is not an end: the reader must notice that it is incomplete.
+        let frame = |piece: Result<Vec<u8>, _>| piece.map(|bytes| Frame::data(bytes.into())).map_err(axum::Error::new);
+        Poll::Ready(ready!(stream.poll_next(context)).map(frame))
+    });
+    Ok(sourced(origin, (headers, body).into_response()))
 }
 
 /// Checks that nothing in the recording was changed, dropped or reordered since it was written, and names the first
@@ -93,24 +98,4 @@ pub async fn config_snapshot(
 ) -> Result<Response, Refusal> {
     let snapshot = engine.records().config_snapshot(&id, translate::is_on(params.redact)).await?;
     Ok(json(StatusCode::OK, &snapshot))
-}
-
-/// A body that is produced while it is read.
-struct Pieces(ExportStream);
-
-impl hyper::body::Body for Pieces {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let piece = std::task::ready!(self.0.poll_next(context));
-        Poll::Ready(piece.map(|piece| match piece {
-            Ok(bytes) => Ok(Frame::data(Bytes::from(bytes))),
-            // An error, not an end: the reader must notice that it is incomplete.
-            Err(error) => Err(axum::Error::new(error)),
-        }))
-    }
 }

@@ -8,10 +8,11 @@ mod log;
 mod resume;
 mod write;
 
+use crate::frames;
 use crate::http::problem::problem;
 use crate::refusal::Refusal;
 use crate::translate;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
@@ -20,9 +21,6 @@ use shellkeep_runtime::{
     Attached, Engine, EventStream, Hold, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share, tasks,
 };
 use shellkeep_session::{ServiceId, SessionId};
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use write::event;
@@ -84,10 +82,11 @@ pub fn error_event(refusal: &Refusal) -> Vec<u8> {
 }
 
 fn response(permit: StreamPermit, source: Source) -> Response {
-    let (sender, receiver) = mpsc::channel(BACKLOG);
+    let (sender, mut receiver) = mpsc::channel(BACKLOG);
     tasks::spawn(pump(permit, source, sender));
     let headers = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];
-    (headers, Body::new(Events(receiver))).into_response()
+    let next = |piece: Option<Bytes>| piece.map(|bytes| Ok(Frame::data(bytes)));
+    (headers, frames::body(move |context| receiver.poll_recv(context).map(next))).into_response()
 }
 
 /// Moves events to the reader until either ends. The source does not end with its reader.
@@ -142,21 +141,6 @@ struct Counted {
 impl AsRef<[u8]> for Counted {
     fn as_ref(&self) -> &[u8] {
         &self.events
-    }
-}
-
-/// A body fed by a channel.
-struct Events(mpsc::Receiver<Bytes>);
-
-impl hyper::body::Body for Events {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The answer of another node, passed on as it arrives. If that node stops in the middle, the reader learns it: an event
 //! stream ends with an `error` event, as others do that fail, and every other answer ends as incomplete.
 
+use crate::frames::Polled;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
@@ -36,7 +37,7 @@ struct Relayed {
 
 impl Relayed {
     /// Why the answer is incomplete, or its next frame.
-    fn next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn next(&mut self, context: &mut Context<'_>) -> Polled {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             return Poll::Ready(frame);
         }
@@ -50,10 +51,7 @@ impl hyper::body::Body for Relayed {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
         if self.is_over {
             return Poll::Ready(None);
         }
@@ -87,6 +85,7 @@ impl hyper::body::Body for Relayed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames;
 
     async fn all(body: Body) -> (String, bool) {
         let mut body = Box::pin(body);
@@ -100,22 +99,13 @@ mod tests {
         }
     }
 
-    /// Pieces of a body, after which nothing more comes.
-    struct Silent(Vec<&'static str>);
-
-    impl hyper::body::Body for Silent {
-        type Data = Bytes;
-        type Error = axum::Error;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-            if self.0.is_empty() {
-                return Poll::Pending;
-            }
-            Poll::Ready(Some(Ok(Frame::data(Bytes::from(self.0.remove(0))))))
-        }
+    /// A body of these pieces, after which nothing more comes.
+    fn silent(pieces: Vec<&'static str>) -> Body {
+        let mut pieces = pieces.into_iter();
+        frames::body(move |_| match pieces.next() {
+            Some(piece) => Poll::Ready(Some(Ok(Frame::data(Bytes::from(piece))))),
+            None => Poll::Pending,
+        })
     }
 
     #[tokio::test]
@@ -127,7 +117,7 @@ mod tests {
             (vec!["a\n\n"], None, "a\n\n", false),
             (vec![], last(), "event: error\n\n", true),
         ] {
-            let response = Response::new(Body::new(Silent(pieces)));
+            let response = Response::new(silent(pieces));
             let relayed = relay(response, std::future::ready(()), last_event);
             assert_eq!(all(relayed.into_body()).await, (expected.to_owned(), is_whole));
         }
