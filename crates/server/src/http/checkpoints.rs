@@ -121,7 +121,7 @@ pub async fn file(
 )]
 pub async fn usage(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
     let usage = engine.files().checkpoint_use(&id, false).await?;
-    Ok(json(StatusCode::OK, &translate::checkpoint_usage(usage, false)))
+    Ok(json(StatusCode::OK, &translate::checkpoint_usage(usage)))
 }
 
 /// Prunes old checkpoints according to the policy, and frees their space.
@@ -132,5 +132,5 @@ pub async fn usage(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Resu
 )]
 pub async fn thin(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
     let usage = detached(async move { engine.files().checkpoint_use(&id, true).await }).await??;
-    Ok(json(StatusCode::OK, &translate::checkpoint_usage(usage, true)))
+    Ok(json(StatusCode::OK, &translate::checkpoints_thinned(usage)))
 }

@@ -6,7 +6,7 @@ use super::handler::Handler;
 use super::order::QueuePosition;
 use super::plain::plain;
 use super::progress::Progress;
-use super::seat::Seat;
+use super::seat::{Begun, Seat};
 use super::text::{self, Style};
 use super::tool::answer;
 use crate::refusal::Refusal;
@@ -35,7 +35,7 @@ pub async fn execute(
     let seat = handler.seat(context)?;
     let call = handler.calls.begin(context.id.clone());
     let blocking = command.blocking;
-    let (mut run, is_new) = start(&seat, command, &call, context).await?;
+    let Begun { mut run, is_new_session } = start(&seat, command, &call, context).await?;
     let view = if blocking { watch(&seat, &mut run, &call, context).await? } else { run.now() };
     let view = view.ok_or_else(|| Refusal::internal("a run ended without a result"))?;
     if handler.is_heard(context) {
@@ -44,7 +44,7 @@ pub async fn execute(
     handler.output_shown(&seat, &view);
     let text = text::run(&view, &view.notices, style);
     let mut result = answer(text, &readable(translate::run_view(view)))?;
-    if is_new {
+    if is_new_session {
         let saved = if style.names_tools() { seat.saved_files().await } else { None };
         let words: Vec<String> = seat.moved().await.into_iter().chain(saved).collect();
         if !words.is_empty() {
@@ -61,7 +61,7 @@ async fn start(
     command: RunCommand,
     call: &Call<'_>,
     context: &RequestContext<RoleServer>,
-) -> Result<(RunStream, bool), Refusal> {
+) -> Result<Begun, Refusal> {
     let (attached, hang_up) = attached();
     let waiting = Waiting(Some(attached));
     let position = context.extensions.get::<Arc<QueuePosition>>();

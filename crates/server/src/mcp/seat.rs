@@ -56,15 +56,22 @@ enum NameState {
     Shared(String),
 }
 
+/// A command that was started.
+pub struct Begun {
+    pub run: RunStream,
+    /// Whether its session was created for it.
+    pub is_new_session: bool,
+}
+
 impl Seat {
-    /// Starts a command, and creates the session first if it does not exist; true if it did.
-    pub async fn run(&self, command: RunCommand) -> Result<(RunStream, bool), OpError> {
+    /// Starts a command, and creates the session first if it does not exist.
+    pub async fn run(&self, command: RunCommand) -> Result<Begun, OpError> {
         match self.engine.run_stream(&self.session, command.clone()).await {
             Err(OpError::Session(SessionError::NotFound { .. })) => {}
-            begun => return Ok((begun?, false)),
+            begun => return Ok(Begun { run: begun?, is_new_session: false }),
         }
         self.make().await?;
-        Ok((self.engine.run_stream(&self.session, command).await?, true))
+        Ok(Begun { run: self.engine.run_stream(&self.session, command).await?, is_new_session: true })
     }
 
     /// What an id names. A service is also known by its name.

@@ -273,14 +273,19 @@ pub fn merged(merged: Merged, dry_run: bool) -> wire::MergeBackResponse {
     }
 }
 
+/// What checkpoints use now that old ones were pruned, for the caller.
+pub fn checkpoints_thinned(usage: CheckpointUse) -> wire::CheckpointUsage {
+    wire::CheckpointUsage { reclaimed: Some(usage.reclaimed), ..checkpoint_usage(usage) }
+}
+
 /// What checkpoints use, for the caller.
-pub fn checkpoint_usage(usage: CheckpointUse, thinned: bool) -> wire::CheckpointUsage {
+pub fn checkpoint_usage(usage: CheckpointUse) -> wire::CheckpointUsage {
     wire::CheckpointUsage {
         session_id: usage.session_id.into(),
         checkpoints: usage.checkpoints,
         bytes: usage.bytes,
         limit: usage.limit,
-        reclaimed: thinned.then_some(usage.reclaimed),
+        reclaimed: None,
     }
 }
 
