@@ -25,8 +25,8 @@ use axum::response::{IntoResponse as _, Response};
 use deleted::Kept;
 use gather::{List, gather};
 use percent_encoding::percent_decode_str;
-use sending::{NoAnswer, Target, send};
-use shellkeep_runtime::{ClusterNode, ClusterOps, Engine, OpError, Whereabouts};
+use sending::{NoAnswer, Nodes, Target};
+use shellkeep_runtime::{ClusterNode, ClusterOps, OpError, Whereabouts};
 use shellkeep_session::SessionId;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -89,18 +89,19 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
     let Some(Scoped(engine)) = request.extensions().get::<Scoped>().cloned() else { return next.run(request).await };
     let node = engine.node();
     let Some(cluster) = node.cluster() else { return next.run(request).await };
+    let nodes = Nodes { engine: &engine, cluster: &cluster, peers: &peers };
     if request.uri().path() == mcp::PATH {
-        return pass_on_mcp(&engine, &cluster, &peers, request, next).await;
+        return pass_on_mcp(nodes, request, next).await;
     }
     // A process of a session is on the node that has it. Others have at most an old copy.
     let is_in_session = engine.scope().only_session().is_some();
     if let Some(list) = List::of(request.method(), request.uri().path())
         && (list == List::Audit || !is_in_session)
     {
-        return gather(&engine, &cluster, &peers, list, request, next).await;
+        return gather(nodes, list, request, next).await;
     }
     if everywhere::ends_agent(request.method(), request.uri().path()) {
-        return everywhere::end_agent(&engine, &cluster, &peers, request, next).await;
+        return everywhere::end_agent(nodes, request, next).await;
     }
     let Some(about) = About::of(request.method(), request.uri().path()) else { return next.run(request).await };
     let is_sent_on = request.headers().contains_key(FORWARDED);
@@ -108,18 +109,16 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
         && !is_sent_on
         && cluster.lacks_deleted(id)
     {
-        return pass_on_deleted(&engine, &cluster, &peers, request, next).await;
+        return pass_on_deleted(nodes, request, next).await;
     }
     let request = match &about {
-        About::Session(id) if !is_sent_on && !cluster.works_with(id) => {
-            match ask_same(&engine, &peers, request, id).await {
-                Ok(response) => return response,
-                Err(request) => request,
-            }
-        }
+        About::Session(id) if !is_sent_on && !cluster.works_with(id) => match ask_same(nodes, request, id).await {
+            Ok(response) => return response,
+            Err(request) => request,
+        },
         _ => request,
     };
-    let way = Way { engine: &engine, cluster: &cluster, peers: &peers, about: &about };
+    let way = Way { nodes, about: &about };
     match about.locate(&cluster).await {
         Ok(Whereabouts::Here) if cluster.is_draining() => way.serve_or_send(request, next).await,
         Ok(Whereabouts::Here) => next.run(request).await,
@@ -135,9 +134,7 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
 
 /// How a request gets to what it is about.
 struct Way<'a> {
-    engine: &'a Engine,
-    cluster: &'a ClusterOps<'a>,
-    peers: &'a Peers,
+    nodes: Nodes<'a>,
     about: &'a About,
 }
 
@@ -153,7 +150,7 @@ impl Way<'_> {
             Ok(both) => both,
             Err(refusal) => return refusal.into_response(),
         };
-        let mut response = match send(self.engine, self.peers, request, self.target(node)).await {
+        let mut response = match self.nodes.send(request, self.target(node)).await {
             Ok(response) => response,
             Err(NoAnswer { refusal, .. }) => return refusal.into_response(),
         };
@@ -164,19 +161,17 @@ impl Way<'_> {
             // Nothing was begun there, so it can be sent once more.
             let Some(again) = &again else { return response };
             if let About::Session(id) = self.about
-                && self.cluster.is_draining()
+                && self.nodes.cluster.is_draining()
             {
-                self.cluster.until_left(id, left(again.until)).await;
+                self.nodes.cluster.until_left(id, left(again.until)).await;
             }
             tokio::time::sleep(Duration::from_millis(pause).min(left(again.until))).await;
-            response = match self.about.locate(self.cluster).await {
+            response = match self.about.locate(self.nodes.cluster).await {
                 Ok(Whereabouts::Here) => return next.run(again.request()).await,
-                Ok(Whereabouts::There(node)) => {
-                    match send(self.engine, self.peers, again.request(), self.target(node)).await {
-                        Ok(response) => response,
-                        Err(NoAnswer { refusal, .. }) => return refusal.into_response(),
-                    }
-                }
+                Ok(Whereabouts::There(node)) => match self.nodes.send(again.request(), self.target(node)).await {
+                    Ok(response) => response,
+                    Err(NoAnswer { refusal, .. }) => return refusal.into_response(),
+                },
                 Err(error) => return Refusal::from(error).into_response(),
             };
         }
@@ -200,14 +195,14 @@ impl Way<'_> {
         }
         let Some(again) = again else { return response };
         for _ in 0..LEAVES_AGAIN {
-            if !self.cluster.until_left(id, left(again.until)).await {
+            if !self.nodes.cluster.until_left(id, left(again.until)).await {
                 break;
             }
             if is_sent_on {
                 // The node that sent it looks again.
                 return not_here(response);
             }
-            match self.about.locate(self.cluster).await {
+            match self.about.locate(self.nodes.cluster).await {
                 Ok(Whereabouts::There(node)) => return self.send(again.request(), node, next).await,
                 // Another request has woken the session here once more, in vain.
                 Ok(Whereabouts::Here) => {}
@@ -279,8 +274,8 @@ async fn twice(request: Request) -> Result<(Request, Option<Again>), Refusal> {
 
 /// Sends a request about a session to the node that answered for it lately. Gives it back if there is none, or if that node
 /// cannot be reached or does not have the session.
-async fn ask_same(engine: &Engine, peers: &Peers, request: Request, id: &SessionId) -> Result<Response, Request> {
-    let Some(node) = peers.located().node(engine.scope(), id) else { return Err(request) };
+async fn ask_same(nodes: Nodes<'_>, request: Request, id: &SessionId) -> Result<Response, Request> {
+    let Some(node) = nodes.peers.located().node(nodes.engine.scope(), id) else { return Err(request) };
     if !is_short(request.body()) {
         return Err(request);
     }
@@ -292,7 +287,7 @@ async fn ask_same(engine: &Engine, peers: &Peers, request: Request, id: &Session
     let request = Request::from_parts(parts.clone(), Body::from(bytes.clone()));
     let again = || Request::from_parts(parts, Body::from(bytes));
     let target = Target { node, session: Some(id.clone()) };
-    match send(engine, peers, request, target).await {
+    match nodes.send(request, target).await {
         Ok(response) if response.headers().contains_key(NOT_HERE) => Err(again()),
         Ok(response) => Ok(response),
         Err(NoAnswer { is_unsent: true, .. }) => Err(again()),
@@ -301,48 +296,34 @@ async fn ask_same(engine: &Engine, peers: &Peers, request: Request, id: &Session
 }
 
 /// Sends a request about a deleted session to the node that keeps its recording.
-async fn pass_on_deleted(
-    engine: &Engine,
-    cluster: &ClusterOps<'_>,
-    peers: &Peers,
-    request: Request,
-    next: Next,
-) -> Response {
-    // Without the shared store this node asks those that it knows.
-    let others = cluster.others().await.unwrap_or_else(|_| cluster.neighbours());
-    match deleted::find(peers, engine.scope(), others, request.uri()).await {
-        Kept::At(node) => send_once(engine, peers, request, Target { node, session: None }).await,
+async fn pass_on_deleted(nodes: Nodes<'_>, request: Request, next: Next) -> Response {
+    match deleted::find(nodes.peers, nodes.engine.scope(), nodes.others().await, request.uri()).await {
+        Kept::At(node) => send_once(nodes, request, Target { node, session: None }).await,
         Kept::Unknown { silent } => deleted::or_silent(next.run(request).await, &silent),
     }
 }
 
 /// The same for MCP over HTTP.
-async fn pass_on_mcp(
-    engine: &Engine,
-    cluster: &ClusterOps<'_>,
-    peers: &Peers,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    match mcp::locate(cluster, engine.scope(), request.headers()).await {
+async fn pass_on_mcp(nodes: Nodes<'_>, mut request: Request, next: Next) -> Response {
+    match mcp::locate(nodes.cluster, nodes.engine.scope(), request.headers()).await {
         Ok(mcp::Spot::Here) => {
             mcp::take_node(request.headers_mut());
             let mut response = next.run(request).await;
-            mcp::put_node(&mut response, &cluster.own().name);
+            mcp::put_node(&mut response, &nodes.cluster.own().name);
             response
         }
-        Ok(mcp::Spot::There(node)) => send_once(engine, peers, request, Target { node, session: None }).await,
+        Ok(mcp::Spot::There(node)) => send_once(nodes, request, Target { node, session: None }).await,
         Ok(mcp::Spot::Unknown) => mcp::unknown(),
         Err(error) => Refusal::from(error).into_response(),
     }
 }
 
 /// Sends a request that is about no session of a node to another node, unless it comes from one: two nodes that disagree would send it to and fro.
-async fn send_once(engine: &Engine, peers: &Peers, request: Request, target: Target) -> Response {
+async fn send_once(nodes: Nodes<'_>, request: Request, target: Target) -> Response {
     if request.headers().contains_key(FORWARDED) {
         return not_here(target.moving().into_response());
     }
-    match send(engine, peers, request, target).await {
+    match nodes.send(request, target).await {
         Ok(mut response) => {
             response.headers_mut().remove(NOT_HERE);
             response

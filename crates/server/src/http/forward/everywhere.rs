@@ -1,6 +1,6 @@
 //! Requests that every node serves its part of: this node sends them to all others too, and adds up what they answer.
 
-use super::sending::{Target, send};
+use super::sending::{Nodes, Target, send};
 use crate::detached::detached;
 use crate::http::door::json;
 use crate::peers::{FORWARDED, Peers, is_short, whole};
@@ -10,7 +10,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use shellkeep_protocol::AgentEnded;
-use shellkeep_runtime::{ClusterNode, ClusterOps, Engine};
+use shellkeep_runtime::{ClusterNode, Engine};
 use std::error::Error;
 use tokio::task::JoinSet;
 
@@ -24,20 +24,13 @@ pub(super) fn ends_agent(method: &Method, path: &str) -> bool {
 }
 
 /// Ends an agent on all nodes; here only if another node asks.
-pub(super) async fn end_agent(
-    engine: &Engine,
-    cluster: &ClusterOps<'_>,
-    peers: &Peers,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn end_agent(nodes: Nodes<'_>, request: Request, next: Next) -> Response {
     let is_sent_on = request.headers().contains_key(FORWARDED);
     // What this node refuses is not sent to others.
-    if is_sent_on || engine.node().check_host().is_err() || !is_short(request.body()) {
+    if is_sent_on || nodes.engine.node().check_host().is_err() || !is_short(request.body()) {
         return next.run(request).await;
     }
-    // Without the shared store this node asks those that it knows.
-    let others = cluster.others().await.unwrap_or_else(|_| cluster.neighbours());
+    let others = nodes.others().await;
     let (parts, body) = request.into_parts();
     let bytes = match whole(body).await {
         Ok(bytes) => bytes,
@@ -46,7 +39,7 @@ pub(super) async fn end_agent(
     let copy = || Request::from_parts(parts.clone(), Body::from(bytes.clone()));
     let mut asked = JoinSet::new();
     for node in others {
-        let (engine, peers, request) = (engine.clone(), peers.clone(), copy());
+        let (engine, peers, request) = (nodes.engine.clone(), nodes.peers.clone(), copy());
         asked.spawn(async move {
             let name = node.name.clone();
             let answer = ask(&engine, &peers, node, request).await;

@@ -1,5 +1,6 @@
 //! Lists of which each node has a part: this node asks the others for theirs, and puts them together.
 
+use super::sending::Nodes;
 use crate::http::audit::limit_of as audit_limit;
 use crate::http::door::json;
 use crate::peers::{FORWARDED, Peers};
@@ -15,7 +16,7 @@ use shellkeep_protocol::{
     AuditEntry, AuditList, ListParams, RunList, RunListParams, RunSummary, ServiceList, Session, SessionList,
     SessionOrder,
 };
-use shellkeep_runtime::{ClusterNode, ClusterOps, Engine, Scope};
+use shellkeep_runtime::{ClusterNode, Scope};
 use shellkeep_session::{RunId, RunKey, SessionId, SessionPlace, Timestamp};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -55,21 +56,14 @@ impl List {
 }
 
 /// Answers with the list of all nodes; with this node's part if another node asks.
-pub(super) async fn gather(
-    engine: &Engine,
-    cluster: &ClusterOps<'_>,
-    peers: &Peers,
-    list: List,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn gather(nodes: Nodes<'_>, list: List, request: Request, next: Next) -> Response {
     let uri = request.uri().clone();
     if request.headers().contains_key(FORWARDED) {
         return next.run(request).await;
     }
     // Without the shared store this node knows only its own.
-    let others = cluster.others().await.unwrap_or_default();
-    let (own, others) = tokio::join!(next.run(request), ask_all(peers, engine.scope(), others, &uri));
+    let others = nodes.cluster.others().await.unwrap_or_default();
+    let (own, others) = tokio::join!(next.run(request), ask_all(nodes.peers, nodes.engine.scope(), others, &uri));
     if own.status() != StatusCode::OK || (others.parts.is_empty() && others.missing.is_empty()) {
         return own;
     }

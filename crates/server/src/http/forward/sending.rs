@@ -11,7 +11,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use shellkeep_protocol::Problem;
-use shellkeep_runtime::{ClusterError, ClusterNode, Engine, LEASE, OpError};
+use shellkeep_runtime::{ClusterError, ClusterNode, ClusterOps, Engine, LEASE, OpError};
 use shellkeep_session::SessionId;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,27 @@ const MOST_READ: usize = 64 << 10;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// After how long it is looked for once more before it counts as gone.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
+
+/// This node among the others, for one caller.
+#[derive(Clone, Copy)]
+pub(super) struct Nodes<'a> {
+    /// With the caller's rights.
+    pub(super) engine: &'a Engine,
+    pub(super) cluster: &'a ClusterOps<'a>,
+    pub(super) peers: &'a Peers,
+}
+
+impl Nodes<'_> {
+    /// The other nodes. Without the shared store, those that this one knows.
+    pub(super) async fn others(&self) -> Vec<ClusterNode> {
+        self.cluster.others().await.unwrap_or_else(|_| self.cluster.neighbours())
+    }
+
+    /// Sends a request to another node.
+    pub(super) async fn send(&self, request: Request, target: Target) -> Result<Response, NoAnswer> {
+        send(self.engine, self.peers, request, target).await
+    }
+}
 
 /// Where a request goes.
 #[derive(Clone)]
