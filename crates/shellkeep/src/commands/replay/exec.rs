@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use steps::{FORKED_FILES, Plan, ReplayAction};
 use typed::Typed;
+use written::Saved;
 
 /// A command may take this many times its recorded duration.
 const PATIENCE: f64 = 10.0;
@@ -94,7 +95,7 @@ async fn replay(wish: Wish, daemon: &DaemonArgs) -> Result<ExitCode, Failure> {
         even: &even,
         not_compared: Vec::new(),
         not_run: 0,
-        moments: Vec::new(),
+        reached: Vec::new(),
         recorded: match &wish.target {
             Target::Session(session) => Some(session),
             Target::Path(_) => None,
@@ -159,12 +160,20 @@ struct Work<'a> {
     not_compared: Vec<String>,
     /// How many steps were not run.
     not_run: usize,
-    /// Numbers of records in the recording, each with the number at which the new session reached the same point.
-    moments: Vec<(u64, u64)>,
+    /// The points that the new session has reached, in order.
+    reached: Vec<Reached>,
     /// The session that was recorded, if the daemon has it.
     recorded: Option<&'a SessionId>,
     /// Which files are missing here, if some are, so that a difference proves nothing.
     lacks_files: Option<&'static str>,
+}
+
+/// A point in both sessions.
+struct Reached {
+    /// Number of the record in the recording.
+    recorded: u64,
+    /// The number at which the new session was at the same point.
+    here: u64,
 }
 
 impl Work<'_> {
@@ -220,13 +229,13 @@ impl Work<'_> {
     /// Notes how far the new session is at this record of the recorded one.
     async fn reached(&mut self, recorded: u64) -> Result<(), Failure> {
         let session: Session = self.client.get(&format!("/v1/sessions/{}", self.stage.session)).await?;
-        self.moments.push((recorded, session.seq));
+        self.reached.push(Reached { recorded, here: session.seq });
         Ok(())
     }
 
     async fn rewind(&mut self, to: u64) -> Result<(), Failure> {
-        let before = |(recorded, _): &&(u64, u64)| *recorded <= to;
-        let (_, here) = self.moments.iter().rev().find(before).copied().unwrap_or_default();
+        let reached = self.reached.iter().rfind(|reached| reached.recorded <= to);
+        let here = reached.map_or(0, |reached| reached.here);
         let request = RewindRequest { to: Place::Seq(here), dry_run: None, services: None, force: None };
         let path = format!("/v1/sessions/{}/rewind", self.stage.session);
         self.client.post::<_, Value>(&path, &request).await?;
@@ -242,8 +251,10 @@ impl Work<'_> {
             }
             ReplayAction::Rewind { to, .. } => self.rewind(*to).await.map(|()| None),
             ReplayAction::File { seq, saved } => {
-                let (line, from) = (self.event(*seq)?, (self.recorded, *saved));
-                if !written::repeat(self.client, &self.stage.session, &line, from).await {
+                let line = self.event(*seq)?;
+                let session = self.recorded.filter(|_| *saved > 0);
+                let saved = session.map(|session| Saved { session, checkpoint: *saved });
+                if !written::repeat(self.client, &self.stage.session, &line, saved).await {
                     self.not_compared.push(format!("step {number}: a file written through the API cannot be had"));
                     self.lacks_files.get_or_insert(FILES_MISSING);
                     self.not_run += 1;

@@ -5,14 +5,17 @@ use shellkeep_protocol::{FileRemoved, FileWritten};
 use shellkeep_record::Line;
 use shellkeep_session::SessionId;
 
-/// Repeats a change of a file in a session. The content comes from the checkpoint `saved` of the recorded session. False
-/// if it cannot be had: the recording is a file, the checkpoint is gone, or the file had changed before it was saved.
-pub async fn repeat(
-    client: &mut Client,
-    session: &str,
-    line: &Line,
-    (recorded, saved): (Option<&SessionId>, u64),
-) -> bool {
+/// Where the content of a written file is.
+pub struct Saved<'a> {
+    /// The recorded session.
+    pub session: &'a SessionId,
+    /// The number of its checkpoint.
+    pub checkpoint: u64,
+}
+
+/// Repeats a change of a file in a session. False if its content cannot be had: the recording is a file, the checkpoint is
+/// gone, or the file had changed before it was saved.
+pub async fn repeat(client: &mut Client, session: &str, line: &Line, saved: Option<Saved<'_>>) -> bool {
     let parameters = &line.data["parameters"];
     let Some(path) = parameters["path"].as_str() else { return false };
     let path = format!("path={}", escaped(path));
@@ -21,8 +24,8 @@ pub async fn repeat(
         let recursive = parameters["recursive"].as_bool().unwrap_or(false);
         return client.delete_for::<FileRemoved>(&format!("{target}&recursive={recursive}")).await.is_ok();
     }
-    let Some(recorded) = recorded.filter(|_| saved > 0) else { return false };
-    let content = client.get_body(&format!("/v1/sessions/{recorded}/checkpoints/{saved}/file?{path}")).await;
+    let Some(Saved { session: recorded, checkpoint }) = saved else { return false };
+    let content = client.get_body(&format!("/v1/sessions/{recorded}/checkpoints/{checkpoint}/file?{path}")).await;
     let Ok(content) = content else { return false };
     let Ok(content) = gathered(content).await else { return false };
     let mode = parameters["mode"].as_str().map(|mode| format!("&mode={}", escaped(mode))).unwrap_or_default();
