@@ -1,6 +1,6 @@
 //! `shellkeep export`: writes a copy of a session's recording: as JSON lines, an asciicast, or an HTML page.
 
-use super::replay::source::{self, local_key};
+use super::replay::source::{self, LocalSession, local_session};
 use super::replay::target::Target;
 use crate::cli::DaemonArgs;
 use crate::client::Client;
@@ -124,7 +124,7 @@ async fn download(daemon: &DaemonArgs, path: &str, mut out: impl Write) -> Resul
 fn from_files(path: &Path, args: &ExportArgs, out: impl Write) -> Result<(), Failure> {
     let mut files = Files::open(path).map_err(Failure::client)?;
     let masker = if args.redact { Some(files.masker().map_err(Failure::client)?) } else { None };
-    let (name, key) = local_key(path);
+    let LocalSession { name, key } = local_session(path);
     let recording = files.recording();
     if key.is_none() && !recording.is_export() && args.format == Format::Jsonl {
         terminal::notice("the key of its data directory is missing, so this export cannot be verified");

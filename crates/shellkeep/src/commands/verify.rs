@@ -3,7 +3,7 @@
 mod anchors;
 
 use super::key;
-use super::replay::source::{self, local_key, outputs_beside};
+use super::replay::source::{self, LocalSession, local_session, outputs_beside};
 use super::replay::target::Target;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client};
@@ -141,7 +141,7 @@ fn signed_by(mut verdict: wire::Verdict, keys: &[PublicKey]) -> wire::Verdict {
 fn of_files(path: &Path, keys: &[PublicKey]) -> Result<(wire::Verdict, Recording), Failure> {
     let opened = if path.is_dir() { Recording::open(path) } else { Recording::open_export(path) };
     let recording = opened.map_err(Failure::client)?;
-    let (name, key) = local_key(path);
+    let LocalSession { name, key } = local_session(path);
     if key.is_none() && !recording.is_export() {
         return Err(Failure::client(
             "a session's own files need the key of their data directory, which is missing; pass the session's name \

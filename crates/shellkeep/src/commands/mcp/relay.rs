@@ -256,7 +256,7 @@ impl<O: FnMut(Disconnected) -> Result<Pipe, Failure>> Upstream<O> {
         // Noted before its end is written, so that the answer cannot come first.
         match self.note(envelope, &link) {
             Ok(()) => write_to(&link, piece),
-            Err((id, words)) => self.shared.refuse(&id, &words),
+            Err(Unsent { id, answer }) => self.shared.refuse(&id, &answer),
         }
     }
 
@@ -316,22 +316,30 @@ impl<O: FnMut(Disconnected) -> Result<Pipe, Failure>> Upstream<O> {
         }
     }
 
-    /// Notes a request that waits for its answer. Fails with its id and what to answer if it does not reach the daemon.
-    fn note(&self, message: Envelope, link: &Result<Link, String>) -> Result<(), (String, String)> {
+    /// Notes a request that waits for its answer, unless it does not reach the daemon.
+    fn note(&self, message: Envelope, link: &Result<Link, String>) -> Result<(), Unsent> {
         let mut state = self.shared.state();
         if let Some(cancelled) = &message.cancels {
             state.pending.remove(cancelled);
         }
         let Some((id, asked)) = Asked::of(message) else { return Ok(()) };
         match link {
-            Err(reason) => Err((id, Asked::unsent(reason))),
-            Ok(link) if state.link.as_ref().is_none_or(|now| now.number != link.number) => Err((id, Asked::cut())),
+            Err(reason) => Err(Unsent { id, answer: Asked::unsent(reason) }),
+            Ok(link) if state.link.as_ref().is_none_or(|now| now.number != link.number) => {
+                Err(Unsent { id, answer: Asked::cut() })
+            }
             Ok(_) => {
                 state.pending.insert(id, asked);
                 Ok(())
             }
         }
     }
+}
+
+/// A request that did not reach the daemon.
+struct Unsent {
+    id: String,
+    answer: String,
 }
 
 fn envelope(line: &[u8]) -> Envelope {

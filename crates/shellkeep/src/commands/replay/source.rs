@@ -235,19 +235,26 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     builder.worker_threads(1).enable_all().build().map_err(Failure::client)
 }
 
-/// The name of a session by its directory, and its key if its data directory has one.
-pub fn local_key(path: &Path) -> (String, Option<SessionKey>) {
+/// Whose a recording on this machine is.
+pub struct LocalSession {
+    pub name: String,
+    /// If its data directory has one.
+    pub key: Option<SessionKey>,
+}
+
+/// The session of a directory or a file.
+pub fn local_session(path: &Path) -> LocalSession {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if !path.is_dir() {
-        return (name.strip_suffix(".jsonl").unwrap_or(&name).to_owned(), None);
+        return LocalSession { name: name.strip_suffix(".jsonl").unwrap_or(&name).to_owned(), key: None };
     }
     let text = std::fs::read_to_string(data_of(&path).join("record.key")).unwrap_or_default();
     let key = Hash::parse(text.trim()).map(|hash| Key(hash.0));
     let id = removed_as(&path).or_else(|| SessionId::parse(&name).ok());
     let name = id.as_ref().map_or(name, SessionId::to_string);
     let key = key.zip(id).map(|(key, id)| key.of(&id));
-    (name, key)
+    LocalSession { name, key }
 }
 
 /// The data directory that contains a session's directory.

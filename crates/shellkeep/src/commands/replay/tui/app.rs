@@ -15,6 +15,12 @@ use shellkeep_terminal::theme::{Level, Theme};
 /// Events of a recording up to which all of them are read for the totals.
 const MOST_COUNTED: u64 = 2000;
 
+/// What is said to the user.
+pub struct Message {
+    pub text: String,
+    pub level: Level,
+}
+
 /// What a key does other than changing the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
@@ -76,8 +82,8 @@ pub struct App {
     pub search: Option<String>,
     /// The current prompt.
     pub prompt: Option<Prompt>,
-    /// A message, shown until the next key.
-    pub message: Option<(String, Level)>,
+    /// Shown until the next key.
+    pub message: Option<Message>,
     /// Whether the help is shown.
     pub help: bool,
     /// An output that is open in full.
@@ -234,7 +240,7 @@ impl App {
 
     /// Shows a message until the next key.
     pub fn say(&mut self, text: String, level: Level) {
-        self.message = Some((text, level));
+        self.message = Some(Message { text, level });
     }
 }
 

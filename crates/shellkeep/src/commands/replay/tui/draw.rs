@@ -195,9 +195,8 @@ fn found(line: &Line<'static>, search: Option<&str>, theme: Theme) -> Line<'stat
 
 fn opened(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     let Some(opened) = &mut app.opened else { return };
-    let (title, place) = opened.title();
-    let block = framed(Line::styled(format!(" {title} "), theme.accent()), theme)
-        .title_bottom(Line::styled(format!(" {place} "), theme.faint()).right_aligned());
+    let block = framed(Line::styled(format!(" {} ", opened.title()), theme.accent()), theme)
+        .title_bottom(Line::styled(format!(" {} ", opened.place()), theme.faint()).right_aligned());
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let rows = opened.rows(usize::from(inside.width), usize::from(inside.height), theme);
@@ -216,9 +215,9 @@ fn bottom(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
         let end = area.x + u16::try_from(line.width()).unwrap_or(u16::MAX).min(area.width.saturating_sub(1));
         frame.render_widget(line, area);
         frame.set_cursor_position((end, area.y));
-    } else if let Some((message, level)) = &app.message {
-        let words = words::cut(&words::clean(message), usize::from(area.width.saturating_sub(2)));
-        frame.render_widget(Line::styled(format!(" {words}"), theme.level(*level)), area);
+    } else if let Some(message) = &app.message {
+        let words = words::cut(&words::clean(&message.text), usize::from(area.width.saturating_sub(2)));
+        frame.render_widget(Line::styled(format!(" {words}"), theme.level(message.level)), area);
     } else {
         let hints = match (&app.opened, &app.search) {
             (Some(_), _) => OPENED,

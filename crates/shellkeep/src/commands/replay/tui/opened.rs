@@ -58,17 +58,20 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Its name, and the current position.
-    pub fn title(&self) -> (String, String) {
-        let place = match self.total {
+    pub fn title(&self) -> String {
+        let of = if is_run(&self.event) { format!("{} of ", stream_name(self.stream)) } else { String::new() };
+        format!("{of}event {}", self.event.seq)
+    }
+
+    /// Which part of it is shown.
+    pub fn place(&self) -> String {
+        match self.total {
             0 => "nothing".to_owned(),
             total => {
                 let last = self.offset + self.text.len() as u64;
                 format!("bytes {} to {} of {total}", self.offset + 1, last.min(total).max(self.offset + 1))
             }
-        };
-        let of = if is_run(&self.event) { format!("{} of ", stream_name(self.stream)) } else { String::new() };
-        (format!("{of}event {}", self.event.seq), place)
+        }
     }
 
     /// The visible rows.
