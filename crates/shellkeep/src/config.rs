@@ -184,8 +184,8 @@ impl Sources {
 impl Settings {
     /// Joins the layers. `file` is the one named on the command line.
     pub fn load(flags: Layer, file: Option<&Path>, env: Environment) -> Result<Self, Failure> {
-        let (path, from_file) = layer::from_file(file, env)?;
-        let layers = Layers { flags, env: layer::from_environment(env)?, file: from_file, path };
+        let layer::FileLayer { path, layer: file } = layer::from_file(file, env)?;
+        let layers = Layers { flags, env: layer::from_environment(env)?, file, path };
         let data = layers.pick("SHELLKEEP_DATA", |layer| layer.data.clone(), || default_data(env))?;
         let (admission, reclaim) = (AdmissionConfig::default(), Reclaim::default());
         let survives = durability(&layers, &data.value)?;

@@ -147,7 +147,10 @@ async fn act(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
             if json { terminal::json(&detail)? } else { show::detail(&detail) }
         }
         Action::Save { session } => save(client, &session, json).await?,
-        Action::Du { session, thin } => usage::show(client, session.as_deref(), thin, json).await?,
+        Action::Du { session, thin } => {
+            let first = if thin { usage::First::Thin } else { usage::First::Nothing };
+            usage::show(client, session.as_deref(), first, json).await?;
+        }
         Action::History { session, path } => {
             let path = of_session(&session, &format!("files/history?{}", path_parameter(&path)))?;
             let history: FileHistory = terminal::patiently("looking", client.get(&path)).await?;

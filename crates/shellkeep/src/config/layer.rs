@@ -323,14 +323,22 @@ fn paths(env: Environment, name: &str) -> Option<Vec<PathBuf>> {
     env(name).map(|text| text.split(',').map(|path| PathBuf::from(path.trim())).collect())
 }
 
+/// What a configuration file says.
+#[derive(Default)]
+pub struct FileLayer {
+    /// The file, if there is one.
+    pub path: Option<PathBuf>,
+    pub layer: Layer,
+}
+
 /// The layer from the file: one named by the command line or the environment must exist, the default one need not.
-pub fn from_file(named: Option<&Path>, env: Environment) -> Result<(Option<PathBuf>, Layer), Failure> {
+pub fn from_file(named: Option<&Path>, env: Environment) -> Result<FileLayer, Failure> {
     let is_named = named.is_some() || env("SHELLKEEP_CONFIG").is_some();
-    let Some(path) = path(named, env) else { return Ok((None, Layer::default())) };
+    let Some(path) = path(named, env) else { return Ok(FileLayer::default()) };
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if !is_named && error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok((None, Layer::default()));
+            return Ok(FileLayer::default());
         }
         Err(error) => return Err(Failure::start(format!("cannot read {}: {error}", path.display()))),
     };
@@ -338,7 +346,7 @@ pub fn from_file(named: Option<&Path>, env: Environment) -> Result<(Option<PathB
         Failure::start(format!("invalid configuration in {}: {}", path.display(), one_line(&error, &text)))
     })?;
     let layer = layer.absolute(path.parent());
-    Ok((Some(path), layer))
+    Ok(FileLayer { path: Some(path), layer })
 }
 
 /// The configuration file: the one named by the command line or the environment, or the default one.

@@ -17,7 +17,7 @@ impl DaemonPaths {
     /// From the flags of a client, the environment and the default file.
     pub fn find(flags: &Layer, env: Environment) -> Result<Self, Failure> {
         let file = match layer::from_file(None, env) {
-            Ok((_, file)) => file,
+            Ok(file) => file.layer,
             Err(_) => readable_part(env),
         };
         let of = |get: fn(&Layer) -> &Option<PathBuf>, variable: &str| {
@@ -36,7 +36,7 @@ impl DaemonPaths {
 /// Whether sessions that the command line creates in a project save its files. The client decides, from its own
 /// configuration.
 pub fn keeps_projects(env: Environment) -> bool {
-    let file = || layer::from_file(None, env).ok().and_then(|(_, file)| file.project_workspace);
+    let file = || layer::from_file(None, env).ok().and_then(|file| file.layer.project_workspace);
     let variable = env("SHELLKEEP_PROJECT_WORKSPACE").and_then(|text| text.parse().ok());
     variable.or_else(file).unwrap_or(KEEP_PROJECTS)
 }

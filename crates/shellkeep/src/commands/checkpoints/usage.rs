@@ -11,22 +11,33 @@ use shellkeep_terminal::words;
 /// Sessions asked for at a time.
 const PAGE: usize = 1000;
 
-/// Shows it; with `thin`, prunes old ones first.
-pub async fn show(client: &mut Client, session: Option<&str>, thin: bool, json: bool) -> Result<(), Failure> {
+/// What is done before the space is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    Nothing,
+    /// Old checkpoints are pruned.
+    Thin,
+}
+
+/// Shows the space that the checkpoints of a session use, or of all.
+pub async fn show(client: &mut Client, session: Option<&str>, first: First, json: bool) -> Result<(), Failure> {
     let all = session.is_none();
     let asking = async {
         match session {
-            Some(session) => Ok(vec![ask(client, session, thin).await?]),
-            None => of_all(client, thin).await,
+            Some(session) => Ok(vec![ask(client, session, first).await?]),
+            None => of_all(client, first).await,
         }
     };
-    let words = if thin { "pruning old checkpoints" } else { "counting" };
+    let words = match first {
+        First::Nothing => "counting",
+        First::Thin => "pruning old checkpoints",
+    };
     let mut uses: Vec<CheckpointUsage> = terminal::patiently(words, asking).await?;
     if json {
         let sum = |part: fn(&CheckpointUsage) -> u64| uses.iter().map(part).sum::<u64>();
         let bytes = sum(|one| one.bytes);
         let mut told = json!({"sessions": uses, "bytes": bytes});
-        if thin {
+        if first == First::Thin {
             told["reclaimed"] = sum(|one| one.reclaimed.unwrap_or(0)).into();
         }
         return terminal::json(&told);
@@ -62,25 +73,24 @@ pub async fn show(client: &mut Client, session: Option<&str>, thin: bool, json: 
     Ok(())
 }
 
-async fn ask(client: &mut Client, session: &str, thin: bool) -> Result<CheckpointUsage, Failure> {
-    Ok(ask_one(client, &of_session(session, "checkpoints")?, thin).await?)
+async fn ask(client: &mut Client, session: &str, first: First) -> Result<CheckpointUsage, Failure> {
+    Ok(ask_one(client, &of_session(session, "checkpoints")?, first).await?)
 }
 
-async fn ask_one(client: &mut Client, path: &str, thin: bool) -> Result<CheckpointUsage, ClientError> {
-    if thin {
-        client.post(&format!("{path}/thin"), &json!({})).await
-    } else {
-        client.get(&format!("{path}/usage")).await
+async fn ask_one(client: &mut Client, path: &str, first: First) -> Result<CheckpointUsage, ClientError> {
+    match first {
+        First::Nothing => client.get(&format!("{path}/usage")).await,
+        First::Thin => client.post(&format!("{path}/thin"), &json!({})).await,
     }
 }
 
-async fn of_all(client: &mut Client, thin: bool) -> Result<Vec<CheckpointUsage>, Failure> {
+async fn of_all(client: &mut Client, first: First) -> Result<Vec<CheckpointUsage>, Failure> {
     let mut uses = Vec::new();
     let mut after = String::new();
     loop {
         let page: SessionList = client.get(&format!("/v1/sessions?limit={PAGE}&after={after}")).await?;
         for session in page.sessions {
-            match ask_one(client, &of_session(&session.session_id, "checkpoints")?, thin).await {
+            match ask_one(client, &of_session(&session.session_id, "checkpoints")?, first).await {
                 Ok(usage) => uses.push(usage),
                 // It was deleted after the list was read.
                 Err(ClientError::Refused(refused)) if refused.problem.status == 404 => {}
