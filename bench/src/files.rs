@@ -1,26 +1,24 @@
 //! What was measured at each size of a tree of files, and `docs/files.md` with its pictures.
 
 use crate::curves::{Curve, Panel, Tone, panels};
-use crate::stats::{Spread, digits, time};
+use crate::sizes::{Line, NONE, number, ratio, seconds, table};
+use crate::stats::{Pair, Spread, digits};
 use std::fmt::Write;
 
-/// A spread of nothing.
-const NONE: Spread = Spread { p50: f64::NAN, p99: f64::NAN };
-
-/// What was measured with so many files. Times in seconds; of two, the first is the other side's.
+/// What was measured with so many files. Times in seconds.
 #[derive(Debug, Clone)]
 pub struct Point {
     pub files: usize,
     /// Bytes in them.
     pub bytes: u64,
-    /// Everything for the first time: git, ours.
-    pub first: (f64, f64),
-    /// `true` in a session without files, and with these.
-    pub unchanged: (Spread, Spread),
+    /// Everything for the first time, against git.
+    pub first: Pair<f64>,
+    /// `true` in a session with these, against one without files.
+    pub unchanged: Pair<Spread>,
     /// `git add -A` and `git commit` when nothing changed.
     pub git_unchanged: f64,
-    /// One changed file: git, ours.
-    pub changed: (f64, f64),
+    /// One changed file, against git.
+    pub changed: Pair<f64>,
     /// Making and writing the files, on all processors.
     pub filled: f64,
     /// `cp -r`.
@@ -43,10 +41,10 @@ impl Point {
         Self {
             files,
             bytes,
-            first: (nothing, nothing),
-            unchanged: (NONE, NONE),
+            first: Pair { floor: nothing, ours: nothing },
+            unchanged: Pair { floor: NONE, ours: NONE },
             git_unchanged: nothing,
-            changed: (nothing, nothing),
+            changed: Pair { floor: nothing, ours: nothing },
             filled: nothing,
             copied: nothing,
             forked: nothing,
@@ -58,7 +56,7 @@ impl Point {
     }
 
     fn added(&self) -> f64 {
-        self.unchanged.1.p50 - self.unchanged.0.p50
+        self.unchanged.ours.p50 - self.unchanged.floor.p50
     }
 }
 
@@ -100,53 +98,31 @@ pub fn markdown(points: &[Point], machine: &str, quick: bool) -> String {
         text += "This is a short run (`--quick`): smaller trees, fewer rounds.\n\n";
     }
     let _ = writeln!(text, "{machine}\n\n![Costs over the number of files](files.svg)\n");
-    let heads: Vec<String> = points.iter().map(|point| digits(point.files as f64)).collect();
-    let _ = writeln!(text, "| files | {} |", heads.join(" | "));
-    let _ = writeln!(text, "|---{}|", "|---:".repeat(points.len()));
-    for (what, show) in LINES {
-        let cells: Vec<String> = points.iter().map(|point| show(point).unwrap_or_else(|| "–".to_owned())).collect();
-        let _ = writeln!(text, "| {what} | {} |", cells.join(" | "));
-    }
-    text + READING
+    text + &table("files", points, |point| point.files, &LINES) + READING
 }
 
-/// A line of the table: what it is, and how a point shows it.
-type Line = (&'static str, fn(&Point) -> Option<String>);
-
-const LINES: [Line; 20] = [
+const LINES: [Line<Point>; 20] = [
     ("MB in them", |point| number(point.bytes as f64 / 1e6)),
-    ("nothing changed: `true`", |point| seconds(point.unchanged.1.p50)),
-    ("… without files", |point| seconds(point.unchanged.0.p50)),
+    ("nothing changed: `true`", |point| seconds(point.unchanged.ours.p50)),
+    ("… without files", |point| seconds(point.unchanged.floor.p50)),
     ("… added", |point| seconds(point.added())),
     ("… `git add -A`, `git commit`", |point| seconds(point.git_unchanged)),
-    ("one changed file", |point| seconds(point.changed.1)),
-    ("… `git add -A`, `git commit`", |point| seconds(point.changed.0)),
-    ("… against git", |point| ratio(point.changed.0, point.changed.1)),
+    ("one changed file", |point| seconds(point.changed.ours)),
+    ("… `git add -A`, `git commit`", |point| seconds(point.changed.floor)),
+    ("… against git", |point| ratio(point.changed)),
     ("fork and first command", |point| seconds(point.forked)),
     ("… and second command", |point| seconds(point.forked_twice)),
     ("… `cp -r`", |point| seconds(point.copied)),
-    ("… first command against `cp -r`", |point| ratio(point.copied, point.forked)),
+    ("… first command against `cp -r`", |point| ratio(Pair { floor: point.copied, ours: point.forked })),
     ("… only making and writing the files", |point| seconds(point.filled)),
-    ("… that against `cp -r`", |point| ratio(point.copied, point.filled)),
-    ("first checkpoint", |point| seconds(point.first.1)),
-    ("… git's first `add -A`, `commit`", |point| seconds(point.first.0)),
-    ("… against git", |point| ratio(point.first.0, point.first.1)),
+    ("… that against `cp -r`", |point| ratio(Pair { floor: point.copied, ours: point.filled })),
+    ("first checkpoint", |point| seconds(point.first.ours)),
+    ("… git's first `add -A`, `commit`", |point| seconds(point.first.floor)),
+    ("… against git", |point| ratio(point.first)),
     ("rewind of one changed file", |point| seconds(point.rewound_one)),
     ("rewind of many changed files", |point| seconds(point.rewound_many)),
     ("… of how many", |point| (point.many > 0).then(|| digits(point.many as f64))),
 ];
-
-fn number(value: f64) -> Option<String> {
-    value.is_finite().then(|| digits(value))
-}
-
-fn seconds(value: f64) -> Option<String> {
-    value.is_finite().then(|| time(value))
-}
-
-fn ratio(floor: f64, ours: f64) -> Option<String> {
-    number(ours / floor).map(|ratio| ratio + "×")
-}
 
 /// `docs/files.svg`.
 pub fn picture(points: &[Point]) -> String {
@@ -160,16 +136,16 @@ pub fn picture(points: &[Point]) -> String {
             "A command that changes nothing, µs",
             false,
             vec![
-                curve("without files", Tone::Floor, |point| point.unchanged.0.p50 * 1e6),
-                curve("beside so many", Tone::First, |point| point.unchanged.1.p50 * 1e6),
+                curve("without files", Tone::Floor, |point| point.unchanged.floor.p50 * 1e6),
+                curve("beside so many", Tone::First, |point| point.unchanged.ours.p50 * 1e6),
             ],
         ),
         panel(
             "One changed file, milliseconds",
             true,
             vec![
-                curve("git add -A, git commit", Tone::Floor, |point| point.changed.0 * 1e3),
-                curve("shellkeep", Tone::First, |point| point.changed.1 * 1e3),
+                curve("git add -A, git commit", Tone::Floor, |point| point.changed.floor * 1e3),
+                curve("shellkeep", Tone::First, |point| point.changed.ours * 1e3),
             ],
         ),
         panel(
@@ -185,8 +161,8 @@ pub fn picture(points: &[Point]) -> String {
             "Everything for the first time, milliseconds",
             true,
             vec![
-                curve("git add -A, git commit", Tone::Floor, |point| point.first.0 * 1e3),
-                curve("shellkeep", Tone::First, |point| point.first.1 * 1e3),
+                curve("git add -A, git commit", Tone::Floor, |point| point.first.floor * 1e3),
+                curve("shellkeep", Tone::First, |point| point.first.ours * 1e3),
             ],
         ),
     ];
@@ -200,7 +176,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_not_shown_as_a_number() {
         let mut points = vec![Point::new(100, 250_000), Point::new(50_000, 125_000_000)];
-        points[1].changed = (0.2, 0.004);
+        points[1].changed = Pair { floor: 0.2, ours: 0.004 };
         let text = markdown(&points, "a machine", true);
         assert!(!text.contains("NaN") && !picture(&points).contains("NaN"), "{text}");
         assert!(text.contains("| … against git | – | 0.02× |"), "{text}");

@@ -10,7 +10,8 @@
 //! - [`lanes`]: many conversations at once, for the figures with a thousand shells.
 //! - [`peers`]: other tools, driven from Python by `bench/peers.py`.
 //! - [`report`], [`plot`]: the table and the picture.
-//! - [`scale`], [`files`], [`curves`]: the pages about many sessions and about many files, and their pictures.
+//! - [`scale`], [`files`], [`sizes`], [`curves`]: the pages about many sessions and about many files, their tables and
+//!   pictures.
 
 mod curves;
 mod daemon;
@@ -29,6 +30,7 @@ mod relay;
 mod report;
 mod scale;
 mod setup;
+mod sizes;
 mod stats;
 
 use fallible::Fallible;

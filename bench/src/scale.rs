@@ -1,11 +1,9 @@
 //! What was measured at each number of sessions, and `docs/scale.md` with its pictures.
 
 use crate::curves::{Curve, Panel, Tone, panels};
-use crate::stats::{Spread, digits, time};
+use crate::sizes::{Line, NONE, number, ratio, seconds, table};
+use crate::stats::{Pair, Spread};
 use std::fmt::Write;
-
-/// A spread of nothing.
-const NONE: Spread = Spread { p50: f64::NAN, p99: f64::NAN };
 
 /// What was measured with so many sessions. Rates are per second, times in seconds, memory and disk in KiB, all of them
 /// for all sessions together.
@@ -22,10 +20,10 @@ pub struct Point {
     pub created_by_one: f64,
     /// Made over HTTP on several connections.
     pub created_by_many: f64,
-    /// `true` through the library beside ten sessions, and beside these.
-    pub warm: (Spread, Spread),
+    /// `true` through the library beside these, against ten sessions.
+    pub warm: Pair<Spread>,
     /// The same over HTTP.
-    pub warm_http: (Spread, Spread),
+    pub warm_http: Pair<Spread>,
     /// The daemon's growth when they were made.
     pub memory_made: f64,
     /// The daemon's growth when they had been woken and put to sleep.
@@ -59,8 +57,8 @@ impl Point {
             recorded: nothing,
             created_by_one: nothing,
             created_by_many: nothing,
-            warm: (NONE, NONE),
-            warm_http: (NONE, NONE),
+            warm: Pair { floor: NONE, ours: NONE },
+            warm_http: Pair { floor: NONE, ours: NONE },
             memory_made: nothing,
             memory_woken: nothing,
             memory_restarted: nothing,
@@ -115,20 +113,10 @@ pub fn markdown(points: &[Point], machine: &str, quick: bool) -> String {
         text += "This is a short run (`--quick`): fewer sessions.\n\n";
     }
     let _ = writeln!(text, "{machine}\n\n![Costs over the number of sessions](scale.svg)\n");
-    let heads: Vec<String> = points.iter().map(|point| digits(point.sessions as f64)).collect();
-    let _ = writeln!(text, "| sessions | {} |", heads.join(" | "));
-    let _ = writeln!(text, "|---{}|", "|---:".repeat(points.len()));
-    for (what, show) in LINES {
-        let cells: Vec<String> = points.iter().map(|point| show(point).unwrap_or_else(|| "–".to_owned())).collect();
-        let _ = writeln!(text, "| {what} | {} |", cells.join(" | "));
-    }
-    text + READING
+    text + &table("sessions", points, |point| point.sessions, &LINES) + READING
 }
 
-/// A line of the table: what it is, and how a point shows it.
-type Line = (&'static str, fn(&Point) -> Option<String>);
-
-const LINES: [Line; 19] = [
+const LINES: [Line<Point>; 19] = [
     ("created by library, a second", |point| number(point.created)),
     ("in the database after the last one", |point| seconds(point.applied)),
     ("recorded after the last one", |point| seconds(point.recorded)),
@@ -140,34 +128,18 @@ const LINES: [Line; 19] = [
     ("ready again, stopped", |point| seconds(point.ready_stopped)),
     ("ready again, killed", |point| seconds(point.ready_killed)),
     ("ready again, stopped and cold", |point| seconds(point.ready_cold)),
-    ("`true` by library", |point| seconds(point.warm.1.p50)),
-    ("… against ten sessions", |point| ratio(point.warm)),
-    ("`true` over HTTP", |point| seconds(point.warm_http.1.p50)),
-    ("… against ten sessions", |point| ratio(point.warm_http)),
+    ("`true` by library", |point| seconds(point.warm.ours.p50)),
+    ("… against ten sessions", |point| ratio(point.warm.p50())),
+    ("`true` over HTTP", |point| seconds(point.warm_http.ours.p50)),
+    ("… against ten sessions", |point| ratio(point.warm_http.p50())),
     ("a random session runs `true`, a second", |point| number(point.wakes)),
-    ("… against starts of `bash -c true`", |point| ratio_of(point.spawns, point.wakes)),
+    ("… against starts of `bash -c true`", |point| ratio(Pair { floor: point.spawns, ours: point.wakes })),
     ("all listed by pages of 1000", |point| seconds(point.listed)),
     ("disk of a session, KiB", |point| each(point, point.disk)),
 ];
 
-fn number(value: f64) -> Option<String> {
-    value.is_finite().then(|| digits(value))
-}
-
-fn seconds(value: f64) -> Option<String> {
-    value.is_finite().then(|| time(value))
-}
-
 fn each(point: &Point, value: f64) -> Option<String> {
     number(value / point.sessions as f64)
-}
-
-fn ratio(sides: (Spread, Spread)) -> Option<String> {
-    ratio_of(sides.0.p50, sides.1.p50)
-}
-
-fn ratio_of(floor: f64, ours: f64) -> Option<String> {
-    number(ours / floor).map(|ratio| ratio + "×")
 }
 
 /// `docs/scale.svg`.
@@ -213,8 +185,8 @@ pub fn picture(points: &[Point]) -> String {
             false,
             None,
             vec![
-                curve("library", Tone::First, |point| point.warm.1.p50 * 1e6),
-                curve("HTTP", Tone::Second, |point| point.warm_http.1.p50 * 1e6),
+                curve("library", Tone::First, |point| point.warm.ours.p50 * 1e6),
+                curve("HTTP", Tone::Second, |point| point.warm_http.ours.p50 * 1e6),
             ],
         ),
         panel(

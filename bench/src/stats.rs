@@ -15,6 +15,20 @@ pub struct Spread {
     pub p99: f64,
 }
 
+/// What was measured on both sides of a comparison.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair<T> {
+    /// Of the machine itself, or of another tool.
+    pub floor: T,
+    pub ours: T,
+}
+
+impl Pair<Spread> {
+    pub fn p50(self) -> Pair<f64> {
+        Pair { floor: self.floor.p50, ours: self.ours.p50 }
+    }
+}
+
 /// The rounds of one side of a comparison.
 #[derive(Debug, Default)]
 pub struct Rounds(Vec<Spread>);

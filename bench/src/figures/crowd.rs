@@ -7,7 +7,8 @@ use crate::http::{Client, HttpLane};
 use crate::library::Library;
 use crate::report::{Report, Row, Target};
 use crate::setup::Setup;
-use crate::{lanes, machine, stats};
+use crate::stats::{self, Pair};
+use crate::{lanes, machine};
 use shellkeep_session::SessionId;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ fn by_library(setup: &Setup, report: &mut Report, floor: &mut [RawShell]) -> Fal
     let count = floor.len();
     let library = Library::start(&setup.bash, count + SPARE_PLACES, 1)?;
     let ids = library.crowd(count)?;
-    let (raw, ours) = take_turns(setup, floor, |window| library.drive(&ids, window))?;
+    let Pair { floor: raw, ours } = take_turns(setup, floor, |window| library.drive(&ids, window))?;
     let what = format!("{count} live sessions running `true`, library");
     report.row(Row::rate(what, "commands/s", raw, ours, TARGET));
     let raw = memory_of_each(floor.iter().map(RawShell::pid).collect())?;
@@ -77,7 +78,7 @@ fn by_daemon(setup: &Setup, report: &mut Report, floor: &mut [RawShell]) -> Fall
         client.times(&id, "true", 1)?;
         connections.push(HttpLane::connect(&daemon.socket(), &id)?);
     }
-    let (raw, ours) = take_turns(setup, floor, |window| lanes::drive(&mut connections, DRIVERS, window))?;
+    let Pair { floor: raw, ours } = take_turns(setup, floor, |window| lanes::drive(&mut connections, DRIVERS, window))?;
     let what = format!("{count} live sessions running `true`, HTTP with a connection each");
     report.row(Row::rate(what, "commands/s", raw, ours, TARGET));
     report.note("The client of the live sessions over HTTP takes its processor time from the same cores.".to_owned());
@@ -88,13 +89,13 @@ fn take_turns(
     setup: &Setup,
     floor: &mut [RawShell],
     mut ours: impl FnMut(Duration) -> Fallible<f64>,
-) -> Fallible<(f64, f64)> {
+) -> Fallible<Pair<f64>> {
     let (mut raw, mut rates) = (Vec::new(), Vec::new());
     for _ in 0..setup.effort.crowd_rounds {
         raw.push(lanes::drive(floor, DRIVERS, setup.effort.window)?);
         rates.push(ours(setup.effort.window)?);
     }
-    Ok((stats::median(raw), stats::median(rates)))
+    Ok(Pair { floor: stats::median(raw), ours: stats::median(rates) })
 }
 
 /// How many sessions, each beside a raw loop, this machine can hold.

@@ -83,26 +83,25 @@ fn rows(point: &Point, is_largest: bool) -> Vec<Row> {
         return rows;
     }
     let target = (point.files >= LARGE).then_some(CHANGED);
-    let (theirs, ours) = point.changed;
     rows.extend([
         Row::added(
             format!("`true`, library, in a workspace of {count} files; floor: in one without files"),
-            point.unchanged.0,
-            point.unchanged.1,
+            point.unchanged.floor,
+            point.unchanged.ours,
             UNCHANGED,
         ),
         Row::medians(
             format!(
                 "one of {count} files changed by a command, kept, and the next `true` answered; floor: `git add -A`, `git commit`"
             ),
-            theirs,
-            ours,
+            point.changed.floor,
+            point.changed.ours,
             target,
         ),
         Row::medians(
             format!("first checkpoint of {count} files, once; floor: git's first `add -A` and `commit`"),
-            point.first.0,
-            point.first.1,
+            point.first.floor,
+            point.first.ours,
             None,
         ),
         Row::lone_time(format!("rewind of one changed file among {count}"), point.rewound_one),

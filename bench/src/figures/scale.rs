@@ -70,14 +70,14 @@ fn rows(point: &Point) -> Vec<Row> {
         ready("stopped, nothing of it in the page cache", point.ready_cold),
         Row::latency(
             format!("`true`, library, beside {count} sessions, against ten"),
-            point.warm.0,
-            point.warm.1,
+            point.warm.floor,
+            point.warm.ours,
             WARM,
         ),
         Row::latency(
             format!("`true`, HTTP, beside {count} sessions, against ten"),
-            point.warm_http.0,
-            point.warm_http.1,
+            point.warm_http.floor,
+            point.warm_http.ours,
             WARM,
         ),
         Row::rate(

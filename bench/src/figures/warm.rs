@@ -10,7 +10,7 @@ use crate::library::Library;
 use crate::relay::Relay;
 use crate::report::{Bar, Kind, Report, Row, Target};
 use crate::setup::Setup;
-use crate::stats::{Rounds, Spread};
+use crate::stats::{Pair, Rounds, Spread};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use shellkeep_session::SessionId;
 use std::time::Duration;
@@ -74,7 +74,8 @@ fn beside_a_relay(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let (relay, daemon) = (Relay::start(&setup.bash)?, Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?);
     let (mut relayed, mut client) = (Client::connect(&relay.socket())?, Client::connect(&daemon.socket())?);
     let remote = client.create()?;
-    let (floor, http) = in_turns(setup, &mut client, &remote, |count| relayed.times(&remote, "true", count))?;
+    let Pair { floor, ours: http } =
+        in_turns(setup, &mut client, &remote, |count| relayed.times(&remote, "true", count))?;
     drop(relayed);
     relay.join()?;
     let what = "`true`, HTTP on the Unix socket; floor: a relay that passes the line on and parses nothing";
@@ -88,14 +89,14 @@ fn in_turns(
     client: &mut Client,
     remote: &str,
     mut floor: impl FnMut(usize) -> Fallible<Vec<Duration>>,
-) -> Fallible<(Spread, Spread)> {
+) -> Fallible<Pair<Spread>> {
     let (mut below, mut http): (Rounds, Rounds) = Default::default();
     for _ in 0..setup.effort.rounds {
         below.turn(setup.effort.commands, &mut floor)?;
         http.turn(setup.effort.commands, |count| client.times(remote, "true", count))?;
         client.settle()?;
     }
-    Ok((below.middle(), http.middle()))
+    Ok(Pair { floor: below.middle(), ours: http.middle() })
 }
 
 /// What this thread starts stays on the thread's processor.
@@ -104,7 +105,7 @@ fn on_one_processor(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let mut client = Client::connect(&daemon.socket())?;
     let mut raw = RawShell::start(&setup.bash)?;
     let remote = client.create()?;
-    let (floor, http) = in_turns(setup, &mut client, &remote, |count| raw.times("true", "", count))?;
+    let Pair { floor, ours: http } = in_turns(setup, &mut client, &remote, |count| raw.times("true", "", count))?;
     let what = "`true`, HTTP on the Unix socket, everything on one processor";
     report.row(Row::latency(what.to_owned(), floor, http, HTTP));
     drop(daemon);

@@ -16,9 +16,9 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let (count, before) = (setup.effort.checkpoints, stage.seq()?);
     let (mut theirs, mut ours) = (Duration::ZERO, Duration::ZERO);
     for turn in 0..count {
-        let (theirs_now, ours_now) = stage.change_one(turn)?;
-        theirs += theirs_now;
-        ours += ours_now;
+        let taken = stage.change_one(turn)?;
+        theirs += taken.floor;
+        ours += taken.ours;
     }
     stage.each_kept(before, count)?;
     let what = |when: &str| {

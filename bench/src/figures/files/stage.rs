@@ -5,7 +5,7 @@ use super::tree;
 use crate::fallible::Fallible;
 use crate::library::{self, Library};
 use crate::setup::Setup;
-use crate::stats::{self, Rounds, Spread};
+use crate::stats::{self, Pair, Rounds, Spread};
 use shellkeep_runtime::{CheckpointView, Fork, Moment, Rewind};
 use shellkeep_session::{Cause, SessionId};
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ impl Stage {
     }
 
     /// Git's first commit, and our first command: it is held until everything that is there is kept.
-    pub fn first(&self) -> Fallible<(f64, f64)> {
+    pub fn first(&self) -> Fallible<Pair<f64>> {
         let start = Instant::now();
         self.library.run(&self.session, "true")?;
         let ours = start.elapsed();
@@ -67,11 +67,11 @@ impl Stage {
         tree::settle(self.directory.path())?;
         let theirs = self.git.commit()?;
         tree::settle(self.directory.path())?;
-        Ok((theirs.as_secs_f64(), ours.as_secs_f64()))
+        Ok(Pair { floor: theirs.as_secs_f64(), ours: ours.as_secs_f64() })
     }
 
     /// `true` again and again, in turns: without files, and beside all of them.
-    pub fn unchanged(&self, rounds: usize, commands: usize) -> Fallible<(Spread, Spread)> {
+    pub fn unchanged(&self, rounds: usize, commands: usize) -> Fallible<Pair<Spread>> {
         let (mut without, mut with) = (Rounds::default(), Rounds::default());
         let before = self.seq()?;
         for _ in 0..rounds {
@@ -80,7 +80,7 @@ impl Stage {
             }
         }
         match self.checkpoints(before)?.first() {
-            None => Ok((without.middle(), with.middle())),
+            None => Ok(Pair { floor: without.middle(), ours: with.middle() }),
             Some(view) => Err(format!("nothing changed, and yet: {view:?}").into()),
         }
     }
@@ -93,20 +93,20 @@ impl Stage {
 
     /// One file changes: git's `add` and `commit` alone; ours from before the command that changes it until the next
     /// command is answered. That one is held until the checkpoint is recorded, so nothing of it is outside of this.
-    pub fn changed(&self, rounds: usize) -> Fallible<(f64, f64)> {
+    pub fn changed(&self, rounds: usize) -> Fallible<Pair<f64>> {
         let (mut theirs, mut ours) = (Vec::new(), Vec::new());
         let before = self.seq()?;
         for round in 0..rounds {
-            let (theirs_now, ours_now) = self.change_one(round)?;
-            theirs.push(theirs_now);
-            ours.push(ours_now);
+            let taken = self.change_one(round)?;
+            theirs.push(taken.floor);
+            ours.push(taken.ours);
         }
         self.each_kept(before, rounds)?;
-        Ok((median(&theirs), median(&ours)))
+        Ok(Pair { floor: median(&theirs), ours: median(&ours) })
     }
 
     /// Changes the same file on both sides and has it kept.
-    pub fn change_one(&self, turn: usize) -> Fallible<(Duration, Duration)> {
+    pub fn change_one(&self, turn: usize) -> Fallible<Pair<Duration>> {
         let path = tree::path(tree::pick(turn, self.files));
         let line = format!("// turn {turn}");
         tree::append(&self.git.tree().join(&path), &line)?;
@@ -118,7 +118,7 @@ impl Stage {
             library::run(&engine, &id, "true").await?;
             Ok(start.elapsed())
         })?;
-        Ok((theirs, ours))
+        Ok(Pair { floor: theirs, ours })
     }
 
     /// A change that was not kept, or not in time, must not count as a quick one.

@@ -7,7 +7,7 @@ use crate::fallible::Fallible;
 use crate::http::{self, Client, Errands};
 use crate::scale::Point;
 use crate::setup::Setup;
-use crate::stats::{self, Rounds, Spread};
+use crate::stats::{self, Pair, Rounds, Spread};
 use crate::{floor, lanes, machine};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
@@ -234,7 +234,7 @@ struct Page {
 }
 
 /// `true` beside few sessions and beside many, in turns.
-fn warm(setup: &Setup, few: &Crowd, many: &Crowd, count: u64) -> Fallible<(Spread, Spread)> {
+fn warm(setup: &Setup, few: &Crowd, many: &Crowd, count: u64) -> Fallible<Pair<Spread>> {
     let (mut beside_few, mut beside_many) = (Rounds::default(), Rounds::default());
     let mut sides = [
         (few.client()?, state::id(FEW / 2), &mut beside_few),
@@ -245,7 +245,7 @@ fn warm(setup: &Setup, few: &Crowd, many: &Crowd, count: u64) -> Fallible<(Sprea
             rounds.turn(setup.effort.commands, |count| client.times(id, "true", count))?;
         }
     }
-    Ok((beside_few.middle(), beside_many.middle()))
+    Ok(Pair { floor: beside_few.middle(), ours: beside_many.middle() })
 }
 
 /// The database and the journal; what is directly in the daemon's directory or in the journal's.

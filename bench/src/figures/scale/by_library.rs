@@ -5,7 +5,7 @@ use crate::fallible::Fallible;
 use crate::library::Library;
 use crate::scale::Point;
 use crate::setup::Setup;
-use crate::stats::{self, Rounds, Spread};
+use crate::stats::{self, Pair, Rounds, Spread};
 use shellkeep_runtime::{Engine, SessionQuery};
 use shellkeep_session::SessionId;
 use std::time::Instant;
@@ -73,12 +73,12 @@ async fn settled(engine: &Engine) -> Fallible<()> {
 }
 
 /// `true` beside few sessions and beside many, in turns.
-fn warm(setup: &Setup, few: &Crowd, many: &Crowd) -> Fallible<(Spread, Spread)> {
+fn warm(setup: &Setup, few: &Crowd, many: &Crowd) -> Fallible<Pair<Spread>> {
     let (mut beside_few, mut beside_many) = (Rounds::default(), Rounds::default());
     for _ in 0..setup.effort.rounds {
         for (crowd, rounds) in [(few, &mut beside_few), (many, &mut beside_many)] {
             rounds.turn(setup.effort.commands, |count| crowd.library.times(&crowd.live, "true", "", count))?;
         }
     }
-    Ok((beside_few.middle(), beside_many.middle()))
+    Ok(Pair { floor: beside_few.middle(), ours: beside_many.middle() })
 }
