@@ -1,8 +1,8 @@
-//! Files and time: checkpoints, differences, rewind, fork, merge. A path is text; where it is not UTF-8, a second field
+//! Checkpoints and differences of files. A path is text; where it is not UTF-8, a second field
 //! has its exact bytes in base64.
 
 use crate::output::is_zero;
-use crate::record::Switch;
+use crate::query::Switch;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::{IntoParams, ToSchema};

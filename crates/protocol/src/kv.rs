@@ -1,6 +1,6 @@
 //! A session's keyed store.
 
-use crate::record::Switch;
+use crate::query::Switch;
 use crate::run::NoticeView;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};

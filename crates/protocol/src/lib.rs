@@ -5,16 +5,17 @@
 //! - [`daemon`]: the daemon itself, reload and stop.
 //! - [`session`]: creating, finding and listing sessions.
 //! - [`state`]: the state of a session's shell.
-//! - [`run`]: a command and its result.
+//! - [`run`]: a command and its result. [`run_list`]: lists of them.
 //! - [`output`]: reading a run's output, sending it input and signals.
 //! - [`screen`]: the terminal of a run. [`past_screen`]: what it showed before.
 //! - [`service`]: services and their logs.
-//! - [`quota`], [`node`]: limits and their use, and the status of the node.
+//! - [`quota`], [`node`]: limits and their use, and the status of the node and of those beside it.
+//! - [`sandbox`]: how a session is confined.
 //! - [`event_summary`]: events in one line each.
-//! - [`token`]: keys for agents. [`console`]: how the console in the browser gets one.
-//! - [`files`]: checkpoints and differences.
+//! - [`token`]: tokens. [`console`]: how the console in the browser gets one.
+//! - [`workspace_file`]: single files. [`files`]: checkpoints and differences.
 //! - [`rewind`]: moments, rewind, fork, merge back.
-//! - [`record`]: events, messages, the agent's state, proof.
+//! - [`record`]: events, messages, the agent's state, proof. [`kv`]: the keyed store.
 //! - [`resume`]: a message for a session's agent.
 //! - [`health`]: the health of a daemon.
 //! - [`hold`]: a person takes over a session.
@@ -68,12 +69,12 @@ pub use node::{AgentEnded, ClusterNode, ClusterNodeStatus, DrainQuery, Node, Nod
 pub use output::{InputAccepted, InputRequest, OutputParams, OutputResponse, SignalRequest, SignalSent, StreamName};
 pub use past_screen::{PastScreen, PastScreenList, PastScreenParams, PastScreenRow};
 pub use problem::Problem;
-pub use query::why_unreadable;
+pub use query::{Switch, why_unreadable};
 pub use quota::{LimitChange, Quota, QuotasRequest, QuotasResponse};
 pub use record::{
     AgentStateParams, AgentStateSaved, Bad, Event, EventList, EventListView, EventParams, EventRequest, ExportFormat,
     ExportParams, Head, Hole, Message, MessageAdded, MessageList, MessageParams, MessageRequest, NewEvent, NotReached,
-    PostedEvents, ScrubReport, ScrubRequest, Signed, SnapshotParams, Switch, Verdict,
+    PostedEvents, ScrubReport, ScrubRequest, Signed, SnapshotParams, Verdict,
 };
 pub use resume::{AnswerEvent, ResumeRequest, ResumeResponse, ResumeStatus};
 pub use rewind::{

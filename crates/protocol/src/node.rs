@@ -1,4 +1,4 @@
-//! The node as a whole: its status, and ending an agent.
+//! The node as a whole, those that share a store with it, and ending an agent.
 
 use crate::quota::QuotasResponse;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The screens that a run with a terminal had.
 
-use crate::record::Switch;
+use crate::query::Switch;
 use crate::screen::{ScreenCursor, ScreenSpan};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};

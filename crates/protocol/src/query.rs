@@ -40,6 +40,22 @@ pub fn why_unreadable<E: Display + 'static>(error: &E) -> String {
     }
 }
 
+/// `true` or `false` in a query; 1 and 0 are accepted too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switch(pub bool);
+
+impl FromStr for Switch {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "true" | "1" => Ok(Self(true)),
+            "false" | "0" => Ok(Self(false)),
+            _ => Err("it is `true` or `false`"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Records: events posted and read back, the conversation, the agent's own state, proof, and scrubbing.
 
 use crate::event_summary::{EventSummaryList, EventView};
+use crate::query::Switch;
 use crate::run::NoticeView;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -82,22 +83,6 @@ pub struct EventParams {
     #[serde(default, deserialize_with = "crate::query::blank")]
     #[param(value_type = Option<bool>)]
     pub failed: Option<Switch>,
-}
-
-/// `true` or `false` in a query; 1 and 0 are accepted too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Switch(pub bool);
-
-impl FromStr for Switch {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "true" | "1" => Ok(Self(true)),
-            "false" | "0" => Ok(Self(false)),
-            _ => Err("it is `true` or `false`"),
-        }
-    }
 }
 
 /// One event of a recording.

@@ -2,7 +2,7 @@
 
 use crate::NoticeView;
 use crate::hold::Held;
-use crate::record::Switch;
+use crate::query::Switch;
 use crate::sandbox::SandboxName;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::{SessionMeta, Timestamp};

@@ -1,4 +1,4 @@
-//! Tokens for agents.
+//! Tokens: of agents, auditors, metrics and the console.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Single files of a session's workspace.
 
-use crate::Switch;
+use crate::query::Switch;
 use crate::run::NoticeView;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};

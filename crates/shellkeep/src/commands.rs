@@ -1,4 +1,4 @@
-//! One file per command.
+//! One file per command, and [`files`], which those about files share.
 
 pub mod agents;
 pub mod attach;

@@ -1,6 +1,7 @@
 //! A run as server-sent events: `started`, then `stdout`, `stderr` as they arrive, `result` at the end, `error` on
-//! failure. Regular comments keep proxies from closing a silent stream. A service's log ([`mod@log`]) and a session's
-//! recording ([`mod@events`]) are streamed the same way.
+//! failure. Regular comments keep proxies from closing a silent stream. A service's log ([`mod@log`]), a session's
+//! recording ([`mod@events`]), an agent's work ([`mod@resume`]) and a pause of writes ([`mod@hold`]) are streamed the
+//! same way.
 
 mod events;
 mod hold;

@@ -1,4 +1,4 @@
-//! The protocol's requests.
+//! MCP's requests: what the SDK asks of a server, answered by the tools and resources.
 
 use super::bound::Bound;
 use super::handler::{Handler, Toolset};
