@@ -129,7 +129,6 @@ pub struct Settings {
     pub mcp_undo: Setting<bool>,
     /// What an answered command survives.
     pub durability: Setting<Durability>,
-    /// The log.
     pub log: LogSettings,
     /// Whether the command line saves the files of projects.
     pub project_workspace: Setting<bool>,

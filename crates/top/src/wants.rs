@@ -125,29 +125,13 @@ pub enum News {
     /// A page of sessions.
     Sessions { query: SessionsQuery, page: SessionsPage },
     /// One session, or why it cannot be shown.
-    Session {
-        id: String,
-        /// What there is to say.
-        detail: Result<Box<SessionDetail>, String>,
-    },
+    Session { id: String, detail: Result<Box<SessionDetail>, String> },
     /// One service, or why it cannot be shown.
-    Service {
-        key: ServiceKey,
-        /// What there is to say.
-        detail: Result<Box<Service>, String>,
-    },
+    Service { key: ServiceKey, detail: Result<Box<Service>, String> },
     /// A page of a log, or why it cannot be read.
-    Log {
-        log: Followed,
-        /// What there is to say.
-        page: Result<Box<LogResponse>, String>,
-    },
+    Log { log: Followed, page: Result<Box<LogResponse>, String> },
     /// A service was stopped, or not.
-    Stopped {
-        key: ServiceKey,
-        /// What there is to say.
-        outcome: Result<Box<Service>, String>,
-    },
+    Stopped { key: ServiceKey, outcome: Result<Box<Service>, String> },
     /// Something that was asked for was refused.
     Refused {
         /// The daemon's words.

@@ -47,7 +47,6 @@ const LEAVES_WITHIN: Duration = Duration::from_secs(60);
 /// What a request is about, if another node may have it.
 #[derive(Debug, PartialEq)]
 enum About {
-    /// A session.
     Session(SessionId),
     /// A session that is to be created.
     NewSession,

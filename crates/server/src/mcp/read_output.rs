@@ -51,7 +51,6 @@ struct Answer {
     /// Which stream; absent for a service, whose log has both.
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<StreamName>,
-    /// The text.
     text: String,
     /// The exact bytes, where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,12 +17,7 @@ use tokio::net::{TcpStream, UnixStream};
 #[derive(Debug, Clone)]
 pub enum Endpoint {
     /// A Unix socket, and an agent's token if we have one; without one, any process that can open the socket is the host.
-    Unix {
-        /// The socket.
-        path: PathBuf,
-        /// The token.
-        token: Option<String>,
-    },
+    Unix { path: PathBuf, token: Option<String> },
     /// An address, and the token it wants.
     Tcp {
         /// `host:port`

@@ -23,9 +23,7 @@ pub enum SetBy {
     Flag,
     /// A variable.
     Environment(String),
-    /// A file.
     File(PathBuf),
-    /// The default.
     Default,
 }
 

@@ -20,7 +20,6 @@ pub const SERVICE_LINES: usize = 14 + 6;
 /// Cells of a fact's name.
 const NAME: usize = 13;
 
-/// A session.
 pub fn session(frame: &mut Frame<'_>, area: Rect, view: &SessionView, look: Look) {
     let block = framed(title(&format!("session {}", words::clean(&view.id)), look), look);
     let inside = block.inner(area);

@@ -4,7 +4,6 @@ use crate::terminal;
 use shellkeep_protocol::RunResponse;
 use shellkeep_terminal::{Colour, words};
 
-/// The prompt.
 pub struct Prompt {
     session: String,
     cwd: String,

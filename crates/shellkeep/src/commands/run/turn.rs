@@ -20,9 +20,7 @@ const LOOKED_AT: usize = 50;
 
 /// Our command, which may have to wait.
 pub struct Turn {
-    /// The daemon.
     pub endpoint: Endpoint,
-    /// The session.
     pub session: String,
     /// The command's key.
     pub request_id: String,

@@ -91,7 +91,6 @@ async fn existing(client: &mut Client, id: &str) -> Result<Found, Failure> {
     }
 }
 
-/// The request.
 fn request(args: NewArgs) -> Result<CreateSessionRequest, Failure> {
     let mut config = args.config.as_deref().map(read).transpose()?;
     if !args.program.is_empty() {
