@@ -8,6 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use shellkeep_terminal::theme::Level;
 use shellkeep_terminal::words;
+use std::ops::Range;
 
 /// The pane of a log.
 pub fn pane(frame: &mut Frame<'_>, area: Rect, log: &Log, look: Look) {
@@ -50,10 +51,10 @@ fn marked(line: &str, log: &Log, look: Look) -> Line<'static> {
     let Some(wanted) = &log.search else { return Line::raw(shown) };
     let mut spans = Vec::new();
     let mut rest = shown.as_str();
-    while let Some((start, end)) = find(rest, wanted) {
-        spans.push(Span::raw(rest[..start].to_owned()));
-        spans.push(Span::styled(rest[start..end].to_owned(), look.theme.found()));
-        rest = &rest[end..];
+    while let Some(found) = find(rest, wanted) {
+        spans.push(Span::raw(rest[..found.start].to_owned()));
+        spans.push(Span::styled(rest[found.clone()].to_owned(), look.theme.found()));
+        rest = &rest[found.end..];
     }
     spans.push(Span::raw(rest.to_owned()));
     Line::from(spans)
@@ -61,7 +62,7 @@ fn marked(line: &str, log: &Log, look: Look) -> Line<'static> {
 
 /// Where `wanted`, which is in small letters, is in a text, whatever its letters. Small letters may have other lengths
 /// than capital ones, so that their places are counted in characters.
-fn find(text: &str, wanted: &str) -> Option<(usize, usize)> {
+fn find(text: &str, wanted: &str) -> Option<Range<usize>> {
     text.char_indices().find_map(|(start, _)| {
         let mut left = wanted;
         for (place, c) in text[start..].char_indices() {
@@ -69,7 +70,7 @@ fn find(text: &str, wanted: &str) -> Option<(usize, usize)> {
                 left = left.strip_prefix(small)?;
             }
             if left.is_empty() {
-                return Some((start, start + place + c.len_utf8()));
+                return Some(start..start + place + c.len_utf8());
             }
         }
         None
@@ -82,8 +83,8 @@ mod tests {
 
     #[test]
     fn a_search_finds_its_place_whatever_the_letters() {
-        assert_eq!(find("an Error", "error"), Some((3, 8)));
-        assert_eq!(find("İstanbul STRASSE", "strasse"), Some((10, 17)));
+        assert_eq!(find("an Error", "error"), Some(3..8));
+        assert_eq!(find("İstanbul STRASSE", "strasse"), Some(10..17));
         assert_eq!(find("ab", "abc"), None);
         assert_eq!(find("", "x"), None);
     }

@@ -4,7 +4,7 @@ use super::parts::{Look, framed, title};
 use crate::app::{App, Purpose, Question, Tab};
 use crate::views::View;
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Rect, Size};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph, Wrap};
 use shellkeep_terminal::words;
@@ -105,7 +105,7 @@ pub fn question(frame: &mut Frame<'_>, question: &Question, look: Look) {
         Span::raw(" leave it"),
     ]);
     let lines = vec![Line::styled(what, look.theme.figure()), Line::default(), keys];
-    popup(frame, "stop a service", lines, (56, 7), look);
+    popup(frame, "stop a service", lines, Size::new(56, 7), look);
 }
 
 /// The keys and what they do.
@@ -117,12 +117,12 @@ pub fn help(frame: &mut Frame<'_>, look: Look) {
     lines.push(Line::default());
     lines.push(Line::styled("any key closes this", look.theme.faint()));
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    popup(frame, "keys", lines, (76, height), look);
+    popup(frame, "keys", lines, Size::new(76, height), look);
 }
 
-fn popup(frame: &mut Frame<'_>, heading: &str, lines: Vec<Line<'_>>, (width, height): (u16, u16), look: Look) {
+fn popup(frame: &mut Frame<'_>, heading: &str, lines: Vec<Line<'_>>, size: Size, look: Look) {
     let screen = frame.area();
-    let (width, height) = (width.min(screen.width), height.min(screen.height));
+    let (width, height) = (size.width.min(screen.width), size.height.min(screen.height));
     let area = Rect { x: (screen.width - width) / 2, y: (screen.height - height) / 2, width, height };
     frame.render_widget(Clear, area);
     let block = framed(title(heading, look), look).border_style(look.theme.accent());

@@ -1,7 +1,7 @@
 //! The commands that run: which session, for how long, and what.
 
 use super::parts::{Look, framed, nothing, title};
-use super::tables::{Word, table};
+use super::tables::{Rows, Word, table};
 use crate::columns::Column;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -41,5 +41,6 @@ pub fn pane(frame: &mut Frame<'_>, area: Rect, node: &Node, look: Look) {
         ]
     };
     let shown: Vec<Vec<Word>> = node.commands.iter().take(rows).map(word).collect();
-    table(frame, inside, &COLUMNS, &shown, 0..shown.len(), None, look);
+    let rows = Rows { words: &shown, window: 0..shown.len(), selected: None };
+    table(frame, inside, &COLUMNS, &rows, look);
 }

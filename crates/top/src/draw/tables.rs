@@ -2,7 +2,7 @@
 
 use super::parts::{Look, framed, nothing};
 use crate::app::{App, Tab};
-use crate::columns::{self, Column, GAP};
+use crate::columns::{self, Column, Fitted, GAP};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Style;
@@ -48,6 +48,20 @@ const CHANGES: [Column; 4] = [
 
 /// A cell's text and look.
 pub type Word = (String, Style);
+
+/// The rows of a table.
+pub struct Rows<'a> {
+    pub words: &'a [Vec<Word>],
+    /// Those to be seen.
+    pub window: Range<usize>,
+    pub selected: Option<usize>,
+}
+
+impl<'a> Rows<'a> {
+    fn of_list(words: &'a [Vec<Word>], list: &List) -> Self {
+        Self { words, window: list.window(), selected: Some(list.selected) }
+    }
+}
 
 /// The lists under their headings, one of them open.
 pub fn tabs(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
@@ -150,15 +164,8 @@ pub fn services(frame: &mut Frame<'_>, area: Rect, services: &[Service], list: &
             (service.restarts.to_string(), restarts),
         ]
     };
-    table(
-        frame,
-        area,
-        &SERVICES,
-        &services.iter().map(word).collect::<Vec<_>>(),
-        list.window(),
-        Some(list.selected),
-        look,
-    );
+    let rows: Vec<Vec<Word>> = services.iter().map(word).collect();
+    table(frame, area, &SERVICES, &Rows::of_list(&rows, list), look);
 }
 
 /// A status's look.
@@ -192,8 +199,7 @@ fn sessions(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
         ]
     };
     let rows: Vec<Vec<Word>> = app.sessions.page.sessions.iter().map(word).collect();
-    let list = &app.sessions.list;
-    table(frame, area, &SESSIONS, &rows, list.window(), Some(list.selected), look);
+    table(frame, area, &SESSIONS, &Rows::of_list(&rows, &app.sessions.list), look);
 }
 
 fn changes(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
@@ -212,38 +218,29 @@ fn changes(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
         ]
     };
     let rows: Vec<Vec<Word>> = changes.iter().map(word).collect();
-    table(frame, area, &CHANGES, &rows, app.changes.window(), Some(app.changes.selected), look);
+    table(frame, area, &CHANGES, &Rows::of_list(&rows, &app.changes), look);
 }
 
 fn or_dash(text: Option<&str>) -> String {
     text.map_or_else(|| "–".to_owned(), words::clean)
 }
 
-/// A table with the columns that fit: the rows of a window, one of them selected.
-pub fn table(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    columns: &[Column],
-    rows: &[Vec<Word>],
-    window: Range<usize>,
-    selected: Option<usize>,
-    look: Look,
-) {
-    let width = |place: usize| rows.iter().map(|row| Span::raw(&*row[place].0).width()).max().unwrap_or(0);
+/// A table with the columns that fit.
+pub fn table(frame: &mut Frame<'_>, area: Rect, columns: &[Column], rows: &Rows<'_>, look: Look) {
+    let width = |place: usize| rows.words.iter().map(|row| Span::raw(&*row[place].0).width()).max().unwrap_or(0);
     let wanted: Vec<u16> = (0..columns.len()).map(|place| u16::try_from(width(place)).unwrap_or(u16::MAX)).collect();
     let kept = columns::fit(columns, &wanted, area.width);
-    let line = |column: usize, width: u16, (text, style): &Word| {
-        let line = Line::styled(words::cut(text, usize::from(width)), *style);
-        Cell::from(if columns[column].right { line.right_aligned() } else { line })
+    let line = |column: &Fitted, text: &str, style: Style| {
+        let line = Line::styled(words::cut(text, usize::from(column.width)), style);
+        Cell::from(if columns[column.place].right { line.right_aligned() } else { line })
     };
-    let heading = kept
-        .iter()
-        .map(|(column, width)| line(*column, *width, &(columns[*column].title.to_owned(), look.theme.faint())));
-    let shown = rows.iter().enumerate().take(window.end).skip(window.start).map(|(place, words)| {
-        let selected = Some(place) == selected;
-        let cell = |(column, width): &(usize, u16)| {
-            let (text, style) = &words[*column];
-            line(*column, *width, &(text.clone(), if selected { Style::new() } else { *style }))
+    let heading = kept.iter().map(|column| line(column, columns[column.place].title, look.theme.faint()));
+    let Range { start, end } = rows.window;
+    let shown = rows.words.iter().enumerate().take(end).skip(start).map(|(place, words)| {
+        let selected = Some(place) == rows.selected;
+        let cell = |column: &Fitted| {
+            let (text, style) = &words[column.place];
+            line(column, text, if selected { Style::new() } else { *style })
         };
         Row::new(kept.iter().map(cell).collect::<Vec<_>>()).style(if selected {
             look.theme.selected()
@@ -251,7 +248,7 @@ pub fn table(
             Style::new()
         })
     });
-    let widths = kept.iter().map(|(_, width)| Constraint::Length(*width));
+    let widths = kept.iter().map(|column| Constraint::Length(column.width));
     let table = Table::new(shown, widths).header(Row::new(heading.collect::<Vec<_>>())).column_spacing(GAP);
     frame.render_widget(table, area);
 }

@@ -6,6 +6,7 @@ use super::detail;
 use super::opened::Opened;
 use super::wrap::wrap;
 use crate::commands::replay::source::Events;
+use ratatui::layout::Size;
 use ratatui::text::Line;
 use shellkeep_record::player::{Figure, Player, Rows, Summary, Totals, Wanted};
 use shellkeep_session::Timestamp;
@@ -123,8 +124,9 @@ impl App {
         })
     }
 
-    /// Sets the size of both sides, and reads what is needed to fill them.
-    pub fn fit(&mut self, height: usize, (width, room): (usize, usize), theme: Theme) {
+    /// Sets the height of the list and the size of the event beside it, and reads what is needed to fill them.
+    pub fn fit(&mut self, height: usize, detail: Size, theme: Theme) {
+        let (width, room) = (usize::from(detail.width), usize::from(detail.height));
         self.room = room;
         if self.height != height {
             self.height = height;

@@ -3,7 +3,7 @@
 use super::app::{App, Purpose};
 use super::detail::hue;
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Rect, Size};
 use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Padding, Paragraph, Wrap};
@@ -58,9 +58,9 @@ pub fn screen(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
         heading(frame, top, app, theme);
         opened(frame, body, app, theme);
     } else {
-        let (list, event) = places(body);
-        let room = (usize::from(event.width.saturating_sub(4)), usize::from(event.height.saturating_sub(2)));
-        app.fit(usize::from(list.height.saturating_sub(2)), room, theme);
+        let [list, event] = places(body);
+        let inside = Size::new(event.width.saturating_sub(4), event.height.saturating_sub(2));
+        app.fit(usize::from(list.height.saturating_sub(2)), inside, theme);
         heading(frame, top, app, theme);
         rows(frame, list, app, theme);
         detail(frame, event, app, theme);
@@ -71,14 +71,13 @@ pub fn screen(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     }
 }
 
-fn places(body: Rect) -> (Rect, Rect) {
+/// The areas of the list and of the event.
+fn places(body: Rect) -> [Rect; 2] {
     if body.width >= WIDE {
         let list = (body.width / 2).min(80);
-        let [list, event] = Layout::horizontal([Constraint::Length(list), Constraint::Min(0)]).areas(body);
-        (list, event)
+        Layout::horizontal([Constraint::Length(list), Constraint::Min(0)]).areas(body)
     } else {
-        let [list, event] = Layout::vertical([Constraint::Percentage(40), Constraint::Min(0)]).areas(body);
-        (list, event)
+        Layout::vertical([Constraint::Percentage(40), Constraint::Min(0)]).areas(body)
     }
 }
 
