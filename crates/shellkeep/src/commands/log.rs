@@ -288,17 +288,14 @@ async fn rewinds(client: &mut Client, session: &str, after: u64) -> Result<Vec<R
 
 fn table(log: Log) {
     let rows = log.log.iter().map(|entry| match entry {
-        Entry::Run(run) => {
-            let (result, colour) = show::result(&run.run);
-            [
-                run.run.run_id.clone().into(),
-                Cell::time(&run.run.started_at),
-                show::took(run.run.duration_ms).into(),
-                Cell::coloured(result, colour),
-                run.files.as_ref().map_or_else(String::new, changes).into(),
-                Cell::from(show::one_line(&run.run)),
-            ]
-        }
+        Entry::Run(run) => [
+            run.run.run_id.clone().into(),
+            Cell::time(&run.run.started_at),
+            show::took(run.run.duration_ms).into(),
+            show::result(&run.run),
+            run.files.as_ref().map_or_else(String::new, changes).into(),
+            Cell::from(show::one_line(&run.run)),
+        ],
         Entry::Change(change) => [
             format!("#{}", change.seq).into(),
             Cell::time(&change.timestamp),

@@ -46,12 +46,11 @@ pub fn table_of_all(list: RunList) {
 }
 
 fn cells(run: &RunSummary) -> [Cell; 5] {
-    let (result, colour) = result(run);
     [
         run.run_id.clone().into(),
         Cell::time(&run.started_at),
         took(run.duration_ms).into(),
-        Cell::coloured(result, colour),
+        result(run),
         Cell::from(one_line(run)),
     ]
 }
@@ -97,18 +96,18 @@ pub fn how_it_ended(status: RunStatus, exit_code: Option<i32>, signal: Option<&s
     }
 }
 
-/// How a run ended, in a word, and its colour: an exit code, or what else happened.
-pub fn result(run: &RunSummary) -> (String, Option<Colour>) {
+/// How a run ended, in a word: an exit code, or what else happened.
+pub fn result(run: &RunSummary) -> Cell {
+    let red = |word: &str| Cell::coloured(word, Some(Colour::Red));
     match (run.status, run.exit_code) {
-        (RunStatus::Running, _) if run.background => ("background".to_owned(), Some(Colour::Yellow)),
-        (RunStatus::Running, _) => ("running".to_owned(), Some(Colour::Green)),
-        (RunStatus::Exited, Some(0)) => ("0".to_owned(), None),
-        (RunStatus::Exited, code) => (code.map_or_else(|| "?".to_owned(), |code| code.to_string()), Some(Colour::Red)),
-        (RunStatus::TimedOut, _) => ("timed out".to_owned(), Some(Colour::Red)),
-        (RunStatus::Interrupted, _) => {
-            (run.signal.clone().unwrap_or_else(|| "interrupted".to_owned()), Some(Colour::Red))
-        }
-        (RunStatus::Lost, _) => ("lost".to_owned(), Some(Colour::Red)),
+        (RunStatus::Running, _) if run.background => Cell::coloured("background", Some(Colour::Yellow)),
+        (RunStatus::Running, _) => Cell::coloured("running", Some(Colour::Green)),
+        (RunStatus::Exited, Some(0)) => Cell::new("0"),
+        (RunStatus::Exited, Some(code)) => red(&code.to_string()),
+        (RunStatus::Exited, None) => red("?"),
+        (RunStatus::TimedOut, _) => red("timed out"),
+        (RunStatus::Interrupted, _) => red(run.signal.as_deref().unwrap_or("interrupted")),
+        (RunStatus::Lost, _) => red("lost"),
     }
 }
 
