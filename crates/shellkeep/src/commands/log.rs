@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::terminal::{self, Cell, Colour, Column};
 use clap::Args;
 use serde::Serialize;
-use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointList, EventList, RunSummary};
+use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointList, Event, EventList, RunSummary};
 use shellkeep_session::RunId;
 use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
@@ -140,7 +140,7 @@ async fn read(client: &mut Client, args: &LogArgs) -> Result<Log, Failure> {
     // Events before the oldest of them are about other runs.
     let from = list.runs.last().map_or(0, started);
     let until = list.runs.first().map_or(0, |run| run.seq);
-    let (mut files, mut changes) = files(client, session, from).await?;
+    let FileChanges { by_run: mut files, others: mut changes } = files(client, session, from).await?;
     changes.extend(keys(client, session, from).await?);
     let mut log: Vec<(u64, Entry)> = Vec::new();
     let ends = list.runs.iter().map(|run| (run.seq, Step::Ran { run_id: run.run_id.clone() }));
@@ -216,13 +216,16 @@ fn started(run: &RunSummary) -> u64 {
     RunId::parse(&run.run_id).ok().and_then(|run_id| run_id.seq()).unwrap_or(run.seq)
 }
 
-/// What was changed in the files after a record: by runs, and by something else.
-async fn files(
-    client: &mut Client,
-    session: &str,
-    after: u64,
-) -> Result<(HashMap<String, Files>, Vec<Change>), Failure> {
-    let (mut found, mut others, mut next) = (HashMap::new(), Vec::new(), Some(after));
+/// What was changed in the files.
+#[derive(Default)]
+struct FileChanges {
+    by_run: HashMap<String, Files>,
+    others: Vec<Change>,
+}
+
+/// What was changed in the files after a record.
+async fn files(client: &mut Client, session: &str, after: u64) -> Result<FileChanges, Failure> {
+    let (mut found, mut next) = (FileChanges::default(), Some(after));
     while let Some(after) = next {
         let path = of_session(session, &format!("checkpoints?after={after}&limit={PAGE}"))?;
         let page: CheckpointList = match client.get(&path).await {
@@ -236,7 +239,7 @@ async fn files(
             let files = Files { checkpoint_id, added, changed, deleted, current };
             let kind = match (run_id, cause) {
                 (Some(run_id), _) => {
-                    found.insert(run_id, files);
+                    found.by_run.insert(run_id, files);
                     continue;
                 }
                 (None, CheckpointCause::Tool) => "file",
@@ -244,45 +247,59 @@ async fn files(
                 (None, CheckpointCause::Outside) => "outside",
                 (None, _) => continue,
             };
-            others.push(Change { kind, seq, timestamp: created_at, keys: None, files: Some(files) });
+            found.others.push(Change { kind, seq, timestamp: created_at, keys: None, files: Some(files) });
         }
-        next = page.next;
-    }
-    Ok((found, others))
-}
-
-/// Changes of the keyed store after a record.
-async fn keys(client: &mut Client, session: &str, after: u64) -> Result<Vec<Change>, Failure> {
-    let (mut found, mut next) = (Vec::new(), Some(after));
-    while let Some(after) = next {
-        let path = of_session(session, &format!("events?type=kv_changed&after={after}&limit={PAGE}"))?;
-        let page: EventList = client.get(&path).await?;
-        // The daemon itself records only those that a fork begins with.
-        found.extend(page.events.into_iter().filter(|event| event.source != "runtime").map(|event| {
-            let keys = event.data["changes"].as_array().map_or(0, Vec::len);
-            Change { kind: "kv", seq: event.seq, timestamp: event.timestamp, keys: Some(keys), files: None }
-        }));
         next = page.next;
     }
     Ok(found)
 }
 
-async fn rewinds(client: &mut Client, session: &str, after: u64) -> Result<Vec<Rewind>, Failure> {
-    let (mut found, mut next) = (Vec::new(), Some(after));
+/// Passes on each event of a type after a record.
+async fn each_event(
+    client: &mut Client,
+    session: &str,
+    event_type: &str,
+    after: u64,
+    mut take: impl FnMut(Event),
+) -> Result<(), Failure> {
+    let mut next = Some(after);
     while let Some(after) = next {
-        let path = of_session(session, &format!("events?type=session_rewound&after={after}&limit={PAGE}"))?;
+        let path = of_session(session, &format!("events?type={event_type}&after={after}&limit={PAGE}"))?;
         let page: EventList = client.get(&path).await?;
-        found.extend(page.events.into_iter().map(|event| Rewind {
+        page.events.into_iter().for_each(&mut take);
+        next = page.next;
+    }
+    Ok(())
+}
+
+/// Changes of the keyed store after a record.
+async fn keys(client: &mut Client, session: &str, after: u64) -> Result<Vec<Change>, Failure> {
+    let mut found = Vec::new();
+    each_event(client, session, "kv_changed", after, |event| {
+        // The daemon itself records only those that a fork begins with.
+        if event.source != "runtime" {
+            let keys = Some(event.data["changes"].as_array().map_or(0, Vec::len));
+            found.push(Change { kind: "kv", seq: event.seq, timestamp: event.timestamp, keys, files: None });
+        }
+    })
+    .await?;
+    Ok(found)
+}
+
+async fn rewinds(client: &mut Client, session: &str, after: u64) -> Result<Vec<Rewind>, Failure> {
+    let mut found = Vec::new();
+    each_event(client, session, "session_rewound", after, |event| {
+        found.push(Rewind {
             kind: "rewind",
             seq: event.seq,
-            timestamp: event.timestamp,
             rewound_to: event.data["to"].as_u64().unwrap_or_default(),
             after_run: None,
             undone: None,
             step: event.data["step"].as_str().map(str::to_owned),
-        }));
-        next = page.next;
-    }
+            timestamp: event.timestamp,
+        });
+    })
+    .await?;
     Ok(found)
 }
 
