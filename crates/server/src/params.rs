@@ -6,6 +6,10 @@ use axum::extract::{FromRequestParts, Query, RawPathParams};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use shellkeep_session::{RunId, ServiceId, SessionId, id};
+use utoipa::IntoParams;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{ObjectBuilder, Required};
 
 /// `{session_id}` of a path.
 pub struct SessionPath(pub SessionId);
@@ -36,6 +40,31 @@ pub struct AssetPath(pub String);
 
 /// The parameters of a query.
 pub struct Params<T>(pub T);
+
+/// What `/openapi.json` says of the names in a path.
+macro_rules! described {
+    ($($path:ty: $($name:literal = $description:literal),+;)+) => {$(
+        impl IntoParams for $path {
+            fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+                vec![$(in_path($name, $description)),+]
+            }
+        }
+    )+};
+}
+
+described! {
+    SessionPath: "session_id" = "The session";
+    RunPath: "session_id" = "The session", "run_id" = "The run";
+    ServicePath: "session_id" = "The session", "service_id" = "The service's id or name";
+    CheckpointPath: "session_id" = "The session", "checkpoint" = "As in `GET …/checkpoints/{checkpoint}`";
+    KeyPath: "session_id" = "The session", "key" = "The key, percent-encoded; it may contain slashes";
+}
+
+fn in_path(name: &str, description: &str) -> Parameter {
+    let schema = ObjectBuilder::new().schema_type(Type::String);
+    let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
+    parameter.description(Some(description)).schema(Some(schema)).build()
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
     type Rejection = Refusal;

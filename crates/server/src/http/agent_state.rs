@@ -24,7 +24,7 @@ const UNSAID: &str = "application/octet-stream";
 #[utoipa::path(
     put, path = "/v1/sessions/{session_id}/agent_state", tag = "records", operation_id = "put_agent_state",
     params(
-        ("session_id" = String, Path, description = "The session"),
+        SessionPath,
         ("If-Match" = Option<String>, Header, description = "The version that must be current, as in `\"3\"`"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: there must be none yet")
     ),
@@ -56,7 +56,7 @@ pub async fn put(
 /// The agent's state as it was saved, with its version as the `ETag`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/agent_state", tag = "records", operation_id = "get_agent_state",
-    params(("session_id" = String, Path, description = "The session"), AgentStateParams),
+    params(SessionPath, AgentStateParams),
     responses(
         (status = 200, description = "The bytes, with the content type they were saved with", body = Vec<u8>,
             content_type = "application/octet-stream"),

@@ -24,7 +24,7 @@ const FILE_MODE: &str = "x-file-mode";
 /// pruned: their changes are still listed, but their files are gone.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/checkpoints", tag = "files", operation_id = "list_checkpoints",
-    params(("session_id" = String, Path, description = "The session"), CheckpointParams),
+    params(SessionPath, CheckpointParams),
     responses((status = 200, description = "A page", body = CheckpointList), Common)
 )]
 pub async fn list(
@@ -40,7 +40,7 @@ pub async fn list(
 /// Saves the files as they are now.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/checkpoints", tag = "files", operation_id = "create_checkpoint",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses(
         (status = 201, description = "The new checkpoint", body = Checkpoint),
         (status = 204, description = "Nothing has changed since the last one, so there is no new one"),
@@ -58,7 +58,7 @@ pub async fn create(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/checkpoints/{checkpoint}", tag = "files", operation_id = "get_checkpoint",
     params(
-        ("session_id" = String, Path, description = "The session"),
+        SessionPath,
         ("checkpoint" = String, Path, description = "Its id, a commit or a prefix of one, `latest`, or another \
             moment (the files as they were then): the number of a record, a run id, `-N`, an RFC 3339 time")
     ),
@@ -79,11 +79,7 @@ pub async fn get(Scoped(engine): Scoped, CheckpointPath(id, name): CheckpointPat
 /// A file as it was: its bytes, or the target of a symbolic link.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/checkpoints/{checkpoint}/file", tag = "files", operation_id = "get_past_file",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("checkpoint" = String, Path, description = "As in `GET …/checkpoints/{checkpoint}`"),
-        PathParams
-    ),
+    params(CheckpointPath, PathParams),
     responses(
         (status = 200, description = "The bytes; `X-File-Mode` has kind and permissions as git writes them", body = Vec<u8>,
             content_type = "application/octet-stream"),
@@ -116,7 +112,7 @@ pub async fn file(
 /// How much disk space the checkpoints of a session use, and the limit.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/checkpoints/usage", tag = "files", operation_id = "get_checkpoint_usage",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 200, description = "What they take", body = CheckpointUsage), Common)
 )]
 pub async fn usage(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
@@ -127,7 +123,7 @@ pub async fn usage(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Resu
 /// Prunes old checkpoints according to the policy, and frees their space.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/checkpoints/thin", tag = "files", operation_id = "thin_checkpoints",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 200, description = "What they use now", body = CheckpointUsage), Files, Common)
 )]
 pub async fn thin(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {

@@ -26,7 +26,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// stream}`, and your own, named `x_…`. Do not post commands: each is recorded as a `tool_call` automatically.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/events", tag = "records", operation_id = "post_events",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body = EventRequest,
     responses((status = 201, description = "Stored durably", body = PostedEvents), EventTypes, Common)
 )]
@@ -53,7 +53,7 @@ pub async fn post(
 /// `only_in_history`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/events", tag = "records", operation_id = "list_events",
-    params(("session_id" = String, Path, description = "The session"), EventParams),
+    params(SessionPath, EventParams),
     responses(
         (status = 200, description = "A page of events, or the events as they happen", content(
             (EventListView = "application/json"), (Event = "text/event-stream")),
@@ -90,7 +90,7 @@ pub async fn list(
 /// Of a recording with more than 20,000 events, each bar is estimated from its first events.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/events/overview", tag = "records", operation_id = "events_overview",
-    params(("session_id" = String, Path, description = "The session"), OverviewParams),
+    params(SessionPath, OverviewParams),
     responses((status = 200, description = "The bars", body = EventOverview), Searched, Common)
 )]
 pub async fn overview(

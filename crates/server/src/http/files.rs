@@ -26,7 +26,7 @@ const TRUNCATED: &str = "x-truncated";
 /// `X-Truncated: true`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/diff", tag = "files", operation_id = "diff",
-    params(("session_id" = String, Path, description = "The session"), DiffParams),
+    params(SessionPath, DiffParams),
     responses(
         (status = 200, description = "The difference, or only the patch", content(
             (DiffResponse = "application/json"), (String = "text/x-diff"), (String = "text/plain"))),
@@ -56,11 +56,7 @@ pub async fn diff(
 /// With `now`: from this one to the files as they are. Only the patch as in `GET …/diff`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/checkpoints/{checkpoint}/diff", tag = "files", operation_id = "diff_checkpoint",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("checkpoint" = String, Path, description = "As in `GET …/checkpoints/{checkpoint}`"),
-        AgainstParams
-    ),
+    params(CheckpointPath, AgainstParams),
     responses(
         (status = 200, description = "The difference, or only the patch", content(
             (DiffResponse = "application/json"), (String = "text/x-diff"), (String = "text/plain"))),
@@ -91,7 +87,7 @@ pub async fn diff_checkpoint(
 /// When a path changed, oldest first: `list_file_changes`. The path may be a directory, and may no longer exist.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/files/history", tag = "files", operation_id = "list_file_changes",
-    params(("session_id" = String, Path, description = "The session"), PathParams),
+    params(SessionPath, PathParams),
     responses((status = 200, description = "The changes", body = FileHistory), Common)
 )]
 pub async fn history(

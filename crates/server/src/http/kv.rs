@@ -16,7 +16,7 @@ use shellkeep_runtime::{KvOp, KvPut, Lent, MAX_KV_VALUE};
 /// Lists keys in order, a page at a time: pass `next` as `after`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/kv", tag = "kv", operation_id = "list_kv",
-    params(("session_id" = String, Path, description = "The session"), KvParams),
+    params(SessionPath, KvParams),
     responses((status = 200, description = "The keys", body = KvList), KvRefused, Common)
 )]
 pub async fn list(
@@ -31,10 +31,7 @@ pub async fn list(
 /// A value, with the content type it was put with and its version as the `ETag`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "get_kv",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("key" = String, Path, description = "The key, percent-encoded; it may contain slashes")
-    ),
+    params(KeyPath),
     responses(
         (status = 200, description = "The bytes", body = Vec<u8>, content_type = "application/octet-stream"),
         KvRefused, Common
@@ -64,8 +61,7 @@ pub async fn get(Scoped(engine): Scoped, KeyPath(id, key): KeyPath) -> Result<Re
 #[utoipa::path(
     put, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "put_kv",
     params(
-        ("session_id" = String, Path, description = "The session"),
-        ("key" = String, Path, description = "The key, percent-encoded; it may contain slashes"),
+        KeyPath,
         ("If-Match" = Option<String>, Header, description = "The version that the key must have now, as in `\"3\"`"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: the key must not exist yet")
     ),
@@ -102,8 +98,7 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "delete_kv",
     params(
-        ("session_id" = String, Path, description = "The session"),
-        ("key" = String, Path, description = "The key, percent-encoded; it may contain slashes"),
+        KeyPath,
         ("If-Match" = Option<String>, Header, description = "The version that the key must have now, as in `\"3\"`")
     ),
     responses((status = 204, description = "It is gone"), KvRefused, Common)
@@ -125,7 +120,7 @@ pub async fn delete(
 /// batch is applied only if the key is at that version; 0 means that the key does not exist.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/kv", tag = "kv", operation_id = "change_kv",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body = KvBatch,
     responses((status = 200, description = "All changes were made", body = KvChanged), KvRefused, Common)
 )]

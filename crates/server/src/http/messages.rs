@@ -15,7 +15,7 @@ use shellkeep_protocol::{MessageAdded, MessageList, MessageParams, MessageReques
 /// Adds a message to the conversation. It gets the next number, also if several clients add messages at the same time.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/messages", tag = "records", operation_id = "add_message",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body = MessageRequest,
     responses((status = 201, description = "Stored durably", body = MessageAdded), Common)
 )]
@@ -32,7 +32,7 @@ pub async fn add(
 /// The conversation, by `seq_id`. For the next page set `after` to `next`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/messages", tag = "records", operation_id = "list_messages",
-    params(("session_id" = String, Path, description = "The session"), MessageParams),
+    params(SessionPath, MessageParams),
     responses((status = 200, description = "A page of messages", body = MessageList,
         headers(("shellkeep-source" = String, description = "`history` if this node does not have the session and it was read from history"))), Common)
 )]

@@ -5,7 +5,7 @@ use super::responses::{Common, RunEnded, Searched};
 use crate::auth::Scoped;
 use crate::body::{Json, RUN_LIMIT, SMALL_LIMIT};
 use crate::detached::detached;
-use crate::params::{Params, RunPath};
+use crate::params::{Params, RunPath, SessionPath};
 use crate::refusal::Refusal;
 use crate::translate;
 use axum::http::StatusCode;
@@ -20,11 +20,7 @@ use shellkeep_runtime::Signalled;
 /// bytes.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs/{run_id}/output", tag = "runs", operation_id = "read_output",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("run_id" = String, Path, description = "The run"),
-        OutputParams
-    ),
+    params(RunPath, OutputParams),
     responses((status = 200, description = "A page of output", body = OutputResponse), Searched, Common)
 )]
 pub async fn read(
@@ -43,10 +39,7 @@ pub async fn read(
 /// While somebody holds the session, only the holder can.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/runs/{run_id}/input", tag = "runs", operation_id = "send_input",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("run_id" = String, Path, description = "The run")
-    ),
+    params(RunPath),
     request_body = InputRequest,
     responses((status = 200, description = "Taken", body = InputAccepted), RunEnded, Common)
 )]
@@ -70,10 +63,7 @@ pub async fn input(
 /// a run that has started.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/runs/{run_id}/signal", tag = "runs", operation_id = "send_signal",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("run_id" = String, Path, description = "The run, or its request_id")
-    ),
+    params(SessionPath, ("run_id" = String, Path, description = "The run, or its request_id")),
     request_body = SignalRequest,
     responses((status = 200, description = "Sent", body = SignalSent), RunEnded, Common)
 )]

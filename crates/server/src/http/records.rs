@@ -22,7 +22,7 @@ use std::task::{Poll, ready};
 /// `asciicast` is for `asciinema play`. `html` is a single self-contained page.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/export", tag = "records", operation_id = "export",
-    params(("session_id" = String, Path, description = "The session"), ExportParams),
+    params(SessionPath, ExportParams),
     responses(
         (status = 200, description = "The recording", content(
             (String = "application/x-ndjson"), (String = "application/x-asciicast"), (String = "text/html")),
@@ -59,7 +59,7 @@ pub async fn export(
 /// event or file that is wrong.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/verify", tag = "records", operation_id = "verify",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 200, description = "What was found", body = Verdict), Common)
 )]
 pub async fn verify(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
@@ -71,7 +71,7 @@ pub async fn verify(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
 /// afterwards. Waits for running commands, and drops the shell. Host only.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/scrub", tag = "records", operation_id = "scrub",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body = ScrubRequest,
     responses((status = 200, description = "Where it stood", body = ScrubReport), Common)
 )]
@@ -88,7 +88,7 @@ pub async fn scrub(
 /// What the session started with: its agent's configuration and its first shell's state.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/config_snapshot", tag = "records", operation_id = "get_config_snapshot",
-    params(("session_id" = String, Path, description = "The session"), SnapshotParams),
+    params(SessionPath, SnapshotParams),
     responses((status = 200, description = "The snapshot", content_type = "application/json", body = Object), Common)
 )]
 pub async fn config_snapshot(

@@ -22,7 +22,7 @@ use shellkeep_protocol::{AnswerEvent, ResumeRequest, ResumeResponse};
 /// agent is stopped when you disconnect.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/resume", tag = "agents", operation_id = "resume",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body = ResumeRequest,
     responses(
         (status = 200, description = "The result, or the events", content(

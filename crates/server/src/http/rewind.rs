@@ -22,7 +22,7 @@ use shellkeep_runtime::{ClusterError, OpError, Rewind, attached};
 /// a command is still running after 2 s.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/rewind", tag = "files", operation_id = "rewind",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body = RewindRequest,
     responses((status = 200, description = "What changed, or would change", body = RewindResponse), Files, Common)
 )]
@@ -44,7 +44,7 @@ pub async fn rewind(
 /// same files.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/fork", tag = "files", operation_id = "fork",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body(content = ForkRequest, description = "May be empty."),
     responses((status = 201, description = "The new session", body = ForkResponse), Files, Full, Common)
 )]

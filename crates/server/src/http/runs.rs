@@ -26,7 +26,7 @@ use std::time::Instant;
 /// result can be read by its `run_id` or `request_id`.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/run", tag = "runs", operation_id = "run",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body = RunRequest,
     responses(
         (status = 200, description = "The run, or its events", content(
@@ -61,7 +61,7 @@ pub async fn run(
 /// The runs of a session, newest first. A page costs the same however many runs there are.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs", tag = "runs", operation_id = "list_runs",
-    params(("session_id" = String, Path, description = "The session"), RunListParams),
+    params(SessionPath, RunListParams),
     responses((status = 200, description = "A page of runs", body = RunList,
         headers(("shellkeep-source" = String, description = "`history` if this node does not have the session and it was read from history"))), Common)
 )]
@@ -93,11 +93,7 @@ pub async fn all(Scoped(engine): Scoped, Params(params): Params<RunListParams>) 
 /// `stderr`, then `result`, as for `POST …/run`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs/{run_id}", tag = "runs", operation_id = "get_run",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("run_id" = String, Path, description = "The run"),
-        RunParams
-    ),
+    params(RunPath, RunParams),
     responses(
         (status = 200, description = "The run, or its events", content(
             (RunDetail = "application/json"), (OutputEvent = "text/event-stream")),

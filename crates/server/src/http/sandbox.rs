@@ -16,7 +16,7 @@ use shellkeep_runtime::SandboxOps;
 /// How a session is confined, who set that, and what its commands may read and write.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/sandbox", tag = "sessions", operation_id = "get_sandbox",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 200, description = "The sandbox in force", body = SandboxInForce), Common)
 )]
 pub async fn get(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
@@ -29,7 +29,7 @@ pub async fn get(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result
 /// The session's shell is dropped first, with its background jobs; the next command starts in the new sandbox.
 #[utoipa::path(
     put, path = "/v1/sessions/{session_id}/sandbox", tag = "sessions", operation_id = "tighten_sandbox",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body = SandboxRequest,
     responses((status = 200, description = "The sandbox in force", body = SandboxInForce), Sandboxed, Common)
 )]

@@ -20,11 +20,7 @@ use shellkeep_protocol::{
 /// every wait. The daemon answers what programs ask their terminal (DA1, DSR, CPR); a viewer must not answer again.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs/{run_id}/screen", tag = "runs", operation_id = "read_screen",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("run_id" = String, Path, description = "The run"),
-        ScreenParams
-    ),
+    params(RunPath, ScreenParams),
     responses((status = 200, description = "The screen", body = ScreenResponse), NoTerminal, Common)
 )]
 pub async fn read(
@@ -43,11 +39,7 @@ pub async fn read(
 /// that has not ended has none yet.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs/{run_id}/screens", tag = "runs", operation_id = "list_screens",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("run_id" = String, Path, description = "The run"),
-        PastScreenParams
-    ),
+    params(RunPath, PastScreenParams),
     responses((status = 200, description = "A page of screens", body = PastScreenList), NoTerminal, Common)
 )]
 pub async fn list(
@@ -65,10 +57,7 @@ pub async fn list(
 /// While somebody holds the session, only the holder can.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/runs/{run_id}/resize", tag = "runs", operation_id = "resize",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("run_id" = String, Path, description = "The run")
-    ),
+    params(RunPath),
     request_body = ResizeRequest,
     responses((status = 200, description = "Done", body = TerminalResized), NoTerminal, Common)
 )]

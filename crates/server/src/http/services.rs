@@ -23,7 +23,7 @@ use shellkeep_protocol::{
 /// when the daemon is restarted. Responds immediately, or with `wait` when it is ready or has exited.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/services", tag = "services", operation_id = "start_service",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body = StartServiceRequest,
     responses(
         (status = 201, description = "The service with its current status", body = Service),
@@ -43,7 +43,7 @@ pub async fn start(
 /// A session's services: running ones, and those that ended recently, in the order they were started.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/services", tag = "services", operation_id = "list_services",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 200, description = "The services", body = ServiceList), Common)
 )]
 pub async fn list(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
@@ -65,11 +65,7 @@ pub async fn all(Scoped(engine): Scoped, Params(params): Params<AllServicesParam
 /// The status of a service. `wait` delays the response until it is ready or has exited, for at most this many seconds.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/services/{service_id}", tag = "services", operation_id = "get_service",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("service_id" = String, Path, description = "The service's id or name"),
-        ServiceParams
-    ),
+    params(ServicePath, ServiceParams),
     responses((status = 200, description = "The service", body = Service), Common)
 )]
 pub async fn get(
@@ -87,10 +83,7 @@ pub async fn get(
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/services/{service_id}/stop", tag = "services",
     operation_id = "stop_service",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("service_id" = String, Path, description = "The service's id or name")
-    ),
+    params(ServicePath),
     request_body(content = StopServiceRequest, description = "May be empty."),
     responses((status = 200, description = "The service, which has ended", body = Service), Common)
 )]
@@ -112,11 +105,7 @@ pub async fn stop(
 /// base64?, offset, next_offset}`) as it is written, then `end` (data: the service).
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/services/{service_id}/logs", tag = "services", operation_id = "read_log",
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("service_id" = String, Path, description = "The service's id or name"),
-        LogParams
-    ),
+    params(ServicePath, LogParams),
     responses(
         (status = 200, description = "A page of the log, or its events", content(
             (LogResponse = "application/json"), (LogEvent = "text/event-stream"))),

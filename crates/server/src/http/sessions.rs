@@ -57,7 +57,7 @@ pub async fn list(Scoped(engine): Scoped, Params(params): Params<ListParams>) ->
 /// One session.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}", tag = "sessions", operation_id = "get_session",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 200, description = "The session", body = Session), Common)
 )]
 pub async fn get(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
@@ -72,7 +72,7 @@ pub async fn get(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result
 /// or the host deletes it by the name it has there.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session_id}", tag = "sessions", operation_id = "delete_session",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 204, description = "It is gone"), Common)
 )]
 pub async fn delete(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
@@ -84,7 +84,7 @@ pub async fn delete(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Not
 /// deleted or reclaimed. Host only.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/end", tag = "sessions", operation_id = "end_session",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 200, description = "The session, without a shell", body = Session), Common)
 )]
 pub async fn end(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
@@ -95,7 +95,7 @@ pub async fn end(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothin
 /// The state of the session's shell.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/state", tag = "sessions", operation_id = "get_state",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 200, description = "The state", body = StateResponse), Common)
 )]
 pub async fn state(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Result<Response, Refusal> {
@@ -106,7 +106,7 @@ pub async fn state(Scoped(engine): Scoped, SessionPath(id): SessionPath) -> Resu
 /// Drops the shell and keeps the session. Waits for running commands.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/hibernate", tag = "sessions", operation_id = "hibernate_session",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 200, description = "The session, without a shell", body = Session), Common)
 )]
 pub async fn hibernate(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {
@@ -117,7 +117,7 @@ pub async fn hibernate(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: 
 /// Kills what runs and gives the session a clean shell with its initial state.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/restart", tag = "sessions", operation_id = "restart_session",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     responses((status = 200, description = "The session, in its initial state", body = Session), Common)
 )]
 pub async fn restart(Scoped(engine): Scoped, SessionPath(id): SessionPath, _: Nothing) -> Result<Response, Refusal> {

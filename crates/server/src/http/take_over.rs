@@ -20,7 +20,7 @@ use shellkeep_protocol::{HoldParams, HoldRequest, HoldResponse, ReleaseResponse}
 /// what the person changed.
 #[utoipa::path(
     post, path = "/v1/sessions/{session_id}/hold", tag = "sessions", operation_id = "hold_session",
-    params(("session_id" = String, Path, description = "The session")),
+    params(SessionPath),
     request_body = HoldRequest,
     responses((status = 200, description = "Held", body = HoldResponse), Held, Common)
 )]
@@ -37,7 +37,7 @@ pub async fn hold(
 /// Ends the hold on a session; host only. Commands that wait run in the order of their arrival.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session_id}/hold", tag = "sessions", operation_id = "release_session",
-    params(("session_id" = String, Path, description = "The session"), HoldParams),
+    params(SessionPath, HoldParams),
     responses((status = 200, description = "Not held any longer", body = ReleaseResponse), Held, Common)
 )]
 pub async fn release(

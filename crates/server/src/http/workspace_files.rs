@@ -23,7 +23,7 @@ const FILE_SIZE: HeaderName = HeaderName::from_static("x-file-size");
 /// Symbolic links are not followed. A directory is listed by name, a page at a time: pass `next` as `after`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/files", tag = "files", operation_id = "list_files",
-    params(("session_id" = String, Path, description = "The session"), ListFilesParams),
+    params(SessionPath, ListFilesParams),
     responses((status = 200, description = "What is there", body = FileListing), SingleFile, Common)
 )]
 pub async fn list(
@@ -43,7 +43,7 @@ pub async fn list(
 /// Files of more than 64 MiB are read in parts, with `offset` and `limit`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/files/content", tag = "files", operation_id = "read_file",
-    params(("session_id" = String, Path, description = "The session"), ReadFileParams),
+    params(SessionPath, ReadFileParams),
     responses(
         (status = 200, description = "The bytes", body = Vec<u8>, content_type = "application/octet-stream"),
         SingleFile, Common
@@ -79,7 +79,7 @@ pub async fn read(
 #[utoipa::path(
     put, path = "/v1/sessions/{session_id}/files/content", tag = "files", operation_id = "write_file",
     params(
-        ("session_id" = String, Path, description = "The session"), WriteFileParams,
+        SessionPath, WriteFileParams,
         ("If-Match" = Option<String>, Header, description = "The SHA-256 that the file must have now, as its `ETag`"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: there must be no file yet")
     ),
@@ -115,7 +115,7 @@ pub async fn write(
 /// The change is recorded as a `tool_call` and saved in a checkpoint; a rewind restores what checkpoints contain.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session_id}/files/content", tag = "files", operation_id = "remove_file",
-    params(("session_id" = String, Path, description = "The session"), RemoveFileParams),
+    params(SessionPath, RemoveFileParams),
     responses((status = 200, description = "It is gone", body = FileRemoved), SingleFile, Common)
 )]
 pub async fn remove(
