@@ -124,18 +124,18 @@ pub async fn bind_tcp(address: &str) -> Result<TcpListener, BindError> {
 
 /// Serves a Unix socket until `stop` turns true, then waits briefly for pending responses. `engine` identifies callers.
 pub async fn serve_unix(listener: UnixListener, router: Router, engine: Engine, stop: watch::Receiver<bool>) {
-    let door = Door { engine, identifies: true };
-    serve(&Listener::Socket(listener), router, door, stop).await;
+    let callers = Callers { engine, identifies: true };
+    serve(&Listener::Socket(listener), router, callers, stop).await;
 }
 
 /// Serves a TCP port until `stop` turns true, then waits briefly for pending responses.
 pub async fn serve_tcp(listener: TcpListener, router: Router, engine: Engine, stop: watch::Receiver<bool>) {
-    serve(&Listener::Port(listener), router, Door { engine, identifies: false }, stop).await;
+    serve(&Listener::Port(listener), router, Callers { engine, identifies: false }, stop).await;
 }
 
-/// Where connections are accepted.
+/// How the callers of a door are known.
 #[derive(Clone)]
-struct Door {
+struct Callers {
     engine: Engine,
     /// Whether callers are identified by their process.
     identifies: bool,
@@ -161,10 +161,10 @@ impl Listener {
     }
 }
 
-async fn serve(listener: &Listener, router: Router, door: Door, mut stop: watch::Receiver<bool>) {
+async fn serve(listener: &Listener, router: Router, callers: Callers, mut stop: watch::Receiver<bool>) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
     let mut logged: Option<Instant> = None;
-    let part = if door.identifies { SOCKET_PART } else { TCP_PART };
+    let part = if callers.identifies { SOCKET_PART } else { TCP_PART };
     let connections = Connections::new(Patience::default(), part);
     let mut look = checks(tokio::time::Instant::now());
     loop {
@@ -178,7 +178,7 @@ async fn serve(listener: &Listener, router: Router, door: Door, mut stop: watch:
         };
         match accepted {
             Ok((stream, place)) => {
-                let connection = connection(stream, connections.enter(), router.clone(), door.clone(), stop.clone());
+                let connection = connection(stream, connections.enter(), router.clone(), callers.clone(), stop.clone());
                 tasks::spawn(Repoll::new(async move {
                     connection.await;
                     drop(place);
@@ -190,10 +190,10 @@ async fn serve(listener: &Listener, router: Router, door: Door, mut stop: watch:
                     logged = Some(Instant::now());
                 }
                 // Callers on the socket are identified soon, or time out.
-                if !door.identifies {
+                if !callers.identifies {
                     connections.make_room();
                 }
-                make_room(&door.engine).await;
+                make_room(&callers.engine).await;
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -248,13 +248,13 @@ async fn connection(
     stream: Box<dyn Stream>,
     entered: Entered,
     router: Router,
-    door: Door,
+    callers: Callers,
     mut stop: watch::Receiver<bool>,
 ) {
     // Once per connection, before anything is read from it.
     let way = entered.way();
-    let visitor = match door.identifies {
-        true => Some(greet(&door.engine, stream.as_fd(), &way).await),
+    let visitor = match callers.identifies {
+        true => Some(greet(&callers.engine, stream.as_fd(), &way).await),
         false => None,
     };
     let connection = Arc::clone(&entered.connection);

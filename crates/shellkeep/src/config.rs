@@ -17,7 +17,7 @@ pub use history::{HistoryLimits, retention};
 pub use layer::Layer;
 pub use paths::{DaemonPaths, keeps_projects};
 pub use record::RecordSettings;
-pub use setting::{Environment, SECRET_VARIABLES, Setting, Shown, environment};
+pub use setting::{Environment, SECRET_VARIABLES, Setting, ShownSetting, environment};
 pub use values::{ByAgent, Cages, Durability, LogFormat, OnStop, Span, WhenAlone};
 pub use variables::{WARNING, unknown_variables};
 
@@ -262,7 +262,7 @@ impl Settings {
     }
 
     /// Every setting, for showing.
-    pub fn shown(&self) -> Vec<Shown> {
+    pub fn shown(&self) -> Vec<ShownSetting> {
         let mut shown = vec![
             show("listen", &self.listen, String::clone),
             show("socket", &self.socket, |path| shown_path(path)),
@@ -396,7 +396,7 @@ impl LogSettings {
     }
 
     /// Every setting, for showing.
-    fn shown(&self) -> [Shown; 5] {
+    fn shown(&self) -> [ShownSetting; 5] {
         [
             show("log", &self.filter, String::clone),
             show("log_format", &self.format, ToString::to_string),

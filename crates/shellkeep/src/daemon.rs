@@ -11,7 +11,7 @@ mod stopping;
 use crate::config::{self, Cages, Durability, NO_LISTEN, SECRET_VARIABLES, Settings, Sources, local_store};
 use crate::failure::{FAILED, Failure};
 use crate::ready::Ready;
-use crate::turn::Turn;
+use crate::turn::StartTurn;
 use crate::{noted, terminal, token};
 use control::Running;
 use log::LogFilter;
@@ -61,7 +61,7 @@ pub struct Start {
 enum End {
     Stopped(ExitCode),
     /// To start again, with the turn to do so if it could be had.
-    Restart(Option<Turn>),
+    Restart(Option<StartTurn>),
 }
 
 /// Runs a daemon until a signal or a client stops it.
@@ -101,7 +101,7 @@ impl Again {
     }
 
     /// Replaces this process. Returns only if that fails.
-    fn start(self, turn: Option<Turn>) -> Failure {
+    fn start(self, turn: Option<StartTurn>) -> Failure {
         let mut arguments = Vec::new();
         let mut given = std::env::args_os().skip(1);
         while let Some(argument) = given.next() {
@@ -166,7 +166,7 @@ async fn live(start: Start, log: LogFilter) -> Result<End, Failure> {
     }
     let upkeep = tokio::spawn(keep_metrics(metrics));
     announce(&addresses, ready, hint.as_deref());
-    Turn::end_inherited(&data).map_err(Failure::start)?;
+    StartTurn::end_inherited(&data).map_err(Failure::start)?;
 
     let order = signals.until_stop(&mut orders, &engine, &running).await;
     let order = drain(&engine, order, running.stop_grace(), &mut signals, &mut orders).await;
@@ -206,8 +206,8 @@ fn facts(settings: &Settings, doors: &Doors) -> Result<DaemonFacts, Failure> {
 
 /// The turn to start a daemon, so that no client starts one between the end of this one and its next start. A restart does
 /// not fail for the lack of it.
-async fn turn_to_restart(data: &Path) -> Option<Turn> {
-    let taken = tokio::time::timeout(TURN_LIMIT, Turn::take(data)).await;
+async fn turn_to_restart(data: &Path) -> Option<StartTurn> {
+    let taken = tokio::time::timeout(TURN_LIMIT, StartTurn::take(data)).await;
     match taken.map_err(std::io::Error::from).and_then(|taken| taken) {
         Ok(turn) => Some(turn),
         Err(error) => {

@@ -22,7 +22,7 @@ const SUSPEND: u8 = 0x1a;
 const TIDY_UP: &[u8] = b"\x1b[0m\x1b[?25h";
 
 /// A run that is shown here.
-pub struct Shown<'a> {
+pub struct ShownRun<'a> {
     /// The daemon.
     pub endpoint: &'a Endpoint,
     pub session: &'a str,
@@ -61,7 +61,7 @@ pub fn our_size() -> Option<TerminalSize> {
     modes::size().map(|(rows, cols)| TerminalSize { rows: side(rows), cols: side(cols) })
 }
 
-impl Shown<'_> {
+impl ShownRun<'_> {
     /// Shows a run until it ends or its viewer leaves. The keys are opened before a run is started, because without
     /// them nobody could drive it.
     pub async fn drive(&self, keys: &Keys, mut events: EventReader) -> Result<End, Failure> {

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 /// The lock. It ends with the file, however we end.
-pub struct Turn(File);
+pub struct StartTurn(File);
 
-impl Turn {
+impl StartTurn {
     /// Waits for the turn. The data directory is made if there is none.
     pub async fn take(data: &Path) -> io::Result<Self> {
         let data = data.to_owned();
@@ -25,7 +25,7 @@ impl Turn {
     }
 
     /// As the standard input of the daemon that this process becomes: so the turn stays taken in between, and a daemon
-    /// reads no input. [`Turn::end_inherited`] ends it.
+    /// reads no input. [`StartTurn::end_inherited`] ends it.
     pub fn into_stdin(self) -> Stdio {
         self.0.into()
     }

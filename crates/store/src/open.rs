@@ -14,7 +14,7 @@ use crate::memory::MemoryBackend;
 use crate::problems::Problems;
 use crate::recording_reader::RecordingReader;
 use crate::recordings::{RecordOptions, RecordingSet, Recordings, Setup};
-use crate::scheduler::{self, Found, Scheduler, Shared};
+use crate::scheduler::{self, Leftovers, Scheduler, Shared};
 use crate::segment::{self, After};
 use crate::sqlite::SqliteBackend;
 use crate::store::{Held, Store};
@@ -149,7 +149,7 @@ impl Store {
         let journal = Journal::begin(options, Arc::clone(&faults), Arc::clone(&problems)).map_err(not_writable)?;
         let shared = Arc::new(Shared::new(journal, faults, problems, feed, Arc::clone(&set)));
         let recorder = recordings.map(|recordings| RecordingReader::new(recordings, &directory, backend.id(), oldest));
-        let scheduler = Scheduler::new(Arc::clone(&shared), backend, recorder, Found { oldest, is_ahead });
+        let scheduler = Scheduler::new(Arc::clone(&shared), backend, recorder, Leftovers { oldest, is_ahead });
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(|| scheduler.run())

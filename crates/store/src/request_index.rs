@@ -3,7 +3,7 @@
 
 use crate::backend::Backend;
 use crate::error::ReadError;
-use crate::requests::Found;
+use crate::requests::Lookup;
 use crate::store::{Store, When};
 use shellkeep_session::{SessionId, StoredResume, StoredRun};
 
@@ -26,13 +26,13 @@ impl<'a> RequestIndex<'a> {
             .store
             .shared()
             .map(|shared| &shared.requests_waiting)
-            .map_or(Found::Unknown, |waiting| waiting.find(self.session_id, request_id));
+            .map_or(Lookup::Unknown, |waiting| waiting.find(self.session_id, request_id));
         let (about, request_id) = (self.session_id.clone(), request_id.to_owned());
         let question = move |backend: &mut dyn Backend| backend.run_by_request(&about, &request_id);
         match found {
-            Found::Here(run) => Ok(Some(*run)),
-            Found::InBackend => self.store.put(When::Now, question).await,
-            Found::Unknown => self.store.ask_about(self.session_id, question).await,
+            Lookup::Here(run) => Ok(Some(*run)),
+            Lookup::InBackend => self.store.put(When::Now, question).await,
+            Lookup::Unknown => self.store.ask_about(self.session_id, question).await,
         }
     }
 

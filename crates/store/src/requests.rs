@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 32 << 20;
 
 /// What is known about a key.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum Lookup {
     /// Its run.
     Here(Box<StoredRun>),
     /// If there is one, the backend has it.
@@ -114,17 +114,17 @@ impl Requests {
     }
 
     /// The run with a key.
-    pub(crate) fn find(&self, session_id: &SessionId, request_id: &str) -> Found {
+    pub(crate) fn find(&self, session_id: &SessionId, request_id: &str) -> Lookup {
         let inner = hold(&self.inner);
         if !inner.is_whole() {
-            return Found::Unknown;
+            return Lookup::Unknown;
         }
         let Some(run_id) = inner.keys.get(&(session_id.clone(), request_id.to_owned())) else {
-            return Found::InBackend;
+            return Lookup::InBackend;
         };
         match inner.runs.get(&(session_id.clone(), run_id.clone())) {
-            Some(run) => Found::Here(Box::new(run.clone())),
-            None => Found::InBackend,
+            Some(run) => Lookup::Here(Box::new(run.clone())),
+            None => Lookup::InBackend,
         }
     }
 }
@@ -199,22 +199,22 @@ mod tests {
     #[test]
     fn what_the_backend_may_not_have_is_found_here_and_nothing_else() {
         let (requests, id) = (Requests::default(), SessionId::parse("s").unwrap());
-        assert_eq!(requests.find(&id, "k"), Found::Unknown);
+        assert_eq!(requests.find(&id, "k"), Lookup::Unknown);
         requests.caught_up(requests.before_catching_up());
-        assert_eq!(requests.find(&id, "k"), Found::InBackend);
+        assert_eq!(requests.find(&id, "k"), Lookup::InBackend);
         requests.appended(&started("s", 3, "k"));
-        assert!(matches!(requests.find(&id, "k"), Found::Here(run) if run.seq == 3 && run.result.is_none()));
+        assert!(matches!(requests.find(&id, "k"), Lookup::Here(run) if run.seq == 3 && run.result.is_none()));
         // Its start is not enough.
         requests.applied(&[Entry::Record(started("s", 3, "k"))]);
-        assert!(matches!(requests.find(&id, "k"), Found::Here(_)));
-        assert_eq!(requests.find(&SessionId::parse("t").unwrap(), "k"), Found::InBackend);
+        assert!(matches!(requests.find(&id, "k"), Lookup::Here(_)));
+        assert_eq!(requests.find(&SessionId::parse("t").unwrap(), "k"), Lookup::InBackend);
         let destroyed = Record { event: Event::SessionDestroyed, ..started("s", 4, "k") };
         requests.appended(&destroyed);
-        assert_eq!(requests.find(&id, "k"), Found::InBackend);
+        assert_eq!(requests.find(&id, "k"), Lookup::InBackend);
         for seq in 0..=MOST_RUNS as u64 {
             requests.appended(&started("s", seq, &format!("k{seq}")));
         }
-        assert_eq!(requests.find(&id, "k1"), Found::Unknown);
+        assert_eq!(requests.find(&id, "k1"), Lookup::Unknown);
     }
 
     fn ended(seq: u64, run: u64, output: usize) -> Record {
@@ -236,9 +236,9 @@ mod tests {
         let before = requests.before_catching_up();
         requests.appended(&started("s", MOST_RUNS as u64, "late"));
         requests.caught_up(before);
-        assert_eq!(requests.find(&id, "late"), Found::Unknown);
+        assert_eq!(requests.find(&id, "late"), Lookup::Unknown);
         requests.caught_up(requests.before_catching_up());
-        assert_eq!(requests.find(&id, "late"), Found::InBackend);
+        assert_eq!(requests.find(&id, "late"), Lookup::InBackend);
     }
 
     /// The bytes were counted anew only when nothing ran with a key, so one run that never ended (`tail -f`) closed this for
@@ -255,7 +255,7 @@ mod tests {
             requests.applied(&[Entry::Record(end)]);
         }
         requests.appended(&started("s", 200, "last"));
-        assert!(matches!(requests.find(&id, "last"), Found::Here(_)));
+        assert!(matches!(requests.find(&id, "last"), Lookup::Here(_)));
         requests.appended(&Record { event: Event::SessionDestroyed, ..started("s", 201, "") });
         assert_eq!(hold(&requests.inner).bytes, 0);
     }

@@ -22,7 +22,7 @@ use crate::recordings::Recordings;
 use ahead::AHEAD_BYTES;
 use backend_reader::BackendReader;
 use background::Background;
-pub(crate) use reconcile::{Found, has_lost_its_end};
+pub(crate) use reconcile::{Leftovers, has_lost_its_end};
 use retry::Retry;
 use scrub::WaitingScrubs;
 pub(crate) use scrub::{Scrub, scrub_outputs};
@@ -64,7 +64,7 @@ impl Scheduler {
         shared: Arc<Shared>,
         backend: Box<dyn Backend>,
         recorder: Option<RecordingReader>,
-        Found { oldest, is_ahead }: Found,
+        Leftovers { oldest, is_ahead }: Leftovers,
     ) -> Self {
         let reader = BackendReader { backend, shared: Arc::clone(&shared) };
         let backend = Follower::new(reader, shared.journal.directory());

@@ -117,13 +117,13 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
         },
         _ => request,
     };
-    let way = Way { nodes, about: &about };
+    let forwarding = Forwarding { nodes, about: &about };
     match about.locate(&cluster).await {
-        Ok(Whereabouts::Here) if cluster.is_draining() => way.serve_or_send(request, next).await,
+        Ok(Whereabouts::Here) if cluster.is_draining() => forwarding.serve_or_send(request, next).await,
         Ok(Whereabouts::Here) => next.run(request).await,
         // Two nodes that disagree would send it to and fro. The one that sent it looks again.
-        Ok(Whereabouts::There(node)) if is_sent_on => not_here(way.target(node).moving().into_response()),
-        Ok(Whereabouts::There(node)) => way.send(request, node, next).await,
+        Ok(Whereabouts::There(node)) if is_sent_on => not_here(forwarding.target(node).moving().into_response()),
+        Ok(Whereabouts::There(node)) => forwarding.send(request, node, next).await,
         Err(error) => {
             let response = Refusal::from(error).into_response();
             if is_sent_on { not_here(response) } else { response }
@@ -132,12 +132,12 @@ pub(crate) async fn pass_on(State(peers): State<Peers>, request: Request, next: 
 }
 
 /// How a request gets to what it is about.
-struct Way<'a> {
+struct Forwarding<'a> {
     nodes: Nodes<'a>,
     about: &'a About,
 }
 
-impl Way<'_> {
+impl Forwarding<'_> {
     fn target(&self, node: ClusterNode) -> Target {
         let session = if let About::Session(id) = self.about { Some(id.clone()) } else { None };
         Target { node, session }

@@ -5,7 +5,7 @@ use super::endpoint::{Connection, Endpoint, agent_token, unreachable};
 use crate::config::{DaemonPaths, WARNING, unknown_variables};
 use crate::failure::Failure;
 use crate::terminal;
-use crate::turn::Turn;
+use crate::turn::StartTurn;
 use rustix::pipe::PipeFlags;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -27,7 +27,7 @@ const LOG_TAIL: u64 = 4096;
 pub async fn daemon(paths: &DaemonPaths, endpoint: &Endpoint) -> Result<Connection, Failure> {
     let data = &paths.data;
     // One client at a time starts a daemon, and none while one restarts.
-    let _turn = Turn::take(data).await.map_err(|error| {
+    let _turn = StartTurn::take(data).await.map_err(|error| {
         let reason =
             if data.exists() && !data.is_dir() { "it is not a directory".to_owned() } else { error.to_string() };
         Failure::client(format!(

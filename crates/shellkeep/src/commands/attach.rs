@@ -12,7 +12,7 @@ use super::runs::show::how_it_ended;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
-use crate::passthrough::{End, Keys, Role, Shown, our_size, write};
+use crate::passthrough::{End, Keys, Role, ShownRun, our_size, write};
 use crate::terminal;
 use ahead::Ahead;
 use clap::Args;
@@ -226,7 +226,7 @@ impl Attached {
         };
         let endpoint = self.client.endpoint().clone();
         let role = Role::Drives { hold: request.hold };
-        let shown = Shown { endpoint: &endpoint, session: &self.args.session, modes: &self.modes, role };
+        let shown = ShownRun { endpoint: &endpoint, session: &self.args.session, modes: &self.modes, role };
         match shown.drive(&keys, events).await? {
             End::Result { result, unsent } => {
                 self.ahead.add(result.unread_input.as_deref().unwrap_or_default().as_bytes());

@@ -148,8 +148,8 @@ async fn act(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
         }
         Action::Save { session } => save(client, &session, json).await?,
         Action::Du { session, thin } => {
-            let first = if thin { usage::First::Thin } else { usage::First::Nothing };
-            usage::show(client, session.as_deref(), first, json).await?;
+            let before = if thin { usage::Before::Thin } else { usage::Before::Nothing };
+            usage::show(client, session.as_deref(), before, json).await?;
         }
         Action::History { session, path } => {
             let path = of_session(&session, &format!("files/history?{}", path_parameter(&path)))?;

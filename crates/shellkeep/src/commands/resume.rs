@@ -78,7 +78,7 @@ async fn resume(args: ResumeArgs) -> Result<u8, Failure> {
         return Ok(code(result.status));
     }
     let mut events = client.post_events(&path, &request).await?;
-    let mut shown = Shown { events: args.events, text: String::new() };
+    let mut shown = Printed { events: args.events, text: String::new() };
     loop {
         let Some(event) = events.next().await? else {
             return Err(Failure::client("the daemon ended the stream without a result"));
@@ -90,12 +90,12 @@ async fn resume(args: ResumeArgs) -> Result<u8, Failure> {
 }
 
 /// The output so far.
-struct Shown {
+struct Printed {
     events: bool,
     text: String,
 }
 
-impl Shown {
+impl Printed {
     /// Shows an event; gives the exit code at the end.
     fn handle(&mut self, event: Event) -> Result<Option<u8>, Failure> {
         match event.name.as_str() {

@@ -7,7 +7,7 @@ use crate::client::session::NewSession;
 use crate::client::{self, Client, events::Event};
 use crate::failure::{Failure, NO_READER, RUN_FAILED};
 use crate::input;
-use crate::passthrough::{End, Keys, Role, Shown, our_size};
+use crate::passthrough::{End, Keys, Role, ShownRun, our_size};
 use crate::terminal;
 use clap::{Args, ValueHint};
 use shellkeep_protocol::{
@@ -159,7 +159,7 @@ async fn on_terminal(args: &RunArgs, mut client: Client, turn: &Turn, request: &
     let asked = client.in_session(&args.session, &args.new, ask);
     let Some(Answered { answer: events, .. }) = turn.wait(asked).await? else { return Ok(INTERRUPTED) };
     let shown =
-        Shown { endpoint: &turn.endpoint, session: &args.session, modes: &modes, role: Role::Drives { hold: None } };
+        ShownRun { endpoint: &turn.endpoint, session: &args.session, modes: &modes, role: Role::Drives { hold: None } };
     match shown.drive(&keys, events).await? {
         End::Result { result, .. } => finished(args, &result),
         End::Signalled(number) => Ok(128 + number),

@@ -16,7 +16,7 @@ use crate::terminal;
 use clap::{Args, Subcommand};
 use shellkeep_protocol::RunDetail;
 use std::process::ExitCode;
-use which::RunArgs;
+use which::WhichRun;
 
 /// Arguments of `runs`.
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ enum Action {
     #[command(after_help = "Example:\n  shellkeep runs show demo r12")]
     Show {
         #[command(flatten)]
-        run: RunArgs,
+        run: WhichRun,
     },
     /// Wait for a run to end and exit with its exit code
     Wait(wait::WaitArgs),

@@ -4,7 +4,7 @@
 pub(super) mod layer;
 
 use super::layers::Layers;
-use super::setting::{Setting, Shown, show};
+use super::setting::{Setting, ShownSetting, show};
 use super::values::Span;
 use crate::failure::Failure;
 use shellkeep_runtime::CheckpointConfig;
@@ -57,7 +57,7 @@ impl CheckpointSettings {
     }
 
     /// Every setting, for showing.
-    pub(super) fn shown(&self) -> [Shown; 6] {
+    pub(super) fn shown(&self) -> [ShownSetting; 6] {
         [
             show("checkpoints.on", &self.on, ToString::to_string),
             show("checkpoints.max_file_bytes", &self.max_file_bytes, ToString::to_string),

@@ -1,7 +1,7 @@
 //! How much of the journal is kept for history, and how long history is kept.
 
 use super::layers::Layers;
-use super::setting::{Setting, Shown, show};
+use super::setting::{Setting, ShownSetting, show};
 use super::values::{ByAgent, Span};
 use crate::failure::Failure;
 use shellkeep_history::Retention;
@@ -44,7 +44,7 @@ impl HistoryLimits {
     }
 
     /// Every setting, for showing.
-    pub(super) fn shown(&self) -> [Shown; 4] {
+    pub(super) fn shown(&self) -> [ShownSetting; 4] {
         [
             show("history_behind_bytes", &self.behind_bytes, ToString::to_string),
             show("history_keep", &self.keep, ToString::to_string),

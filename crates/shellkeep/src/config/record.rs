@@ -4,7 +4,7 @@
 pub(super) mod layer;
 
 use super::layers::Layers;
-use super::setting::{Setting, Shown, show};
+use super::setting::{Setting, ShownSetting, show};
 use super::values::Span;
 use crate::failure::Failure;
 use layer::{Names, Secrets, lines_of};
@@ -95,7 +95,7 @@ impl RecordSettings {
     }
 
     /// Every setting, for showing.
-    pub(super) fn shown(&self) -> [Shown; 11] {
+    pub(super) fn shown(&self) -> [ShownSetting; 11] {
         let names = |Names(names): &Names| if names.is_empty() { "-".to_owned() } else { names.join(",") };
         let file = |path: &Option<PathBuf>| path.as_ref().map_or("-".to_owned(), |path| path.display().to_string());
         [

@@ -56,7 +56,7 @@ impl<T: Copy> Setting<T> {
 
 /// A setting as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownSetting {
     /// Its name, as in the file.
     pub name: &'static str,
     /// The value in force.
@@ -65,8 +65,8 @@ pub struct Shown {
     pub source: String,
 }
 
-pub(super) fn show<T>(name: &'static str, setting: &Setting<T>, value: impl Fn(&T) -> String) -> Shown {
-    Shown { name, value: value(&setting.value), source: setting.source.to_string() }
+pub(super) fn show<T>(name: &'static str, setting: &Setting<T>, value: impl Fn(&T) -> String) -> ShownSetting {
+    ShownSetting { name, value: value(&setting.value), source: setting.source.to_string() }
 }
 
 /// A variable's value by its name; tests bring their own.

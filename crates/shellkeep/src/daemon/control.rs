@@ -1,7 +1,7 @@
 //! The daemon as its doors see it: the settings in effect, reading them again, and the order to stop.
 
 use super::log::LogFilter;
-use crate::config::{HistoryLimits, Settings, Shown, Sources};
+use crate::config::{HistoryLimits, Settings, ShownSetting, Sources};
 use shellkeep_history::Keeper;
 use shellkeep_protocol::{ChangedSetting, Reloaded, SettingInForce, SettingsInForce};
 use shellkeep_server::{Control, DaemonFacts, Reloading, StopOrder};
@@ -104,12 +104,12 @@ impl Control for Running {
     }
 }
 
-fn in_force(row: Shown) -> SettingInForce {
+fn in_force(row: ShownSetting) -> SettingInForce {
     SettingInForce { value: row.value, source: row.source }
 }
 
 /// What another configuration changes, and which changes need a restart.
-fn compare(before: &[Shown], after: &[Shown]) -> Reloaded {
+fn compare(before: &[ShownSetting], after: &[ShownSetting]) -> Reloaded {
     let differ = before.iter().zip(after).filter(|(before, after)| before.value != after.value);
     let changes = differ.map(|(before, after)| ChangedSetting {
         name: before.name.to_owned(),

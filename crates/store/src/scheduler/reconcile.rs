@@ -13,7 +13,7 @@ use shellkeep_session::{Event, Record, SessionId, SessionState, Timestamp};
 use std::path::Path;
 
 /// What an earlier daemon left.
-pub(crate) struct Found {
+pub(crate) struct Leftovers {
     /// The first segment of the journal that is still there.
     pub oldest: u64,
     /// Whether the backend may have records that the journal lost.

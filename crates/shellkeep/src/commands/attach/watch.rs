@@ -3,7 +3,7 @@
 use crate::client::events::EventReader;
 use crate::client::{Client, ClientError};
 use crate::failure::Failure;
-use crate::passthrough::{End, Keys, Role, Shown, write};
+use crate::passthrough::{End, Keys, Role, ShownRun, write};
 use crate::terminal;
 use serde_json::Value;
 use shellkeep_protocol::{RunList, RunStatus, Session};
@@ -80,7 +80,7 @@ impl Watcher<'_> {
         let path = format!("/v1/sessions/{}/runs/{run_id}", self.session);
         let (keys, events) = (Keys::of_terminal()?, client.get_events(&path).await?);
         let endpoint = client.endpoint().clone();
-        let shown = Shown { endpoint: &endpoint, session: self.session, modes: self.modes, role: Role::Watches };
+        let shown = ShownRun { endpoint: &endpoint, session: self.session, modes: self.modes, role: Role::Watches };
         Ok(match shown.drive(&keys, events).await? {
             End::Result { .. } => None,
             End::Left { .. } => Some(0),

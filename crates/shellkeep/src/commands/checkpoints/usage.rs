@@ -13,31 +13,31 @@ const PAGE: usize = 1000;
 
 /// What is done before the space is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum First {
+pub enum Before {
     Nothing,
     /// Old checkpoints are pruned.
     Thin,
 }
 
 /// Shows the space that the checkpoints of a session use, or of all.
-pub async fn show(client: &mut Client, session: Option<&str>, first: First, json: bool) -> Result<(), Failure> {
+pub async fn show(client: &mut Client, session: Option<&str>, before: Before, json: bool) -> Result<(), Failure> {
     let all = session.is_none();
     let asking = async {
         match session {
-            Some(session) => Ok(vec![ask(client, session, first).await?]),
-            None => of_all(client, first).await,
+            Some(session) => Ok(vec![ask(client, session, before).await?]),
+            None => of_all(client, before).await,
         }
     };
-    let words = match first {
-        First::Nothing => "counting",
-        First::Thin => "pruning old checkpoints",
+    let words = match before {
+        Before::Nothing => "counting",
+        Before::Thin => "pruning old checkpoints",
     };
     let mut uses: Vec<CheckpointUsage> = terminal::patiently(words, asking).await?;
     if json {
         let sum = |part: fn(&CheckpointUsage) -> u64| uses.iter().map(part).sum::<u64>();
         let bytes = sum(|one| one.bytes);
         let mut told = json!({"sessions": uses, "bytes": bytes});
-        if first == First::Thin {
+        if before == Before::Thin {
             told["reclaimed"] = sum(|one| one.reclaimed.unwrap_or(0)).into();
         }
         return terminal::json(&told);
@@ -73,24 +73,24 @@ pub async fn show(client: &mut Client, session: Option<&str>, first: First, json
     Ok(())
 }
 
-async fn ask(client: &mut Client, session: &str, first: First) -> Result<CheckpointUsage, Failure> {
-    Ok(ask_one(client, &of_session(session, "checkpoints")?, first).await?)
+async fn ask(client: &mut Client, session: &str, before: Before) -> Result<CheckpointUsage, Failure> {
+    Ok(ask_one(client, &of_session(session, "checkpoints")?, before).await?)
 }
 
-async fn ask_one(client: &mut Client, path: &str, first: First) -> Result<CheckpointUsage, ClientError> {
-    match first {
-        First::Nothing => client.get(&format!("{path}/usage")).await,
-        First::Thin => client.post(&format!("{path}/thin"), &json!({})).await,
+async fn ask_one(client: &mut Client, path: &str, before: Before) -> Result<CheckpointUsage, ClientError> {
+    match before {
+        Before::Nothing => client.get(&format!("{path}/usage")).await,
+        Before::Thin => client.post(&format!("{path}/thin"), &json!({})).await,
     }
 }
 
-async fn of_all(client: &mut Client, first: First) -> Result<Vec<CheckpointUsage>, Failure> {
+async fn of_all(client: &mut Client, before: Before) -> Result<Vec<CheckpointUsage>, Failure> {
     let mut uses = Vec::new();
     let mut after = String::new();
     loop {
         let page: SessionList = client.get(&format!("/v1/sessions?limit={PAGE}&after={after}")).await?;
         for session in page.sessions {
-            match ask_one(client, &of_session(&session.session_id, "checkpoints")?, first).await {
+            match ask_one(client, &of_session(&session.session_id, "checkpoints")?, before).await {
                 Ok(usage) => uses.push(usage),
                 // It was deleted after the list was read.
                 Err(ClientError::Refused(refused)) if refused.problem.status == 404 => {}

@@ -1,7 +1,7 @@
 //! `shellkeep runs output`.
 
 use super::show;
-use super::which::RunArgs;
+use super::which::WhichRun;
 use crate::cli::DaemonArgs;
 use crate::client::{Client, page_query};
 use crate::failure::{Failure, NO_READER};
@@ -33,7 +33,7 @@ follows it from the beginning until the run ends or you press Ctrl-C, which does
 Exit codes: 0 done, 1 not done (no such session or run, no daemon), 2 wrong usage, 141 the output pipe was closed.")]
 pub struct OutputArgs {
     #[command(flatten)]
-    run: RunArgs,
+    run: WhichRun,
     /// Only this stream
     #[arg(long, value_name = "STREAM")]
     stream: Option<Stream>,

@@ -1,7 +1,7 @@
 //! `shellkeep runs wait`.
 
 use super::show;
-use super::which::RunArgs;
+use super::which::WhichRun;
 use crate::cli::{self, DaemonArgs};
 use crate::client::Client;
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ Exit codes: the run's own (128+n for a signal); 124 if it is still running after
 run, no daemon; 2 wrong usage.")]
 pub struct WaitArgs {
     #[command(flatten)]
-    run: RunArgs,
+    run: WhichRun,
     /// Maximum number of seconds to wait [default: until it ends]
     #[arg(long, value_name = "S", value_parser = cli::seconds, allow_negative_numbers = true)]
     timeout: Option<f64>,

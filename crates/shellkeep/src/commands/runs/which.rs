@@ -7,7 +7,7 @@ use shellkeep_session::RunId;
 
 /// Which run.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub struct WhichRun {
     /// The session, and the run's id; with -s, the run's id alone
     #[arg(value_names = ["SESSION", "RUN"], num_args = 1..=2, required = true)]
     names: Vec<String>,
@@ -16,7 +16,7 @@ pub struct RunArgs {
     session: Option<String>,
 }
 
-impl RunArgs {
+impl WhichRun {
     /// The path of requests about it.
     pub fn path(&self) -> Result<String, Failure> {
         match split(self.session.as_deref(), &self.names)? {
