@@ -112,7 +112,7 @@ fn missing_before(before: After, known: &BTreeMap<u64, u64>) -> Option<String> {
 /// Reads a segment whose lines have numbers.
 fn read(path: &Path, bounds: &Bounds) -> io::Result<Contents> {
     let mut file = File::open(path)?;
-    let Begin::Header(_, mut offset) = segment::begin(&file)? else { return Ok(Contents::default()) };
+    let Begin::Header { length: mut offset, .. } = segment::begin(&file)? else { return Ok(Contents::default()) };
     file.seek(SeekFrom::Start(offset))?;
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let (mut contents, mut line) = (Contents::default(), Vec::new());

@@ -16,7 +16,7 @@ use crate::line::{self, Body};
 use crate::lock::hold;
 use crate::marker;
 use crate::problems::{Part, Problems};
-use crate::segment::{self, After};
+use crate::segment::{self, After, NewSegment};
 use shellkeep_session::{Json, Record, SessionId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -170,7 +170,7 @@ impl Journal {
     /// Starts a new segment. Every start does: the segments of an earlier daemon are never appended to.
     pub(crate) fn begin(options: JournalOptions, faults: Arc<Faults>, problems: Arc<Problems>) -> io::Result<Self> {
         let JournalOptions { directory, store, first, after, keep_unsynced, segment_bytes, queue_bytes } = options;
-        let (file, length) = segment::create(&directory, first, &store, after)?;
+        let NewSegment { file, length } = segment::create(&directory, first, &store, after)?;
         let front = Front {
             file: Arc::new(file),
             segment: first,
@@ -265,7 +265,7 @@ impl Journal {
 
     fn rotate(&self, front: &mut Front) -> io::Result<()> {
         let after = After { segment: front.segment, lines: front.lines };
-        let (file, length) = segment::create(&self.directory, front.segment + 1, &self.store, after)?;
+        let NewSegment { file, length } = segment::create(&self.directory, front.segment + 1, &self.store, after)?;
         // Before anything is written to it: after a power failure the directory would lack it, with all its lines.
         if let Err(error) = self.sync_directory() {
             // The old one goes on, so what the new one says of it would be wrong.
@@ -435,7 +435,7 @@ impl Journal {
         let number = front.segment + 1;
         // Until it is complete it has another name: its header says that it replaces the original lines.
         let draft = segment::draft(&self.directory, number);
-        let (mut file, mut length) = segment::create_at(&draft, &self.store, after)?;
+        let NewSegment { mut file, mut length } = segment::create_at(&draft, &self.store, after)?;
         let mut lines = 0;
         for mut line in parts.iter().map(Stretch::lines).collect::<io::Result<Vec<_>>>()?.into_iter().flatten() {
             lines += 1;

@@ -47,10 +47,20 @@ pub(crate) struct After {
     pub lines: u64,
 }
 
+/// A segment with nothing but its header.
+pub(crate) struct NewSegment {
+    /// Open for appending.
+    pub file: File,
+    pub length: u64,
+}
+
 /// What the first line of a segment is.
 pub(crate) enum Begin {
-    /// A header, and its length with the line's end.
-    Header(Header, u64),
+    Header {
+        header: Header,
+        /// With the line's end.
+        length: u64,
+    },
     /// Nothing: the daemon died while it made the file.
     Unfinished,
     /// Something else, with what is wrong.
@@ -81,20 +91,19 @@ pub(crate) fn numbers(directory: &Path) -> io::Result<Vec<u64>> {
 }
 
 /// Creates a segment with its header. An existing file with that number can only be a failed attempt, so it is
-/// truncated. Only its owner may read it: variables contain secrets. Returns the file, open for appending, and its
-/// length.
-pub(crate) fn create(directory: &Path, number: u64, store: &str, after: After) -> io::Result<(File, u64)> {
+/// truncated. Only its owner may read it: variables contain secrets.
+pub(crate) fn create(directory: &Path, number: u64, store: &str, after: After) -> io::Result<NewSegment> {
     create_at(&path(directory, number), store, after)
 }
 
 /// The same under another name.
-pub(crate) fn create_at(path: &Path, store: &str, after: After) -> io::Result<(File, u64)> {
+pub(crate) fn create_at(path: &Path, store: &str, after: After) -> io::Result<NewSegment> {
     let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
     file.set_len(0)?;
     let header = Header { format: FORMAT_VERSION, store: store.to_owned(), after: Some(after) };
     let line = sum::seal(serde_json::to_vec(&header)?);
     file.write_all(&line)?;
-    Ok((file, line.len() as u64))
+    Ok(NewSegment { file, length: line.len() as u64 })
 }
 
 /// Reads the first line of a segment.
@@ -115,7 +124,7 @@ pub(crate) fn begin(file: &File) -> io::Result<Begin> {
         Ok(header) if !checked && header.has_sums() && header.format <= FORMAT_VERSION => {
             Begin::Damaged(format!("its first line: {}", sum::MISSING))
         }
-        Ok(header) => Begin::Header(header, length),
+        Ok(header) => Begin::Header { header, length },
         Err(error) => Begin::Damaged(format!("its first line cannot be read: {error}")),
     })
 }
@@ -125,11 +134,11 @@ pub(crate) fn check_header(directory: &Path, number: u64, store: &str) -> Result
     let path = path(directory, number);
     let begin = File::open(&path).and_then(|file| begin(&file));
     match begin.map_err(|error| OpenError::not_writable(&path, &error))? {
-        Begin::Header(header, _) if header.format > FORMAT_VERSION => {
+        Begin::Header { header, .. } if header.format > FORMAT_VERSION => {
             Err(OpenError::NewerFormat { place: path, found: header.format, ours: FORMAT_VERSION })
         }
-        Begin::Header(header, _) if header.store != store => Err(OpenError::OtherStore { path }),
-        Begin::Header(header, _) => Ok(Some(header)),
+        Begin::Header { header, .. } if header.store != store => Err(OpenError::OtherStore { path }),
+        Begin::Header { header, .. } => Ok(Some(header)),
         Begin::Unfinished => Ok(None),
         Begin::Damaged(reason) => Err(OpenError::Corrupt { path, reason }),
     }

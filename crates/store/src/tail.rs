@@ -153,7 +153,7 @@ impl Tail {
         if open.as_ref().is_none_or(|open| open.number != number) {
             *open = match File::open(segment::path(directory, number)) {
                 Ok(file) => {
-                    let sums = !matches!(segment::begin(&file)?, Begin::Header(header, _) if !header.has_sums());
+                    let sums = !matches!(segment::begin(&file)?, Begin::Header { header, .. } if !header.has_sums());
                     Some(Open { number, file, sums })
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,

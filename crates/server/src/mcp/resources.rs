@@ -21,9 +21,9 @@ const TEXT: &str = "text/plain";
 
 /// What a URI names.
 #[derive(Debug, PartialEq, Eq)]
-enum Target {
+enum Named {
     Session(SessionId),
-    Output(SessionId, RunId, &'static str),
+    Output { session: SessionId, run_id: RunId, stream: Stream },
 }
 
 /// The kinds of resources there are.
@@ -87,10 +87,10 @@ pub async fn read(engine: &Engine, uri: &str) -> Result<ReadResourceResult, Erro
         ErrorData::resource_not_found(detail, None)
     })?;
     let contents = match target {
-        Target::Session(session) => {
+        Named::Session(session) => {
             summary(engine, &session).await.map(|text| ResourceContents::text(text, uri).with_mime_type(JSON))
         }
-        Target::Output(session, run_id, stream) => output(engine, &session, &run_id, stream, uri).await,
+        Named::Output { session, run_id, stream } => output(engine, &session, &run_id, stream, uri).await,
     };
     let contents = contents.map_err(|error| missing(&error.into()))?;
     Ok(ReadResourceResult::new(vec![contents]))
@@ -122,10 +122,9 @@ async fn output(
     engine: &Engine,
     session: &SessionId,
     run_id: &RunId,
-    name: &str,
+    stream: Stream,
     uri: &str,
 ) -> Result<ResourceContents, OpError> {
-    let stream = if name == "stdout" { Stream::Stdout } else { Stream::Stderr };
     let query = OutputQuery { stream, offset: 0, limit: MAX_OUTPUT_PAGE, tail: None, grep: None };
     let page = engine.output(session, run_id, query).await?;
     Ok(match text::encode(page.bytes) {
@@ -134,19 +133,19 @@ async fn output(
     })
 }
 
-fn parse(uri: &str) -> Option<Target> {
+fn parse(uri: &str) -> Option<Named> {
     let mut parts = uri.strip_prefix(ROOT)?.split('/');
     let session = SessionId::parse(parts.next()?).ok()?;
     let target = match parts.next() {
-        None => return Some(Target::Session(session)),
+        None => return Some(Named::Session(session)),
         Some("runs") => {
             let run_id = RunId::parse(parts.next()?).ok()?;
             let stream = match parts.next()? {
-                "stdout" => "stdout",
-                "stderr" => "stderr",
+                "stdout" => Stream::Stdout,
+                "stderr" => Stream::Stderr,
                 _ => return None,
             };
-            Target::Output(session, run_id, stream)
+            Named::Output { session, run_id, stream }
         }
         Some(_) => return None,
     };
@@ -160,9 +159,9 @@ mod tests {
     #[test]
     fn uris_name_sessions_and_outputs() {
         let session = SessionId::parse("a.b").unwrap();
-        assert_eq!(parse("shellkeep://sessions/a.b"), Some(Target::Session(session.clone())));
-        let run = RunId::parse("r3").unwrap();
-        assert_eq!(parse("shellkeep://sessions/a.b/runs/r3/stderr"), Some(Target::Output(session, run, "stderr")));
+        assert_eq!(parse("shellkeep://sessions/a.b"), Some(Named::Session(session.clone())));
+        let output = Named::Output { session, run_id: RunId::parse("r3").unwrap(), stream: Stream::Stderr };
+        assert_eq!(parse("shellkeep://sessions/a.b/runs/r3/stderr"), Some(output));
         for wrong in [
             "",
             "shellkeep://sessions/",

@@ -114,7 +114,7 @@ fn a_session_made_anew_survives_replay(house: House) {
     drop(store);
     // The replay begins in the middle of the first life.
     let journal = house.path().join("journal");
-    let (mut segment, _) = crate::segment::create(&journal, 99, &store_id, Default::default()).unwrap();
+    let mut segment = crate::segment::create(&journal, 99, &store_id, Default::default()).unwrap().file;
     for (record, number) in first.records[2..].iter().chain(&second.records).zip(1..) {
         let mut line = serde_json::to_vec(record).unwrap();
         crate::line::Body::of(&line).complete(&mut line, number);
