@@ -53,16 +53,6 @@ impl Check {
     fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, status: Status::Ok, found: found.into(), cost: None, fix: None }
     }
-
-    fn bad(
-        name: &'static str,
-        status: Status,
-        found: impl Into<String>,
-        cost: &'static str,
-        fix: &'static str,
-    ) -> Self {
-        Self { name, status, found: found.into(), cost: Some(cost), fix: Some(fix) }
-    }
 }
 
 /// Checks the machine. Starts one bash and stops it again.
@@ -72,25 +62,27 @@ pub async fn checks(settings: &Settings) -> Vec<Check> {
     vec![
         match machine.bash {
             Ok(version) => Check::ok("bash", format!("{version} at {bash}")),
-            Err(reason) => Check::bad(
-                "bash",
-                Status::Missing,
-                format!("{bash}: {reason}"),
-                "no session can run",
-                "install bash 4.4 or newer, or name one with --bash PATH",
-            ),
+            Err(reason) => Check {
+                name: "bash",
+                status: Status::Missing,
+                found: format!("{bash}: {reason}"),
+                cost: Some("no session can run"),
+                fix: Some("install bash 4.4 or newer, or name one with --bash PATH"),
+            },
         },
         cgroups(machine.groups, machine.unified),
         if machine.process_limit {
             Check::ok("process limit", format!("{} per session", settings.quota(QuotaName::SessionProcesses)))
         } else {
-            Check::bad(
-                "process limit",
-                Status::Warning,
-                "no usable pids controller",
-                "fork bombs are detected by polling and killed with a delay",
-                "delegate the pids controller (systemd: Delegate=pids), or run in a container with --pids-limit",
-            )
+            Check {
+                name: "process limit",
+                status: Status::Warning,
+                found: "no usable pids controller".to_owned(),
+                cost: Some("fork bombs are detected by polling and killed with a delay"),
+                fix: Some(
+                    "delegate the pids controller (systemd: Delegate=pids), or run in a container with --pids-limit",
+                ),
+            }
         },
         memory_limit(machine.memory_limit, settings),
         Check::ok("kernel", kernel()),
@@ -108,25 +100,31 @@ fn memory_limit(is_there: bool, settings: &Settings) -> Check {
         let quota = settings.quota(QuotaName::MemoryBytesPerAgent);
         return Check::ok("memory limit", format!("{} per agent, at most 3/4 of the machine", words::bytes(quota)));
     }
-    Check::bad(
-        "memory limit",
-        Status::Warning,
-        "no usable memory controller",
-        "an agent that uses too much memory is detected by polling, and its largest process is killed with a delay",
-        "delegate the memory controller (systemd: Delegate=memory), or run in a container with --memory",
-    )
+    Check {
+        name: "memory limit",
+        status: Status::Warning,
+        found: "no usable memory controller".to_owned(),
+        cost: Some(
+            "an agent that uses too much memory is detected by polling, and its largest process is killed with a delay",
+        ),
+        fix: Some("delegate the memory controller (systemd: Delegate=memory), or run in a container with --memory"),
+    }
 }
 
 fn cgroups(groups: bool, unified: Option<String>) -> Check {
     match (groups, unified) {
         (true, unified) => Check::ok("cgroups", unified.unwrap_or_else(|| "version 1 only".to_owned())),
-        (false, unified) => Check::bad(
-            "cgroups",
-            Status::Warning,
-            unified.map_or_else(|| "not mounted".to_owned(), |path| format!("{path} is not writable")),
-            "processes are found by process group and by scanning /proc, which is slower, and they cannot be frozen while they are killed",
-            "start the daemon where it owns a group: systemd-run --user --scope -p Delegate=yes shellkeep serve",
-        ),
+        (false, unified) => Check {
+            name: "cgroups",
+            status: Status::Warning,
+            found: unified.map_or_else(|| "not mounted".to_owned(), |path| format!("{path} is not writable")),
+            cost: Some(
+                "processes are found by process group and by scanning /proc, which is slower, and they cannot be frozen while they are killed",
+            ),
+            fix: Some(
+                "start the daemon where it owns a group: systemd-run --user --scope -p Delegate=yes shellkeep serve",
+            ),
+        },
     }
 }
 
@@ -156,14 +154,16 @@ fn user(settings: &Settings) -> Check {
 }
 
 fn user_missing(reason: &str) -> Check {
-    Check::bad(
-        "user",
-        Status::Warning,
-        format!("agents cannot run as users of their own: {reason}"),
-        "`--sandbox-agents user` is rejected",
-        "use a data directory that all users can reach, users that this machine has and nobody else, files with secrets that only \
+    Check {
+        name: "user",
+        status: Status::Warning,
+        found: format!("agents cannot run as users of their own: {reason}"),
+        cost: Some("`--sandbox-agents user` is rejected"),
+        fix: Some(
+            "use a data directory that all users can reach, users that this machine has and nobody else, files with secrets that only \
          root can read, and fs.protected_hardlinks=1; or `--sandbox fence`",
-    )
+        ),
+    }
 }
 
 fn fence_of(settings: &Settings) -> Result<Fence, NoFence> {
@@ -184,21 +184,25 @@ fn fence(settings: &Settings) -> Check {
         }
         Ok(proof) => {
             let gaps: Vec<&str> = proof.gaps().into_iter().map(Gap::as_str).collect();
-            Check::bad(
-                "sandbox",
-                Status::Warning,
-                format!("fence holds, but does not stop {}", gaps.join(", ")),
-                "a confined command can signal other processes of the same user, or connect to their abstract sockets",
-                "use Linux 6.12 or newer",
-            )
+            Check {
+                name: "sandbox",
+                status: Status::Warning,
+                found: format!("fence holds, but does not stop {}", gaps.join(", ")),
+                cost: Some(
+                    "a confined command can signal other processes of the same user, or connect to their abstract sockets",
+                ),
+                fix: Some("use Linux 6.12 or newer"),
+            }
         }
-        Err(reason) => Check::bad(
-            "sandbox",
-            Status::Warning,
-            format!("no fence: {reason}"),
-            "the host's sessions run with all permissions of the daemon's user; sessions of agents with tokens, and `--sandbox fence`, are rejected",
-            instead_of_fence(settings),
-        ),
+        Err(reason) => Check {
+            name: "sandbox",
+            status: Status::Warning,
+            found: format!("no fence: {reason}"),
+            cost: Some(
+                "the host's sessions run with all permissions of the daemon's user; sessions of agents with tokens, and `--sandbox fence`, are rejected",
+            ),
+            fix: Some(instead_of_fence(settings)),
+        },
     }
 }
 
@@ -227,13 +231,15 @@ fn room(settings: &Settings) -> Check {
         fence_of(settings).map_err(NoRoom::from).and_then(|fence| fence.prove_room(network, &std::env::temp_dir()));
     match proof {
         Ok(proof) => Check::ok("room", format!("holds against {} attempts to break out", proof.attempts.len())),
-        Err(reason) => Check::bad(
-            "room",
-            Status::Warning,
-            format!("no room: {reason}"),
-            "a session cannot have its own processes, root directory and network; `--sandbox room` is rejected",
-            "allow user namespaces, and Linux 6.2 or newer with Landlock; or use `--sandbox fence`",
-        ),
+        Err(reason) => Check {
+            name: "room",
+            status: Status::Warning,
+            found: format!("no room: {reason}"),
+            cost: Some(
+                "a session cannot have its own processes, root directory and network; `--sandbox room` is rejected",
+            ),
+            fix: Some("allow user namespaces, and Linux 6.2 or newer with Landlock; or use `--sandbox fence`"),
+        },
     }
 }
 
@@ -243,13 +249,13 @@ fn open_files() -> Check {
     if limit.is_none_or(|limit| limit >= ENOUGH_FILES) {
         return Check::ok("open files", found);
     }
-    Check::bad(
-        "open files",
-        Status::Warning,
+    Check {
+        name: "open files",
+        status: Status::Warning,
         found,
-        "fewer sessions can have a shell at a time",
-        "raise the hard limit: ulimit -Hn 65536, or LimitNOFILE=65536 in a unit",
-    )
+        cost: Some("fewer sessions can have a shell at a time"),
+        fix: Some("raise the hard limit: ulimit -Hn 65536, or LimitNOFILE=65536 in a unit"),
+    }
 }
 
 fn process_numbers() -> Check {
@@ -257,38 +263,38 @@ fn process_numbers() -> Check {
     if most >= ENOUGH_PIDS {
         return Check::ok("process numbers", format!("up to {most}"));
     }
-    Check::bad(
-        "process numbers",
-        Status::Warning,
-        format!("up to {most}"),
-        "only few processes can run at a time, and their numbers are soon used again",
-        "sysctl kernel.pid_max=4194304",
-    )
+    Check {
+        name: "process numbers",
+        status: Status::Warning,
+        found: format!("up to {most}"),
+        cost: Some("only few processes can run at a time, and their numbers are soon used again"),
+        fix: Some("sysctl kernel.pid_max=4194304"),
+    }
 }
 
 fn disk(data: &Path) -> Check {
     let place = data.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"));
     if let Err(error) = access(place, Access::WRITE_OK) {
-        return Check::bad(
-            "data directory",
-            Status::Missing,
-            format!("{} is not writable: {error}", place.display()),
-            "the daemon cannot start",
-            "choose another with --data DIR or SHELLKEEP_DATA",
-        );
+        return Check {
+            name: "data directory",
+            status: Status::Missing,
+            found: format!("{} is not writable: {error}", place.display()),
+            cost: Some("the daemon cannot start"),
+            fix: Some("choose another with --data DIR or SHELLKEEP_DATA"),
+        };
     }
     let free = statvfs(place).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
     let found = format!("{}, {} free", data.display(), words::bytes(free));
     if free >= ENOUGH_DISK {
         return Check::ok("data directory", found);
     }
-    Check::bad(
-        "data directory",
-        Status::Warning,
+    Check {
+        name: "data directory",
+        status: Status::Warning,
         found,
-        "output beyond what fits is dropped and new sessions may be refused",
-        "free some space, or choose another disk with --data DIR",
-    )
+        cost: Some("output beyond what fits is dropped and new sessions may be refused"),
+        fix: Some("free some space, or choose another disk with --data DIR"),
+    }
 }
 
 fn kernel() -> String {

@@ -46,13 +46,14 @@ pub fn compare(expected: &Path, got: &Path, even: &Even, ignore: &[PathBuf]) -> 
     let paths: std::collections::BTreeSet<&PathBuf> = old.keys().chain(new.keys()).collect();
     for path in paths {
         compared.files += 1;
+        let side = |root: &Path, about| Side { path: root.join(path), about };
         let found = match (old.get(path), new.get(path)) {
-            (Some(one), Some(other)) => entry(&expected.join(path), one, &got.join(path), other, even)?,
-            (Some(one), None) => Some(("missing", kind(one).to_owned(), "nothing".to_owned())),
-            (None, Some(other)) => Some(("new", "nothing".to_owned(), kind(other).to_owned())),
+            (Some(old), Some(new)) => entry(&side(expected, old), &side(got, new), even)?,
+            (Some(old), None) => Some(Mismatch::new("missing", kind(old), "nothing")),
+            (None, Some(new)) => Some(Mismatch::new("new", "nothing", kind(new))),
             (None, None) => None,
         };
-        if let Some((what, expected, got)) = found {
+        if let Some(Mismatch { what, expected, got }) = found {
             compared.first = Some(FileDifference { path: path.display().to_string(), what, expected, got });
             break;
         }
@@ -96,28 +97,45 @@ fn walk(root: &Path, skip: &Skip<'_>) -> io::Result<BTreeMap<PathBuf, Metadata>>
     Ok(found)
 }
 
-type Found = Option<(&'static str, String, String)>;
+/// A file on one of the two sides.
+struct Side<'a> {
+    path: PathBuf,
+    about: &'a Metadata,
+}
 
-fn entry(one: &Path, old: &Metadata, other: &Path, new: &Metadata, even: &Even) -> io::Result<Found> {
-    if kind(old) != kind(new) {
-        return Ok(Some(("kind", kind(old).to_owned(), kind(new).to_owned())));
+/// What differs in a file, and how it is on both sides.
+struct Mismatch {
+    what: &'static str,
+    expected: String,
+    got: String,
+}
+
+impl Mismatch {
+    fn new(what: &'static str, expected: impl Into<String>, got: impl Into<String>) -> Self {
+        Self { what, expected: expected.into(), got: got.into() }
     }
-    if old.is_symlink() {
-        let target = |path: &Path| -> io::Result<String> {
-            let target = fs::read_link(path)?;
+}
+
+fn entry(old: &Side<'_>, new: &Side<'_>, even: &Even) -> io::Result<Option<Mismatch>> {
+    if kind(old.about) != kind(new.about) {
+        return Ok(Some(Mismatch::new("kind", kind(old.about), kind(new.about))));
+    }
+    if old.about.is_symlink() {
+        let target = |side: &Side<'_>| -> io::Result<String> {
+            let target = fs::read_link(&side.path)?;
             Ok(String::from_utf8_lossy(&even.named(target.as_os_str().as_bytes())).into_owned())
         };
-        let (was, is) = (target(one)?, target(other)?);
-        return Ok((was != is).then_some(("target", was, is)));
+        let (was, is) = (target(old)?, target(new)?);
+        return Ok((was != is).then(|| Mismatch::new("target", was, is)));
     }
-    let mode = |metadata: &Metadata| metadata.permissions().mode() & 0o7777;
+    let mode = |side: &Side<'_>| side.about.permissions().mode() & 0o7777;
     if mode(old) != mode(new) {
-        return Ok(Some(("mode", format!("{:04o}", mode(old)), format!("{:04o}", mode(new)))));
+        return Ok(Some(Mismatch::new("mode", format!("{:04o}", mode(old)), format!("{:04o}", mode(new)))));
     }
-    if !old.is_file() || same_bytes(one, old, other, new)? || same_evened(one, old, other, new, even)? {
+    if !old.about.is_file() || same_bytes(old, new)? || same_evened(old, new, even)? {
         return Ok(None);
     }
-    Ok(Some(("content", sample(one, other, even, true)?, sample(one, other, even, false)?)))
+    content(old, new, even).map(Some)
 }
 
 fn kind(metadata: &Metadata) -> &'static str {
@@ -132,14 +150,14 @@ fn kind(metadata: &Metadata) -> &'static str {
     }
 }
 
-fn same_bytes(one: &Path, old: &Metadata, other: &Path, new: &Metadata) -> io::Result<bool> {
-    if old.len() != new.len() {
+fn same_bytes(old: &Side<'_>, new: &Side<'_>) -> io::Result<bool> {
+    if old.about.len() != new.about.len() {
         return Ok(false);
     }
-    let (mut one, mut other) = (BufReader::new(File::open(one)?), BufReader::new(File::open(other)?));
+    let (mut old, mut new) = (BufReader::new(File::open(&old.path)?), BufReader::new(File::open(&new.path)?));
     let (mut left, mut right) = (vec![0; PART], vec![0; PART]);
     loop {
-        let (a, b) = (fill(&mut one, &mut left)?, fill(&mut other, &mut right)?);
+        let (a, b) = (fill(&mut old, &mut left)?, fill(&mut new, &mut right)?);
         if left[..a] != right[..b] {
             return Ok(false);
         }
@@ -161,11 +179,11 @@ fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Whether two files are the same except for where and when they were created.
-fn same_evened(one: &Path, old: &Metadata, other: &Path, new: &Metadata, even: &Even) -> io::Result<bool> {
-    if even.is_exact() || old.len().max(new.len()) > MOST_EVENED {
+fn same_evened(old: &Side<'_>, new: &Side<'_>, even: &Even) -> io::Result<bool> {
+    if even.is_exact() || old.about.len().max(new.about.len()) > MOST_EVENED {
         return Ok(false);
     }
-    let (left, right) = (fs::read(one)?, fs::read(other)?);
+    let (left, right) = (fs::read(&old.path)?, fs::read(&new.path)?);
     if std::str::from_utf8(&left).is_ok() && std::str::from_utf8(&right).is_ok() {
         let mut lines = (left.split_inclusive(|byte| *byte == b'\n'), right.split_inclusive(|byte| *byte == b'\n'));
         loop {
@@ -179,16 +197,17 @@ fn same_evened(one: &Path, old: &Metadata, other: &Path, new: &Metadata, even: &
     Ok(even.named(&left) == even.named(&right))
 }
 
-/// What a report shows of a content: the first line that differs, or how long it is.
-fn sample(one: &Path, other: &Path, even: &Even, old: bool) -> io::Result<String> {
-    let bytes = |path: &Path| -> io::Result<Vec<u8>> {
+/// What a report shows of two contents: the first line that differs, or how long they are.
+fn content(old: &Side<'_>, new: &Side<'_>, even: &Even) -> io::Result<Mismatch> {
+    let bytes = |side: &Side<'_>| -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(path)?.take(MOST_EVENED).read_to_end(&mut bytes)?;
+        File::open(&side.path)?.take(MOST_EVENED).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let (left, right) = (bytes(one)?, bytes(other)?);
+    let (left, right) = (bytes(old)?, bytes(new)?);
     let (Ok(left_text), Ok(right_text)) = (std::str::from_utf8(&left), std::str::from_utf8(&right)) else {
-        return Ok(format!("{} bytes of binary data", if old { left.len() } else { right.len() }));
+        let shown = |bytes: &[u8]| format!("{} bytes of binary data", bytes.len());
+        return Ok(Mismatch::new("content", shown(&left), shown(&right)));
     };
     let mut lines = (left_text.lines(), right_text.lines());
     let mut number = 0;
@@ -197,9 +216,11 @@ fn sample(one: &Path, other: &Path, even: &Even, old: bool) -> io::Result<String
         let (was, is) = (lines.0.next(), lines.1.next());
         let evened = |line: Option<&str>| line.map(|line| even.line(line.as_bytes()).into_owned());
         if was.is_none() && is.is_none() || evened(was) != evened(is) {
-            let line = if old { was } else { is };
-            let shown: String = line.unwrap_or("(no such line)").chars().take(500).collect();
-            return Ok(format!("line {number}: {}", shown.escape_debug()));
+            let shown = |line: Option<&str>| {
+                let shown: String = line.unwrap_or("(no such line)").chars().take(500).collect();
+                format!("line {number}: {}", shown.escape_debug())
+            };
+            return Ok(Mismatch::new("content", shown(was), shown(is)));
         }
     }
 }
