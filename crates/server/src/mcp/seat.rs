@@ -37,13 +37,18 @@ pub struct Seat {
 }
 
 /// What a client on stdio said about itself when it connected.
+pub struct Hello {
+    pub session: Option<SessionId>,
+    /// The session that it had, if it comes back.
+    pub again: Option<SessionId>,
+    pub directory: Option<String>,
+    pub workspace: Option<String>,
+}
+
+/// A client on stdio.
 pub struct Pipe {
     engine: Engine,
-    session: Option<SessionId>,
-    /// The session that it had, if it comes back.
-    again: Option<SessionId>,
-    directory: Option<String>,
-    workspace: Option<String>,
+    hello: Hello,
     name: Mutex<NameState>,
     is_gone: AtomicBool,
 }
@@ -157,16 +162,10 @@ pub fn no_run(error: OpError, run_id: &RunId) -> OpError {
 }
 
 impl Pipe {
-    /// A client that connected with these parameters.
-    pub fn new(
-        engine: Engine,
-        session: Option<SessionId>,
-        again: Option<SessionId>,
-        directory: Option<String>,
-        workspace: Option<String>,
-    ) -> Arc<Self> {
+    /// A client that connected.
+    pub fn new(engine: Engine, hello: Hello) -> Arc<Self> {
         let name = Mutex::new(NameState::NotTaken);
-        Arc::new(Self { engine, session, again, directory, workspace, name, is_gone: AtomicBool::new(false) })
+        Arc::new(Self { engine, hello, name, is_gone: AtomicBool::new(false) })
     }
 
     /// The engine with its rights.
@@ -176,12 +175,12 @@ impl Pipe {
 
     /// Its seat. The first request decides the name, which then stays.
     pub fn seat(&self, hub: &Hub, client: &str) -> Result<Seat, Refusal> {
-        let session = match &self.session {
+        let session = match &self.hello.session {
             Some(session) => session.clone(),
             None => SessionId::parse(&self.name(hub, client)).map_err(|error| Refusal::bad_id("session", &error))?,
         };
-        let cwd = self.directory.clone().map(ByteString::from);
-        Ok(Seat { engine: self.engine.clone(), session, cwd, workspace: self.workspace.clone() })
+        let cwd = self.hello.directory.clone().map(ByteString::from);
+        Ok(Seat { engine: self.engine.clone(), session, cwd, workspace: self.hello.workspace.clone() })
     }
 
     /// Frees the name for the next window.
@@ -205,7 +204,7 @@ impl Pipe {
             NameState::Shared(name) => name.clone(),
             NameState::NotTaken => {
                 let own = names::bound(self.engine.scope().agent(), "");
-                let taken = match self.again.as_ref().filter(|again| again.as_str().starts_with(&own)) {
+                let taken = match self.hello.again.as_ref().filter(|again| again.as_str().starts_with(&own)) {
                     // It goes on in its session, even if another one works there by now.
                     Some(again) => hub.names.take_only(again.as_str()).ok_or_else(|| again.to_string()),
                     None => Ok(hub.names.take(&self.own_name(client))),
@@ -218,7 +217,7 @@ impl Pipe {
     }
 
     fn own_name(&self, client: &str) -> String {
-        let own = names::of_project(client, self.directory.as_deref().unwrap_or_default());
+        let own = names::of_project(client, self.hello.directory.as_deref().unwrap_or_default());
         names::bound(self.engine.scope().agent(), &own)
     }
 

@@ -4,7 +4,7 @@
 use super::handler::{Handler, Toolset};
 use super::hub::{Hub, engine_of};
 use super::lines::Lines;
-use super::seat::Pipe;
+use super::seat::{Hello, Pipe};
 use crate::params::Params;
 use crate::refusal::Refusal;
 use axum::extract::{Request, State};
@@ -59,7 +59,7 @@ pub async fn upgrade(
     let place = engine.lend(Lent::McpClients, 1)?;
     // Every request is authenticated, but this connection is one request for hours.
     let revoked = parts.extensions.get::<Revocation>().cloned();
-    let pipe = Pipe::new(engine, session, again, directory, params.workspace);
+    let pipe = Pipe::new(engine, Hello { session, again, directory, workspace: params.workspace });
     let handler = Handler::on_stdio(hub, pipe.clone(), toolset, place);
     tasks::spawn(async move {
         match upgrading.await {
