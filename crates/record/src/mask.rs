@@ -154,14 +154,9 @@ impl Walk<'_> {
         match value {
             Value::Object(map) if !map.is_empty() => self.object(map, under),
             Value::Array(list) if !list.is_empty() => {
-                let lengths = (self.old.len(), self.new.len());
                 let each = list.into_iter().enumerate().map(|(index, value)| {
                     let index = index.to_string();
-                    chain::push(&mut self.old, &index);
-                    chain::push(&mut self.new, &index);
-                    let value = self.value(value, under);
-                    self.back(lengths);
-                    value
+                    self.below(&index, &index, value, under)
                 });
                 Value::Array(each.collect())
             }
@@ -169,8 +164,18 @@ impl Walk<'_> {
         }
     }
 
+    /// A value that has a name, which is shown as `new`.
+    fn below(&mut self, old: &str, new: &str, value: Value, under: Under<'_>) -> Value {
+        let (old_length, new_length) = (self.old.len(), self.new.len());
+        chain::push(&mut self.old, old);
+        chain::push(&mut self.new, new);
+        let value = self.value(value, under);
+        self.old.truncate(old_length);
+        self.new.truncate(new_length);
+        value
+    }
+
     fn object(&mut self, map: Map<String, Value>, under: Under<'_>) -> Value {
-        let lengths = (self.old.len(), self.new.len());
         let mut shown = Map::new();
         for (name, value) in map {
             let masked = self.masker.name_of(&name);
@@ -181,10 +186,7 @@ impl Walk<'_> {
                 Some(masked) => free_name(&shown, masked),
                 None => name.clone(),
             };
-            chain::push(&mut self.old, &name);
-            chain::push(&mut self.new, &new_name);
-            let value = self.value(value, below);
-            self.back(lengths);
+            let value = self.below(&name, &new_name, value, below);
             shown.insert(new_name, value);
         }
         Value::Object(shown)
@@ -205,11 +207,6 @@ impl Walk<'_> {
         let leaf = Leaf { old_path: &self.old, new_path: &self.new, old_value: &old_value, masked: masked.is_some() };
         (self.each)(&leaf);
         masked.map_or(old_value, Value::String)
-    }
-
-    fn back(&mut self, (old, new): (usize, usize)) {
-        self.old.truncate(old);
-        self.new.truncate(new);
     }
 }
 

@@ -297,8 +297,13 @@ fn nobody_listens(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
+/// All of a body.
+pub async fn gathered(body: Incoming) -> Result<Bytes, ClientError> {
+    body.collect().await.map(|body| body.to_bytes()).map_err(broken)
+}
+
 async fn whole(response: Response<Incoming>) -> Result<Bytes, ClientError> {
-    response.into_body().collect().await.map(|body| body.to_bytes()).map_err(broken)
+    gathered(response.into_body()).await
 }
 
 fn written<B: Serialize>(body: &B) -> Result<Bytes, ClientError> {

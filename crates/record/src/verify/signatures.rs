@@ -30,7 +30,13 @@ pub(super) struct Seals {
     through: Option<u64>,
     remarks: Vec<String>,
     /// What a head says about lines that it cannot vouch for.
-    unsigned: Option<(u64, String)>,
+    unsigned: Option<Unsigned>,
+}
+
+/// Lines that had no signature.
+struct Unsigned {
+    from: u64,
+    reason: String,
 }
 
 impl Seals {
@@ -107,7 +113,7 @@ impl Seals {
                         lines",
                     head.at
                 );
-                self.unsigned = Some((*from, reason));
+                self.unsigned = Some(Unsigned { from: *from, reason });
             }
             Some(Note::Found { .. }) | None => {}
         }
@@ -144,8 +150,8 @@ impl Seals {
     /// Looks whether a line is one that was signed.
     pub(super) fn line(&mut self, line: &Line) -> Result<(), String> {
         let through = line.through();
-        if let Some((_, reason)) = self.unsigned.take_if(|(from, _)| *from <= through) {
-            return Err(reason);
+        if let Some(unsigned) = self.unsigned.take_if(|unsigned| unsigned.from <= through) {
+            return Err(unsigned.reason);
         }
         while let Some(head) = self.heads.front() {
             if head.seq > through {

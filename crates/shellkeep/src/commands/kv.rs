@@ -104,7 +104,8 @@ async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
     match action {
         Action::Get { session, key } if json => get_json(client, &session, &key).await?,
         Action::Get { session, key } => {
-            terminal::bytes(&client.get_bytes(&of_session(&session, &format!("kv/{}", escaped(&key)))?).await?)?;
+            let body = client.get_body(&of_session(&session, &format!("kv/{}", escaped(&key)))?).await?;
+            terminal::bytes(&client::gathered(body).await?)?;
         }
         Action::Put { session, key, content_type, if_version, .. } => {
             let value_base64 = Some(text::base64(&value));

@@ -134,7 +134,7 @@ async fn act(args: ReplayArgs) -> Result<ExitCode, Failure> {
         return play::play(&mut player, pace).await;
     }
     if printed {
-        return print::print(&mut player, args.fast, args.json);
+        return print::print(&mut player, print::Style { fast: args.fast, json: args.json });
     }
     tui::run(player, args.redact).await
 }

@@ -109,7 +109,8 @@ async fn act(args: FilesArgs) -> Result<ExitCode, Failure> {
             for (name, value) in [("offset", offset), ("limit", limit)] {
                 query += &value.map(|value| format!("&{name}={value}")).unwrap_or_default();
             }
-            terminal::bytes(&client.get_bytes(&of_session(&session, &format!("files/content?{query}"))?).await?)?;
+            let body = client.get_body(&of_session(&session, &format!("files/content?{query}"))?).await?;
+            terminal::bytes(&client::gathered(body).await?)?;
         }
         Action::Put { session, path, mode, .. } => {
             let mode = mode.map(|mode| format!("&mode={}", escaped(&mode))).unwrap_or_default();

@@ -30,6 +30,7 @@ pub(super) async fn end_agent(nodes: Nodes<'_>, request: Request, next: Next) ->
     if is_sent_on || nodes.engine.node().check_host().is_err() || !is_short(request.body()) {
         return next.run(request).await;
     }
+    let others = nodes.others().await;
     let (parts, body) = request.into_parts();
     let bytes = match whole(body).await {
         Ok(bytes) => bytes,
@@ -37,7 +38,7 @@ pub(super) async fn end_agent(nodes: Nodes<'_>, request: Request, next: Next) ->
     };
     let copy = || Request::from_parts(parts.clone(), Body::from(bytes.clone()));
     let mut asked = JoinSet::new();
-    for node in nodes.others().await {
+    for node in others {
         let (engine, peers, request) = (nodes.engine.clone(), nodes.peers.clone(), copy());
         asked.spawn(async move {
             let name = node.name.clone();

@@ -15,8 +15,16 @@ const MARGIN: usize = 36;
 /// Minimum number of columns for the text of an event.
 const NARROWEST: usize = 12;
 
-/// Prints events, all or the key ones; for a person, with totals at the end.
-pub fn print(player: &mut Player<Events>, fast: bool, json: bool) -> Result<ExitCode, Failure> {
+/// Which events are printed, and for whom.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    /// Only the key ones.
+    pub fast: bool,
+    pub json: bool,
+}
+
+/// Prints events; for a person, with totals at the end.
+pub fn print(player: &mut Player<Events>, Style { fast, json }: Style) -> Result<ExitCode, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut totals = Totals::default();
     let written = if fast {

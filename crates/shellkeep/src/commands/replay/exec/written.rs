@@ -1,6 +1,6 @@
 //! Files that were written or removed through the API, done again.
 
-use crate::client::{Client, escaped};
+use crate::client::{Client, escaped, gathered};
 use shellkeep_protocol::{FileRemoved, FileWritten};
 use shellkeep_record::Line;
 use shellkeep_session::SessionId;
@@ -25,8 +25,9 @@ pub async fn repeat(client: &mut Client, session: &str, line: &Line, saved: Opti
         return client.delete::<FileRemoved>(&format!("{target}&recursive={recursive}")).await.is_ok();
     }
     let Some(Saved { session: recorded, checkpoint }) = saved else { return false };
-    let content = client.get_bytes(&format!("/v1/sessions/{recorded}/checkpoints/{checkpoint}/file?{path}")).await;
+    let content = client.get_body(&format!("/v1/sessions/{recorded}/checkpoints/{checkpoint}/file?{path}")).await;
     let Ok(content) = content else { return false };
+    let Ok(content) = gathered(content).await else { return false };
     let mode = parameters["mode"].as_str().map(|mode| format!("&mode={}", escaped(mode))).unwrap_or_default();
     let written = client.put_bytes::<FileWritten>(&format!("{target}{mode}"), content.to_vec()).await;
     written.is_ok_and(|written| parameters["sha256"] == written.sha256)
