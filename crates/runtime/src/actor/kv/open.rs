@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The keyed store of a session. The mutex is never contended: a database may move between threads, but not be shared, and
 /// an actor's parts must.
-pub(in crate::actor) struct Kv {
+pub(crate) struct Kv {
     pub(super) ctx: Arc<SessionContext>,
     /// The database, once it is open.
     open: Mutex<Option<Keyed>>,
@@ -20,7 +20,7 @@ pub(in crate::actor) struct Kv {
 
 impl Kv {
     /// A store that is not open.
-    pub(in crate::actor) fn new(ctx: Arc<SessionContext>) -> Self {
+    pub(crate) fn new(ctx: Arc<SessionContext>) -> Self {
         Self { ctx, open: Mutex::default() }
     }
 
@@ -50,7 +50,7 @@ impl Kv {
     }
 
     /// Closes it, so that its files can be removed or replaced.
-    pub(in crate::actor) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.open = Mutex::default();
     }
 
