@@ -55,6 +55,13 @@ pub(crate) struct Met {
     pub(crate) memory_kills: u64,
 }
 
+/// The first processes of a service or a program.
+pub(crate) struct FirstProcesses {
+    pub(crate) main: u32,
+    /// The first process of its room, if it is in one.
+    pub(crate) init: Option<u32>,
+}
+
 impl Cage {
     /// An empty cage.
     pub(crate) fn empty() -> Self {

@@ -6,7 +6,7 @@ mod outside;
 
 pub(crate) use inside::Inside;
 
-use crate::cage::Cage;
+use crate::cage::{Cage, FirstProcesses};
 use crate::confine::{Confinement, Entered, Namespaces};
 use crate::exit::ExitStatus;
 use crate::facts::Bytes;
@@ -97,13 +97,13 @@ impl Program {
         let entrances = cage.entrances()?;
         let (soft, mask) = (spawn::descriptor_limit(), own::callers_umask());
         let setting_up = move || prepare(&entrances, soft, mask);
-        let Born { main: pid, init } = match inside {
+        let FirstProcesses { main: pid, init } = match inside {
             Some(inside) => start_inside(command, inside, setting_up)?,
             None => {
                 let directory = Some(CString::new(spec.cwd.as_slice())?);
                 let started = outside::start(command, Before { setting_up, confinement, directory }, START_LIMIT);
                 let main = started.map_err(|error| if user.is_some() { as_it_saw(spec, &error) } else { error })?;
-                Born { main, init: None }
+                FirstProcesses { main, init: None }
             }
         };
         // Where there are groups it is in already; this is for the cage to know from whom the others descend, and one that
@@ -273,19 +273,12 @@ fn entries(spec: &ProgramSpec, mark: Option<&str>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The processes of a program that was started.
-struct Born {
-    main: u32,
-    /// The first process of its room, if it is in one.
-    init: Option<u32>,
-}
-
 /// The process that is started enters the room in a copy of itself, whose parent we are too, and ends.
 fn start_inside(
     mut command: Command,
     inside: Inside,
     setting_up: impl Fn() -> io::Result<()> + Send + Sync + 'static,
-) -> io::Result<Born> {
+) -> io::Result<FirstProcesses> {
     let waiting = inside.waiting()?;
     // SAFETY: between fork and exec only system calls are made: no memory is taken, no lock, and the files are open.
     unsafe {
@@ -306,7 +299,7 @@ fn start_inside(
     awaited.insert(first);
     drop(awaited);
     spawn::reap(first)?;
-    entered.map(|Entered { main, init }| Born { main, init: Some(init) })
+    entered.map(|Entered { main, init }| FirstProcesses { main, init: Some(init) })
 }
 
 /// What a program writes, in a room or not. Blocks until it ends.
@@ -328,7 +321,7 @@ pub(crate) fn output_of(path: &str, words: &[Bytes], inside: Option<Inside>) -> 
         Some(inside) => start_inside(command, inside, || Ok(()))?,
         None => {
             let before = Before { setting_up: || Ok(()), confinement: None, directory: None };
-            Born { main: outside::start(command, before, START_LIMIT)?, init: None }
+            FirstProcesses { main: outside::start(command, before, START_LIMIT)?, init: None }
         }
     };
     let mut output = Vec::new();

@@ -4,24 +4,25 @@
 //! [`LiveShell::progress`] until it says that the command is done or the shell is gone.
 
 mod confined;
+mod descendants;
 mod ends;
 mod finish;
 pub(crate) mod frames;
 mod process;
 mod start_error;
 
-use crate::cage::{Cage, Met};
+use crate::cage::Cage;
 use crate::channel::Channel;
 use crate::confine::{AgentUser, Ahead, Namespaces, for_another_sandbox};
 use crate::exit::ExitStatus;
 use crate::facts::Fact;
 use crate::outputs::{Outputs, Stream};
-use crate::proc::{ProcessStamp, Stat};
 use crate::run::RunSpec;
 use crate::spawn::{Born, Entrance};
 use crate::stdio::{CommandTerminal, Reader, Writer};
 use crate::wire::{self, kind};
 use crate::{handle, spawn};
+pub use descendants::{Descendants, LimitsMet};
 pub use ends::{Ends, Stdin};
 pub use frames::{NotRestored, is_gone};
 use frames::{flag, write_command};
@@ -106,15 +107,6 @@ pub enum Progress {
     TooLate,
 }
 
-/// Which limits were met.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LimitsMet {
-    /// Processes could not be started, or were killed, because there were too many.
-    pub processes: bool,
-    /// Processes were killed because the party of the shell used too much memory.
-    pub memory: bool,
-}
-
 /// Where a shell comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShellOrigin {
@@ -138,15 +130,14 @@ struct Finishing {
 pub struct LiveShell {
     process: ShellProcess,
     channel: Channel,
-    cage: Cage,
+    /// What its commands have started.
+    pub descendants: Descendants,
     spec: ShellSpec,
     origin: ShellOrigin,
     /// Pipes stay from command to command as long as no other process can hold them.
     outputs: Outputs,
     /// The terminal of the running command. Held until its end, so that what it did not read is not lost.
     terminal: Option<CommandTerminal>,
-    survivors: Vec<ProcessStamp>,
-    met: Met,
     /// The result of the running command, once it is there and while its output is still being read.
     finishing: Option<Finishing>,
     /// Until when what the running command left behind may still write its output. Set at its end.
@@ -189,18 +180,14 @@ impl LiveShell {
     ) -> Result<Self, StartError> {
         let process = ShellProcess::watch(born.pid)?;
         let enclosed = cage.receive(born);
-        // What its party met before is not about it.
-        let met = cage.met_by_party();
         let shell = Self {
             process,
             channel,
-            cage,
+            descendants: Descendants::of(cage),
             spec,
             origin,
             outputs: Outputs::default(),
             terminal: None,
-            survivors: Vec::new(),
-            met,
             finishing: None,
             grace_until: None,
             namespaces: None,
@@ -255,12 +242,7 @@ impl LiveShell {
 
     /// Says whom it and what it starts work for.
     pub fn assign(&self, assignee: &str) {
-        self.cage.assign(assignee);
-    }
-
-    /// Processes it has started that are alive.
-    pub fn others(&self) -> Vec<Stat> {
-        self.cage.others()
+        self.descendants.cage.assign(assignee);
     }
 
     /// Becomes a session: takes over its state. Gives what could not be taken over.
@@ -340,14 +322,6 @@ impl LiveShell {
         }
     }
 
-    /// Remembers what is alive now as left over from finished commands: it is not ended with a later one.
-    /// Gives them.
-    pub fn settle(&mut self) -> Vec<Stat> {
-        let others = self.cage.others();
-        self.survivors = others.iter().map(Stat::stamp).collect();
-        others
-    }
-
     async fn reply(&mut self) -> Option<(u32, Vec<u8>)> {
         std::future::poll_fn(|cx| self.poll_reply(cx)).await
     }
@@ -388,26 +362,9 @@ impl LiveShell {
         self.process.signal(signal);
     }
 
-    /// Sends a signal to what the running command started; what earlier commands left running is spared.
-    pub fn signal_run(&self, signal: Signal) -> Vec<OwnedFd> {
-        self.cage.signal_others(signal, &self.survivors)
-    }
-
-    /// The limits that its processes have met since the last time this was asked.
-    pub fn limits_met(&mut self) -> LimitsMet {
-        let now = Met { limit_hits: self.cage.limit_hits(), memory_kills: self.cage.memory_kills() };
-        let before = std::mem::replace(&mut self.met, now);
-        LimitsMet { processes: now.limit_hits > before.limit_hits, memory: now.memory_kills > before.memory_kills }
-    }
-
-    /// Handles on what the running command started; each becomes readable when its process ends.
-    pub fn watch_run(&self) -> Vec<OwnedFd> {
-        self.cage.watch_others(&self.survivors)
-    }
-
     /// Ends the shell and everything it started.
     pub fn kill_all(&self) {
-        self.cage.kill_all();
+        self.descendants.cage.kill_all();
         self.signal_shell(Signal::KILL);
     }
 }
@@ -417,7 +374,7 @@ impl Drop for LiveShell {
         let _ = std::fs::remove_file(&self.spec.rescue);
         self.kill_all();
         let (pid, is_reaped) = (self.process.pid, self.process.ended.is_some());
-        let cage = std::mem::replace(&mut self.cage, Cage::empty());
+        let cage = std::mem::replace(&mut self.descendants.cage, Cage::empty());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             // Killed, so this does not wait long; not reaping would leave a zombie for as long as we live.
             let _ = if is_reaped { Ok(ExitStatus::Exited(0)) } else { spawn::reap(pid) };

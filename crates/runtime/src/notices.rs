@@ -47,7 +47,7 @@ fn enumerate(items: &[String]) -> String {
 /// The processes that a shell has started and that are alive.
 pub fn processes(shell: &LiveShell) -> Vec<String> {
     let named = |pid: u32| format!("{} `{}`", proc::own_number(pid), shorten(&proc::command_line(pid)));
-    shell.others().iter().map(|stat| named(stat.pid)).collect()
+    shell.descendants.alive().iter().map(|stat| named(stat.pid)).collect()
 }
 
 /// The descriptors that a shell has open besides its own.

@@ -261,7 +261,7 @@ impl Running {
     /// The command ended. One that was stopped, or reached the process limit, leaves nothing running.
     fn on_ended(&mut self, ended: Ended) -> RunEvent {
         if ended.may_have_forked() {
-            self.met = self.pooled.shell.limits_met();
+            self.met = self.pooled.shell.descendants.limits_met();
         }
         if self.stopping.is_none() && !self.met.processes {
             return RunEvent::Ended(ended);
@@ -397,7 +397,7 @@ impl Running {
 
     /// The shell is back, but a command that was stopped must leave nothing running.
     async fn wait_for_leftovers(&mut self) -> RunEvent {
-        let left = self.pooled.shell.watch_run();
+        let left = self.pooled.shell.descendants.watch_run();
         let out_of_patience = matches!(self.stopping, Some(Stopping { stage: Stage::ShellKilled, .. }));
         if left.is_empty() || out_of_patience {
             return self.ended.take().map_or(RunEvent::Continue, RunEvent::Ended);

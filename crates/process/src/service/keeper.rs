@@ -1,7 +1,7 @@
 //! Starting the keeper: the small program, built from `keeper/*.c`, that runs between us and a service.
 
 use super::spec::ServiceSpec;
-use crate::cage::Cage;
+use crate::cage::{Cage, FirstProcesses};
 use crate::confine::{ENTERED_BYTES, Room};
 use crate::facts::Bytes;
 use crate::{own, spawn};
@@ -92,16 +92,9 @@ pub(super) struct Answer {
     room: Option<Room>,
 }
 
-/// The first processes of a service.
-pub(super) struct Processes {
-    pub(super) main: u32,
-    /// The first process of its room, if it is in one.
-    pub(super) init: Option<u32>,
-}
-
 impl Answer {
     /// Who they are.
-    pub(super) async fn processes(self) -> io::Result<Processes> {
+    pub(super) async fn processes(self) -> io::Result<FirstProcesses> {
         let pipe = crate::stdio::watch(self.pipe, Interest::READABLE)?;
         let mut bytes = [0; ENTERED_BYTES + 8];
         loop {
@@ -120,6 +113,6 @@ impl Answer {
         if main == 0 {
             return Err(io::Error::from_raw_os_error(error));
         }
-        Ok(Processes { main, init: entered.map(|entered| entered.init) })
+        Ok(FirstProcesses { main, init: entered.map(|entered| entered.init) })
     }
 }

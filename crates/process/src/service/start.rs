@@ -1,9 +1,9 @@
 //! Starting a service. Everything that was started is ended again if it does not come to an end.
 
-use super::keeper::{self, Processes, Started};
+use super::keeper::{self, Started};
 use super::log::LogWatch;
 use super::spec::{EXIT_FILE, ServiceExit, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
-use crate::cage::Cage;
+use crate::cage::{Cage, FirstProcesses};
 use crate::channel::Channel;
 use crate::confine::{Ahead, Confinement};
 use crate::facts::Fact;
@@ -95,7 +95,7 @@ pub(super) async fn start(
 
 impl Starting {
     /// Puts all where they belong, before the main process gets its command.
-    fn enclose(&mut self, Processes { main, init }: Processes) -> io::Result<ServiceStamps> {
+    fn enclose(&mut self, FirstProcesses { main, init }: FirstProcesses) -> io::Result<ServiceStamps> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let stamp = |pid: u32| -> io::Result<ProcessStamp> { Ok(Stat::read_any(pid).ok_or_else(gone)?.stamp()) };
         let stamps = ServiceStamps { keeper: stamp(self.keeper_pid)?, main: stamp(main)? };

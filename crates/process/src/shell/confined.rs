@@ -67,7 +67,7 @@ impl LiveShell {
         spawn::awaited().insert(entered.main);
         drop(birth);
         let before = std::mem::replace(&mut self.process, ShellProcess::watch(entered.main)?);
-        self.cage.move_in(entered);
+        self.descendants.cage.move_in(entered);
         Ok(before)
     }
 }

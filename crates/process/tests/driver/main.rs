@@ -95,7 +95,7 @@ async fn run_spec(shell: &mut LiveShell, spec: RunSpec<'_>) -> Outcome {
         match shell.progress(&mut sink).await.unwrap() {
             Progress::Output => {}
             end => {
-                shell.settle();
+                shell.descendants.settle();
                 return Outcome { stdout, stderr, end };
             }
         }
@@ -234,7 +234,7 @@ async fn interruption_keeps_shell_and_partial_state() {
         match shell.progress(&mut |_, _| {}).await.unwrap() {
             Progress::Output if !sent => {
                 sent = true;
-                shell.signal_run(rustix::process::Signal::TERM);
+                shell.descendants.signal_run(rustix::process::Signal::TERM);
                 shell.ask(Ask::Interrupt);
             }
             Progress::Output => {}

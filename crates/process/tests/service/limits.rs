@@ -103,7 +103,7 @@ async fn a_fork_bomb_is_held(fixture: Fixture) {
     assert_eq!(ended, ExitStatus::Exited(0));
     assert!(bomb.limit_hits() > 0);
     assert!(bomb.members().is_empty());
-    assert!(!shell.limits_met().processes, "it was not the shell's doing");
+    assert!(!shell.descendants.limits_met().processes, "it was not the shell's doing");
     assert_eq!(sleeps.alive().len(), 1, "the bystander was left alone");
     assert!(net.is_untouched());
     bystander.kill();
@@ -127,8 +127,8 @@ async fn a_fork_bomb_in_a_shell_is_held(fixture: Fixture) {
     let mut shell = LiveShell::start(spec, fixture.factory.cage("shell-1")).await.unwrap();
     shell.restore(&[]).await.unwrap();
     assert_eq!(answer(&mut shell, "x=1; bomb() { bomb | bomb & }; bomb").await, b"");
-    until("the bomb hits the limit", || shell.limits_met().processes).await;
-    until("nothing of the bomb is left", || shell.others().is_empty()).await;
+    until("the bomb hits the limit", || shell.descendants.limits_met().processes).await;
+    until("nothing of the bomb is left", || shell.descendants.alive().is_empty()).await;
     assert_eq!(answer(&mut shell, "echo $x").await, b"1\n");
     assert!(net.is_untouched());
     guard.abort();
@@ -221,9 +221,9 @@ async fn a_party_that_uses_too_much_memory_loses_processes(fixture: Fixture) {
         let command = if expected.is_empty() { "true" } else { eat };
         assert!(String::from_utf8(answer(shell, command).await).unwrap().ends_with(expected));
     }
-    let [first, second] = [(); 2].map(|()| greedy.limits_met());
+    let [first, second] = [(); 2].map(|()| greedy.descendants.limits_met());
     assert_eq!((first.memory, second.memory), (true, false));
-    assert_eq!(modest.limits_met(), LimitsMet::default());
+    assert_eq!(modest.descendants.limits_met(), LimitsMet::default());
     guard.abort();
 }
 

@@ -34,10 +34,10 @@ impl Remnants {
     pub(super) fn keep(&mut self, mut pooled: PooledShell) {
         for _ in 0..LOOKED_AT.min(self.shells.len()) {
             let first = self.shells.pop_front();
-            self.shells.extend(first.filter(|first| !first.shell.others().is_empty()));
+            self.shells.extend(first.filter(|first| !first.shell.descendants.alive().is_empty()));
         }
         self.watched = None;
-        if pooled.shell.others().is_empty() {
+        if pooled.shell.descendants.alive().is_empty() {
             return;
         }
         if self.shells.len() < WITHOUT_PLACE {
@@ -71,7 +71,7 @@ impl Remnants {
     pub(super) async fn changed(&mut self) {
         if self.watched.is_none() {
             let Some(first) = self.shells.front() else { return std::future::pending().await };
-            let others = first.shell.others();
+            let others = first.shell.descendants.alive();
             if others.is_empty() {
                 self.shells.pop_front();
                 return;

@@ -320,7 +320,7 @@ impl Session {
         self.alarm = Some(alarm);
         self.files.after_end(&mut self.journal, changed, |covers| Wanted::after_run(&cell, covers));
         if forked {
-            let left = pooled.shell.settle();
+            let left = pooled.shell.descendants.settle();
             let left = left.iter().map(|stat| notices::left_process(stat, &self.ctx.boot_id)).collect();
             self.journal.left(left, self.journal.state().unkept.clone());
         }

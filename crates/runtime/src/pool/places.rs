@@ -68,7 +68,7 @@ impl PooledShell {
 
     /// Sends a signal to what the running command started. Waits until all of it stands still.
     pub fn signal_run(&self, signal: Signal) {
-        tasks::in_place(|| drop(self.shell.signal_run(signal)));
+        tasks::in_place(|| drop(self.shell.descendants.signal_run(signal)));
     }
 
     /// Gives back its place; the shell will run nothing more.
