@@ -205,12 +205,6 @@ impl Client {
         Ok(EventReader::new(response.into_body(), Asked::new(&self.flags, path)))
     }
 
-    /// Reads raw bytes.
-    pub async fn get_bytes(&mut self, path: &str) -> Result<Bytes, ClientError> {
-        let response = self.send(Method::GET, path, "*/*", Bytes::new()).await?;
-        whole(response).await
-    }
-
     /// Reads a response as it arrives, however large it is.
     pub async fn get_body(&mut self, path: &str) -> Result<Incoming, ClientError> {
         Ok(self.send(Method::GET, path, "*/*", Bytes::new()).await?.into_body())
