@@ -5,7 +5,7 @@ use super::ahead::{Preparation, Step};
 use super::confinement::{Around, Confinement};
 use super::filter;
 use super::granted::{Grant, Granted, NotOpened, Use};
-use super::grants::{DEVICES, SHARED_MEMORY, is_away, open_path, without};
+use super::grants::{DEVICES, SHARED_MEMORY, is_away, is_directory, open_path, open_real, without};
 use super::plan::{self, PROCESSORS, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use super::settings::Settings;
@@ -15,7 +15,6 @@ use landlock::{
     make_bitflags,
 };
 use rustix::fd::{AsRawFd as _, OwnedFd};
-use rustix::fs::{FileType, fstat};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -126,7 +125,7 @@ struct Begun {
     settings: u64,
 }
 
-/// The directories of one session. Its processes may read and write the first three.
+/// The directories of one session, by their real paths. Its processes may read and write the first three.
 #[derive(Debug, Clone, Copy)]
 pub struct Own<'a> {
     pub workspace: &'a Path,
@@ -177,7 +176,8 @@ impl Fence {
         self.granted.settings().map_or(0, Settings::generation)
     }
 
-    /// Makes the confinement of one session. Its directories must exist.
+    /// Makes the confinement of one session. Its directories must exist; one that has become a symbolic link, or is behind one,
+    /// is refused as a loop (`ELOOP`).
     pub fn around(&self, own: Own<'_>) -> io::Result<Confinement> {
         Ok(Confinement { user: None, fence: Some(self.make(own, Vec::new())?), room: None })
     }
@@ -304,7 +304,7 @@ impl Fence {
             self.grant(&begun.ruleset, &Grant::open(path)?, self.full())?;
         }
         let rescue = make_bitflags!(AccessFs::{WriteFile | MakeReg});
-        add_rule(&begun.ruleset, &open_path(own.rescue)?, rescue)?;
+        add_rule(&begun.ruleset, &open_real(own.rescue)?, rescue)?;
         Ok(begun)
     }
 
@@ -319,11 +319,10 @@ impl Fence {
         match grant {
             Grant::Directory { opened, .. } => add_rule(ruleset, opened, access),
             // What is there now, if there is something, and it is for us.
-            Grant::File { path } => match open_path(path) {
+            Grant::File { path } => match open_real(path) {
                 Ok(opened) => {
                     // A directory may have taken its place.
-                    let is_directory = FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Directory;
-                    add_rule(ruleset, &opened, if is_directory { access } else { self.of_file(access) })
+                    add_rule(ruleset, &opened, if is_directory(&opened)? { access } else { self.of_file(access) })
                 }
                 Err(error) if is_away(&error) => Ok(()),
                 Err(error) => Err(error),
@@ -336,7 +335,8 @@ impl Fence {
         access & AccessFs::from_file(self.abi)
     }
 
-    /// A directory of a session. One that the host named may contain the data directory.
+    /// A directory of a session. One that the host named may contain the data directory. These paths are opened without
+    /// following links, so what is granted is what they say.
     fn own(&self, path: &Path) -> Vec<PathBuf> {
         if path.starts_with(&self.data) {
             vec![path.to_owned()]

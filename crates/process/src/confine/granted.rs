@@ -1,6 +1,6 @@
 //! Which paths all sessions of a node may use, and how.
 
-use super::grants::{open_path, system, without};
+use super::grants::{is_directory, open_real, system, without};
 use super::plan;
 use super::settings::{SETTINGS, Settings};
 use rustix::fd::OwnedFd;
@@ -103,10 +103,10 @@ impl Granted {
 }
 
 impl Grant {
+    /// At a real path.
     pub(super) fn open(path: PathBuf) -> io::Result<Self> {
-        let opened = open_path(&path)?;
-        let is_directory = std::fs::metadata(&path)?.is_dir();
-        Ok(if is_directory { Self::Directory { path, opened } } else { Self::File { path } })
+        let opened = open_real(&path)?;
+        Ok(if is_directory(&opened)? { Self::Directory { path, opened } } else { Self::File { path } })
     }
 
     pub(super) fn is_held(&self) -> bool {

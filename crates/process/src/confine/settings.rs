@@ -9,7 +9,7 @@
 //! granted because it is open later; see [`Closed`].
 
 use super::closed::Closed;
-use super::grants::{is_away, is_closed, open_path};
+use super::grants::{is_away, is_closed, open_real};
 use crate::sync::lock;
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -142,7 +142,7 @@ impl Current {
 impl Part {
     /// Opens what is at a path. None if it is gone, or is not for us, or was closed since it was seen.
     fn open(path: PathBuf) -> io::Result<Option<Self>> {
-        let opened = match open_path(&path) {
+        let opened = match open_real(&path) {
             Ok(opened) => opened,
             Err(error) if is_away(&error) => return Ok(None),
             Err(error) => return Err(error),
