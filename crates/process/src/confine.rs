@@ -20,6 +20,7 @@ mod probe;
 mod room;
 mod settings;
 mod user;
+mod user_filter;
 mod user_probe;
 
 pub use ahead::Preparation;

@@ -179,7 +179,7 @@ impl Fence {
     /// Makes the confinement of one session. Its directories must exist; one that has become a symbolic link, or is behind one,
     /// is refused as a loop (`ELOOP`).
     pub fn around(&self, own: Own<'_>) -> io::Result<Confinement> {
-        Ok(Confinement { user: None, fence: Some(self.make(own, Vec::new())?), room: None })
+        Ok(Confinement { user: None, fence: Some(self.make(own, Vec::new())?), filter: None, room: None })
     }
 
     fn make(&self, own: Own<'_>, inside: Vec<(u64, &'static str)>) -> io::Result<Around> {
@@ -204,7 +204,7 @@ impl Fence {
             own: self.own_plan(own, with.resolver).into(),
             namespaces,
         };
-        Ok(Confinement { user: None, fence: Some(self.make(own, inside)?), room: Some(room) })
+        Ok(Confinement { user: None, fence: Some(self.make(own, inside)?), filter: None, room: Some(room) })
     }
 
     /// What a shell behind a fence can have before its session is known.

@@ -123,7 +123,7 @@ const ATTEMPTS: &[(&str, &str, Outside, [Answer; 3])] = &[
     ("ptrace", "{shell}", Sometimes, [Refuses, Refuses, Refuses]),
     ("read_memory", "{shell}", Works, [Refuses, Refuses, Refuses]),
     ("setns", "{shell}", Sometimes, [Refuses, Refuses, Hides]),
-    ("unshare", "", Sometimes, [Allows, Refuses, Refuses]),
+    ("unshare", "", Sometimes, [Refuses, Refuses, Refuses]),
     ("mount", "", Sometimes, [Refuses, Refuses, Refuses]),
     ("io_uring", "", Sometimes, [Allows, Refuses, Refuses]),
     ("bpf", "", Sometimes, [Allows, Refuses, Refuses]),
