@@ -85,12 +85,14 @@ pub(super) const NEW_TIME: u32 = 0x80;
 /// The kinds of sockets that programs need, whatever their type. Others reach parts of the kernel, or of a hypervisor, that
 /// they do not.
 const FAMILIES: [libc::c_int; 2] = [libc::AF_UNIX, libc::AF_NETLINK];
-/// Those that they need for streams and datagrams only.
+/// Those that they need for streams and datagrams only, and of these protocols: whichever is usual, ping, TCP, UDP and ping again.
+/// For any other the kernel loads a module if it has one, such as SCTP, SMC and DCCP, parts of it that few look at.
 const INTERNET: [libc::c_int; 2] = [libc::AF_INET, libc::AF_INET6];
+const TYPES: [libc::c_int; 2] = [libc::SOCK_STREAM, libc::SOCK_DGRAM];
+const PROTOCOLS: [libc::c_int; 5] =
+    [libc::IPPROTO_IP, libc::IPPROTO_ICMP, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMPV6];
 /// The part of a socket's type that is not a flag.
 const TYPE_BITS: u32 = 0xf;
-/// A type of socket that sees all packets, as raw ones do; old, and not in libc.
-const SOCK_PACKET: libc::c_int = 10;
 /// Puts characters into a terminal's input, or reads the console's screen.
 const TERMINAL_TRICKS: [u32; 2] = [0x5412, 0x541c];
 
@@ -197,11 +199,13 @@ pub(super) fn edges(calls: &[i64]) -> Vec<u32> {
 
 /// What is refused for some arguments only.
 fn by_argument(program: &mut Program, ends: Ends) {
-    let [clone, unshare, socket, ioctl, limit] = std::array::from_fn(|_| program.label());
+    let [clone, unshare, socket, kind, protocol, ioctl, limit] = std::array::from_fn(|_| program.label());
     for (call, label) in [
         (libc::SYS_clone, clone),
         (libc::SYS_unshare, unshare),
         (libc::SYS_socket, socket),
+        // It makes a socket of any kind before it looks whether there are pairs of them.
+        (libc::SYS_socketpair, socket),
         (libc::SYS_ioctl, ioctl),
         (libc::SYS_prlimit64, limit),
     ] {
@@ -224,7 +228,6 @@ fn by_argument(program: &mut Program, ends: Ends) {
     program.load(argument(0));
     program.unless_equal(0, ends.refuse);
     program.answer(ALLOW);
-    let kind = program.label();
     program.place(socket);
     program.load(argument(0));
     FAMILIES.iter().for_each(|family| program.if_equal(*family as u32, ends.allow));
@@ -233,7 +236,13 @@ fn by_argument(program: &mut Program, ends: Ends) {
     program.place(kind);
     program.load(argument(1));
     program.keep_bits(TYPE_BITS);
-    [libc::SOCK_RAW, SOCK_PACKET].iter().for_each(|kind| program.if_equal(*kind as u32, ends.refuse));
+    TYPES.iter().for_each(|kind| program.if_equal(*kind as u32, protocol));
+    program.answer(ERRNO | libc::EPERM as u32);
+    program.place(protocol);
+    program.load(argument(2));
+    PROTOCOLS.iter().for_each(|protocol| program.if_equal(*protocol as u32, ends.allow));
+    // As a kernel without it: programs that try MPTCP first go on with TCP.
+    program.answer(ERRNO | libc::EPROTONOSUPPORT as u32);
 }
 
 #[cfg(test)]
@@ -285,7 +294,7 @@ pub(super) mod tests {
     #[test]
     fn calls_are_refused_by_their_arguments() {
         let filter = compile().unwrap();
-        let (allowed, refused, unknown) = (0x7fff_0000, ERRNO | 1, ERRNO | 38);
+        let (allowed, refused, unknown, no_protocol) = (0x7fff_0000, ERRNO | 1, ERRNO | 38, ERRNO | 93);
         let (user, raw) = (libc::CLONE_NEWUSER as u64, libc::SOCK_RAW as u64);
         let fork = libc::SIGCHLD as u64;
         let table = [
@@ -307,6 +316,23 @@ pub(super) mod tests {
             (libc::SYS_socket, [2, raw | libc::SOCK_CLOEXEC as u64, 0], refused),
             (libc::SYS_socket, [10, raw, 0], refused),
             (libc::SYS_socket, [2, 10, 0], refused),
+            (libc::SYS_socket, [2, 1, 6], allowed),
+            (libc::SYS_socket, [2, 2 | libc::SOCK_NONBLOCK as u64, 17], allowed),
+            (libc::SYS_socket, [2, 2, 1], allowed),
+            (libc::SYS_socket, [10, 2, 58], allowed),
+            // SCTP, SMC, MPTCP, and UDP-Lite.
+            (libc::SYS_socket, [2, 1, 132], no_protocol),
+            (libc::SYS_socket, [2, 1, 256], no_protocol),
+            (libc::SYS_socket, [10, 1, 262], no_protocol),
+            (libc::SYS_socket, [2, 2, 136], no_protocol),
+            // Types that only such protocols have.
+            (libc::SYS_socket, [2, 4, 0], refused),
+            (libc::SYS_socket, [2, libc::SOCK_SEQPACKET as u64, 132], refused),
+            (libc::SYS_socket, [2, 6, 33], refused),
+            (libc::SYS_socket, [1, libc::SOCK_SEQPACKET as u64, 0], allowed),
+            (libc::SYS_socketpair, [1, 1, 0], allowed),
+            (libc::SYS_socketpair, [2, 1, 132], no_protocol),
+            (libc::SYS_socketpair, [40, 1, 0], refused),
             (libc::SYS_socket, [17, raw, 0], refused),
             (libc::SYS_socket, [40, 1, 0], refused),
             (libc::SYS_socket, [38, 5, 0], refused),
@@ -332,7 +358,7 @@ pub(super) mod tests {
                 _ if REFUSED.contains(&number) => ERRNO | libc::EPERM as u32,
                 libc::SYS_clone3 => ERRNO | libc::ENOSYS as u32,
                 // A family of this number does not exist.
-                libc::SYS_socket => ERRNO | libc::EPERM as u32,
+                libc::SYS_socket | libc::SYS_socketpair => ERRNO | libc::EPERM as u32,
                 _ => ALLOW,
             };
             assert_eq!(answer, expected, "{number}");

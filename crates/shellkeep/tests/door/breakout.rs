@@ -134,6 +134,8 @@ const ATTEMPTS: &[(&str, &str, Outside, [Answer; 3])] = &[
     ("raw_socket", "", Sometimes, [Refuses, Refuses, Refuses]),
     ("packet_socket", "", Sometimes, [Refuses, Refuses, Refuses]),
     ("vsock", "", Sometimes, [Allows, Refuses, Refuses]),
+    ("vsock_pair", "", Sometimes, [Allows, Refuses, Refuses]),
+    ("mptcp_socket", "", Sometimes, [Allows, Hides, Hides]),
     ("abstract_socket", "{abstract}", Works, [Allows, Refuses, Hides]),
     ("device", "", Sometimes, [Refuses, Refuses, Refuses]),
     ("new_privileges", "", Works, [Refuses, Refuses, Refuses]),
