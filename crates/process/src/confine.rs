@@ -15,6 +15,7 @@ mod fence;
 mod filter;
 mod granted;
 mod grants;
+mod look;
 mod plan;
 mod probe;
 mod room;
