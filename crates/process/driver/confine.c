@@ -39,11 +39,12 @@ static uint32_t become_user(uint32_t number) {
     return FENCE_DONE;
 }
 
-/* The user, the length of the fence, the fence, and what is left of the plan. */
+/* The user, the length of the fence, the fence, and what is left of the plan. Without a ruleset, what is there of a fence is the
+ * filter alone. */
 static void do_as_said(CURSOR *in, const int *fds, int fd_count, CONFINED *result) {
     uint32_t user = get_u32(in), length = get_u32(in);
     result->step = FENCE_FRAME;
-    if (in->bad || length > in->left || fd_count != (length > 0) || (!user && !length))
+    if (in->bad || length > in->left || fd_count > (length > 0) || (!user && fd_count == 0))
         return;
     const char *plan = (const char *)in->at + length;
     size_t plan_length = in->left - length;
@@ -57,7 +58,7 @@ static void do_as_said(CURSOR *in, const int *fds, int fd_count, CONFINED *resul
         errno = settled.why;
     }
     if (!result->step && length > 0)
-        result->step = fence_put_on(in->at, length, fds[0]);
+        result->step = fd_count > 0 ? fence_put_on(in->at, length, fds[0]) : fence_filter(in->at, length);
 }
 
 CONFINED confine(CURSOR *in, const int *fds, int fd_count) {

@@ -14,8 +14,8 @@ typedef struct {
 } CONFINED;
 
 /* Does what the frame says, in this order: becomes a user, if it is not 0; settles in the room that it entered ahead, if
- * there is more of the plan; and puts on the fence, if there is one, with the ruleset that came along. The descriptors are
- * closed. */
+ * there is more of the plan; and puts on the fence, if there is one, with the ruleset that came along, or without a ruleset a
+ * filter alone. The descriptors are closed. */
 CONFINED confine(CURSOR *in, const int *fds, int fd_count);
 
 /* Puts on the filter in the frame, and answers as `confine` does. */

@@ -148,9 +148,25 @@ static int open_file(const char *path) {
     return file;
 }
 
+/* What is at a path of the machine. Those of directories and files are real paths: a link there was put in the place of one
+ * later, by whoever may write to a directory above it, and leads anywhere. What was there is gone then. */
+static int open_tree_at(const char *path, uint64_t resolve) {
+    enum { HOW = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH };
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = resolve};
+    int source = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    if (source < 0) {
+        errno = errno == ELOOP ? ENOENT : errno;
+        return -1;
+    }
+    int tree = (int)syscall(SYS_open_tree, source, "", HOW), why = errno;
+    close(source);
+    errno = why;
+    return tree;
+}
+
 /* Recursively: the kernel does not let a namespace look below what is mounted on a directory. */
-static int bring_in(const char *source, const char *path, uint64_t attributes) {
-    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+static int bring_in(const char *source, const char *path, uint64_t resolve, uint64_t attributes) {
+    int tree = open_tree_at(source, resolve);
     struct mount_attr wanted = {.attr_set = attributes};
     struct stat about;
     int result = -1, place = -1;
@@ -197,21 +213,23 @@ static int begin_root(const char *path) {
 }
 
 static int do_entry(char kind, const char *first, const char *second) {
+    enum { PLAIN = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
     switch (kind) {
     case 'R':
         return begin_root(first);
     case 'r':
         /* A file of the system may have gone since the plan was made. */
-        if (bring_in(first, inside(first), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) != 0)
+        if (bring_in(first, inside(first), RESOLVE_NO_SYMLINKS, MOUNT_ATTR_RDONLY | PLAIN) != 0)
             return errno == ENOENT ? 0 : -1;
         return 0;
     case 'o':
-        return bring_in(first, inside(second), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+        return bring_in(first, inside(second), RESOLVE_NO_SYMLINKS, MOUNT_ATTR_RDONLY | PLAIN);
     case 'w':
-        return bring_in(first, inside(second), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+        return bring_in(first, inside(second), RESOLVE_NO_SYMLINKS, PLAIN);
     case 'v':
-        /* It can be written to all the same, and nobody changes its owner, permissions or times: root would be the machine's. */
-        return bring_in(first, inside(first), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+        /* It can be written to all the same, and nobody changes its owner, permissions or times: root would be the machine's. On
+         * some machines one of them is a link to another. */
+        return bring_in(first, inside(first), 0, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     case 'l':
         return link_at(inside(first), second);
     case 't':

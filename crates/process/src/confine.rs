@@ -15,11 +15,13 @@ mod fence;
 mod filter;
 mod granted;
 mod grants;
+mod look;
 mod plan;
 mod probe;
 mod room;
 mod settings;
 mod user;
+mod user_filter;
 mod user_probe;
 
 pub use ahead::Preparation;

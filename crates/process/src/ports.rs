@@ -1,10 +1,11 @@
 //! Which TCP ports processes listen on, from the kernel's tables and the sockets that the processes hold.
 
+use crate::proc::place_of;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// States of a socket, as the tables number them.
 const ESTABLISHED: &str = "01";
@@ -29,12 +30,12 @@ struct SocketTable {
 }
 
 impl SocketTable {
-    /// Reads the tables that this process sees.
-    fn read(pid: u32) -> io::Result<Self> {
+    /// Reads the tables that the process with this directory sees.
+    fn read(place: &Path) -> io::Result<Self> {
         let mut table = Self::default();
-        table.add(&fs::read_to_string(format!("/proc/{pid}/net/tcp"))?);
+        table.add(&fs::read_to_string(place.join("net/tcp"))?);
         // A machine may be without the newer protocol.
-        table.add(&fs::read_to_string(format!("/proc/{pid}/net/tcp6")).unwrap_or_default());
+        table.add(&fs::read_to_string(place.join("net/tcp6")).unwrap_or_default());
         Ok(table)
     }
 
@@ -57,9 +58,9 @@ impl SocketTable {
         }
     }
 
-    /// What these processes do.
-    fn of(&self, pids: &[u32]) -> Sockets {
-        let inodes = pids.iter().flat_map(|&pid| socket_inodes(pid));
+    /// What the processes with these directories do.
+    fn of(&self, places: &[PathBuf]) -> Sockets {
+        let inodes = places.iter().flat_map(|place| socket_inodes(place));
         let ports: BTreeSet<u16> = inodes.filter_map(|inode| self.listening.get(&inode).copied()).collect();
         let connections = ports.iter().filter_map(|port| self.connections.get(port)).sum();
         Sockets { listening: ports.into_iter().collect(), connections }
@@ -76,18 +77,19 @@ pub struct SocketTables {
 impl SocketTables {
     /// What these processes do; all of them are in one network namespace.
     pub fn of(&mut self, pids: &[u32]) -> Sockets {
-        let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-        let Some((pid, namespace)) = pids.iter().find_map(|&pid| Some((pid, namespace(pid)?))) else {
+        let places: Vec<PathBuf> = pids.iter().map(|&pid| place_of(pid)).collect();
+        let namespace = |place: &Path| fs::read_link(place.join("ns/net")).ok();
+        let Some((place, namespace)) = places.iter().find_map(|place| Some((place, namespace(place)?))) else {
             return Sockets::default();
         };
-        let table = self.tables.entry(namespace).or_insert_with(|| SocketTable::read(pid).unwrap_or_default());
-        table.of(pids)
+        let table = self.tables.entry(namespace).or_insert_with(|| SocketTable::read(place).unwrap_or_default());
+        table.of(&places)
     }
 }
 
-/// Sockets that a process holds.
-fn socket_inodes(pid: u32) -> impl Iterator<Item = u64> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+/// Sockets that the process with this directory holds.
+fn socket_inodes(place: &Path) -> impl Iterator<Item = u64> {
+    let entries = fs::read_dir(place.join("fd")).into_iter().flatten().flatten();
     entries.filter_map(|entry| {
         let target = fs::read_link(entry.path()).ok()?;
         let inode = target.as_os_str().as_bytes().strip_prefix(b"socket:[")?.strip_suffix(b"]")?;
@@ -124,11 +126,18 @@ mod tests {
         let v6 = TcpListener::bind("[::1]:0").ok();
         let port = v4.local_addr().unwrap().port();
         let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let found = SocketTable::read(own[0]).unwrap().of(&own);
+        let place = place_of(own[0]);
+        let found = SocketTable::read(&place).unwrap().of(&[place]);
         assert!(found.listening.contains(&port), "{found:?}");
         assert!(v6.iter().all(|v6| found.listening.contains(&v6.local_addr().unwrap().port())), "{found:?}");
         assert!(found.connections >= 1, "{found:?}");
         drop(v4);
         assert!(!listening(&own).contains(&port));
+    }
+
+    #[test]
+    fn a_process_without_its_first_thread_listens() {
+        let other = crate::proc::tests::WithoutLeader::start();
+        assert_eq!(listening(&[other.pid()]), [other.port]);
     }
 }

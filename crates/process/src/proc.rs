@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// More than `/proc/PID/stat` ever has.
 const STAT_BYTES: usize = 2048;
@@ -38,9 +38,10 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Reads one process. A zombie counts as gone: it keeps its number and start time, and does nothing.
+    /// Reads one process. A zombie counts as gone: it keeps its number and start time, and does nothing. One whose first thread
+    /// has ended looks the same and does not count as gone while others go on.
     pub fn read(pid: u32) -> Option<Self> {
-        Self::read_any(pid).filter(|stat| stat.state != b'Z' && stat.state != b'X')
+        Self::read_any(pid).filter(|stat| !stat.is_zombie() || stat.has_zombie_leader())
     }
 
     /// Reads one process, even if it is a zombie.
@@ -51,10 +52,43 @@ impl Stat {
         parse_stat(&line[..length])
     }
 
+    fn is_zombie(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+
+    /// Whether its first thread has ended and others go on. What `/proc/PID` says of its files, memory and environment is then
+    /// what that thread has, which is nothing.
+    pub(crate) fn has_zombie_leader(&self) -> bool {
+        self.is_zombie() && self.threads > 1
+    }
+
+    /// The directory that says what it has: its own, or that of a thread that goes on.
+    pub(crate) fn place(&self) -> PathBuf {
+        let own = PathBuf::from(format!("/proc/{}", self.pid));
+        match self.has_zombie_leader() {
+            true => live_thread(&own).unwrap_or(own),
+            false => own,
+        }
+    }
+
     /// How to remember it.
     pub fn stamp(&self) -> ProcessStamp {
         ProcessStamp { pid: self.pid, started_ticks: self.started_ticks }
     }
+}
+
+/// The directory of a thread that goes on, of a process with this directory.
+fn live_thread(process: &Path) -> Option<PathBuf> {
+    let mut threads = fs::read_dir(process.join("task")).ok()?.flatten().map(|thread| thread.path());
+    threads.find(|thread| {
+        let stat = fs::read(thread.join("stat")).ok().and_then(|line| parse_stat(&line));
+        stat.is_some_and(|stat| !stat.is_zombie())
+    })
+}
+
+/// The directory that says what a process has, if only its number is known.
+pub(crate) fn place_of(pid: u32) -> PathBuf {
+    Stat::read(pid).map_or_else(|| PathBuf::from(format!("/proc/{pid}")), |stat| stat.place())
 }
 
 /// The command's name is in parentheses and may itself hold any byte, so fields are counted from the last one.
@@ -175,8 +209,8 @@ pub fn resident(pid: u32) -> u64 {
 }
 
 /// The bytes of memory that a process has and does not share as files or shared memory; `None` if it is gone.
-pub(crate) fn own_memory(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+pub(crate) fn own_memory(stat: &Stat) -> Option<u64> {
+    let text = fs::read_to_string(stat.place().join("statm")).ok()?;
     let mut pages = text.split(' ').skip(1).map(str::parse::<u64>);
     let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
     Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
@@ -198,31 +232,34 @@ pub fn zombies_of(parent: u32) -> Vec<u32> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
         .filter_map(|pid| parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?))
-        .filter(|stat| stat.state == b'Z' && stat.parent == parent)
+        .filter(|stat| stat.is_zombie() && !stat.has_zombie_leader() && stat.parent == parent)
         .map(|stat| stat.pid)
         .collect()
 }
 
 /// Whether a process was started with this `NAME=value` in its environment.
-pub fn has_mark(pid: u32, mark: &[u8]) -> bool {
-    environment(pid).split(|&b| b == 0).any(|entry| entry == mark)
+pub fn has_mark(stat: &Stat, mark: &[u8]) -> bool {
+    environment(&stat.place()).split(|&b| b == 0).any(|entry| entry == mark)
 }
 
 /// The value of this `NAME=…` in the environment a process was started with.
 pub fn mark_after(pid: u32, prefix: &[u8]) -> Option<String> {
-    let [found] = marks_after(pid, [prefix]);
+    let [found] = values_after(&environment(&place_of(pid)), [prefix]);
     found
 }
 
 /// The values of these `NAME=…` in the environment a process was started with.
-pub fn marks_after<const COUNT: usize>(pid: u32, prefixes: [&[u8]; COUNT]) -> [Option<String>; COUNT] {
-    let environment = environment(pid);
+pub fn marks_after<const COUNT: usize>(stat: &Stat, prefixes: [&[u8]; COUNT]) -> [Option<String>; COUNT] {
+    values_after(&environment(&stat.place()), prefixes)
+}
+
+fn values_after<const COUNT: usize>(environment: &[u8], prefixes: [&[u8]; COUNT]) -> [Option<String>; COUNT] {
     let text = |found: &[u8]| String::from_utf8_lossy(found).into_owned();
     prefixes.map(|prefix| environment.split(|&b| b == 0).find_map(|entry| entry.strip_prefix(prefix)).map(text))
 }
 
-fn environment(pid: u32) -> Vec<u8> {
-    fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+fn environment(place: &Path) -> Vec<u8> {
+    fs::read(place.join("environ")).unwrap_or_default()
 }
 
 /// Parents, grandparents, …, as far as they are known. Bounded, in case the table changed under us and has a circle.
@@ -239,9 +276,10 @@ const DEEPEST: usize = 1000;
 
 /// A process and its ancestors, up to and including `last` or to the first whose parent cannot be seen from here. `None`
 /// if that cannot be found out. Each step is certain: a child that has the same parent before and after the parent was
-/// read had that parent all the while, so the number was not another's.
+/// read had that parent all the while, so the number was not another's. `None` too for a process whose first thread has ended:
+/// this is asked to decide about rights, and `/proc/PID` does not say everything of such a process.
 pub fn lineage(pid: u32, last: u32) -> Option<Vec<Stat>> {
-    let mut at = Stat::read(pid)?;
+    let mut at = Stat::read(pid).filter(|stat| !stat.has_zombie_leader())?;
     let mut lineage = vec![at];
     for _ in 0..DEEPEST {
         if at.pid == last || at.parent == 0 {
@@ -281,8 +319,85 @@ impl Glance {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::io::BufRead as _;
+    use std::process::{Child, Command, Stdio};
+
+    /// A process whose first thread has ended while another goes on. It has a mark in its environment, listens on a port and
+    /// watches that with epoll.
+    pub(crate) struct WithoutLeader {
+        child: Child,
+        pub(crate) port: u16,
+    }
+
+    impl WithoutLeader {
+        /// The thread speaks once the kernel shows the first one as ended.
+        const SCRIPT: &str = "
+import ctypes, os, platform, select, socket, threading, time
+server = socket.create_server(('127.0.0.1', 0))
+watcher = select.epoll()
+watcher.register(server)
+def go_on():
+    while open(f'/proc/{os.getpid()}/stat').read().rsplit(') ', 1)[1][0] != 'Z':
+        time.sleep(0.001)
+    print(server.getsockname()[1], flush=True)
+    time.sleep(86400)
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).syscall(93 if platform.machine() == 'aarch64' else 60, 0)
+";
+
+        pub(crate) fn start() -> Self {
+            let mut command = Command::new("python3");
+            command.args(["-c", Self::SCRIPT]).env("SHELLKEEP_TEST_MARK", "marked").stdout(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut line = String::new();
+            io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            Self { port: line.trim().parse().unwrap(), child }
+        }
+
+        pub(crate) fn pid(&self) -> u32 {
+            self.child.id()
+        }
+    }
+
+    impl Drop for WithoutLeader {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    /// A session's processes ended their first threads and were seen by nobody: no limit counted them, no signal met them, and
+    /// they outlived the session and the daemon.
+    #[test]
+    fn a_process_goes_on_without_its_first_thread() {
+        let mut process = WithoutLeader::start();
+        let stat = Stat::read(process.pid()).expect("it is alive");
+        assert!(stat.has_zombie_leader() && stat.threads == 2, "{stat:?}");
+        assert!(all().unwrap().contains_key(&stat.pid));
+        assert!(!zombies_of(std::process::id()).contains(&stat.pid), "it cannot be reaped");
+        assert!(has_mark(&stat, b"SHELLKEEP_TEST_MARK=marked"));
+        assert_eq!(marks_after(&stat, [b"SHELLKEEP_TEST_MARK="]), [Some("marked".to_owned())]);
+        assert_eq!(mark_after(stat.pid, b"SHELLKEEP_TEST_MARK="), Some("marked".to_owned()));
+        assert!(own_memory(&stat).unwrap() > 0);
+        assert_eq!(lineage(stat.pid, 0), None, "whose it is does not become clear");
+        let handle = crate::handle::open_exact(stat.stamp()).expect("it can be reached");
+        assert!(crate::handle::send(&handle, rustix::process::Signal::KILL));
+        assert!(!process.child.wait().unwrap().success());
+        assert_eq!(Stat::read(stat.pid).filter(|other| other.stamp() == stat.stamp()), None);
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_gone_before_it_is_reaped() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
+        assert_eq!(Stat::read(child.id()), None);
+        assert!(Stat::read_any(child.id()).is_some() && zombies_of(std::process::id()).contains(&child.id()));
+        child.wait().unwrap();
+    }
 
     #[test]
     fn a_name_with_parentheses_and_spaces_does_not_confuse() {

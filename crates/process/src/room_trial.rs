@@ -72,6 +72,8 @@ impl Fence {
     fn try_room(&self, namespaces: Namespaces, scratch: &Path) -> io::Result<[[i32; ATTEMPTS.len()]; 2]> {
         let name = format!("room-{}", uniquely());
         let place = scratch.join(&name);
+        std::fs::create_dir_all(&place)?;
+        let place = place.canonicalize()?;
         let at = |name: &str| place.join(name);
         let (workspace, home, tmp, rescue, root) = (at("workspace"), at("home"), at("tmp"), at("rescue"), at("root"));
         for directory in [&workspace, &home, &tmp, &rescue, &root] {

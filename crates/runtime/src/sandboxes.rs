@@ -11,6 +11,7 @@ use crate::rooms::{Ahead, Rooms};
 use crate::sandbox_advice::{FOR_AGENTS, Supported};
 use crate::token_holders::TokenHolders;
 use crate::users::{self, Users};
+use rustix::io::Errno;
 use shellkeep_process::{
     AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoRoom, Own, Proof, RoomSpec, StartError,
 };
@@ -31,6 +32,8 @@ const NO_ROOMS: &str = "a room has the daemon's user, and cannot be on a node wh
      without such users";
 /// Variables with the name of the user.
 const NAMES: [&str; 2] = ["USER", "LOGNAME"];
+/// What is said of a workspace that has become a link.
+const LINKED: &str = "it, or a directory above it, was replaced by a symbolic link, which is not followed";
 /// Directories of users, which are not part of the system wherever they are.
 const HOMES: [&str; 2] = ["/home", "/root"];
 
@@ -236,7 +239,10 @@ impl Sandboxes {
         offered: Option<Arc<Namespaces>>,
     ) -> Result<Option<Confined>, OpError> {
         self.check(sandbox)?;
-        let refused = |error| shortage(error).unwrap_or_else(|error| self.unavailable(sandbox, &error));
+        let refused = |error| {
+            let error = shortage(error).or_else(|error| linked(session, error));
+            error.unwrap_or_else(|error| self.unavailable(sandbox, &error))
+        };
         let user = self.has_user(sandbox).then(|| self.users.assign(session)).transpose();
         let user = user.map_err(refused)?;
         let own = self.home(&session.session_id);
@@ -467,10 +473,19 @@ fn shortage(error: io::Error) -> Result<OpError, io::Error> {
     }
 }
 
+/// A workspace that has become a symbolic link, which no sandbox follows: that is not for want of a sandbox. Gives back any other
+/// error.
+fn linked(session: &SessionMeta, error: io::Error) -> Result<OpError, io::Error> {
+    if error.raw_os_error() != Some(Errno::LOOP.raw_os_error()) {
+        return Err(error);
+    }
+    let (session_id, path) = (session.session_id.to_string(), session.workspace.to_text().into_owned());
+    Ok(OpError::Run(RunError::CwdGone { session_id, path, reason: LINKED.to_owned() }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::io::Errno;
 
     /// Without a descriptor for its room, a session was told for good that the machine has no rooms.
     #[test]

@@ -31,7 +31,12 @@ impl Census {
     /// Looks at everyone again, and into the environment only of those who were not there before.
     pub(super) fn retake(instance: &str, cages: &[Arc<Held>], marks: &mut Marks) -> Self {
         let all = proc::all().unwrap_or_default();
-        marks.read.retain(|stamp, _| all.get(&stamp.pid).is_some_and(|stat| stat.stamp() == *stamp));
+        // Of one whose first thread has ended, another thread is read, which may have ended meanwhile: nothing is not believed.
+        let is_known =
+            |stat: &Stat, read: &[Option<String>]| !stat.has_zombie_leader() || read.iter().any(Option::is_some);
+        marks.read.retain(|stamp, read| {
+            all.get(&stamp.pid).is_some_and(|stat| stat.stamp() == *stamp && is_known(stat, read))
+        });
         Self::among(&all, instance, cages, marks)
     }
 
@@ -66,7 +71,7 @@ impl Census {
             .filter(|stat| !is_known(&stat.pid) && !proc::ancestors(all, stat.pid).any(|above| is_known(&above)))
             .collect();
         for stat in unknown {
-            let read = || proc::marks_after(stat.pid, [&cage_prefix, &keeper_prefix]);
+            let read = || proc::marks_after(stat, [&cage_prefix, &keeper_prefix]);
             let [cage, keeper] = marks.read.entry(stat.stamp()).or_insert_with(read).clone();
             if let Some(name) = cage {
                 names.insert(stat.pid, name);

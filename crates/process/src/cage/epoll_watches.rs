@@ -122,7 +122,7 @@ fn watchers(factory: &CageFactory) -> Vec<Watcher> {
         watchers.extend(ours.map(|stat| Watcher {
             party: party.to_owned(),
             process: stat.stamp(),
-            watches: watches_of(stat.pid),
+            watches: watches_of(&stat.place()),
         }));
     }
     watchers
@@ -144,14 +144,14 @@ fn in_order(watchers: Vec<Watcher>) -> Vec<Watcher> {
     chosen
 }
 
-/// How much a process watches with epoll. None if that cannot be read.
-fn watches_of(pid: u32) -> Option<u64> {
+/// How much the process with this directory watches with epoll. None if that cannot be read.
+fn watches_of(place: &Path) -> Option<u64> {
     let mut total = 0;
-    for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
+    for entry in fs::read_dir(place.join("fd")).ok()?.flatten() {
         if !fs::read_link(entry.path()).is_ok_and(|target| target == Path::new(EPOLL)) {
             continue;
         }
-        let about = Path::new(&format!("/proc/{pid}/fdinfo")).join(entry.file_name());
+        let about = place.join("fdinfo").join(entry.file_name());
         let Ok(about) = File::open(about) else { continue };
         let lines = BufReader::new(about).split(b'\n').map_while(Result::ok);
         total += lines.filter(|line| line.starts_with(b"tfd:")).count() as u64;
@@ -175,8 +175,11 @@ mod tests {
             epoll::add(&probe.watcher, one, EventData::new_u64(0), EventFlags::IN).unwrap();
         }
         // Other tests of this process may watch something, too.
-        assert!(watches_of(std::process::id()).unwrap() >= 100);
-        assert_eq!(watches_of(u32::MAX), None);
+        assert!(watches_of(Path::new("/proc/self")).unwrap() >= 100);
+        assert_eq!(watches_of(Path::new("/proc/none")), None);
+        // Its first thread has ended, and has nothing open.
+        let other = proc::tests::WithoutLeader::start();
+        assert_eq!(watches_of(&Stat::read(other.pid()).unwrap().place()), Some(1));
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Held {
             stat.pid != keeper
                 && (is_root(stat.pid)
                     || proc::ancestors(&all, stat.pid).any(is_root)
-                    || (keeper == 0 && proc::has_mark(stat.pid, mark.as_bytes())))
+                    || (keeper == 0 && proc::has_mark(stat, mark.as_bytes())))
         };
         all.values().filter(is_ours).copied().collect()
     }

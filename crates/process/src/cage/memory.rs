@@ -41,7 +41,7 @@ fn hold(factory: &CageFactory) {
     }
     for of_party in parties.into_values() {
         let stats = of_party.iter().flat_map(|cage| members.remove(&cage.name).unwrap_or_default());
-        let used: Vec<(u64, Stat)> = stats.map(|stat| (proc::own_memory(stat.pid).unwrap_or(0), stat)).collect();
+        let used: Vec<(u64, Stat)> = stats.map(|stat| (proc::own_memory(&stat).unwrap_or(0), stat)).collect();
         if used.iter().map(|(bytes, _)| bytes).sum::<u64>() <= most {
             continue;
         }

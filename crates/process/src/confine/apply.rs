@@ -26,14 +26,18 @@ struct Held {
 
 /// Confines this process and everything that it starts.
 pub(super) fn apply(ruleset: BorrowedFd<'_>, filter: &[libc::sock_filter]) -> io::Result<()> {
+    no_new_privileges()?;
+    drop_capabilities(KEPT_CAPABILITIES)?;
+    // SAFETY: a plain system call.
+    done(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })?;
+    put_on(filter)
+}
+
+/// Puts on a filter of system calls. There must be no new privileges.
+pub(super) fn put_on(filter: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    // SAFETY: plain system calls; the kernel copies the filter, which is valid for the call.
-    unsafe {
-        no_new_privileges()?;
-        drop_capabilities(KEPT_CAPABILITIES)?;
-        done(libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0))?;
-        done(libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program))
-    }
+    // SAFETY: the kernel copies the filter, which is valid for the call.
+    done(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) })
 }
 
 /// Programs that this process becomes gain no privileges.

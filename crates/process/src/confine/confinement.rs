@@ -4,6 +4,7 @@ use super::ahead::Ahead;
 use super::filter;
 use super::room::{Namespaces, Room};
 use super::user::AgentUser;
+use super::user_filter;
 use rustix::fd::{AsFd as _, OwnedFd};
 use std::io;
 use std::sync::Arc;
@@ -13,8 +14,10 @@ use std::sync::Arc;
 pub struct Confinement {
     /// Whose they are, if not the daemon's user's.
     pub(crate) user: Option<AgentUser>,
-    /// What they are behind, unless permissions alone confine them.
+    /// What they are behind, unless permissions confine them.
     pub(crate) fence: Option<Around>,
+    /// What they are refused if they are behind no fence.
+    pub(super) filter: Option<Arc<[libc::sock_filter]>>,
     pub(crate) room: Option<Room>,
 }
 
@@ -47,9 +50,9 @@ impl Around {
 }
 
 impl Confinement {
-    /// What makes processes another user's, and nothing else.
+    /// What makes processes another user's, and keeps them from namespaces.
     pub fn of_user(user: AgentUser) -> Self {
-        Self { user: Some(user), fence: None, room: None }
+        Self { user: Some(user), fence: None, filter: user_filter::get(), room: None }
     }
 
     /// The same for another user's processes. Not for a room, which has the daemon's user.
@@ -57,15 +60,15 @@ impl Confinement {
         Self { user, ..self }
     }
 
-    /// What a driver reads to confine itself, after what was done ahead: the user, the fence, and the rest of a room. Root is
-    /// nobody's user, so 0 is none.
+    /// What a driver reads to confine itself, after what was done ahead: the user, the fence or else a filter alone, and the rest
+    /// of a room. Root is nobody's user, so 0 is none.
     pub(crate) fn bytes(&self, ahead: &Ahead) -> Vec<u8> {
         let user = self.user.map_or(0, AgentUser::number).to_ne_bytes();
         let fence = self.fence.as_ref().map(|fence| match ahead {
             Ahead::Filter => fence.bytes_without_filter(),
             Ahead::Nothing | Ahead::Room(_) => fence.bytes(),
         });
-        let fence = fence.unwrap_or_default();
+        let fence = fence.or_else(|| self.filter.as_deref().map(filter::bytes)).unwrap_or_default();
         let rest = match (ahead, &self.room) {
             (Ahead::Room(_), Some(room)) => room.own_plan(),
             _ => &[],
@@ -87,6 +90,7 @@ impl Confinement {
     /// Confines the calling process. Makes only system calls, for use between fork and exec.
     pub(crate) fn apply(&self) -> io::Result<()> {
         self.user.map_or(Ok(()), AgentUser::become_it)?;
+        self.filter.as_deref().map_or(Ok(()), super::apply::put_on)?;
         self.fence.as_ref().map_or(Ok(()), |fence| super::apply::apply(fence.ruleset.as_fd(), &fence.filter))
     }
 }

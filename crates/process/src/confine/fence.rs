@@ -5,7 +5,7 @@ use super::ahead::{Preparation, Step};
 use super::confinement::{Around, Confinement};
 use super::filter;
 use super::granted::{Grant, Granted, NotOpened, Use};
-use super::grants::{DEVICES, SHARED_MEMORY, is_away, open_path, without};
+use super::grants::{DEVICES, SHARED_MEMORY, is_away, is_directory, open_path, open_real, without};
 use super::plan::{self, PROCESSORS, Plan, RootLinks};
 use super::room::{Namespaces, Room};
 use super::settings::Settings;
@@ -15,7 +15,6 @@ use landlock::{
     make_bitflags,
 };
 use rustix::fd::{AsRawFd as _, OwnedFd};
-use rustix::fs::{FileType, fstat};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -126,7 +125,7 @@ struct Begun {
     settings: u64,
 }
 
-/// The directories of one session. Its processes may read and write the first three.
+/// The directories of one session, by their real paths. Its processes may read and write the first three.
 #[derive(Debug, Clone, Copy)]
 pub struct Own<'a> {
     pub workspace: &'a Path,
@@ -177,9 +176,10 @@ impl Fence {
         self.granted.settings().map_or(0, Settings::generation)
     }
 
-    /// Makes the confinement of one session. Its directories must exist.
+    /// Makes the confinement of one session. Its directories must exist; one that has become a symbolic link, or is behind one,
+    /// is refused as a loop (`ELOOP`).
     pub fn around(&self, own: Own<'_>) -> io::Result<Confinement> {
-        Ok(Confinement { user: None, fence: Some(self.make(own, Vec::new())?), room: None })
+        Ok(Confinement { user: None, fence: Some(self.make(own, Vec::new())?), filter: None, room: None })
     }
 
     fn make(&self, own: Own<'_>, inside: Vec<(u64, &'static str)>) -> io::Result<Around> {
@@ -204,7 +204,7 @@ impl Fence {
             own: self.own_plan(own, with.resolver).into(),
             namespaces,
         };
-        Ok(Confinement { user: None, fence: Some(self.make(own, inside)?), room: Some(room) })
+        Ok(Confinement { user: None, fence: Some(self.make(own, inside)?), filter: None, room: Some(room) })
     }
 
     /// What a shell behind a fence can have before its session is known.
@@ -269,14 +269,17 @@ impl Fence {
         for (grant, how) in self.granted.all().filter(|(grant, _)| grant.is_held()) {
             self.grant(&ruleset, grant, self.access(how))?;
         }
-        let settings = self.granted.settings();
-        let parts = settings.map(Settings::parts).transpose()?;
-        if let (Some(settings), Some(parts)) = (settings, &parts) {
-            add_rule(&ruleset, &open_path(settings.root())?, AccessFs::ReadDir.into())?;
-            for part in &parts.granted {
-                let access = self.access(Use::Read);
-                add_rule(&ruleset, &part.opened, if part.is_directory { access } else { self.of_file(access) })?;
+        for path in self.granted.listed() {
+            match open_real(path) {
+                Ok(opened) => add_rule(&ruleset, &opened, AccessFs::ReadDir.into())?,
+                Err(error) if is_away(&error) => {}
+                Err(error) => return Err(error.into()),
             }
+        }
+        let parts = self.granted.settings().map(Settings::parts).transpose()?;
+        for part in parts.iter().flat_map(|parts| &parts.granted) {
+            let access = self.access(Use::Read);
+            add_rule(&ruleset, &part.opened, if part.is_directory { access } else { self.of_file(access) })?;
         }
         let device = make_bitflags!(AccessFs::{ReadFile | WriteFile}) | self.if_known(AccessFs::IoctlDev);
         for opened in &self.devices {
@@ -304,7 +307,7 @@ impl Fence {
             self.grant(&begun.ruleset, &Grant::open(path)?, self.full())?;
         }
         let rescue = make_bitflags!(AccessFs::{WriteFile | MakeReg});
-        add_rule(&begun.ruleset, &open_path(own.rescue)?, rescue)?;
+        add_rule(&begun.ruleset, &open_real(own.rescue)?, rescue)?;
         Ok(begun)
     }
 
@@ -319,11 +322,10 @@ impl Fence {
         match grant {
             Grant::Directory { opened, .. } => add_rule(ruleset, opened, access),
             // What is there now, if there is something, and it is for us.
-            Grant::File { path } => match open_path(path) {
+            Grant::File { path } => match open_real(path) {
                 Ok(opened) => {
                     // A directory may have taken its place.
-                    let is_directory = FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Directory;
-                    add_rule(ruleset, &opened, if is_directory { access } else { self.of_file(access) })
+                    add_rule(ruleset, &opened, if is_directory(&opened)? { access } else { self.of_file(access) })
                 }
                 Err(error) if is_away(&error) => Ok(()),
                 Err(error) => Err(error),
@@ -336,7 +338,8 @@ impl Fence {
         access & AccessFs::from_file(self.abi)
     }
 
-    /// A directory of a session. One that the host named may contain the data directory.
+    /// A directory of a session. One that the host named may contain the data directory. These paths are opened without
+    /// following links, so what is granted is what they say.
     fn own(&self, path: &Path) -> Vec<PathBuf> {
         if path.starts_with(&self.data) {
             vec![path.to_owned()]

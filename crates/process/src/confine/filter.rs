@@ -71,7 +71,7 @@ const REFUSED: &[i64] = &[
 ];
 
 /// Flags of `clone` and `unshare` that make a namespace.
-const NAMESPACES: [libc::c_int; 7] = [
+pub(super) const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
     libc::CLONE_NEWPID,
@@ -81,52 +81,81 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 /// Makes a namespace too, but only for `unshare`; in `clone` it is part of a signal's number.
-const NEW_TIME: u32 = 0x80;
+pub(super) const NEW_TIME: u32 = 0x80;
 /// The kinds of sockets that programs need, whatever their type. Others reach parts of the kernel, or of a hypervisor, that
 /// they do not.
 const FAMILIES: [libc::c_int; 2] = [libc::AF_UNIX, libc::AF_NETLINK];
-/// Those that they need for streams and datagrams only.
+/// Those that they need for streams and datagrams only, and of these protocols: whichever is usual, ping, TCP, UDP and ping again.
+/// For any other the kernel loads a module if it has one, such as SCTP, SMC and DCCP, parts of it that few look at.
 const INTERNET: [libc::c_int; 2] = [libc::AF_INET, libc::AF_INET6];
+const TYPES: [libc::c_int; 2] = [libc::SOCK_STREAM, libc::SOCK_DGRAM];
+const PROTOCOLS: [libc::c_int; 5] =
+    [libc::IPPROTO_IP, libc::IPPROTO_ICMP, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMPV6];
 /// The part of a socket's type that is not a flag.
 const TYPE_BITS: u32 = 0xf;
-/// A type of socket that sees all packets, as raw ones do; old, and not in libc.
-const SOCK_PACKET: libc::c_int = 10;
 /// Puts characters into a terminal's input, or reads the console's screen.
 const TERMINAL_TRICKS: [u32; 2] = [0x5412, 0x541c];
 
 /// How the kernel names the processor.
 #[cfg(target_arch = "x86_64")]
-const PROCESSOR: Option<u32> = Some(0xc000_003e);
+pub(super) const PROCESSOR: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
-const PROCESSOR: Option<u32> = Some(0xc000_00b7);
+pub(super) const PROCESSOR: Option<u32> = Some(0xc000_00b7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const PROCESSOR: Option<u32> = None;
+pub(super) const PROCESSOR: Option<u32> = None;
 /// From here on numbers are those of another calling convention, with the same calls behind them.
 #[cfg(target_arch = "x86_64")]
-const FIRST_X32: u32 = 0x4000_0000;
+pub(super) const FIRST_X32: u32 = 0x4000_0000;
 
-const ALLOW: u32 = 0x7fff_0000;
+pub(super) const ALLOW: u32 = 0x7fff_0000;
 const KILL: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
 
 /// Where in a call's description its number is, and its processor.
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
+pub(super) const NUMBER: u32 = 0;
+pub(super) const ARCHITECTURE: u32 = 4;
 
 /// The lower half of an argument. All that we look at have 32 bits in the kernel.
-fn argument(number: u32) -> u32 {
+pub(super) fn argument(number: u32) -> u32 {
     let low = if cfg!(target_endian = "big") { 4 } else { 0 };
     16 + 8 * number + low
 }
 
 /// How a filter ends.
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+pub(super) struct Ends {
     allow: Label,
-    refuse: Label,
+    pub(super) refuse: Label,
     /// As a kernel that does not know the call.
     unknown: Label,
-    kill: Label,
+    pub(super) kill: Label,
+}
+
+impl Ends {
+    pub(super) fn new(program: &mut Program) -> Self {
+        let [allow, refuse, unknown, kill] = std::array::from_fn(|_| program.label());
+        Self { allow, refuse, unknown, kill }
+    }
+
+    /// Calls whose number or arguments a filter cannot read. Programs then use others: instead of `clone3`, `clone`.
+    pub(super) fn hide_unreadable(self, program: &mut Program) {
+        #[cfg(target_arch = "x86_64")]
+        program.if_at_least(FIRST_X32, self.unknown);
+        program.if_equal(libc::SYS_clone3 as u32, self.unknown);
+    }
+
+    /// Says what each of them is, as the last part of the program.
+    pub(super) fn place(self, program: &mut Program) {
+        for (end, answer) in [
+            (self.allow, ALLOW),
+            (self.refuse, ERRNO | libc::EPERM as u32),
+            (self.unknown, ERRNO | libc::ENOSYS as u32),
+            (self.kill, KILL),
+        ] {
+            program.place(end);
+            program.answer(answer);
+        }
+    }
 }
 
 /// A filter as `room/fence.c` reads it.
@@ -141,34 +170,22 @@ pub(crate) fn bytes(filter: &[libc::sock_filter]) -> Vec<u8> {
 /// The filter, ready for the kernel; `None` on a processor for which there is none.
 pub(super) fn compile() -> Option<Vec<libc::sock_filter>> {
     let mut program = Program::default();
-    let ends =
-        Ends { allow: program.label(), refuse: program.label(), unknown: program.label(), kill: program.label() };
+    let ends = Ends::new(&mut program);
     program.load(ARCHITECTURE);
     program.unless_equal(PROCESSOR?, ends.kill);
     program.load(NUMBER);
-    #[cfg(target_arch = "x86_64")]
-    program.if_at_least(FIRST_X32, ends.unknown);
-    // Programs then use `clone`, whose flags a filter can read.
-    program.if_equal(libc::SYS_clone3 as u32, ends.unknown);
+    ends.hide_unreadable(&mut program);
     let others = program.label();
-    program.search(&edges(), others, ends.refuse);
+    program.search(&edges(REFUSED), others, ends.refuse);
     program.place(others);
     by_argument(&mut program, ends);
-    for (end, answer) in [
-        (ends.allow, ALLOW),
-        (ends.refuse, ERRNO | libc::EPERM as u32),
-        (ends.unknown, ERRNO | libc::ENOSYS as u32),
-        (ends.kill, KILL),
-    ] {
-        program.place(end);
-        program.answer(answer);
-    }
+    ends.place(&mut program);
     program.finish()
 }
 
-/// The first number of each run of refused calls, and the first after it.
-fn edges() -> Vec<u32> {
-    let mut numbers: Vec<u32> = REFUSED.iter().map(|call| *call as u32).collect();
+/// The first number of each run of these calls, and the first after it.
+pub(super) fn edges(calls: &[i64]) -> Vec<u32> {
+    let mut numbers: Vec<u32> = calls.iter().map(|call| *call as u32).collect();
     numbers.sort_unstable();
     let mut edges: Vec<u32> = Vec::new();
     for number in numbers {
@@ -182,11 +199,13 @@ fn edges() -> Vec<u32> {
 
 /// What is refused for some arguments only.
 fn by_argument(program: &mut Program, ends: Ends) {
-    let [clone, unshare, socket, ioctl, limit] = std::array::from_fn(|_| program.label());
+    let [clone, unshare, socket, kind, protocol, ioctl, limit] = std::array::from_fn(|_| program.label());
     for (call, label) in [
         (libc::SYS_clone, clone),
         (libc::SYS_unshare, unshare),
         (libc::SYS_socket, socket),
+        // It makes a socket of any kind before it looks whether there are pairs of them.
+        (libc::SYS_socketpair, socket),
         (libc::SYS_ioctl, ioctl),
         (libc::SYS_prlimit64, limit),
     ] {
@@ -209,7 +228,6 @@ fn by_argument(program: &mut Program, ends: Ends) {
     program.load(argument(0));
     program.unless_equal(0, ends.refuse);
     program.answer(ALLOW);
-    let kind = program.label();
     program.place(socket);
     program.load(argument(0));
     FAMILIES.iter().for_each(|family| program.if_equal(*family as u32, ends.allow));
@@ -218,16 +236,31 @@ fn by_argument(program: &mut Program, ends: Ends) {
     program.place(kind);
     program.load(argument(1));
     program.keep_bits(TYPE_BITS);
-    [libc::SOCK_RAW, SOCK_PACKET].iter().for_each(|kind| program.if_equal(*kind as u32, ends.refuse));
+    TYPES.iter().for_each(|kind| program.if_equal(*kind as u32, protocol));
+    program.answer(ERRNO | libc::EPERM as u32);
+    program.place(protocol);
+    program.load(argument(2));
+    PROTOCOLS.iter().for_each(|protocol| program.if_equal(*protocol as u32, ends.allow));
+    // As a kernel without it: programs that try MPTCP first go on with TCP.
+    program.answer(ERRNO | libc::EPROTONOSUPPORT as u32);
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    /// Runs the filter as the kernel would: the answer for a call with these arguments.
     fn answer(filter: &[libc::sock_filter], call: i64, arguments: [u64; 3]) -> u32 {
-        let architecture: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
+        let architecture = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
+        answer_to(filter, architecture, call, arguments)
+    }
+
+    /// Runs the filter as the kernel would: the answer for a call with these arguments.
+    pub(in crate::confine) fn answer_to(
+        filter: &[libc::sock_filter],
+        architecture: u32,
+        call: i64,
+        arguments: [u64; 3],
+    ) -> u32 {
         let mut data = [0; 64];
         data[..4].copy_from_slice(&(call as u32).to_ne_bytes());
         data[4..8].copy_from_slice(&architecture.to_ne_bytes());
@@ -261,7 +294,7 @@ mod tests {
     #[test]
     fn calls_are_refused_by_their_arguments() {
         let filter = compile().unwrap();
-        let (allowed, refused, unknown) = (0x7fff_0000, ERRNO | 1, ERRNO | 38);
+        let (allowed, refused, unknown, no_protocol) = (0x7fff_0000, ERRNO | 1, ERRNO | 38, ERRNO | 93);
         let (user, raw) = (libc::CLONE_NEWUSER as u64, libc::SOCK_RAW as u64);
         let fork = libc::SIGCHLD as u64;
         let table = [
@@ -283,6 +316,23 @@ mod tests {
             (libc::SYS_socket, [2, raw | libc::SOCK_CLOEXEC as u64, 0], refused),
             (libc::SYS_socket, [10, raw, 0], refused),
             (libc::SYS_socket, [2, 10, 0], refused),
+            (libc::SYS_socket, [2, 1, 6], allowed),
+            (libc::SYS_socket, [2, 2 | libc::SOCK_NONBLOCK as u64, 17], allowed),
+            (libc::SYS_socket, [2, 2, 1], allowed),
+            (libc::SYS_socket, [10, 2, 58], allowed),
+            // SCTP, SMC, MPTCP, and UDP-Lite.
+            (libc::SYS_socket, [2, 1, 132], no_protocol),
+            (libc::SYS_socket, [2, 1, 256], no_protocol),
+            (libc::SYS_socket, [10, 1, 262], no_protocol),
+            (libc::SYS_socket, [2, 2, 136], no_protocol),
+            // Types that only such protocols have.
+            (libc::SYS_socket, [2, 4, 0], refused),
+            (libc::SYS_socket, [2, libc::SOCK_SEQPACKET as u64, 132], refused),
+            (libc::SYS_socket, [2, 6, 33], refused),
+            (libc::SYS_socket, [1, libc::SOCK_SEQPACKET as u64, 0], allowed),
+            (libc::SYS_socketpair, [1, 1, 0], allowed),
+            (libc::SYS_socketpair, [2, 1, 132], no_protocol),
+            (libc::SYS_socketpair, [40, 1, 0], refused),
             (libc::SYS_socket, [17, raw, 0], refused),
             (libc::SYS_socket, [40, 1, 0], refused),
             (libc::SYS_socket, [38, 5, 0], refused),
@@ -308,7 +358,7 @@ mod tests {
                 _ if REFUSED.contains(&number) => ERRNO | libc::EPERM as u32,
                 libc::SYS_clone3 => ERRNO | libc::ENOSYS as u32,
                 // A family of this number does not exist.
-                libc::SYS_socket => ERRNO | libc::EPERM as u32,
+                libc::SYS_socket | libc::SYS_socketpair => ERRNO | libc::EPERM as u32,
                 _ => ALLOW,
             };
             assert_eq!(answer, expected, "{number}");

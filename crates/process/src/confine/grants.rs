@@ -2,13 +2,14 @@
 //! that contains something hidden is granted entry by entry, without it.
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
+use rustix::io::Errno;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The system: programs, libraries and their data. Not in it: homes, `/tmp`, `/dev`, mounts, and what daemons keep in
-/// `/var` and `/run`.
-const SYSTEM: [&str; 22] = [
+/// `/var` and `/run`. Of NetworkManager only where to find a resolver: it keeps passwords of networks beside that.
+const SYSTEM: [&str; 23] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -30,8 +31,13 @@ const SYSTEM: [&str; 22] = [
     "/var/cache/fontconfig",
     "/run/systemd/resolve",
     "/run/resolvconf",
-    "/run/NetworkManager",
+    "/run/NetworkManager/resolv.conf",
+    "/run/NetworkManager/no-stub-resolv.conf",
 ];
+/// What is not granted with it: what the firmware gives to the machine, such as the credentials of a virtual one, and what the
+/// kernel shows only to root.
+pub(super) const NOT_GRANTED: [&str; 4] =
+    ["/sys/firmware", "/sys/kernel/debug", "/sys/kernel/security", "/sys/kernel/tracing"];
 
 /// What others may do with a file that is not closed to them: read it; and with a directory: also pass it.
 const READ_BY_OTHERS: u32 = 0o004;
@@ -76,14 +82,46 @@ fn is_link(entry: &std::fs::DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| kind.is_symlink())
 }
 
-/// Whether something is not there for us, and not only out of reach for want of descriptors or memory.
+/// Whether something is not there for us, and not only out of reach for want of descriptors or memory. A link in its place is
+/// something else.
 pub(super) fn is_away(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
+        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// Opens what is at a path, to grant it.
+/// Opens what is at a path of the system, to grant it.
 pub(super) fn open_path(path: &Path) -> io::Result<OwnedFd> {
     Ok(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Opens what is at a real path, to grant it; never through a symbolic link. A link there was put in its place later, by whoever
+/// may write to a directory above it, such as a session to one that it shares with others, and a rule for it would be one for
+/// whatever it names. So what was opened is at this path, and who looks at the path knows what is granted.
+pub(super) fn open_real(path: &Path) -> io::Result<OwnedFd> {
+    match openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // Some containers forbid it.
+        Err(Errno::NOSYS | Errno::PERM) => Ok(walk(path)?),
+        opened => Ok(opened?),
+    }
+}
+
+/// The same, one name after the other.
+fn walk(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = open(if path.is_absolute() { "/" } else { "." }, flags, Mode::empty())?;
+    for name in path.components().filter(|name| !matches!(name, Component::RootDir | Component::CurDir)) {
+        at = openat(&at, name.as_os_str(), flags, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&at)?.st_mode) == FileType::Symlink {
+            return Err(Errno::LOOP);
+        }
+    }
+    Ok(at)
+}
+
+/// Whether what was opened is a directory.
+pub(super) fn is_directory(opened: &OwnedFd) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(fstat(opened)?.st_mode) == FileType::Directory)
 }
 
 #[cfg(test)]
@@ -108,6 +146,29 @@ mod tests {
         assert_eq!(granted(&[at("a/secret/deep")]), [at("a/x"), at("b"), at("secretive")]);
         assert!(granted(&[root.path().to_owned()]).is_empty());
         assert!(without(&at("a/x"), &[root.path().to_owned()]).is_empty());
+    }
+
+    /// A session put a link to the data directory where its workspace was, and the next fence granted that.
+    #[test]
+    fn what_has_become_a_link_is_not_opened() {
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().canonicalize().unwrap().join(name);
+        std::fs::create_dir_all(at("real/workspace")).unwrap();
+        std::fs::write(at("real/file"), "").unwrap();
+        symlink(at("real"), at("above")).unwrap();
+        symlink(at("real/workspace"), at("real/itself")).unwrap();
+        symlink(at("none"), at("dangling")).unwrap();
+        let tries: [fn(&Path) -> io::Result<OwnedFd>; 2] = [open_real, |path| Ok(walk(path)?)];
+        for open in tries {
+            let seen = |name: &str| open(&at(name)).map_err(|error| error.raw_os_error());
+            assert!(is_directory(&seen("real/workspace").unwrap()).unwrap());
+            assert!(!is_directory(&seen("real/file").unwrap()).unwrap());
+            for link in ["above", "above/workspace", "real/itself", "dangling", "dangling/x"] {
+                assert_eq!(seen(link).unwrap_err(), Some(Errno::LOOP.raw_os_error()), "{link}");
+            }
+            assert_eq!(seen("none").unwrap_err(), Some(Errno::NOENT.raw_os_error()));
+        }
     }
 
     #[test]

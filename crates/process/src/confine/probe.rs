@@ -90,6 +90,7 @@ impl Fence {
     /// The error numbers of all attempts, before and after.
     fn try_all(&self, scratch: &Path) -> io::Result<[[i32; 2]; ATTEMPTS.len()]> {
         let name = format!("fence-{}", uniquely());
+        let scratch = scratch.canonicalize()?;
         let (canary, own) = (scratch.join(&name), scratch.join(format!("{name}.own")));
         std::fs::write(&canary, b"canary")?;
         std::fs::create_dir(&own)?;

@@ -1,6 +1,7 @@
 //! Tries what a process of an agent's user must not be able to do. A child tries everything twice: as root, where it should
 //! succeed, and as that user.
 
+use super::confinement::Confinement;
 use super::probe::{Attempt, Proof, error_of, in_child, opened, uniquely};
 use super::user::AgentUser;
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -113,7 +114,8 @@ impl<'a> UserTrial<'a> {
         std::fs::create_dir(&place)?;
         let tried = self.prepare(&place).and_then(|attempts| {
             let user = self.user;
-            in_child(move || attempts.run(), move || user.become_it())
+            let confinement = Confinement::of_user(user);
+            in_child(move || attempts.run(), move || confinement.apply())
         });
         let _ = std::fs::remove_dir_all(&place);
         tried

@@ -25,7 +25,8 @@ struct Place {
 impl Place {
     fn new() -> Self {
         // Not below /tmp, which a room has its own of.
-        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let above = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).canonicalize().unwrap();
+        let directory = tempfile::tempdir_in(above).unwrap();
         for name in ["data", "root", "workspace", "home", "tmp", "rescue"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }

@@ -12,6 +12,7 @@ in_each_mode! {
     a_fork_bomb_in_a_shell_is_held: NoLimits, Marks;
     one_that_starts_too_many_itself_is_ended_in_the_end: NoLimits, Marks;
     the_largest_pays_for_the_node: NoLimits, Marks;
+    those_without_a_first_thread_are_held: NoLimits, Marks;
     a_party_is_limited_and_another_is_not: Auto, NoLimits, Marks;
     a_party_that_uses_too_much_memory_loses_processes: Auto, NoLimits, Marks;
 }
@@ -130,6 +131,44 @@ async fn a_fork_bomb_in_a_shell_is_held(fixture: Fixture) {
     until("the bomb hits the limit", || shell.descendants.limits_met().processes).await;
     until("nothing of the bomb is left", || shell.descendants.alive().is_empty()).await;
     assert_eq!(answer(&mut shell, "echo $x").await, b"1\n");
+    assert!(net.is_untouched());
+    guard.abort();
+}
+
+/// Makes processes that leave their parent and their session, and whose first threads end while others go on.
+const WITHOUT_LEADERS: &str = "
+import ctypes, os, platform, sys, threading, time
+def leave():
+    os.setsid()
+    threading.Thread(target=time.sleep, args=(86400,)).start()
+    ctypes.CDLL(None).syscall(93 if platform.machine() == 'aarch64' else 60, 0)
+for i in range(int(sys.argv[1])):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            leave()
+        os._exit(0)
+    os.wait()
+";
+
+/// The kernel shows a process as a zombie once its first thread has ended. So a session had as many as it liked, and none of
+/// them met any signal.
+async fn those_without_a_first_thread_are_held(fixture: Fixture) {
+    let (net, fixture) = (Net::spread(), fixture);
+    let guard = guarded(&fixture);
+    let spec = ShellSpec { bash: "/bin/bash".into(), rescue: fixture.scratch.path().join("rescue") };
+    let mut shell = LiveShell::start(spec, fixture.factory.cage("shell-1")).await.unwrap();
+    shell.restore(&[]).await.unwrap();
+    let start = |count: u64| format!("python3 -c \"{WITHOUT_LEADERS}\" {count} > /dev/null 2>&1; echo $?");
+    assert_eq!(answer(&mut shell, &start(3)).await, b"0\n");
+    until("their first threads have ended", || {
+        shell.others().iter().filter(|stat| stat.state == b'Z' && stat.threads > 1).count() == 3
+    })
+    .await;
+    // It may be cut back with what it has started.
+    answer(&mut shell, &start(PER_CAGE)).await;
+    until("they are too many", || shell.limits_met().processes).await;
+    until("none of them is left", || shell.others().is_empty()).await;
+    assert_eq!(answer(&mut shell, "echo on").await, b"on\n");
     assert!(net.is_untouched());
     guard.abort();
 }

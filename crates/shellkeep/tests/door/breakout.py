@@ -55,6 +55,15 @@ def connect(family, address):
         one.connect(address)
 
 
+def pair(family):
+    """The kernel makes two sockets, and then says that there are no pairs of them."""
+    try:
+        socket.socketpair(family)
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+
+
 def hard_link(path):
     os.link(path, "stolen")
     open("stolen").read()
@@ -177,6 +186,8 @@ ATTEMPTS = {
     "raw_socket": lambda _: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1).close(),
     "packet_socket": lambda _: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close(),
     "vsock": lambda _: socket.socket(40, socket.SOCK_STREAM, 0).close(),
+    "vsock_pair": lambda _: pair(40),
+    "mptcp_socket": lambda _: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).close(),
     "abstract_socket": lambda name: connect(socket.AF_UNIX, "\0" + name),
     "host_by_socket": lambda path: as_host(socket.AF_UNIX, path),
     "host_by_port": lambda port: as_host(socket.AF_INET, ("127.0.0.1", int(port))),

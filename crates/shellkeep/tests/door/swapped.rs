@@ -89,3 +89,53 @@ fn a_directory_that_becomes_a_link_leads_nowhere() {
         assert!(!has(&own, "canary"), "{checkpoint}");
     }
 }
+
+/// A session that may write to the directory above another's workspace put a link to the data directory in its place. The next
+/// shell of the other session opened its workspace by that path, followed the link, and its sandbox granted what the link named:
+/// the host's tokens and the key that signs records.
+#[test]
+fn a_workspace_that_becomes_a_link_gives_no_sandbox_another_directory() {
+    let (daemon, place) = (Daemon::start(), tempfile::tempdir().unwrap());
+    let above = place.path().canonicalize().unwrap();
+    std::fs::write(daemon.data().join("canary"), "canary").unwrap();
+    daemon.create_with(json!({"session_id": "above", "sandbox": "fence", "config": {"workspace": above}}));
+    for sandbox in ["fence", "room"] {
+        let workspace = above.join(sandbox);
+        std::fs::create_dir(&workspace).unwrap();
+        daemon.create_with(json!({"session_id": sandbox, "sandbox": sandbox, "config": {"workspace": workspace}}));
+        daemon.sh(sandbox, "echo mine > mine");
+        daemon.hibernate(sandbox);
+        let swap = format!("mv {sandbox} aside && ln -s {} {sandbox}", daemon.data().display());
+        assert_eq!(daemon.sh("above", &swap).exit_code(), Some(0));
+        let steal = "cat canary; echo planted > planted";
+        for (target, body) in [
+            ("run", json!({"command": steal})),
+            ("run", json!({"command": steal, "tty": true})),
+            ("run", json!({"command": format!("cd {}; {steal}", daemon.data().display()), "cwd": "/usr"})),
+            ("services", json!({"command": steal})),
+        ] {
+            let refused = daemon.post(&format!("/v1/sessions/{sandbox}/{target}"), &body);
+            let said = refused.json();
+            assert_eq!((refused.status, &said["code"]), (409, &json!("bad_cwd")), "{sandbox}: {said}");
+            assert!(said["detail"].as_str().unwrap().contains("replaced by a symbolic link"), "{sandbox}: {said}");
+        }
+        assert!(!daemon.data().join("planted").exists());
+        assert_eq!(daemon.sh("above", &format!("rm {sandbox}; mv aside {sandbox}")).exit_code(), Some(0));
+        assert_eq!(daemon.sh(sandbox, "cat mine").out(), "mine\n", "{sandbox}");
+    }
+}
+
+/// Who names a workspace through a link means what the link names, also when the link changes later.
+#[test]
+fn a_workspace_that_was_named_through_a_link_is_what_the_link_named() {
+    let (daemon, place) = (Daemon::start(), tempfile::tempdir().unwrap());
+    let at = |name: &str| place.path().join(name);
+    std::fs::create_dir_all(at("real/workspace")).unwrap();
+    std::os::unix::fs::symlink(at("real"), at("link")).unwrap();
+    for sandbox in ["fence", "room"] {
+        let workspace = at("link/workspace");
+        daemon.create_with(json!({"session_id": sandbox, "sandbox": sandbox, "config": {"workspace": workspace}}));
+        assert_eq!(daemon.sh(sandbox, "echo made > made; cat made").out(), "made\n", "{sandbox}");
+        assert!(at("real/workspace/made").exists(), "{sandbox}");
+    }
+}

@@ -277,6 +277,33 @@ fn a_resumed_agent_starts_where_its_user_may_be() {
     }
 }
 
+/// A process made a user namespace, mounted a file system there that it served itself, and never answered a read. Whoever waited
+/// for the answer could not be killed, and outlived its session, its quotas and the daemon.
+#[test]
+fn no_process_of_a_user_makes_a_namespace() {
+    if !is_possible() {
+        return;
+    }
+    let daemon = daemon();
+    // The second is `clone3`, whose flags cannot be looked at: programs then use `clone`.
+    let tried = "python3 -c 'import ctypes as c; l = c.CDLL(None, use_errno=True); \
+                 print(l.unshare(0x10000000), c.get_errno(), l.syscall(435, 0, 0), c.get_errno())'";
+    let refused = "-1 1 -1 38\n";
+    let agent = json!({"command": ["bash", "-c", format!("{tried} > said")]});
+    daemon.create_with(json!({"session_id": "s", "config": {"agent": agent}}));
+    assert_eq!(daemon.sh("s", tried).out(), refused);
+    assert_eq!(daemon.run("s", json!({"command": tried, "tty": true})).out().replace('\r', ""), refused);
+    let command = format!("{tried}; sleep 1000");
+    let service = daemon.start_service("s", json!({"command": command, "ready": {"log": "38"}, "wait": 20}));
+    assert_eq!(daemon.service_log("s", service["service_id"].as_str().unwrap()), refused);
+    let answer = daemon.post("/v1/sessions/s/resume", &json!({"message": "go"}));
+    let said = std::fs::read_to_string(daemon.cwd("s").join("said")).unwrap_or_default();
+    assert_eq!(said, refused, "{}", answer.text());
+    let working = "bash -c 'exit 3'; echo $?; python3 -c 'import threading, subprocess; \
+                   t = threading.Thread(target=subprocess.run, args=([\"true\"],)); t.start(); t.join(); print(1)'";
+    assert_eq!(daemon.sh("s", working).out(), "3\n1\n");
+}
+
 /// Which directories and programs there are is told by the session's own processes, and not by root.
 #[test]
 fn the_daemon_does_not_tell_what_only_root_can_see() {
