@@ -62,6 +62,11 @@ impl GivenSecrets {
         self.values.keys().map(Vec::as_slice)
     }
 
+    /// How many bytes these have.
+    pub fn bytes(&self) -> usize {
+        self.values().map(<[u8]>::len).sum()
+    }
+
     /// Replaces the values in what a shell reports by marks, and masks other forms of them. What has one in its name is left
     /// out: no shell could be given the masked name. So is a move to a directory with another form of one in its path: no
     /// shell could enter the masked path, and the session stays where it was. Returns whether there was such a move.

@@ -219,6 +219,35 @@ fn a_body_of_too_many_values_is_refused() {
     assert_eq!(other.run("s", &json!({"command": "echo in"}))["stdout"], json!("in\n"));
 }
 
+/// Three readers of a session with one variable of 400 kB took 800 MB, and commands of others ten seconds: each of them
+/// built a search for twenty forms of the value, on the threads that serve everybody.
+#[test]
+fn a_large_secret_costs_little_to_mask() {
+    let daemon = daemon();
+    let (busy, other) = (Agent::named(&daemon, "busy"), Agent::named(&daemon, "other"));
+    busy.create("s");
+    other.create("s");
+    let set = |name: &str| busy.sh("s", &format!("{name}=$(head -c 300000 /dev/urandom | base64 -w0)"));
+    let page = "/v1/sessions/s/events?redact=true&limit=1";
+    set("A_TOKEN");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let answer = busy.get(page);
+                assert_eq!(answer.status, 200, "{}", answer.text());
+            });
+        }
+        assert_eq!(other.run("s", &json!({"command": "echo in"}))["stdout"], json!("in\n"));
+    });
+    let peak = procs::peak_resident_kib(daemon.pid());
+    assert!(peak < MEMORY_KIB, "{peak} KiB");
+    // What is too much to look for is refused, not shown.
+    set("B_TOKEN");
+    let refused = busy.get(page);
+    assert_eq!(code(&refused), is(422, "too_many_secrets"), "{}", refused.text());
+    assert_eq!(busy.get("/v1/sessions/s/events?limit=1").status, 200);
+}
+
 fn initialize(agent: &Agent<'_>) -> Response {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
         {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});

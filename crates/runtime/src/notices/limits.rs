@@ -1,6 +1,7 @@
-//! What a caller reads when a limit of processes, memory or disk was reached.
+//! What a caller reads when a limit of processes, memory, disk or masking was reached.
 
 use super::notice;
+use shellkeep_redact::MOST_FOUND;
 use shellkeep_session::{Notice, NoticeCode, QuotaName};
 
 /// The command reached the process limit.
@@ -84,4 +85,16 @@ mod tests {
         let of_agent = over_disk(QuotaName::FilesPerAgent, 500, 490, 20).message;
         assert!(of_agent.contains("sessions of this agent together use 510 files; their limit is 500"), "{of_agent}");
     }
+}
+
+/// The output may hold more secrets than can be masked.
+pub fn output_withheld() -> Notice {
+    notice(
+        NoticeCode::OutputDropped,
+        format!(
+            "The output is withheld: variables with names of secrets have more than {} KiB together, which cannot be masked. \
+             Continue in a new session, and put large data into files.",
+            MOST_FOUND >> 10
+        ),
+    )
 }

@@ -239,7 +239,7 @@ impl IntoResponses for Searched {
         refusals(&[(
             "422",
             "`search_too_expensive`: the search took too long; continue at `next_offset` or `after`, or use a simpler \
-                pattern",
+                pattern; `too_many_secrets` with `bytes` and `limit`: the session's secrets are more than can be masked",
         )])
     }
 }
