@@ -1,6 +1,6 @@
 //! What a caller reads when a limit of processes, memory, disk or masking was reached.
 
-use super::notice;
+use super::{enumerate, notice};
 use shellkeep_redact::MOST_FOUND;
 use shellkeep_session::{Notice, NoticeCode, QuotaName};
 
@@ -97,4 +97,21 @@ pub fn output_withheld() -> Notice {
             MOST_FOUND >> 10
         ),
     )
+}
+
+/// What has so many copies of a secret that a new shell was not given them. None if nothing has.
+pub fn secrets_not_filled(names: &[String], most: usize) -> Option<Notice> {
+    let told = || {
+        notice(
+            NoticeCode::RestoreIncomplete,
+            format!(
+                "The session's variables and functions have more than {} MiB of copies of secrets. These have the name of \
+                 the secret in the place of each copy, as in ⟨secret:NAME⟩: {}. Unset them, and use the secret's own \
+                 variable.",
+                most >> 20,
+                enumerate(names)
+            ),
+        )
+    };
+    (!names.is_empty()).then(told)
 }
