@@ -45,6 +45,14 @@ pub enum ConfigError {
         /// How many there may be.
         most: usize,
     },
+    /// More values than can be masked.
+    #[error("{bytes} bytes of values are more than the {most} that can be masked")]
+    TooManyValues {
+        /// How many bytes they have.
+        bytes: usize,
+        /// How many they may have.
+        most: usize,
+    },
     /// A search automaton that would take too much memory.
     #[error("the redaction rules need too much memory: {detail}; register fewer or shorter values")]
     TooLarge {

@@ -40,9 +40,34 @@ impl Redactor {
     /// The same with these values to mask, in the place of those it had: registered secrets, for example. They are found as
     /// they are and escaped for JSON, URLs and shells, and in base64. Those that [`crate::is_maskable`] refuses are not taken.
     pub fn with_secrets<V: AsRef<[u8]>>(&self, values: impl IntoIterator<Item = V>) -> Result<Self, ConfigError> {
-        let secrets = if self.core.rules.has(Rule::Registered) { Secrets::new(values)? } else { None };
+        self.with_values(values, std::iter::empty::<&[u8]>())
+    }
+
+    /// The same with registered values, and with others that were found, such as those of variables with secret names. An
+    /// error if the latter have more than [`crate::MOST_FOUND`] bytes together. If they have many, the longer ones are found
+    /// only as they are.
+    pub fn with_values<V: AsRef<[u8]>, F: AsRef<[u8]>>(
+        &self,
+        registered: impl IntoIterator<Item = V>,
+        found: impl IntoIterator<Item = F>,
+    ) -> Result<Self, ConfigError> {
+        let has_values = self.core.rules.has(Rule::Registered);
+        Ok(self.with(if has_values { Secrets::new(registered, found)? } else { None }))
+    }
+
+    /// One that masks everything but line breaks, for texts with more values than can be masked.
+    pub fn withholding(&self) -> Self {
+        self.with(Some(Secrets::Everything))
+    }
+
+    /// Whether it masks everything.
+    pub fn is_withholding(&self) -> bool {
+        matches!(self.core.secrets, Some(Secrets::Everything))
+    }
+
+    fn with(&self, secrets: Option<Secrets>) -> Self {
         let core = Core { kinds: self.core.kinds, extra: self.core.extra.clone(), rules: self.core.rules, secrets };
-        Ok(Self { core: Arc::new(core), hints: self.hints })
+        Self { core: Arc::new(core), hints: self.hints }
     }
 
     /// The values among these variables whose names look secret, for [`Redactor::with_secrets`].

@@ -17,6 +17,12 @@ const SHORTEST_FORM: usize = 8;
 const PIECE: usize = 256;
 /// Longest piece: a piece and the rest behind it.
 pub(crate) const LONGEST: usize = 2 * PIECE - 1;
+/// Most bytes of values that nobody registered, such as those of variables with secret names: a command chooses how many
+/// there are, and to look for a byte of one takes some thirty bytes of memory.
+pub const MOST_FOUND: usize = 512 << 10;
+/// Of those, the shortest are looked for in all forms while they have this many bytes together, and the others only as they
+/// are: all forms of a value are about thirty times as long as it is. Keys and tokens are short, and hundreds of them fit.
+const ALL_FORMS: usize = 32 << 10;
 /// Progress worth a round when a line has no end yet.
 const ROUND: usize = 512;
 /// The most text that is held back.
@@ -100,6 +106,23 @@ pub fn forms_of<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Vec<Vec<
     forms
 }
 
+/// The same for values that nobody registered. An error if they are more than can be looked for.
+fn forms_of_found<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Result<Vec<Vec<u8>>, ConfigError> {
+    let mut values: Vec<V> = values.into_iter().filter(|value| is_maskable(value.as_ref())).collect();
+    let bytes: usize = values.iter().map(|value| value.as_ref().len()).sum();
+    if bytes > MOST_FOUND {
+        return Err(ConfigError::TooManyValues { bytes, most: MOST_FOUND });
+    }
+    values.sort_by_key(|value| value.as_ref().len());
+    let mut so_far = 0;
+    let forms = values.iter().flat_map(|value| {
+        let value: &[u8] = value.as_ref();
+        so_far += value.len();
+        if so_far <= ALL_FORMS { needles_of(value) } else { pieces(value).flat_map(in_pieces).collect() }
+    });
+    Ok(forms.collect())
+}
+
 /// The parts of a value that are looked for: its lines, without what a mask could be mistaken for.
 fn pieces(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = value.split(|byte| matches!(byte, b'\n' | b'\r')).map(<[u8]>::trim_ascii);
@@ -133,9 +156,18 @@ fn is_common(piece: &[u8]) -> bool {
     known || even || piece.starts_with(b"-----")
 }
 
+/// What is masked before any rule looks at the text.
+#[derive(Debug)]
+pub(crate) enum Secrets {
+    /// These values.
+    Values(Values),
+    /// Everything between line breaks: there are more values than can be looked for.
+    Everything,
+}
+
 /// Values to look for.
 #[derive(Debug)]
-pub(crate) struct Secrets {
+pub(crate) struct Values {
     automaton: AhoCorasick,
     beginnings: Beginnings,
     /// What is looked for, in order.
@@ -143,9 +175,15 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// Makes ready to look for the values; nothing if none of them can be masked.
-    pub(crate) fn new<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Result<Option<Self>, ConfigError> {
-        let needles = forms_of(values);
+    /// Makes ready to look for values that somebody registered, and for others; nothing if none of them can be masked.
+    pub(crate) fn new<V: AsRef<[u8]>, F: AsRef<[u8]>>(
+        registered: impl IntoIterator<Item = V>,
+        found: impl IntoIterator<Item = F>,
+    ) -> Result<Option<Self>, ConfigError> {
+        let mut needles = forms_of(registered);
+        needles.extend(forms_of_found(found)?);
+        needles.sort();
+        needles.dedup();
         if needles.is_empty() {
             return Ok(None);
         }
@@ -153,11 +191,37 @@ impl Secrets {
             .match_kind(MatchKind::LeftmostLongest)
             .build(&needles)
             .map_err(|error| ConfigError::TooLarge { detail: error.to_string() })?;
-        Ok(Some(Self { automaton, beginnings: Beginnings::new(&needles), needles }))
+        Ok(Some(Self::Values(Values { automaton, beginnings: Beginnings::new(&needles), needles })))
     }
 
     /// How many bytes at the end of a text may be the beginning of a value.
     pub(crate) fn begun(&self, text: &[u8]) -> usize {
+        match self {
+            Self::Values(values) => values.begun(text),
+            Self::Everything => 0,
+        }
+    }
+
+    /// The first thing to mask that begins in `range`.
+    fn find(&self, text: &[u8], range: Range<usize>, looked: &mut u64) -> Option<Range<usize>> {
+        match self {
+            Self::Values(values) => values.find(text, range, looked),
+            Self::Everything => line(text, range),
+        }
+    }
+}
+
+/// The first line that begins in `range`, or goes on there, without its end.
+fn line(text: &[u8], range: Range<usize>) -> Option<Range<usize>> {
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let start = range.start + text.get(range)?.iter().position(|byte| !is_end(byte))?;
+    let end = text[start..].iter().position(is_end).map_or(text.len(), |length| start + length);
+    Some(start..end)
+}
+
+impl Values {
+    /// How many bytes at the end of a text may be the beginning of a value.
+    fn begun(&self, text: &[u8]) -> usize {
         let is_beginning = |end: &[u8]| {
             let place = self.needles.partition_point(|needle| needle.as_slice() < end);
             self.needles.get(place).is_some_and(|needle| needle.starts_with(end))

@@ -75,6 +75,8 @@ pub struct RunCell {
     /// The process id of the shell that it keeps, once the session no longer waits for it.
     pub background_shell: OnceLock<u32>,
     takes_input: AtomicBool,
+    /// Whether all of its output is masked, because it may hold more secrets than can be masked.
+    is_withheld: AtomicBool,
     stdout: SharedLog,
     stderr: SharedLog,
     notices: Mutex<Vec<Notice>>,
@@ -143,6 +145,7 @@ impl RunCell {
         let make = if start.terminal.is_some() { OutputLog::of_terminal } else { OutputLog::new };
         let log = |stream| SharedLog::new(make(place(stream), limit, redactor.as_ref()));
         let cell = Arc::new(Self {
+            is_withheld: AtomicBool::new(redactor.as_ref().is_some_and(Redactor::is_withholding)),
             stdout: log(Stream::Stdout),
             stderr: log(Stream::Stderr),
             started: Instant::now(),
@@ -189,12 +192,18 @@ impl RunCell {
 
     /// Masks its output once more, with the secrets that became known at its end.
     pub fn mask_again(&self, redactor: &Redactor) {
+        self.is_withheld.fetch_or(redactor.is_withholding(), Ordering::Relaxed);
         for stream in [Stream::Stdout, Stream::Stderr] {
             self.log(stream).with(|log| log.mask_again(redactor));
         }
         if let Some(screen) = &self.screen {
             screen.mask_with(redactor);
         }
+    }
+
+    /// Whether all of its output is masked.
+    pub fn is_withheld(&self) -> bool {
+        self.is_withheld.load(Ordering::Relaxed)
     }
 
     /// Standard output and error for the record. No output follows.

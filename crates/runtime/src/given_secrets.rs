@@ -12,11 +12,17 @@ use shellkeep_session::ByteString;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 /// What stands around the name of a secret in a session's state.
 const MARK: (&str, &str) = ("⟨secret:", "⟩");
+/// Most bytes of values that take the place of marks in what one shell, service or agent is started with. A mark has some
+/// twenty bytes and a value up to 64 KiB, so a state of a megabyte could become gigabytes; this is 256 copies of the longest.
+pub const MOST_FILLED: usize = 16 << 20;
+/// Most bytes of values in a path: a longer one cannot be entered.
+const MOST_IN_PATH: usize = 4096;
 
 /// The secrets of a session.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -62,6 +68,11 @@ impl GivenSecrets {
         self.values.keys().map(Vec::as_slice)
     }
 
+    /// How many bytes these have.
+    pub fn bytes(&self) -> usize {
+        self.values().map(<[u8]>::len).sum()
+    }
+
     /// Replaces the values in what a shell reports by marks, and masks other forms of them. What has one in its name is left
     /// out: no shell could be given the masked name. So is a move to a directory with another form of one in its path: no
     /// shell could enter the masked path, and the session stays where it was. Returns whether there was such a move.
@@ -105,24 +116,61 @@ impl GivenSecrets {
 
     /// The directory that a path in a session's state means.
     pub fn directory(&self, kept: &ByteString) -> PathBuf {
-        let mut path = kept.0.clone();
-        self.fill(&mut path);
+        let (mut path, mut room) = (kept.0.clone(), MOST_IN_PATH);
+        // One that has no room for the values stays as it is, and does not exist.
+        self.fill([&mut path], &mut room);
         PathBuf::from(OsString::from_vec(path))
     }
 
-    /// Replaces the marks in what a shell is restored with by the values.
-    pub fn fill_in(&self, facts: &mut [Fact]) {
+    /// Replaces the marks in what a shell is restored with by the values. Returns what is left as it is, because there would
+    /// be more than [`MOST_FILLED`] bytes of them.
+    pub fn fill_in(&self, facts: &mut [Fact]) -> Vec<String> {
         if self.current.is_empty() {
-            return;
+            return Vec::new();
         }
-        facts.iter_mut().flat_map(texts).for_each(|text| self.fill(text));
+        let (mut room, mut left) = (MOST_FILLED, Vec::new());
+        for fact in facts {
+            let is_filled = self.fill(texts(fact), &mut room);
+            left.extend((!is_filled).then(|| called(fact)));
+        }
+        left
     }
 
-    /// Replaces the marks in a text.
-    pub fn fill(&self, text: &mut Vec<u8>) {
-        for (name, value) in &self.current {
-            replace(text, mark(name).as_bytes(), value);
+    /// Replaces the marks in texts that belong together, if there is room for the values, and takes that. Returns whether
+    /// there was.
+    pub fn fill<'a>(&self, texts: impl IntoIterator<Item = &'a mut Vec<u8>>, room: &mut usize) -> bool {
+        let texts: Vec<&mut Vec<u8>> = texts.into_iter().collect();
+        let needed: usize = texts.iter().flat_map(|text| self.marks(text)).map(|(_, value)| value.len()).sum();
+        let Some(rest) = room.checked_sub(needed) else { return false };
+        *room = rest;
+        if needed > 0 {
+            texts.into_iter().for_each(|text| self.fill_text(text));
         }
+        true
+    }
+
+    fn fill_text(&self, text: &mut Vec<u8>) {
+        let (mut filled, mut end) = (Vec::new(), 0);
+        for (mark, value) in self.marks(text) {
+            filled.extend_from_slice(&text[end..mark.start]);
+            filled.extend_from_slice(value);
+            end = mark.end;
+        }
+        if end > 0 {
+            filled.extend_from_slice(&text[end..]);
+            *text = filled;
+        }
+    }
+
+    /// The marks in a text, each with the value that it stands for.
+    fn marks<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = (Range<usize>, &'a [u8])> {
+        memmem::find_iter(text, MARK.0).filter_map(move |start| {
+            let name_and_more = &text[start + MARK.0.len()..];
+            self.current.iter().find_map(|(name, value)| {
+                name_and_more.strip_prefix(name.as_bytes())?.strip_prefix(MARK.1.as_bytes())?;
+                Some((start..start + mark(name).len(), value.as_slice()))
+            })
+        })
     }
 }
 
@@ -164,6 +212,17 @@ fn name(fact: &Fact) -> Option<&[u8]> {
         | Fact::Function { name, .. }
         | Fact::FunctionGone { name } => Some(name),
         _ => None,
+    }
+}
+
+/// What a fact is called in a sentence.
+fn called(fact: &Fact) -> String {
+    match fact {
+        Fact::Aliases(_) => "the aliases".to_owned(),
+        Fact::Traps(_) => "the traps".to_owned(),
+        Fact::Positional(_) => "the positional parameters".to_owned(),
+        Fact::Directories(_) => "the directory stack".to_owned(),
+        other => String::from_utf8_lossy(name(other).unwrap_or(b"$0")).into_owned(),
     }
 }
 
@@ -227,7 +286,7 @@ mod tests {
         given.hide(&mut hidden, &redactor);
         let shown = format!("{hidden:?}");
         assert!(!shown.contains(&format!("{:?}", VALUE.as_bytes()).replace(['[', ']'], "")), "{shown}");
-        given.fill_in(&mut hidden);
+        assert!(given.fill_in(&mut hidden).is_empty());
         assert_eq!(hidden, facts);
     }
 
@@ -257,6 +316,32 @@ mod tests {
         assert!(kept(&["/tmp/aG9yc2UtYmF0dGVyeS1zdGFwbGU=", "/"]).is_empty(), "it stays where it was");
         let stack = [Fact::Directories(vec![b"/".to_vec(), b"/tmp/***".to_vec()])];
         assert_eq!(kept(&["/", "/tmp/aG9yc2UtYmF0dGVyeS1zdGFwbGU="]), stack);
+    }
+
+    /// A variable of 200 kB with sixteen thousand marks for a value of 60 kB became a gigabyte in each new shell.
+    #[test]
+    fn marks_are_filled_as_long_as_there_is_room_for_the_values() {
+        let value: String = ('a'..='z').cycle().take(60_000).collect();
+        let mut given = GivenSecrets::default();
+        given.add("K", Some(value.clone().into_bytes()), &BTreeSet::new());
+        let copies = |count: usize| scalar(&"⟨secret:K⟩".repeat(count));
+        let mut facts = [copies(200), copies(1 << 14), copies(2), Fact::Positional(vec![b"x".to_vec()])];
+        assert_eq!(given.fill_in(&mut facts), ["X"]);
+        let filled = |count: usize| scalar(&value.repeat(count));
+        assert_eq!(facts, [filled(200), copies(1 << 14), filled(2), Fact::Positional(vec![b"x".to_vec()])]);
+        let long = ByteString::from("/tmp/⟨secret:K⟩");
+        assert_eq!(given.directory(&long), PathBuf::from("/tmp/⟨secret:K⟩"), "no path is that long");
+    }
+
+    /// A value that looks like a mark is not one.
+    #[test]
+    fn what_is_filled_in_is_not_filled_in_again() {
+        let mut given = GivenSecrets::default();
+        given.add("A", Some("x ⟨secret:B⟩".into()), &BTreeSet::new());
+        given.add("B", Some(VALUE.into()), &BTreeSet::new());
+        let mut facts = [scalar("⟨secret:⟨secret:A⟩ ⟨secret:B⟩ ⟨secret:B")];
+        assert!(given.fill_in(&mut facts).is_empty());
+        assert_eq!(facts, [scalar(&format!("⟨secret:x ⟨secret:B⟩ {VALUE} ⟨secret:B"))]);
     }
 
     #[test]

@@ -24,7 +24,7 @@
 //! - `state_file`: the files of agents' states.
 //! - [`output`], [`late`]: what a run wrote, before and after it was answered.
 //! - [`translate`]: between the driver's facts and the session's state.
-//! - [`masking`]: masking secrets before anything is stored.
+//! - [`masking`]: masking secrets before anything is stored; `found_values`: as many as can be masked.
 //! - [`given_secrets`], `secret_sources`: the secrets that sessions are given, and where those come from.
 //! - [`notices`]: the sentences a model reads when something was lost or limited.
 //! - [`recover`]: what an earlier daemon left behind.
@@ -54,6 +54,7 @@ pub mod engine;
 mod file_views;
 mod flood;
 mod forks;
+mod found_values;
 pub mod given_secrets;
 pub mod hang_up;
 mod history;

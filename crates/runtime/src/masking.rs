@@ -6,6 +6,7 @@
 //!
 //! A session with neither has no mask, and nothing here is called.
 
+use crate::found_values::FoundValues;
 use crate::given_secrets::GivenSecrets;
 use crate::ops::{OpError, RunCommand, ServiceView};
 use crate::tasks;
@@ -15,12 +16,13 @@ use shellkeep_record::Masker;
 use shellkeep_redact::{Config, ConfigError, MASK, Redactor, is_maskable, looks_secret};
 use shellkeep_session::shell::{Value, Variable};
 use shellkeep_session::{ByteString, Event, Json as _, Notice, RunResult, ShellDelta, ShellState};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 /// More texts than this take milliseconds to mask, for which other sessions must not wait.
 const MANY_TEXTS: usize = 10_000;
+/// Values of more bytes than this take milliseconds to get ready for.
+pub(crate) const LONG_VALUES: usize = 4 << 10;
 
 /// The redaction settings.
 #[derive(Clone, Default)]
@@ -102,21 +104,27 @@ impl Masking {
             return None;
         }
         let (redactor, of_given) = (self.redactor.clone(), self.of_values.clone());
-        let mut mask = SessionMask { masking: self.clone(), given, of_given, values: BTreeSet::new(), redactor };
-        let has_own = self.on_write && mask.take(secret_values(shell.variables.iter()));
+        let mut mask = SessionMask { masking: self.clone(), given, of_given, values: FoundValues::default(), redactor };
+        let has_own = self.on_write && mask.values.add(secret_values(shell.variables.iter()));
+        if !mask.given.is_empty() {
+            mask.rebuild_of_given();
+        }
         if has_own || !mask.given.is_empty() {
             mask.rebuild();
         }
         Some(mask)
     }
 
-    /// What masks these values; with `record.redact_on_write` also what is masked in every session.
-    fn with<'a>(&'a self, values: impl Iterator<Item = &'a [u8]>) -> Redactor {
+    /// What masks these values; with `record.redact_on_write` also what is masked in every session. If there are more than
+    /// can be masked, it masks everything: what may hold one of them is not shown.
+    fn with(&self, given: &GivenSecrets, values: &FoundValues) -> Redactor {
         let everywhere = self.secrets.iter().filter(|_| self.on_write).map(|secret| secret.as_bytes());
         let base = if self.on_write { &self.rules } else { &self.of_values };
-        base.with_secrets(everywhere.chain(values)).unwrap_or_else(|error| {
-            tracing::error!(%error, "the session's own secrets are not masked; the rules and registered secrets are");
-            self.redactor.clone()
+        let build = || values.redactor(base, everywhere.chain(given.values()));
+        let built = if values.bytes() + given.bytes() > LONG_VALUES { tasks::in_place(build) } else { build() };
+        built.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the secrets of a session cannot be masked; its output is withheld");
+            base.withholding()
         })
     }
 }
@@ -129,7 +137,7 @@ pub struct SessionMask {
     /// Masks those and nothing else.
     of_given: Redactor,
     /// Values that the session's secret variables have, or had since its actor started.
-    values: BTreeSet<Vec<u8>>,
+    values: FoundValues,
     redactor: Redactor,
 }
 
@@ -146,7 +154,7 @@ impl SessionMask {
             return false;
         }
         let set = delta.variables.iter().filter_map(|(name, variable)| Some((name, variable.as_ref()?)));
-        let is_new = self.take(secret_values(set));
+        let is_new = self.values.add(secret_values(set));
         if is_new {
             self.rebuild();
         }
@@ -157,6 +165,7 @@ impl SessionMask {
     pub fn give(&mut self, given: GivenSecrets) {
         if self.given != given {
             self.given = given;
+            self.rebuild_of_given();
             self.rebuild();
         }
     }
@@ -181,23 +190,22 @@ impl SessionMask {
 
     /// The redactor for one command, which knows the secrets in its text and its own variables too.
     pub fn for_run(&self, command: &RunCommand) -> Redactor {
+        if self.redactor.is_withholding() {
+            return self.redactor.clone();
+        }
         let text = command.command.as_bytes();
         let in_text = self.redactor.find(text).into_iter().filter_map(|found| text.get(found.range));
         let env = command.env.iter().filter(|(name, _)| self.masks_name(name)).map(|(_, value)| value.as_bytes());
         let mut values = self.values.clone();
-        let before = values.len();
-        values.extend(in_text.chain(env).filter(|value| is_maskable(value)).map(<[u8]>::to_vec));
-        if values.len() == before { self.redactor.clone() } else { self.masking.with(self.all(&values)) }
+        match values.add(in_text.chain(env).map(<[u8]>::to_vec)) {
+            true => self.masking.with(&self.given, &values),
+            false => self.redactor.clone(),
+        }
     }
 
     /// Whether the value of a variable with this name is masked, whatever it is.
     fn masks_name(&self, name: &str) -> bool {
         self.masking.on_write && looks_secret(name)
-    }
-
-    /// These values and the secrets that it is given.
-    fn all<'a>(&'a self, values: &'a BTreeSet<Vec<u8>>) -> impl Iterator<Item = &'a [u8]> {
-        values.iter().map(Vec::as_slice).chain(self.given.values())
     }
 
     /// Masks bytes.
@@ -268,14 +276,11 @@ impl SessionMask {
         mask_json(&self.redactor, value);
     }
 
-    fn take(&mut self, values: impl Iterator<Item = Vec<u8>>) -> bool {
-        let before = self.values.len();
-        self.values.extend(values);
-        self.values.len() > before
+    fn rebuild(&mut self) {
+        self.redactor = self.masking.with(&self.given, &self.values);
     }
 
-    fn rebuild(&mut self) {
-        self.redactor = self.masking.with(self.all(&self.values));
+    fn rebuild_of_given(&mut self) {
         self.of_given = self.masking.of_values.with_secrets(self.given.values()).unwrap_or_else(|error| {
             tracing::error!(%error, "the secrets that a session is given cannot be masked by themselves");
             self.redactor.clone()
@@ -354,6 +359,8 @@ pub fn check_kept(mask: Option<&SessionMask>, what: &str, text: &[u8]) -> Result
 mod tests {
     use super::*;
     use serde_json::json;
+    use shellkeep_redact::MOST_FOUND;
+    use std::collections::BTreeSet;
 
     fn masking(secrets: &[&str]) -> Masking {
         let secrets = secrets.iter().map(|secret| (*secret).to_owned()).collect();
@@ -406,6 +413,22 @@ mod tests {
         let redactor = mask.for_run(&command);
         assert_eq!(redactor.redact_str("first-value-of-it second-value-of-it"), "*** ***");
         assert_eq!(mask.redactor().redact_str("first-value-of-it"), "first-value-of-it");
+    }
+
+    /// A variable of 800 kB took a gigabyte to look for, for each command that had it.
+    #[test]
+    fn what_may_hold_more_secrets_than_can_be_masked_is_withheld() {
+        let mut mask = masking(&[]).of(&shell("API_KEY", "horse-battery"), GivenSecrets::default()).unwrap();
+        let mut large = RunCommand::new("echo fine");
+        large.env.insert("DB_PASSWORD".to_owned(), "x-y".repeat(MOST_FOUND / 2));
+        assert_eq!(mask.for_run(&large).redact_str("fine\n"), "***\n");
+        assert_eq!(mask.for_run(&RunCommand::new("echo fine")).redact_str("fine\n"), "fine\n");
+        let mut delta = ShellDelta::default();
+        let value = "x-y".repeat(MOST_FOUND / 2);
+        delta.variables.insert("A_TOKEN".into(), Some(Variable::scalar("x", value)));
+        assert!(mask.learn(&delta) && !mask.learn(&delta));
+        assert!(mask.redactor().is_withholding());
+        assert_eq!(mask.for_run(&RunCommand::new("echo fine")).redact_str("fine\n"), "***\n");
     }
 
     #[test]

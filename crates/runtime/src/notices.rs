@@ -7,7 +7,10 @@ mod rewind;
 
 pub use agent_state::{agent_state_gone, agent_state_not_copied};
 pub use directory::{cwd_missing, not_moved};
-pub use limits::{OverDisk, ProcessLimits, out_of_memory, over_disk, too_many_open_files, too_many_processes};
+pub use limits::{
+    OverDisk, ProcessLimits, out_of_memory, output_withheld, over_disk, secrets_not_filled, too_many_open_files,
+    too_many_processes,
+};
 pub use rewind::{RewoundTo, files_uncertain, rewound};
 
 use rustix::process::Signal;

@@ -118,6 +118,15 @@ impl Recordings {
         self.read_within(id, Turns::Stream, read).await
     }
 
+    /// Does something else that keeps a processor busy for a reader of a session, when it is the turn of the session's agent.
+    pub(crate) async fn in_turn<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, OpError> {
+        self.work.in_turn(self.names.agent_of(id).as_deref(), None, |_| job()).await
+    }
+
     async fn read_within<T: Send + 'static>(
         &self,
         id: &SessionId,

@@ -1,9 +1,10 @@
 //! What must be masked when a recording is shown masked: the rules, the registered secrets, and the values that the
-//! session's secret variables have or had. Those are found by reading the whole recording once; the result is cached,
-//! because a recording is read page by page, and then only new lines are searched.
+//! session's secret variables have or had. Those are found by reading the whole recording once; the result and what masks
+//! them are cached, because a recording is read page by page, and then only new lines are searched.
 
+use crate::found_values::FoundValues;
 use crate::given_secrets::GivenSecrets;
-use crate::masking::{Masking, secrets_of};
+use crate::masking::{LONG_VALUES, Masking, secrets_of};
 use crate::ops::{OpError, RecordError};
 use crate::recordings::Recordings;
 use crate::registry::Registry;
@@ -11,13 +12,15 @@ use crate::secret_sources::SecretSources;
 use crate::sync::lock;
 use shellkeep_record::Masker;
 use shellkeep_record::mask::secret_values_from;
-use shellkeep_redact::Redactor;
+use shellkeep_redact::{ConfigError, Redactor};
 use shellkeep_session::{SessionId, ShellState, Timestamp};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// How many sessions' secrets are cached.
 const REMEMBERED: usize = 64;
+/// How many bytes of values are cached. To mask them takes some thirty times that in memory.
+const REMEMBERED_BYTES: usize = 4 << 20;
 
 /// The secrets of sessions.
 pub(crate) struct Secrets {
@@ -39,7 +42,17 @@ struct Known {
     /// When the session was created; another one may have its name by now. None if it is deleted.
     created_at: Option<Timestamp>,
     through: u64,
-    values: BTreeSet<Vec<u8>>,
+    values: FoundValues,
+    /// What masks them and the secrets that the session was given then. None until somebody asks, and when a value is new.
+    masker: Option<(GivenSecrets, Masker)>,
+}
+
+impl Known {
+    fn add(&mut self, values: Vec<Vec<u8>>) {
+        if self.values.add(values) {
+            self.masker = None;
+        }
+    }
 }
 
 /// What is known of a session now.
@@ -77,7 +90,8 @@ impl Secrets {
 
     fn remember(&self, id: &SessionId, secrets: Known) {
         let mut known = self.known();
-        if known.len() >= REMEMBERED {
+        let bytes: usize = known.values().map(|known| known.values.bytes()).sum();
+        if known.len() >= REMEMBERED || bytes + secrets.values.bytes() > REMEMBERED_BYTES {
             known.clear();
         }
         known.insert(id.clone(), secrets);
@@ -97,16 +111,23 @@ impl Secrets {
         let mut known = known.unwrap_or_else(|| Known { created_at, ..Known::default() });
         if known.through < seq {
             let from = known.through + 1;
-            known
-                .values
-                .extend(self.recordings.read(id, move |recording| secret_values_from(recording, from, None)).await?);
+            known.add(self.recordings.read(id, move |recording| secret_values_from(recording, from, None)).await?);
             known.through = seq;
         }
-        known.values.extend(secrets_of(&shell));
-        self.remember(id, known.clone());
+        known.add(secrets_of(&shell));
+        let masker = match known.masker.take().filter(|(with, _)| *with == given) {
+            Some((_, masker)) => Ok(masker),
+            // The others wait, and then share it.
+            None => {
+                let (masking, values, given) = (Arc::clone(&self.masking), known.values.clone(), given.clone());
+                let build = move || masker_for(&masking, &values, &given);
+                self.recordings.in_turn(id, build).await?
+            }
+        };
+        known.masker = masker.as_ref().ok().map(|masker| (given, masker.clone()));
+        self.remember(id, known);
         drop(alone);
-        known.values.extend(given.values().map(<[u8]>::to_vec));
-        self.masker_of(id, known.values)
+        masker.map_err(|error| not_masked(id, error))
     }
 
     /// What is held to read a session's recording for its secrets.
@@ -121,19 +142,11 @@ impl Secrets {
         made
     }
 
-    /// What masks these values, and what is masked in every session.
-    pub(crate) fn masker_of(&self, id: &SessionId, values: BTreeSet<Vec<u8>>) -> Result<Masker, OpError> {
-        let registered = self.masking.secrets().iter().map(|secret| secret.as_bytes());
-        let all = registered.chain(values.iter().map(Vec::as_slice));
-        let redactor = self.masking.redactor().with_secrets(all);
-        // An error is better than a page with unmasked secrets.
-        let redactor = redactor.map_err(|error| {
-            OpError::Record(RecordError::Unreadable {
-                session_id: id.to_string(),
-                reason: format!("its secrets cannot be masked: {error}"),
-            })
-        })?;
-        Ok(Masker::new(redactor))
+    /// What masks these values of a session, and what is masked in every session. Keeps a processor busy.
+    pub(crate) fn masker_of(&self, id: &SessionId, values: Vec<Vec<u8>>) -> Result<Masker, OpError> {
+        let mut found = FoundValues::default();
+        found.add(values);
+        masker_for(&self.masking, &found, &GivenSecrets::default()).map_err(|error| not_masked(id, error))
     }
 
     /// What masks a session's output before it is returned, if something does.
@@ -142,7 +155,10 @@ impl Secrets {
             return Ok(None);
         }
         let Facts { shell, given, .. } = self.facts(id).await?;
-        Ok(self.masking.of(&shell, given).map(|mask| mask.redactor().clone()))
+        let masking = Arc::clone(&self.masking);
+        let bytes = given.bytes() + secrets_of(&shell).iter().map(Vec::len).sum::<usize>();
+        let build = move || masking.of(&shell, given).map(|mask| mask.redactor().clone());
+        if bytes <= LONG_VALUES { Ok(build()) } else { self.recordings.in_turn(id, build).await }
     }
 
     async fn facts(&self, id: &SessionId) -> Result<Facts, OpError> {
@@ -153,4 +169,19 @@ impl Secrets {
         let (created_at, given) = (Some(state.meta.created_at), self.sources.known(&state.meta));
         Ok(Facts { created_at, seq: state.seq, shell: state.shell, given })
     }
+}
+
+/// What masks these values, those of the secrets that the session is given, and what is masked in every session.
+fn masker_for(masking: &Masking, values: &FoundValues, given: &GivenSecrets) -> Result<Masker, ConfigError> {
+    let registered = masking.secrets().iter().map(|secret| secret.as_bytes()).chain(given.values());
+    values.redactor(masking.redactor(), registered).map(Masker::new)
+}
+
+/// An error is better than a page with unmasked secrets.
+fn not_masked(id: &SessionId, error: ConfigError) -> OpError {
+    let session_id = id.to_string();
+    OpError::Record(match error {
+        ConfigError::TooManyValues { bytes, most } => RecordError::TooManySecrets { session_id, bytes, most },
+        error => RecordError::Unreadable { session_id, reason: format!("its secrets cannot be masked: {error}") },
+    })
 }

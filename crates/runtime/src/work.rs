@@ -82,10 +82,19 @@ impl Work {
         job: impl FnOnce(&Budget) -> T + Send + 'static,
     ) -> Result<T, OpError> {
         let share = self.shares.take(Lent::Searches, agent, 1)?;
-        let turn = self.pages.turn(agent).await?;
-        let done = beside(Budget::of(SEARCH_TIME), turn, job).await;
+        let done = self.page_in_turn(agent, job).await;
         drop(share);
         done
+    }
+
+    /// The same for what is counted otherwise, such as a stream: it always waits for its turn, and is never refused one.
+    pub(crate) async fn page_in_turn<T: Send + 'static>(
+        &self,
+        agent: Option<&str>,
+        job: impl FnOnce(&Budget) -> T + Send + 'static,
+    ) -> Result<T, OpError> {
+        let turn = self.pages.turn(agent).await?;
+        beside(Budget::of(SEARCH_TIME), turn, job).await
     }
 
     /// Does a job that takes seconds at most when it is the agent's turn.
@@ -205,6 +214,19 @@ mod tests {
         let_go.send(()).unwrap();
         assert!(first.await.unwrap().unwrap());
         second.await.unwrap();
+    }
+
+    /// Sixty streams of one large screen drew it on the threads that serve everybody.
+    #[tokio::test]
+    async fn a_stream_waits_for_its_turn_when_a_page_is_refused() {
+        let shares = Arc::<Shares>::default();
+        let work = Work::new(Arc::clone(&shares));
+        let held = shares.take(Lent::Searches, Some("a"), Lent::Searches.limits().agent).unwrap();
+        assert!(matches!(work.page(Some("a"), |_| ()).await, Err(OpError::NoShare(_))));
+        let caller = std::thread::current().id();
+        let drawn_on = work.page_in_turn(Some("a"), |_| std::thread::current().id()).await.unwrap();
+        assert_ne!(drawn_on, caller);
+        drop(held);
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 
 use crate::auth::Scoped;
 use crate::pace::{Pace, drain};
+use crate::parsed_size::{self, TooMuch, end_of_string};
 use crate::refusal::Refusal;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
@@ -39,10 +40,30 @@ where
 {
     type Rejection = Refusal;
 
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        Counted::<T, LIMIT>::from_request(request, state).await.map(|Counted { value, .. }| Self(value))
+    }
+}
+
+/// A JSON body whose values take memory until they are stored, which may be after its caller is gone. A large one counts as
+/// its sender's memory while the share is held.
+pub struct Counted<T, const LIMIT: usize> {
+    pub value: T,
+    pub share: Option<Share>,
+}
+
+impl<S, T, const LIMIT: usize> FromRequest<S> for Counted<T, LIMIT>
+where
+    S: Send + Sync,
+    T: DeserializeOwned,
+{
+    type Rejection = Refusal;
+
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
-        let whole = read(&parts, body, LIMIT).await?;
-        parse(&whole.bytes).map(Self)
+        let mut whole = read(&parts, body, LIMIT).await?;
+        whole.count_parsed(&parts, 1)?;
+        Ok(Self { value: parse(&whole.bytes)?, share: whole.share })
     }
 }
 
@@ -76,7 +97,30 @@ struct Empty {}
 /// A body that was read. A large one counts as its sender's memory while this is held.
 pub(crate) struct Whole {
     pub(crate) bytes: Bytes,
-    _share: Option<Share>,
+    share: Option<Share>,
+}
+
+impl Whole {
+    /// Counts what its values will take as its sender's memory too, or refuses it. To be called before it is parsed, into so
+    /// many copies.
+    pub(crate) fn count_parsed(&mut self, parts: &Parts, copies: u64) -> Result<(), Refusal> {
+        let length = self.bytes.len();
+        if length <= UNCOUNTED {
+            return Ok(());
+        }
+        let values = parsed_size::of(&self.bytes, copies).map_err(|TooMuch| {
+            Refusal::too_large(format!(
+                "the body has so many values that they would take more than {} MiB of memory; send fewer in one request, or \
+                 put the data into a file",
+                parsed_size::limit() >> 20
+            ))
+        })?;
+        let mut meter = Meter { engine: engine_of(parts), share: self.share.take() };
+        let missing = if meter.share.is_some() { 0 } else { length as u64 };
+        meter.take(missing + values)?;
+        self.share = meter.share;
+        Ok(())
+    }
 }
 
 /// Reads a body of at most `limit` bytes.
@@ -95,11 +139,11 @@ async fn read_at(pace: Pace, parts: &Parts, mut body: Body, limit: usize) -> Res
         }
         return Err(too_large());
     }
-    let Some(first) = pace.next(&mut body, 0).await? else { return Ok(Whole { bytes: Bytes::new(), _share: None }) };
+    let Some(first) = pace.next(&mut body, 0).await? else { return Ok(Whole { bytes: Bytes::new(), share: None }) };
     if body.is_end_stream() && first.len() <= limit {
-        return Ok(Whole { bytes: first, _share: None });
+        return Ok(Whole { bytes: first, share: None });
     }
-    let mut meter = Meter { engine: parts.extensions.get::<Scoped>().map(|Scoped(engine)| engine), share: None };
+    let mut meter = Meter { engine: engine_of(parts), share: None };
     let mut whole = Vec::with_capacity(declared.unwrap_or(first.len()));
     let mut piece = Some(first);
     while let Some(bytes) = piece {
@@ -115,7 +159,11 @@ async fn read_at(pace: Pace, parts: &Parts, mut body: Body, limit: usize) -> Res
         whole.extend_from_slice(&bytes);
         piece = pace.next(&mut body, whole.len()).await?;
     }
-    Ok(Whole { bytes: whole.into(), _share: meter.share })
+    Ok(Whole { bytes: whole.into(), share: meter.share })
+}
+
+fn engine_of(parts: &Parts) -> Option<&Engine> {
+    parts.extensions.get::<Scoped>().map(|Scoped(engine)| engine)
 }
 
 /// Counts a body as its sender's memory.
@@ -127,14 +175,20 @@ struct Meter<'a> {
 impl Meter<'_> {
     /// `more` bytes have arrived, `all` in total.
     fn count(&mut self, all: usize, more: usize) -> Result<(), OpError> {
-        let Some(engine) = self.engine.filter(|_| all > UNCOUNTED) else { return Ok(()) };
-        match &mut self.share {
-            Some(share) => Ok(share.grow(more as u64)?),
-            None => {
-                self.share = Some(engine.lend(Lent::BodyBytes, all as u64)?);
-                Ok(())
-            }
+        match (all > UNCOUNTED, &self.share) {
+            (false, _) => Ok(()),
+            (true, Some(_)) => self.take(more as u64),
+            (true, None) => self.take(all as u64),
         }
+    }
+
+    fn take(&mut self, amount: u64) -> Result<(), OpError> {
+        match (&mut self.share, self.engine) {
+            (Some(share), _) => share.grow(amount)?,
+            (None, Some(engine)) => self.share = Some(engine.lend(Lent::BodyBytes, amount)?),
+            (None, None) => {}
+        }
+        Ok(())
     }
 }
 
@@ -197,18 +251,6 @@ fn too_large_number(json: &[u8]) -> Option<&[u8]> {
         }
     }
     None
-}
-
-/// Where a string ends that begins here.
-fn end_of_string(json: &[u8], mut at: usize) -> usize {
-    while let Some(byte) = json.get(at) {
-        match byte {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    json.len()
 }
 
 fn fits(number: &[u8]) -> bool {
@@ -299,6 +341,19 @@ mod tests {
         assert_eq!(refused.problem().code, "payload_too_large");
         let refused = refusal(&parts(Some(11)), Body::from(vec![b' '; 11]), 10).await;
         assert_eq!(refused.problem().status, 413);
+    }
+
+    /// A body of 12 MB took half a gigabyte: each zero of a list became a value of 32 bytes.
+    #[tokio::test]
+    async fn a_body_with_too_many_values_is_refused_before_it_is_parsed() {
+        let zeros = format!("{{\"a\": [0{}]}}", ",0".repeat(2_000_000));
+        let mut whole = read(&parts(None), Body::from(zeros), EVENTS_LIMIT).await.unwrap();
+        let refused = whole.count_parsed(&parts(None), 1).unwrap_err();
+        assert_eq!((refused.problem().status, refused.problem().code.as_str()), (413, "payload_too_large"));
+        let events =
+            format!("{{\"events\": [{{}}{}]}}", ",{\"event_type\": \"x_a\", \"data\": {\"n\": 1}}".repeat(10_000));
+        let mut whole = read(&parts(None), Body::from(events), EVENTS_LIMIT).await.unwrap();
+        assert!(whole.count_parsed(&parts(None), 1).is_ok());
     }
 
     #[tokio::test]

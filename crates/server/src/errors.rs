@@ -149,6 +149,9 @@ fn with_record(refusal: Refusal, error: RecordError) -> Refusal {
         | RecordError::OnlyInHistory { session_id }
         | RecordError::ScrubIncomplete { session_id, .. }
         | RecordError::Unreadable { session_id, .. } => refusal.with("session_id", session_id),
+        RecordError::TooManySecrets { session_id, bytes, most } => {
+            refusal.with("session_id", session_id).with("bytes", bytes).with("limit", most)
+        }
         RecordError::SearchSpent { next: SearchNext::Offset(offset), .. } => refusal.with("next_offset", offset),
         RecordError::SearchSpent { next: SearchNext::After(seq), .. } => refusal.with("after", seq),
         RecordError::EventsCutOff { taken, first_seq, .. } => refusal.with("taken", taken).with("first_seq", first_seq),
@@ -247,7 +250,7 @@ fn record_status(error: &RecordError) -> StatusCode {
         RecordError::AgentStateReclaimed { .. } => StatusCode::GONE,
         RecordError::OnlyInHistory { .. } => StatusCode::CONFLICT,
         RecordError::VersionConflict { .. } => StatusCode::PRECONDITION_FAILED,
-        RecordError::SearchSpent { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        RecordError::SearchSpent { .. } | RecordError::TooManySecrets { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         RecordError::EventsCutOff { reason, .. } if reason.is_full() => StatusCode::INSUFFICIENT_STORAGE,
         RecordError::EventsCutOff { .. } => StatusCode::SERVICE_UNAVAILABLE,
         RecordError::AgentStateDamaged { .. }

@@ -27,6 +27,7 @@ mod mcp;
 mod metrics;
 mod pace;
 mod params;
+mod parsed_size;
 mod peers;
 mod refusal;
 mod repoll;

@@ -188,6 +188,66 @@ fn unfinished_bodies_are_counted() {
     drop(third);
 }
 
+/// A list of thirty million zeros, 60 MB, made the daemon use 6.6 GB: only the bytes were counted, and each zero became a
+/// value of 32 bytes, in several copies.
+#[test]
+fn a_body_of_too_many_values_is_refused() {
+    let daemon = daemon();
+    let (busy, other) = (Agent::named(&daemon, "busy"), Agent::named(&daemon, "other"));
+    busy.create("s");
+    other.create("s");
+    let zeros = |count: usize| format!("[0{}]", ",0".repeat(count));
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"no_such","arguments":{{"a":{}}}}}}}"#,
+        zeros(30_000_000)
+    );
+    let request = Request::new("POST", "/mcp").header("accept", "application/json, text/event-stream");
+    let refused = busy.send(request.json(call));
+    assert_eq!(code(&refused), is(413, "payload_too_large"), "{}", refused.text());
+    assert!(refused.text().contains("so many values"), "{}", refused.text());
+    let event = format!(r#"{{"event_type":"x_zeros","data":{{"a":{}}}}}"#, zeros(5_000_000));
+    let refused = busy.send(Request::new("POST", "/v1/sessions/s/events").json(event));
+    assert_eq!(code(&refused), is(413, "payload_too_large"), "{}", refused.text());
+    let peak = procs::peak_resident_kib(daemon.pid());
+    assert!(peak < MEMORY_KIB, "{peak} KiB");
+    // A batch as a framework sends it: a thousand events, each with a conversation.
+    let message = json!({"role": "user", "content": "x".repeat(200), "metadata": {}, "tool_calls": []});
+    let data = json!({"prompt": vec![message; 20], "response": {"text": "y".repeat(500)}, "token_usage": {"total": 9}});
+    let events = json!({"events": vec![json!({"event_type": "x_call", "data": data}); 1000]});
+    let posted = busy.post("/v1/sessions/s/events", &events);
+    assert_eq!(posted.status, 201, "{}", posted.text());
+    assert_eq!(other.run("s", &json!({"command": "echo in"}))["stdout"], json!("in\n"));
+}
+
+/// Three readers of a session with one variable of 400 kB took 800 MB, and commands of others ten seconds: each of them
+/// built a search for twenty forms of the value, on the threads that serve everybody.
+#[test]
+fn a_large_secret_costs_little_to_mask() {
+    let daemon = daemon();
+    let (busy, other) = (Agent::named(&daemon, "busy"), Agent::named(&daemon, "other"));
+    busy.create("s");
+    other.create("s");
+    let set = |name: &str| busy.sh("s", &format!("{name}=$(head -c 300000 /dev/urandom | base64 -w0)"));
+    let page = "/v1/sessions/s/events?redact=true&limit=1";
+    set("A_TOKEN");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let answer = busy.get(page);
+                assert_eq!(answer.status, 200, "{}", answer.text());
+            });
+        }
+        assert_eq!(other.run("s", &json!({"command": "echo in"}))["stdout"], json!("in\n"));
+    });
+    let peak = procs::peak_resident_kib(daemon.pid());
+    assert!(peak < MEMORY_KIB, "{peak} KiB");
+    // What is too much to look for is refused, not shown.
+    set("B_TOKEN");
+    let refused = busy.get(page);
+    assert_eq!(code(&refused), is(422, "too_many_secrets"), "{}", refused.text());
+    assert_eq!(busy.get("/v1/sessions/s/events?limit=1").status, 200);
+}
+
 fn initialize(agent: &Agent<'_>) -> Response {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
         {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});

@@ -4,7 +4,7 @@
 use crate::line::{Line, Peek};
 use crate::read::{ReadError, Recording};
 use serde_json::Value;
-use shellkeep_redact::looks_secret;
+use shellkeep_redact::{MOST_FOUND, is_maskable, looks_secret};
 use shellkeep_session::ShellState;
 use shellkeep_session::shell::Value as Variable;
 use std::collections::BTreeSet;
@@ -16,7 +16,8 @@ const HOLDERS: [&str; 2] = ["variables", "env"];
 const TYPES: [&str; 5] = ["session_created", "session_restarted", "session_rewound", "tool_call", "service_started"];
 
 /// The values of secret-looking variables in a recording, and in the state of its session if it is given. Reads everything
-/// once, but looks closer only at lines that record variables.
+/// once, but looks closer only at lines that record variables. Ends when they have more than [`MOST_FOUND`] bytes, which
+/// cannot be masked.
 pub fn secret_values(recording: &Recording, state: Option<&ShellState>) -> Result<Vec<Vec<u8>>, ReadError> {
     secret_values_from(recording, 0, state)
 }
@@ -27,7 +28,7 @@ pub fn secret_values_from(
     from_seq: u64,
     state: Option<&ShellState>,
 ) -> Result<Vec<Vec<u8>>, ReadError> {
-    let mut values = BTreeSet::new();
+    let mut values = Values::default();
     for (name, variable) in state.iter().flat_map(|state| &state.variables) {
         if looks_secret(&name.to_text()) {
             from_variable(&variable.value, &mut values);
@@ -44,19 +45,35 @@ pub fn secret_values_from(
             from_data(&line.data, &mut values);
         }
     })?;
-    Ok(values.into_iter().collect())
+    Ok(values.all.into_iter().collect())
 }
 
-fn from_variable(value: &Variable, values: &mut BTreeSet<Vec<u8>>) {
+/// The values so far. A recording may hold any number.
+#[derive(Default)]
+struct Values {
+    all: BTreeSet<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Values {
+    fn add(&mut self, value: &[u8]) {
+        if self.bytes <= MOST_FOUND && is_maskable(value) && !self.all.contains(value) {
+            self.bytes += value.len();
+            self.all.insert(value.to_vec());
+        }
+    }
+}
+
+fn from_variable(value: &Variable, values: &mut Values) {
     match value {
-        Variable::Value(text) => drop(values.insert(text.0.clone())),
-        Variable::Array(list) => values.extend(list.iter().map(|(_, text)| text.0.clone())),
-        Variable::Map(list) => values.extend(list.iter().map(|(_, text)| text.0.clone())),
+        Variable::Value(text) => values.add(&text.0),
+        Variable::Array(list) => list.iter().for_each(|(_, text)| values.add(&text.0)),
+        Variable::Map(list) => list.iter().for_each(|(_, text)| values.add(&text.0)),
         Variable::Declared(_) | Variable::Removed(_) => {}
     }
 }
 
-fn from_data(data: &Value, values: &mut BTreeSet<Vec<u8>>) {
+fn from_data(data: &Value, values: &mut Values) {
     let Value::Object(map) = data else { return };
     for (name, value) in map {
         match value {
@@ -70,9 +87,9 @@ fn from_data(data: &Value, values: &mut BTreeSet<Vec<u8>>) {
     }
 }
 
-fn texts(value: &Value, values: &mut BTreeSet<Vec<u8>>) {
+fn texts(value: &Value, values: &mut Values) {
     match value {
-        Value::String(text) => drop(values.insert(text.clone().into_bytes())),
+        Value::String(text) => values.add(text.as_bytes()),
         Value::Array(list) => list.iter().for_each(|value| texts(value, values)),
         Value::Object(map) => {
             map.iter().filter(|(name, _)| *name != super::ATTRIBUTES).for_each(|(_, value)| texts(value, values));

@@ -52,7 +52,7 @@ impl Files {
             return Ok(masker.clone());
         }
         let values = secret_values(&self.recording, None)?;
-        let masker = Masker::new(Redactor::new(&Config::default())?.with_secrets(values)?);
+        let masker = Masker::new(Redactor::new(&Config::default())?.with_values(std::iter::empty::<&[u8]>(), values)?);
         self.masker = Some(masker.clone());
         Ok(masker)
     }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use shellkeep_redact::{Config, Redactor, Rules, Stream, is_maskable};
+use shellkeep_redact::{Config, ConfigError, MOST_FOUND, Redactor, Rules, Stream, is_maskable};
 
 fn with(values: &[&str]) -> Redactor {
     Redactor::new(&Config::default()).unwrap().with_secrets(values).unwrap()
@@ -73,6 +73,50 @@ fn long_values_have_one_mask() {
     assert_eq!(redactor.redact_str(&format!("a={long}, b")), "a=***, b");
     let (mut stream, mut out) = (redactor.stream(), Vec::new());
     long.as_bytes().chunks(7).for_each(|piece| stream.push(piece, &mut out));
+    stream.finish(&mut out);
+    assert_eq!(out, b"***");
+}
+
+/// A value that looks like none of the others, and has no form that is the same as another's.
+fn value(number: usize, length: usize) -> String {
+    (0..).flat_map(|n| format!("{number}-{n}/").into_bytes()).map(char::from).take(length).collect()
+}
+
+/// A command put 400 kB into a variable with a secret's name, and the search for its twenty forms took 240 MB.
+#[test]
+fn found_values_have_a_limit() {
+    let base = Redactor::new(&Config::default()).unwrap();
+    let (short, long) = (value(1, 100), value(2, 100_000));
+    let redactor = base.with_values(["registered-one"], [&short, &long]).unwrap();
+    assert_eq!(
+        redactor.redact_str(&format!("registered-one {short} {long} {}", STANDARD.encode(&short))),
+        "*** *** *** ***"
+    );
+    let encoded = STANDARD.encode(&long);
+    assert_eq!(redactor.redact_str(&encoded), encoded, "a long one is looked for only as it is");
+    let many: Vec<String> = (0..10).map(|number| value(number, MOST_FOUND / 8)).collect();
+    let refused = base.with_values(["registered-one"], &many).err().unwrap();
+    assert!(
+        matches!(refused, ConfigError::TooManyValues { bytes, most: MOST_FOUND } if bytes > MOST_FOUND),
+        "{refused}"
+    );
+}
+
+/// The values of which there are too many to look for must not be shown either.
+#[test]
+fn everything_is_withheld_but_line_breaks() {
+    let redactor = with(&["registered-one"]).withholding();
+    assert!(redactor.is_withholding() && !with(&["registered-one"]).is_withholding());
+    for text in ["", "a", "a secret\nin two lines\r\n\n  and more", "\n***\n", "x\ry", "https://a:b@c/d\n"] {
+        let masked = everywhere(&redactor, text);
+        let lines = |text: &str| text.matches(['\n', '\r']).count();
+        assert!(masked.chars().all(|letter| matches!(letter, '*' | '\n' | '\r')), "{masked:?}");
+        assert_eq!((lines(&masked), redactor.redact_str(&masked)), (lines(text), masked.clone()), "{text:?}");
+    }
+    assert_eq!(redactor.redact_str("a secret\nin two lines\n"), "***\n***\n");
+    let long = "x".repeat(100_000);
+    let (mut stream, mut out) = (redactor.stream(), Vec::new());
+    long.as_bytes().chunks(700).for_each(|piece| stream.push(piece, &mut out));
     stream.finish(&mut out);
     assert_eq!(out, b"***");
 }

@@ -5,6 +5,8 @@ use super::journal::Journal;
 use super::message::{ServiceFacts, ServiceNews};
 use super::shell::{check_cwd, confine, make_workspace, resolve_cwd};
 use crate::context::SessionContext;
+use crate::given_secrets::MOST_FILLED;
+use crate::notices;
 use crate::ops::{OpError, ServiceError, StartService};
 use crate::services::{Begin, Entry, Supervised};
 use crate::tasks;
@@ -89,7 +91,10 @@ pub(super) async fn facts(ctx: &Arc<SessionContext>, journal: &mut Journal) -> R
     let state = journal.state();
     let confined = confine(ctx, state, None).await?;
     let mut facts = translate::facts(&ctx.sandboxes.placed(state));
-    given.fill_in(&mut facts);
+    if let Some(notice) = notices::secrets_not_filled(&given.fill_in(&mut facts), MOST_FILLED) {
+        // It would run with a mark for a value, and nobody reads what it could not be given.
+        return Err(ServiceError::NotStarted { reason: notice.message }.into());
+    }
     Ok(ServiceFacts { facts, confined, given, until: ctx.serves_until(journal.id()) })
 }
 

@@ -3,7 +3,7 @@
 use super::rest_reason::RestReason;
 use crate::checkpoints;
 use crate::context::SessionContext;
-use crate::given_secrets::GivenSecrets;
+use crate::given_secrets::{GivenSecrets, MOST_FILLED};
 use crate::ops::{OpError, RunError, SessionError};
 use crate::own_tmp::InTheWay;
 use crate::pool::PooledShell;
@@ -115,12 +115,13 @@ async fn hand_over(
     }
     pooled.shell.assign(state.meta.session_id.as_str());
     let mut facts = translate::facts(&ctx.sandboxes.placed(state));
-    given.fill_in(&mut facts);
+    let unfilled = given.fill_in(&mut facts);
     let problems = pooled.restore(confined, &facts).await.map_err(NotAcquired::Failed)?;
-    let found = Found {
+    let mut found = Found {
         cwd_missing: problems.iter().find(|problem| problem.what == CWD).map(|problem| problem.why.clone()),
         notices: notices::not_restored(problems.iter().filter(|problem| problem.what != CWD)),
     };
+    found.notices.extend(notices::secrets_not_filled(&unfilled, MOST_FILLED));
     Ok(Some(Acquired { pooled, found }))
 }
 

@@ -67,7 +67,9 @@ impl<'a> Past<'a> {
 
     async fn masker(&self) -> Result<Masker, OpError> {
         let values = self.read(|recording| secret_values(recording, None)).await?;
-        self.parts.ctx.secrets.masker_of(self.id(), values.into_iter().collect())
+        let (secrets, id) = (Arc::clone(&self.parts.ctx.secrets), self.id().clone());
+        let build = move |_: &Budget| secrets.masker_of(&id, values);
+        self.parts.work.short(self.session.agent.as_deref(), None, build).await?
     }
 
     async fn filter(&self, query: &EventQuery) -> Result<Filter, OpError> {

@@ -148,6 +148,7 @@ async fn begin_resume(
     let kept = kept_state(access, &id, &state).await?;
     let given = parts.ctx.registry.ask(&id, Message::Give).await?;
     let spec = agent.spec(&parts.ctx.sandboxes.placed(&state), &given);
+    let spec = spec.map_err(|reason| ResumeError::NotStarted { session_id: id.to_string(), reason })?;
     let (program, stdin) = start_program(&parts, &state, spec).await?;
     let log = SessionLog::new(&parts.ctx.registry, &id);
     let recorded = match earlier {

@@ -15,6 +15,7 @@ use crate::screen::watched::WatchedScreen;
 use crate::stored::read_error;
 use crate::stream::RunStream;
 use crate::{translate, validate};
+use shellkeep_record::Budget;
 use shellkeep_session::{ByteString, Notice, RunId, SessionId};
 use shellkeep_store::RequestIndex;
 use std::sync::Arc;
@@ -187,6 +188,18 @@ impl<'o> RunOps<'o> {
         run_id: &'a RunId,
         query: ScreenQuery,
     ) -> BoxFuture<'a, Result<ScreenView, OpError>> {
+        self.screen_as(id, run_id, query, |view| view)
+    }
+
+    /// The same, made into what the caller needs on the thread where it was drawn, in the caller's turn: both take
+    /// milliseconds for a large screen, and it may be drawn for many at once.
+    pub fn screen_as<'a, T: Send + 'static>(
+        &'a self,
+        id: &'a SessionId,
+        run_id: &'a RunId,
+        query: ScreenQuery,
+        make: impl FnOnce(ScreenView) -> T + Send + 'static,
+    ) -> BoxFuture<'a, Result<T, OpError>> {
         Box::pin(async move {
             let Permitted { parts, id } = self.access.over(id)?;
             let Some(cell) = parts.ctx.runs.get(&id, run_id) else {
@@ -202,7 +215,9 @@ impl<'o> RunOps<'o> {
                 },
                 () = cell.finished() => false,
             };
-            Ok(screen_view(&cell, screen.picture(), timed_out))
+            let draw =
+                move |_: &Budget| screen_of(&cell).map(|screen| make(screen_view(&cell, screen.picture(), timed_out)));
+            parts.work.page_in_turn(self.access.scope().agent(), draw).await?
         })
     }
 

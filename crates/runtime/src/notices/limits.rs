@@ -1,6 +1,7 @@
-//! What a caller reads when a limit of processes, memory or disk was reached.
+//! What a caller reads when a limit of processes, memory, disk or masking was reached.
 
-use super::notice;
+use super::{enumerate, notice};
+use shellkeep_redact::MOST_FOUND;
 use shellkeep_session::{Notice, NoticeCode, QuotaName};
 
 /// The process limits that hold for a command.
@@ -108,4 +109,33 @@ mod tests {
         let of_agent = over_disk(OverDisk { quota: QuotaName::FilesPerAgent, ..files_over }).message;
         assert!(of_agent.contains("sessions of this agent together use 510 files; their limit is 500"), "{of_agent}");
     }
+}
+
+/// The output may hold more secrets than can be masked.
+pub fn output_withheld() -> Notice {
+    notice(
+        NoticeCode::OutputDropped,
+        format!(
+            "The output is withheld: variables with names of secrets have more than {} KiB together, which cannot be masked. \
+             Continue in a new session, and put large data into files.",
+            MOST_FOUND >> 10
+        ),
+    )
+}
+
+/// What has so many copies of a secret that a new shell was not given them. None if nothing has.
+pub fn secrets_not_filled(names: &[String], most: usize) -> Option<Notice> {
+    let told = || {
+        notice(
+            NoticeCode::RestoreIncomplete,
+            format!(
+                "The session's variables and functions have more than {} MiB of copies of secrets. These have the name of \
+                 the secret in the place of each copy, as in ⟨secret:NAME⟩: {}. Unset them, and use the secret's own \
+                 variable.",
+                most >> 20,
+                enumerate(names)
+            ),
+        )
+    };
+    (!names.is_empty()).then(told)
 }

@@ -1,6 +1,6 @@
 //! The agent that a session's config names: `{"agent": {"command": ["python3", "agent.py"], "cwd"?, "env"?, "timeout"?}}`.
 
-use crate::given_secrets::GivenSecrets;
+use crate::given_secrets::{GivenSecrets, MOST_FILLED};
 use crate::ops::{DEFAULT_RESUME_TIMEOUT, MAX_TIMEOUT};
 use serde_json::Value;
 use shellkeep_process::ProgramSpec;
@@ -9,6 +9,9 @@ use shellkeep_session::shell;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
+
+/// Longest variable that the system passes to a program.
+const MOST_IN_VARIABLE: usize = 128 << 10;
 
 /// An agent as a config names it.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,24 +59,33 @@ impl AgentProgram {
         if has_nul { Err("a string of \"agent\" in its config has a NUL byte".to_owned()) } else { Ok(agent) }
     }
 
-    /// How it is started in a session with this shell state and these secrets.
-    pub fn spec(&self, shell: &ShellState, given: &GivenSecrets) -> ProgramSpec {
+    /// How it is started in a session with this shell state and these secrets. An error says why it cannot be.
+    pub fn spec(&self, shell: &ShellState, given: &GivenSecrets) -> Result<ProgramSpec, String> {
+        let mut room = MOST_FILLED;
         let mut environment: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for (name, variable) in &shell.variables {
             if let (true, shell::Value::Value(value)) = (variable.attributes.contains('x'), &variable.value) {
                 let mut value = value.0.clone();
-                given.fill(&mut value);
+                let before = room;
+                let is_filled = given.fill([&mut value], &mut room);
+                // Of one without a secret, the system tells.
+                if !is_filled || (room < before && value.len() > MOST_IN_VARIABLE) {
+                    let name = name.to_text();
+                    return Err(format!(
+                        "with the secrets in it, its variable {name} is too long to be passed; unset it"
+                    ));
+                }
                 environment.insert(name.0.clone(), value);
             }
         }
         environment.extend(given.variables(&self.env));
         let base = given.directory(&shell.cwd);
         let cwd = self.cwd.as_ref().map_or_else(|| base.clone(), |cwd| base.join(cwd));
-        ProgramSpec {
+        Ok(ProgramSpec {
             arguments: self.command.iter().map(|word| word.clone().into_bytes()).collect(),
             cwd: cwd.as_os_str().as_bytes().to_vec(),
             environment: environment.into_iter().collect(),
-        }
+        })
     }
 }
 
@@ -131,7 +143,7 @@ mod tests {
         shell.variables.insert("A".into(), Variable::scalar("x", "1"));
         shell.variables.insert("B".into(), Variable::scalar("x", "session's"));
         shell.variables.insert("local".into(), Variable::scalar("", "2"));
-        let spec = agent.spec(&shell, &GivenSecrets::default());
+        let spec = agent.spec(&shell, &GivenSecrets::default()).unwrap();
         assert_eq!(spec.cwd, b"/tmp/sub");
         let pairs = [(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), b"own".to_vec())];
         assert_eq!(spec.environment, pairs);
@@ -150,6 +162,9 @@ mod tests {
         }
         let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
         let expected = [pair("COPY", "a value-of-TOKEN z"), pair("KEY", "own"), pair("TOKEN", "value-of-TOKEN")];
-        assert_eq!(agent.spec(&shell, &given).environment, expected);
+        assert_eq!(agent.spec(&shell, &given).unwrap().environment, expected);
+        // Three times the longest variable: the system would not say which one it was.
+        shell.variables.insert("MANY".into(), Variable::scalar("x", "⟨secret:TOKEN⟩".repeat(30_000)));
+        assert!(agent.spec(&shell, &given).unwrap_err().contains("MANY"));
     }
 }

@@ -5,7 +5,7 @@ use super::responses::{Common, EventTypes, Followed, Searched};
 use super::runs::wants_events;
 use super::sse;
 use crate::auth::Scoped;
-use crate::body::{EVENTS_LIMIT, Json};
+use crate::body::{Counted, EVENTS_LIMIT};
 use crate::detached::detached;
 use crate::params::{Params, SessionPath};
 use crate::refusal::Refusal;
@@ -33,11 +33,16 @@ const LAST_EVENT_ID: &str = "last-event-id";
 pub async fn post(
     Scoped(engine): Scoped,
     SessionPath(id): SessionPath,
-    Json(request): Json<EventRequest, EVENTS_LIMIT>,
+    Counted { value, share }: Counted<EventRequest, EVENTS_LIMIT>,
 ) -> Result<Response, Refusal> {
-    let events = translate::new_events(request)?;
+    let events = translate::new_events(value)?;
     let many = events.len() > 1;
-    let posted = detached(async move { engine.records().post_events(&id, events).await }).await??;
+    let posted = detached(async move {
+        let posted = engine.records().post_events(&id, events).await;
+        drop(share);
+        posted
+    });
+    let posted = posted.await??;
     Ok(json(StatusCode::CREATED, &translate::posted(posted, many)))
 }
 

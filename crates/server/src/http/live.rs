@@ -209,9 +209,10 @@ async fn pump(id: u32, topic: Result<Topic, Refusal>, credit: Arc<Credit>, sende
     let mut is_current = false;
     loop {
         is_current &= !credit.wait().await;
-        let piece = if is_current { topic.next().await } else { topic.snapshot().await.map(Piece::Snapshot) };
+        let piece = if is_current { topic.next().await } else { topic.snapshot().await };
         let frame = match piece {
             Ok(Piece::Snapshot(value)) => json!({"id": id, "snapshot": value}).to_string(),
+            Ok(Piece::Picture(picture)) => format!("{{\"id\":{id},\"snapshot\":{picture}}}"),
             Ok(Piece::Update(value)) => json!({"id": id, "update": value}).to_string(),
             Ok(Piece::Behind) => {
                 is_current = false;

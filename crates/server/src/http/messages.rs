@@ -3,7 +3,7 @@
 use super::door::{json, sourced};
 use super::responses::Common;
 use crate::auth::Scoped;
-use crate::body::{Json, MESSAGE_LIMIT};
+use crate::body::{Counted, MESSAGE_LIMIT};
 use crate::detached::detached;
 use crate::params::{Params, SessionPath};
 use crate::refusal::Refusal;
@@ -22,10 +22,15 @@ use shellkeep_protocol::{MessageAdded, MessageList, MessageParams, MessageReques
 pub async fn add(
     Scoped(engine): Scoped,
     SessionPath(id): SessionPath,
-    Json(request): Json<MessageRequest, MESSAGE_LIMIT>,
+    Counted { value, share }: Counted<MessageRequest, MESSAGE_LIMIT>,
 ) -> Result<Response, Refusal> {
-    let message = translate::new_message(request);
-    let added = detached(async move { engine.records().add_message(&id, message).await }).await??;
+    let message = translate::new_message(value);
+    let added = detached(async move {
+        let added = engine.records().add_message(&id, message).await;
+        drop(share);
+        added
+    });
+    let added = added.await??;
     Ok(json(StatusCode::CREATED, &translate::message_added(added)))
 }
 

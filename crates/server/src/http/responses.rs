@@ -157,7 +157,7 @@ refusals! {
     Searched {
         "422":
             "`search_too_expensive`: the search took too long; continue at `next_offset` or `after`, or use a simpler \
-             pattern",
+             pattern; `too_many_secrets` with `bytes` and `limit`: the session's secrets are more than can be masked",
     }
 
     /// Errors of a stream of events.

@@ -29,8 +29,9 @@ pub async fn read(
     Params(params): Params<ScreenParams>,
 ) -> Result<Response, Refusal> {
     let query = translate::screen_query(params.wait.as_deref(), params.timeout, params.version)?;
-    let view = engine.runs().screen(&id, &run_id, query).await?;
-    Ok(json(StatusCode::OK, &translate::screen(view, params.format.unwrap_or_default())))
+    let format = params.format.unwrap_or_default();
+    let answer = move |view| json(StatusCode::OK, &translate::screen(view, format));
+    Ok(engine.runs().screen_as(&id, &run_id, query, answer).await?)
 }
 
 /// The screens that a run with `tty: true` had, for a replay.

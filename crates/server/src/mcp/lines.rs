@@ -4,8 +4,9 @@
 use super::order::Order;
 use super::seat::Pipe;
 use crate::body::{RUN_LIMIT, UNCOUNTED};
+use crate::parsed_size;
 use rmcp::RoleServer;
-use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::json;
 use shellkeep_runtime::{Lent, OpError, Share};
@@ -26,6 +27,10 @@ const KEPT_BUFFER: usize = 64 << 10;
 
 /// Up to this length the buffer of a message grows as a `Vec` does.
 const GROWN: usize = 1 << 20;
+
+/// How often a message is in memory while it is parsed: the SDK reads it into a form that it then tries each kind of message
+/// with, and makes its arguments of that. What is no message, is read once more to say so.
+pub const COPIES: u64 = 3;
 
 /// How long a large message may pause before its sender is disconnected.
 const STALL: Duration = Duration::from_secs(30);
@@ -119,6 +124,22 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
         written?
     }
 
+    /// The message in a line, or what is wrong with it.
+    fn parse(&mut self, text: &[u8]) -> Result<ClientJsonRpcMessage, (ErrorData, Option<RequestId>)> {
+        let share = count_values(&self.pipe, text).map_err(|TooMany| {
+            let detail = format!(
+                "a message of {} bytes was rejected: its values would take too much memory, alone or with those of other \
+                 messages of yours. Send fewer, or put the data into a file",
+                text.len()
+            );
+            (ErrorData::invalid_request(detail, None), id_near_the_beginning(&text[..text.len().min(HEAD)]))
+        })?;
+        let mut message = serde_json::from_slice(text).map_err(|error| explain(text, &error))?;
+        self.order.mark(&mut message);
+        hold(share, &mut message);
+        Ok(message)
+    }
+
     async fn next(&mut self) -> io::Result<Option<ClientJsonRpcMessage>> {
         loop {
             self.answered().await?;
@@ -135,15 +156,9 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
                     self.answer(refusal, id_near_the_beginning(&text));
                 }
                 Line::Whole if text.trim_ascii().is_empty() => {}
-                Line::Whole => match serde_json::from_slice(&text) {
-                    Ok(mut message) => {
-                        self.order.mark(&mut message);
-                        return Ok(Some(message));
-                    }
-                    Err(error) => {
-                        let (refusal, id) = explain(&text, &error);
-                        self.answer(refusal, id);
-                    }
+                Line::Whole => match self.parse(&text) {
+                    Ok(message) => return Ok(Some(message)),
+                    Err((refusal, id)) => self.answer(refusal, id),
                 },
             }
             if text.capacity() <= KEPT_BUFFER {
@@ -200,6 +215,26 @@ fn count(share: &mut Option<Share>, pipe: &Pipe, before: usize, more: usize) -> 
             *share = Some(pipe.engine().lend(Lent::BodyBytes, (before + more) as u64)?);
             Ok(())
         }
+    }
+}
+
+/// A message has more values than its sender may have in memory.
+struct TooMany;
+
+/// Counts the values of a large message as its sender's memory.
+fn count_values(pipe: &Pipe, text: &[u8]) -> Result<Option<Share>, TooMany> {
+    if text.len() <= UNCOUNTED {
+        return Ok(None);
+    }
+    let values = parsed_size::of(text, COPIES).map_err(|_| TooMany)?;
+    pipe.engine().lend(Lent::BodyBytes, values).map(Some).map_err(|_| TooMany)
+}
+
+/// A call's arguments count as its sender's memory until it has ended.
+fn hold(share: Option<Share>, message: &mut ClientJsonRpcMessage) {
+    let (Some(share), JsonRpcMessage::Request(message)) = (share, message) else { return };
+    if let ClientRequest::CallToolRequest(call) = &mut message.request {
+        call.extensions.insert(Arc::new(share));
     }
 }
 

@@ -5,6 +5,7 @@ use super::bound::{Bound, Sessions};
 use super::faults;
 use super::handler::Handler;
 use super::hub::{Hub, engine_of};
+use super::lines::COPIES;
 use super::seat::{named_session, own_session};
 use crate::body::{self, RUN_LIMIT};
 use crate::refusal::Refusal;
@@ -14,7 +15,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::Value;
+use serde::Deserialize;
 use shellkeep_runtime::{Engine, OpError, Whereabouts};
 use shellkeep_session::SessionId;
 use std::sync::Arc;
@@ -60,7 +61,10 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
     if let Some(bound) = &bound {
         parts.extensions.insert(Arc::clone(bound));
     }
-    let whole = if parts.method == Method::POST { Some(body::read(&parts, body, RUN_LIMIT).await?) } else { None };
+    let mut whole = if parts.method == Method::POST { Some(body::read(&parts, body, RUN_LIMIT).await?) } else { None };
+    if let Some(whole) = &mut whole {
+        whole.count_parsed(&parts, COPIES)?;
+    }
     let body = whole.as_ref().map_or_else(Body::empty, |whole| Body::from(whole.bytes.clone()));
     let sent = whole.as_ref().filter(|_| faults::is_json(&parts.headers));
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
@@ -86,10 +90,25 @@ async fn has_moved(engine: &Engine, own: Option<SessionId>, headers: &HeaderMap)
     Ok(cluster.is_draining() || matches!(cluster.locate_or_place(&own).await?, Whereabouts::There(_)))
 }
 
-/// What a client calls itself in the message with which it begins.
+/// What a client calls itself in the message with which it begins. Nothing else of the message is kept.
 fn client_of(message: &[u8]) -> String {
-    let message: Value = serde_json::from_slice(message).unwrap_or_default();
-    message["params"]["clientInfo"]["name"].as_str().unwrap_or_default().to_owned()
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Message {
+        params: Params,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Params {
+        client_info: Client,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Client {
+        name: String,
+    }
+    let message: Message = serde_json::from_slice(message).unwrap_or_default();
+    message.params.client_info.name
 }
 
 fn session_id(headers: &HeaderMap) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use crate::support::{Daemon, Door, Request, Settings};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
 use tungstenite::{ClientRequestBuilder, Error, HandshakeError, Message, WebSocket};
 
@@ -140,6 +141,31 @@ fn a_slow_client_gets_a_new_snapshot_and_never_a_queue() {
     let next = slow.until(|frame| frame["id"] == 1);
     let text = next["snapshot"]["text"].as_str().unwrap_or_else(|| panic!("not a snapshot: {:.200}", next.to_string()));
     assert!(text.ends_with("\nthe end\n"), "{}", &text[text.len().saturating_sub(40)..]);
+}
+
+/// Many pictures of a large screen were made on the threads that serve everybody. They wait for their turn now, and none of
+/// them may be refused for that.
+#[test]
+fn a_large_screen_is_shown_to_all_who_follow_it() {
+    const TOPICS: u64 = 32;
+    let daemon = daemon();
+    daemon.create("s");
+    let size = json!({"rows": 500, "cols": 500});
+    let body = json!({"command": "printf hello; sleep 600", "blocking": false, "tty": true, "tty_size": size});
+    let run = daemon.run("s", body).run_id().to_owned();
+    let mut sockets: Vec<Socket> = (0..5).map(|_| enter(&daemon, TOKEN)).collect();
+    for socket in &mut sockets {
+        (0..TOPICS).for_each(|id| socket.say(&json!({"open": id, "topic": format!("screen/s/{run}")})));
+    }
+    for socket in &mut sockets {
+        let mut shown = BTreeSet::new();
+        while shown.len() < TOPICS as usize {
+            let frame = socket.frame();
+            let rows = frame["snapshot"]["cells"].as_array().map(Vec::len);
+            assert_eq!(rows, Some(500), "{:.200}", frame.to_string());
+            shown.insert(frame["id"].as_u64());
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Secrets that sessions are given by name: they reach commands and services, are masked in everything that comes out, and
 //! are in no file of the data directory but those that a command itself writes.
 
-use crate::support::{Agent, Daemon, Request, Settings, services};
+use crate::support::{Agent, Daemon, Request, Settings, procs, services};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -104,6 +104,33 @@ fn a_secret_reaches_commands_and_nothing_that_is_written_down() {
     assert_eq!(files_with(&[VALUE, IN_BASE64], &daemon.data()), Vec::<String>::new());
     let log = daemon.log();
     assert!(!log.contains(VALUE), "{log}");
+}
+
+/// A command wrote the mark of a secret of 60 kB sixteen thousand times into a variable, and the next shell was given a
+/// gigabyte.
+#[test]
+fn marks_that_a_command_writes_do_not_fill_the_memory() {
+    let files = Files::new();
+    let long: String = ('a'..='z').cycle().take(60_000).collect();
+    files.write("token", &long);
+    let daemon = Daemon::with(files.settings());
+    given(&daemon, "a");
+    daemon.sh("a", "X='⟨secret:TOKEN⟩'; for i in {1..14}; do X=$X$X; done; COPY=$TOKEN");
+    daemon.hibernate("a");
+    let reply = daemon.sh("a", "[[ $X == *secret:TOKEN* ]] && echo marks; echo ${#COPY}");
+    assert_eq!(reply.out(), "marks\n60000\n");
+    let told = reply.json["notices"].to_string();
+    assert!(told.contains("restore_incomplete") && told.contains("copies of secrets"), "{told}");
+    let peak = procs::peak_resident_kib(daemon.pid());
+    assert!(peak < 512 << 10, "{peak} KiB");
+    let refused = daemon.post("/v1/sessions/a/services", &json!({"command": "sleep 100"}));
+    assert_eq!(refused.json()["code"], "service_not_started", "{}", refused.text());
+    // Without it everything is as before.
+    daemon.sh("a", "unset X");
+    daemon.hibernate("a");
+    let reply = daemon.sh("a", "echo ${#COPY}");
+    assert_eq!(reply.out(), "60000\n");
+    assert!(!reply.json["notices"].to_string().contains("restore_incomplete"), "{:?}", reply.json);
 }
 
 /// A command may write the value into a file, and a difference of files showed it.

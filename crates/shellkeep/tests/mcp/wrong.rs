@@ -135,6 +135,21 @@ fn a_message_beyond_the_limit_is_refused_by_its_id() {
     assert_eq!(client.run("echo fine").text(), "fine\n");
 }
 
+/// It was parsed, for a hundred times its length in memory.
+#[test]
+fn a_message_of_too_many_values_is_refused_by_its_id() {
+    let daemon = Daemon::start();
+    let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    let zeros = ",0".repeat(5_000_000);
+    let call =
+        r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"run_command","arguments":{"command":[0"#;
+    client.write(format!("{call}{zeros}]}}}}}}\n").as_bytes());
+    let answer = client.next();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32600)), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("too much memory"), "{answer}");
+    assert_eq!(client.run("echo fine").text(), "fine\n");
+}
+
 #[test]
 fn the_route_says_what_it_is_for() {
     let daemon = Daemon::start();

@@ -130,3 +130,20 @@ fn without_the_setting_nothing_is_masked() {
     daemon.create("s");
     assert_eq!(daemon.sh("s", &format!("echo {SECRET}")).out(), format!("{SECRET}\n"));
 }
+
+/// A variable of 800 kB took a gigabyte to look for, and everybody waited for half a minute.
+#[test]
+fn output_is_withheld_if_there_is_too_much_to_mask() {
+    let daemon = Daemon::with(masking());
+    daemon.create("s");
+    daemon.create("other");
+    let first = daemon.sh("s", "A_TOKEN=$(head -c 600000 /dev/urandom | base64 -w0); echo ${A_TOKEN:9:99}; echo set");
+    assert_eq!(first.out(), "***\n***\n");
+    let second = daemon.sh("s", "echo ${A_TOKEN:9:99}; echo ${#A_TOKEN}");
+    assert_eq!(second.out(), "***\n***\n");
+    for reply in [first, second] {
+        let told = reply.json["notices"].to_string();
+        assert!(told.contains("output_dropped") && told.contains("withheld"), "{told}");
+    }
+    assert_eq!(daemon.sh("other", "echo fine").out(), "fine\n");
+}

@@ -61,6 +61,17 @@ pub enum RecordError {
     /// The session is not recorded, or its recording cannot be read.
     #[error("cannot read the recording of session '{session_id}': {reason}")]
     Unreadable { session_id: String, reason: String },
+    /// The session's secrets are more than can be masked.
+    #[error(
+        "the secret variables of session '{session_id}' have or had {bytes} bytes, more than the {most} that can be masked, so its recording cannot be shown masked"
+    )]
+    TooManySecrets {
+        session_id: String,
+        /// How many bytes were found before it was given up.
+        bytes: usize,
+        /// How many can be masked.
+        most: usize,
+    },
     /// This node does not have the session, and nothing is added to it in history.
     #[error("session '{session_id}' is only in history, where it cannot be followed")]
     OnlyInHistory { session_id: String },
@@ -114,6 +125,7 @@ impl RecordError {
             Self::AgentStateReclaimed { .. } => "agent_state_reclaimed",
             Self::AgentStateDamaged { .. } => "agent_state_damaged",
             Self::Unreadable { .. } => "recording_unreadable",
+            Self::TooManySecrets { .. } => "too_many_secrets",
             Self::OnlyInHistory { .. } => "only_in_history",
             Self::SearchSpent { .. } => "search_too_expensive",
             Self::ScrubIncomplete { .. } => "scrub_incomplete",

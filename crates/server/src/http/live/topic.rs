@@ -26,6 +26,8 @@ const SCREEN_WAIT: Duration = Duration::from_secs(60);
 /// What a topic has to say.
 pub(super) enum Piece {
     Snapshot(Value),
+    /// A snapshot that is written as JSON.
+    Picture(String),
     Update(Value),
     /// More has happened than it can list; a snapshot comes next.
     Behind,
@@ -97,9 +99,9 @@ impl Topic {
     }
 
     /// The state now. Updates continue from it.
-    pub(super) async fn snapshot(&mut self) -> Result<Value, OpError> {
+    pub(super) async fn snapshot(&mut self) -> Result<Piece, OpError> {
         let Self { engine, what, .. } = self;
-        match what {
+        let value: Result<Value, OpError> = match what {
             What::Sessions { stream } => {
                 *stream = engine.node().follow_sessions();
                 Ok(json!({"node": fleet(engine).await}))
@@ -126,7 +128,9 @@ impl Topic {
             }
             What::Screen { id, run, seen } => {
                 let query = ScreenQuery { wait: ScreenWait::Nothing, timeout: Duration::ZERO };
-                Ok(picture(engine.runs().screen(id, run, query).await?, seen))
+                let picture = picture(engine, id, run, query).await?;
+                *seen = picture.version;
+                return Ok(Piece::Picture(picture.json));
             }
             What::Service { id, service, stream, held } => {
                 let mut followed =
@@ -144,7 +148,8 @@ impl Topic {
                 *stream = Some(followed);
                 Ok(json!({"service": view, "text": text}))
             }
-        }
+        };
+        value.map(Piece::Snapshot)
     }
 
     /// What happens next.
@@ -215,16 +220,29 @@ async fn screen(engine: &Engine, id: &SessionId, run: &RunId, seen: &mut Option<
     tokio::time::sleep(FRAME).await;
     loop {
         let query = ScreenQuery { wait: ScreenWait::Change { since: *seen }, timeout: SCREEN_WAIT };
-        let view = engine.runs().screen(id, run, query).await?;
-        if !view.timed_out {
-            return Ok(Piece::Snapshot(picture(view, seen)));
+        let picture = picture(engine, id, run, query).await?;
+        if !picture.timed_out {
+            *seen = picture.version;
+            return Ok(Piece::Picture(picture.json));
         }
     }
 }
 
-fn picture(view: ScreenView, seen: &mut Option<u64>) -> Value {
-    *seen = view.running.then_some(view.version);
-    json!(translate::screen(view, ScreenFormat::Cells))
+/// What a screen shows.
+struct Drawn {
+    json: String,
+    /// None once the run has ended.
+    version: Option<u64>,
+    timed_out: bool,
+}
+
+/// Also written as JSON where it is drawn: for a large screen that takes as long.
+async fn picture(engine: &Engine, id: &SessionId, run: &RunId, query: ScreenQuery) -> Result<Drawn, OpError> {
+    let write = |view: ScreenView| {
+        let (version, timed_out) = (view.running.then_some(view.version), view.timed_out);
+        Drawn { json: json!(translate::screen(view, ScreenFormat::Cells)).to_string(), version, timed_out }
+    };
+    engine.runs().screen_as(id, run, query, write).await
 }
 
 /// Bytes as text. A character that is not complete waits for its other half.
