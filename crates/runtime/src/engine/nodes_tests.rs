@@ -1,0 +1,119 @@
+//! Engines that share a store in memory: what becomes of a session when its caller, its lease or its node's disk goes away in the
+//! middle of something.
+
+use crate::actor::Message;
+use crate::cluster::{ClusterConfig, in_memory};
+use crate::engine::{Engine, EngineConfig};
+use crate::ops::{ClusterNode, CreateSession, RunCommand, Whereabouts};
+use shellkeep_session::SessionId;
+use shellkeep_shared::memory::MemoryTier;
+use shellkeep_shared::{Closing, WhenAlone};
+use shellkeep_store::{Durability, Store};
+use std::future::poll_fn;
+use std::path::PathBuf;
+use std::task::Poll;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// Far more than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// How often a caller is polled before it goes away, at most: a takeover waits for something fewer times.
+const MOST_POLLS: usize = 12;
+
+/// A node, and what only its tests reach.
+struct Node {
+    engine: Engine,
+    store: Store,
+    _directory: TempDir,
+}
+
+impl Node {
+    /// A node of the cluster whose store has this URL.
+    async fn start(url: &str, name: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let bash = PathBuf::from(std::env::var_os("SHELLKEEP_BASH").unwrap_or_else(|| "/bin/bash".into()));
+        let store = Store::open("sqlite://s.db", directory.path(), Durability::Process).unwrap();
+        let cluster = ClusterConfig {
+            url: url.to_owned(),
+            node: name.to_owned(),
+            advertise: String::new(),
+            blobs: None,
+            when_alone: WhenAlone::Serve,
+        };
+        let config = EngineConfig::new(directory.path().to_owned(), bash);
+        let config = EngineConfig { spare_shells: 0, cluster: Some(cluster), ..config };
+        Self { engine: Engine::start(config, store.clone()).await.unwrap(), store, _directory: directory }
+    }
+
+    async fn create(&self, name: &str) -> SessionId {
+        let id = SessionId::parse(name).unwrap();
+        let request = CreateSession { session_id: Some(id.clone()), ..CreateSession::default() };
+        self.engine.create(request).await.unwrap();
+        id
+    }
+
+    /// Stops it in order: other nodes take its sessions at once.
+    async fn stop(self) {
+        self.engine.shutdown().await;
+        self.engine.close_store(Closing::Stop).await.unwrap();
+    }
+
+    /// Lets the node find a session and take it if it must, and goes away when that has waited for something this often.
+    async fn seek_and_leave(&self, id: &SessionId, mut polls: usize) -> Option<bool> {
+        let node = self.engine.node();
+        let cluster = node.cluster().unwrap();
+        let mut seeking = cluster.locate(id);
+        let answer = poll_fn(|context| match seeking.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending if polls <= 1 => Poll::Ready(None),
+            Poll::Pending => {
+                polls -= 1;
+                Poll::Pending
+            }
+        });
+        answer.await.map(|answer| matches!(answer, Ok(Whereabouts::Here)))
+    }
+
+    /// Drains it, and returns when it has no session.
+    async fn drain(&self) -> ClusterNode {
+        let node = self.engine.node();
+        let cluster = node.cluster().unwrap();
+        cluster.drain(LONG).await.unwrap()
+    }
+}
+
+/// A shared store that is this test's own.
+fn shared(test: &str) -> (String, MemoryTier) {
+    let url = format!("memory://{test}");
+    let tier = in_memory::at(&url).unwrap();
+    (url, tier)
+}
+
+/// The bug: a client that hung up while its session moved here left the session claimed, with a lease that this node renewed, and
+/// without a task. Every other request got 503 for as long as the node lived, and a drain of it never ended.
+#[tokio::test]
+async fn a_caller_that_goes_away_leaves_a_session_that_can_be_used() {
+    let (url, _tier) = shared("a caller goes away");
+    let first = Node::start(&url, "n1").await;
+    let mut sessions = Vec::new();
+    for number in 1..=MOST_POLLS {
+        let id = first.create(&format!("s{number}")).await;
+        first.engine.run(&id, RunCommand::new("n=1")).await.unwrap();
+        sessions.push(id);
+    }
+    first.stop().await;
+    let second = Node::start(&url, "n2").await;
+    for (id, polls) in sessions.iter().zip(1..) {
+        second.seek_and_leave(id, polls).await;
+    }
+    for (id, polls) in sessions.iter().zip(1..) {
+        assert_eq!(second.seek_and_leave(id, usize::MAX).await, Some(true), "{id} after {polls}");
+        let view = second.engine.access.at_large().ctx.registry.ask(id, Message::View).await;
+        assert_eq!(view.unwrap().meta.session_id, *id, "after {polls}");
+    }
+    let drained = timeout(LONG, second.drain()).await.expect("it lets go of all sessions");
+    assert_eq!(drained.sessions, 0);
+    second.stop().await;
+}
