@@ -40,7 +40,7 @@ pub(crate) use members::Members;
 use own::Asker;
 pub(crate) use own::Own;
 use removal_notes::RemovalNotes;
-pub(crate) use removals::Removals;
+pub(crate) use removals::{Removals, TakenOut};
 use shellkeep_session::{Notice, Record, SessionId, SessionState};
 use shellkeep_shared::{Closing, Down, Moved, Remembered, Settled, Ship, ShipOptions};
 use shellkeep_store::{FeedControl, Store, deleted};
@@ -101,7 +101,6 @@ impl Cluster {
         }
         let members = Members::new(Arc::clone(&ship), entry);
         let notes = RemovalNotes::at(data_dir).map_err(|error| error.to_string())?;
-        let removals = Removals::new(Arc::clone(&ship), &config.node, notes);
         let asker = Asker::at(data_dir, &config.node).map_err(|error| error.to_string())?;
         let data_dir = asker.data_dir.clone();
         let open = |place: &BlobPlace| {
@@ -109,6 +108,7 @@ impl Cluster {
         };
         let files = config.blobs.as_ref().map(open).transpose()?;
         let files = files.map(Arc::new);
+        let removals = Removals::new(Arc::clone(&ship), &config.node, notes, files.clone());
         let diverged = Diverged::new(Arc::clone(&ship), asker.clone(), files.clone(), &own);
         let Own { store, names, workspaces, .. } = own;
         let (node, tokens) = (config.node.clone(), Tokens::new(Arc::clone(&ship)));
