@@ -4,10 +4,11 @@
 use crate::actor::Message;
 use crate::cluster::{ClusterConfig, in_memory};
 use crate::engine::{Engine, EngineConfig};
-use crate::ops::{ClusterNode, CreateSession, RunCommand, Whereabouts};
+use crate::ops::{ClusterError, ClusterNode, CreateSession, OpError, RunCommand, StartService, Whereabouts};
 use shellkeep_session::SessionId;
+use shellkeep_session::ownership::{Ask, Claimed, Claims};
 use shellkeep_shared::memory::MemoryTier;
-use shellkeep_shared::{Closing, WhenAlone};
+use shellkeep_shared::{ClaimRequest, Closing, LEASE, Tier as _, WhenAlone};
 use shellkeep_store::{Durability, Store};
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -116,4 +117,32 @@ async fn a_caller_that_goes_away_leaves_a_session_that_can_be_used() {
     let drained = timeout(LONG, second.drain()).await.expect("it lets go of all sessions");
     assert_eq!(drained.sessions, 0);
     second.stop().await;
+}
+
+/// Another node takes a session, as if the lease of its owner had ended, and that one does not know it yet.
+fn taken_by_another(tier: &mut MemoryTier, id: &SessionId) {
+    tier.end_lease(id);
+    let ask = Ask { node: "n2".to_owned(), nonce: "y".to_owned(), mine: None, seen: 0, claims: Claims::default() };
+    let request = ClaimRequest { session_id: id.clone(), ask, data_dir: String::new(), agent: None, create: None };
+    assert!(matches!(tier.claim(&request, LEASE), Ok(Ok(Claimed::Taken(_)))), "another node takes it");
+}
+
+/// The bug: a node that had lost a session without knowing it started a service there, beside the node that had the session, and
+/// its caller was told that the request had been refused and nothing was run.
+#[tokio::test]
+async fn a_node_that_lost_a_session_starts_no_service_in_it() {
+    let (url, mut tier) = shared("a service of a lost session");
+    let node = Node::start(&url, "n1").await;
+    let id = node.create("s").await;
+    node.engine.run(&id, RunCommand::new("true")).await.unwrap();
+    taken_by_another(&mut tier, &id);
+    let started = node.engine.services().start(&id, StartService::new("exec sleep 300")).await;
+    // Which of the two errors of a session that moves depends on whether a renewal has told the node before.
+    let has_moved = |error: &OpError| {
+        matches!(error, OpError::Cluster(ClusterError::Moved { .. } | ClusterError::OwnerUnreachable { .. }))
+    };
+    assert!(started.as_ref().is_err_and(has_moved), "{started:?}");
+    let services = &node.engine.access.at_large().ctx.services;
+    assert_eq!(services.list(|_| true).len(), 0, "none was started, and none is in the way of others");
+    node.stop().await;
 }
