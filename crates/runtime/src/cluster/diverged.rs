@@ -54,8 +54,8 @@ const UNTOLD: [EventName; 10] = [
 pub(crate) enum Whose {
     /// It knows nothing of it, or that it was removed, or has no record of what this node claimed.
     Nobodys,
-    /// This node.
-    Own,
+    /// This node. What the shared store has may be an older copy, which lacks the last records.
+    Own(Box<Head>),
     /// Another node.
     Anothers(Box<Head>),
 }
@@ -105,7 +105,7 @@ impl Diverged {
         let found = self.ship.ask(move |tier| tier.find(&asked)).await.map_err(away)?;
         Ok(match found.map(|found| found.head) {
             None => Whose::Nobodys,
-            Some(head) if head.owner.node == self.asker.node => claimed_here(&head),
+            Some(head) if head.owner.node == self.asker.node => claimed_here(head),
             Some(head) => {
                 self.asker.elsewhere.note(id, &head.owner).await;
                 Whose::Anothers(Box::new(head))
@@ -406,8 +406,8 @@ fn renamed(mut state: SessionState, meta: &SessionMeta) -> SessionState {
 }
 
 /// Whose a session is that this node has claimed: without a record, the shared store has nothing of it.
-fn claimed_here(head: &Head) -> Whose {
-    if head.last.seq == 0 { Whose::Nobodys } else { Whose::Own }
+fn claimed_here(head: Head) -> Whose {
+    if head.last.seq == 0 { Whose::Nobodys } else { Whose::Own(Box::new(head)) }
 }
 
 /// The session as it was at a record, from what the shared store has.
@@ -471,8 +471,8 @@ mod tests {
             last: Point { seq, at: (seq > 0).then(|| owner.clone()) },
             claims: Claims::default(),
         };
-        assert!(matches!(claimed_here(&head(0)), Whose::Nobodys));
-        assert!(matches!(claimed_here(&head(3)), Whose::Own));
+        assert!(matches!(claimed_here(head(0)), Whose::Nobodys));
+        assert!(matches!(claimed_here(head(3)), Whose::Own(_)));
     }
 
     #[test]

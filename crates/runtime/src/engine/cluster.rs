@@ -13,6 +13,7 @@ use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, Session
 use crate::services::ServiceStop;
 use crate::tasks;
 use shellkeep_session::SessionId;
+use shellkeep_session::ownership::{Head, Meeting, meet};
 use shellkeep_shared::{Alone, ForkNote, Moved};
 use shellkeep_store::deleted;
 use std::sync::{Arc, Weak};
@@ -365,7 +366,7 @@ async fn look_around(parts: Weak<Parts>, alone: Alone) {
     }
 }
 
-/// The shared store does not know a session: if it was this node's, it lost it. Waking the session gives it again.
+/// The shared store does not know a session, or lacks its last records: if it was this node's, it lost them. Waking the session gives it again.
 /// Returns whether nothing is left to do: the shared store has it, or it is not this node's to give.
 async fn give_again(parts: Arc<Parts>, id: &SessionId) -> bool {
     let Some(cluster) = &parts.ctx.cluster else { return true };
@@ -413,6 +414,19 @@ async fn give(parts: &Arc<Parts>, cluster: &Cluster, id: &SessionId) -> Given {
     }
 }
 
+/// Whether the shared store lacks records of a session that sleeps here, because it fell back to an older copy of itself. One that
+/// is awake finds out with its next renewal.
+async fn is_behind(parts: &Parts, cluster: &Cluster, id: &SessionId, head: &Head) -> bool {
+    if cluster.members().works_with(id) {
+        return false;
+    }
+    match parts.stored.load_patiently(id).await {
+        Ok(state) => matches!(meet(&state.claims, state.seq, head), Meeting::TierLacks { .. }),
+        // It is looked at again.
+        Err(error) => matches!(error, OpError::StoreUnavailable { .. }),
+    }
+}
+
 /// Looks at sessions of this node. Returns those that could not be given again; `None` if the engine has ended, or is about to.
 async fn look_at(parts: &Weak<Parts>, ids: Vec<SessionId>) -> Option<Vec<SessionId>> {
     let mut left = Vec::new();
@@ -422,11 +436,11 @@ async fn look_at(parts: &Weak<Parts>, ids: Vec<SessionId>) -> Option<Vec<Session
             let cluster = strong.ctx.cluster.clone()?;
             match cluster.diverged().whose(&id).await {
                 Ok(Whose::Anothers(_)) => break leave(strong, id).await,
-                Ok(Whose::Nobodys) => {
+                Ok(Whose::Own(head)) if !is_behind(&strong, &cluster, &id, &head).await => break,
+                Ok(Whose::Own(_) | Whose::Nobodys) => {
                     let is_given = give_again(strong, &id).await;
                     break left.extend((!is_given).then_some(id));
                 }
-                Ok(Whose::Own) => break,
                 Err(_) => {
                     let alone = cluster.members().alone();
                     drop((strong, cluster));
