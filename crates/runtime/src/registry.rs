@@ -259,6 +259,17 @@ impl Registry {
         if self.is_awake(id) { None } else { Some(work.await) }
     }
 
+    /// A session was created, or given to the shared store again, and nobody goes on with it: it sleeps, unless it is woken in this
+    /// moment. Its task lets go of it otherwise.
+    pub(crate) async fn left_asleep(&self, id: &SessionId) {
+        let lock = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
+        let waking = Waking { registry: self, id, lock };
+        let _guard = waking.lock.lock().await;
+        if !self.is_awake(id) {
+            self.stored.left(id);
+        }
+    }
+
     /// Takes a session out if `may_leave`. A writer takes a sender under the same lock, so no message can come
     /// after that. Returns whether it was taken out.
     pub(crate) fn leave(&self, id: &SessionId, may_leave: impl FnOnce() -> bool) -> bool {

@@ -4,11 +4,12 @@
 use crate::actor::Message;
 use crate::cluster::{ClusterConfig, in_memory};
 use crate::engine::{Engine, EngineConfig};
-use crate::ops::{ClusterError, ClusterNode, CreateSession, OpError, RunCommand, StartService, Whereabouts};
+use crate::ops::{ClusterError, ClusterNode, CreateSession, Created, OpError, RunCommand, StartService, Whereabouts};
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Ask, Claimed, Claims};
 use shellkeep_shared::memory::MemoryTier;
 use shellkeep_shared::{ClaimRequest, Closing, LEASE, Tier as _, WhenAlone};
+use shellkeep_store::fault::Point;
 use shellkeep_store::{Durability, Store};
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -51,7 +52,7 @@ impl Node {
     async fn create(&self, name: &str) -> SessionId {
         let id = SessionId::parse(name).unwrap();
         let request = CreateSession { session_id: Some(id.clone()), ..CreateSession::default() };
-        self.engine.create(request).await.unwrap();
+        assert!(matches!(self.engine.create(request).await.unwrap(), Created::New(_)));
         id
     }
 
@@ -145,4 +146,19 @@ async fn a_node_that_lost_a_session_starts_no_service_in_it() {
     let services = &node.engine.access.at_large().ctx.services;
     assert_eq!(services.list(|_| true).len(), 0, "none was started, and none is in the way of others");
     node.stop().await;
+}
+
+/// The bug: on a full disk the first record of a new session was kept in memory until it could be written, and the same was taken
+/// for a failure of the second. The caller was told that nothing was changed; the session was there, with a lease that this node
+/// renewed for ever.
+#[tokio::test]
+async fn a_creation_on_a_full_disk_is_answered_and_lets_go_of_its_session() {
+    let (url, _tier) = shared("a creation on a full disk");
+    let node = Node::start(&url, "n1").await;
+    node.store.faults().arm(Point::JournalWrite, u64::MAX);
+    node.create("s").await;
+    node.store.faults().arm(Point::JournalWrite, 0);
+    let drained = timeout(LONG, node.drain()).await.expect("it lets go of the session");
+    assert_eq!(drained.sessions, 0);
+    node.engine.shutdown().await;
 }
