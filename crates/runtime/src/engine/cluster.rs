@@ -12,8 +12,8 @@ use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
 use crate::services::ServiceStop;
 use crate::tasks;
-use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Head, Meeting, meet};
+use shellkeep_session::{SessionId, SessionState};
 use shellkeep_shared::{Alone, ForkNote, Moved};
 use shellkeep_store::deleted;
 use std::sync::{Arc, Weak};
@@ -299,7 +299,7 @@ async fn follow(parts: Weak<Parts>, mut news: mpsc::UnboundedReceiver<Moved>) {
                 });
             }
             Moved::Reclaim(id) => {
-                tasks::spawn(reclaim(parts, id));
+                tasks::spawn(reclaim(Arc::downgrade(&parts), id));
             }
             Moved::Forked(id, forks) => {
                 tasks::spawn(record_forks(parts, id, forks));
@@ -402,7 +402,7 @@ async fn give(parts: &Arc<Parts>, cluster: &Cluster, id: &SessionId) -> Given {
         return Given::NotOurs;
     }
     if cluster.members().works_with(id) {
-        reclaim(Arc::clone(parts), id.clone()).await;
+        reclaim(Arc::downgrade(parts), id.clone()).await;
     } else if let Err(error) = parts.ctx.registry.ask(id, Message::View).await {
         tracing::debug!(session = %id, %error, "not given to the shared store yet");
         return if is_gone(&error) { Given::NotOurs } else { Given::NotYet };
@@ -465,16 +465,33 @@ async fn may_answer(alone: &Alone) -> bool {
     true
 }
 
-/// The shared store lost the session, or never had it.
-async fn reclaim(parts: Arc<Parts>, id: SessionId) {
+/// The shared store lost the session, or never had it. One that is being deleted is not given again.
+async fn reclaim(parts: Weak<Parts>, id: SessionId) {
+    let Some((parts, state)) = when_read(&parts, &id).await else { return };
     let Some(cluster) = &parts.ctx.cluster else { return };
-    // As the store has it: the session's task may be waiting for the shared store itself, and would answer only afterwards.
-    let Ok(state) = parts.stored.load(&id).await else { return };
+    if cluster.removals().is_waiting(&id) {
+        return;
+    }
     if !cluster.reclaim(&state).await {
         return let_go(Arc::clone(&parts), id).await;
     }
-    if !parts.ctx.registry.is_awake(&id) {
-        cluster.left(&id);
+    parts.ctx.registry.left_asleep(&id).await;
+}
+
+/// A session as this node's store has it: its task may be waiting for the shared store itself, and would answer only afterwards.
+/// Waits while the store does not answer, because nothing asks for this again. `None` if it has no such session, or the node is
+/// stopping.
+async fn when_read(parts: &Weak<Parts>, id: &SessionId) -> Option<(Arc<Parts>, SessionState)> {
+    loop {
+        let parts = parts.upgrade()?;
+        match parts.stored.load_patiently(id).await {
+            Ok(state) => return Some((parts, state)),
+            Err(OpError::StoreUnavailable { .. }) if !parts.ctx.lifetime.is_stopping() => {}
+            Err(_) => return None,
+        }
+        tracing::warn!(session = %id, "a session waits to be given to the shared store again: it cannot be read here");
+        drop(parts);
+        tokio::time::sleep(GIVE_PAUSE).await;
     }
 }
 

@@ -4,7 +4,10 @@
 use crate::actor::Message;
 use crate::cluster::{ClusterConfig, in_memory};
 use crate::engine::{Engine, EngineConfig};
-use crate::ops::{ClusterError, ClusterNode, CreateSession, Created, OpError, RunCommand, StartService, Whereabouts};
+use crate::ops::{
+    ClusterError, ClusterNode, CreateSession, Created, NewEvent, OpError, RunCommand, StartService, Whereabouts,
+};
+use serde_json::json;
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Ask, Claimed, Claims};
 use shellkeep_shared::memory::MemoryTier;
@@ -161,4 +164,38 @@ async fn a_creation_on_a_full_disk_is_answered_and_lets_go_of_its_session() {
     let drained = timeout(LONG, node.drain()).await.expect("it lets go of the session");
     assert_eq!(drained.sessions, 0);
     node.engine.shutdown().await;
+}
+
+/// Twice this many records are more than a node keeps at hand after it has sent them: it gives its state in their place.
+const MANY: usize = 50;
+
+/// The bug: when the shared store lacked more of a session than its node had at hand, the node read the session's state from its own
+/// store, once. If that failed, the session was never shared again, and every command waited for seconds.
+#[tokio::test]
+async fn a_session_is_given_again_when_its_node_can_read_it() {
+    let (url, tier) = shared("a state that cannot be read");
+    let node = Node::start(&url, "n1").await;
+    let id = node.create("s").await;
+    node.engine.run(&id, RunCommand::new("true")).await.unwrap();
+    let copied = tier.copy();
+    let event = NewEvent { event_type: "x_step".to_owned(), data: json!({"text": "one of many"}) };
+    for _ in 0..2 {
+        node.engine.records().post_events(&id, vec![event.clone(); MANY]).await.unwrap();
+    }
+    node.store.faults().arm(Point::Load, u64::MAX);
+    tier.fall_back(copied);
+    // It ends when nothing has confirmed it for a while; by then the state was to be read.
+    node.engine.run(&id, RunCommand::new("true")).await.unwrap();
+    node.store.faults().arm(Point::Load, 0);
+    let shared_again = async {
+        loop {
+            node.engine.run(&id, RunCommand::new("true")).await.unwrap();
+            let seq = node.engine.get(&id).await.unwrap().seq;
+            if tier.clone().find(&id).unwrap().is_some_and(|found| found.head.last.seq == seq) {
+                break;
+            }
+        }
+    };
+    timeout(LONG, shared_again).await.expect("it is given again");
+    node.stop().await;
 }
