@@ -6,6 +6,7 @@
 mod call;
 mod checkpoint;
 mod detached;
+mod ending;
 mod file_change;
 mod files;
 mod files_task;
@@ -44,7 +45,6 @@ mod why;
 pub(crate) use fork::is_outside;
 pub(crate) use kept_to::{all_open, is_open, reopen};
 pub(crate) use kv::copy_later;
-use message::Answer;
 pub use message::{
     Cancellation, FileChanged, FilesTask, ForkOrder, KvTask, MAILBOX, MAX_WAITING, MergeOrder, Message, ReleaseHold,
     RunReply, ServiceFacts, ServiceNews, Started,
@@ -59,15 +59,13 @@ use crate::crash::{self, Point};
 use crate::ops::*;
 use crate::pending::Removal;
 use crate::running::RunEvent;
-use crate::stored::read_error;
 use journal::Journal;
 use keeping::Worked;
 use panicked::OnPanic;
 use phase::{Change, Phase, Wait};
 use queue::{Queue, Submitted, Taken, Waiting, until};
-use rest_reason::RestReason;
 use session::Session;
-use shellkeep_session::{Event, SessionState};
+use shellkeep_session::SessionState;
 use std::sync::Arc;
 use take_over::MayRun;
 use tokio::sync::mpsc;
@@ -456,45 +454,5 @@ impl Actor {
                 }
             }
         }
-    }
-
-    /// Kills what runs and refuses what waits.
-    async fn stop_everything(&mut self, error: &OpError) {
-        for waiting in self.queue.take_all() {
-            waiting.refuse(error.clone());
-        }
-        self.first_has_left();
-        self.session.kill_everything(&self.queue).await;
-    }
-
-    /// Kills what runs and starts over with the state that the session was created with.
-    async fn restart(&mut self) -> Result<SessionView, OpError> {
-        let id = self.session.id().clone();
-        let first = self.session.ctx.store.first_shell(&id).await.map_err(|error| read_error(&id, error))?;
-        let shell = first.ok_or_else(|| OpError::Session(SessionError::NotFound { session_id: id.to_string() }))?;
-        self.stop_everything(&OpError::Run(RunError::Restarted { session_id: id.to_string() })).await;
-        self.session.journal.record(Event::Restarted { shell: Box::new(shell) });
-        self.session.journal.sync().await;
-        Ok(self.session.view())
-    }
-
-    async fn destroy(&mut self, removal: Removal, answer: Answer<()>) {
-        self.stop_everything(&OpError::Session(SessionError::NotFound { session_id: self.session.id().to_string() }))
-            .await;
-        self.session.destroy(removal, answer).await;
-    }
-
-    /// The session's agent no longer needs it.
-    async fn end(&mut self, reason: &str) -> SessionView {
-        if self.is_busy() {
-            // What runs is killed first; its end is recorded before the session's.
-            self.stop_everything(&OpError::Run(RunError::Restarted { session_id: self.session.id().to_string() }))
-                .await;
-        }
-        self.session.rest(RestReason::Ended);
-        if self.session.journal.state().ended_at.is_none() {
-            self.session.journal.record(Event::SessionEnded { reason: reason.to_owned() });
-        }
-        self.session.view()
     }
 }

@@ -53,3 +53,6 @@ pub use services::{LogStream, ServiceOps};
 pub use start::StartError;
 pub use take_over::HoldOps;
 pub use visitors::{FromSession, Visitor};
+
+#[cfg(test)]
+mod nodes_tests;

@@ -46,9 +46,8 @@ pub(crate) async fn begin(
         }
     }
     let settled = ctx.settle(id, state.seq).await;
-    if let Some(cluster) = ctx.cluster.as_ref().filter(|_| !ctx.registry.is_awake(id)) {
-        // Nobody wakes it in this moment.
-        ctx.registry.while_asleep(id, async { cluster.left(id) }).await;
+    if is_shared {
+        ctx.registry.left_asleep(id).await;
     }
     Ok(Begun { session: asleep(state, &ctx.sandboxes), notice: settled? })
 }

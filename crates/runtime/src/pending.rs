@@ -74,6 +74,8 @@ pub(crate) fn remove_files(deletion: &Deletion, data_dir: &Path, workspaces: &Wo
 pub(crate) struct Unfinished {
     pub(crate) deletion: Deletion,
     pub(crate) note: Pending,
+    /// Whether it was recorded: somebody may have been told that the session is deleted.
+    pub(crate) was_recorded: bool,
 }
 
 /// What is needed to complete unfinished operations.
@@ -98,8 +100,8 @@ impl Settler<'_> {
                 Begun::Deletion(Ok(None)) => Ok(()),
                 Begun::Deletion(Err(error)) => Err(format!("the note of a deletion: {error}")),
                 Begun::Deletion(Ok(Some(deletion))) => match self.settle_deletion(&deletion).await {
-                    Ok(true) => {
-                        unfinished.push(Unfinished { deletion: *deletion, note });
+                    Ok(Some(was_recorded)) => {
+                        unfinished.push(Unfinished { deletion: *deletion, note, was_recorded });
                         continue;
                     }
                     settled => settled.map(drop),
@@ -113,20 +115,20 @@ impl Settler<'_> {
         unfinished
     }
 
-    /// Records the end of a session that was being deleted, unless that was done; whether its files are left to remove.
-    /// They are not if the name belongs to another session now.
-    async fn settle_deletion(&self, deletion: &Deletion) -> Result<bool, String> {
+    /// Records the end of a session that was being deleted, and returns whether that was done already. `None` if no files are left
+    /// to remove, because the name belongs to another session now.
+    async fn settle_deletion(&self, deletion: &Deletion) -> Result<Option<bool>, String> {
         let seq = match self.store.load(&deletion.id).await {
-            Ok(None) => return Ok(true),
+            Ok(None) => return Ok(Some(true)),
             Ok(Some(state)) if state.meta.created_at == deletion.created_at => state.seq + 1,
-            Ok(Some(_)) => return Ok(false),
+            Ok(Some(_)) => return Ok(None),
             Err(ReadError::Damaged { .. }) => u64::MAX,
             Err(error) => return Err(error.to_string()),
         };
         let (session_id, at) = (deletion.id.clone(), Timestamp::now());
         let record = Record { session_id, seq, at, event: deletion.event() };
         self.store.append(&record).map_err(|error| error.to_string())?;
-        Ok(true)
+        Ok(Some(false))
     }
 
     /// Removes the files of sessions that were being removed. The notes stay for the caller.

@@ -10,6 +10,7 @@ use crate::names::not_found;
 use crate::ops::{ClusterError, OpError};
 use crate::stored::{STORE_WAIT, Stored};
 use crate::sync::lock;
+use crate::tasks;
 use shellkeep_session::{SessionId, SessionState};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -26,10 +27,10 @@ const LEAVING: Duration = Duration::from_secs(10);
 /// How long to wait before a message that must not be lost is sent again.
 const DELIVER_AGAIN: Duration = Duration::from_secs(1);
 
-/// Why a message was not sent, and the message.
+/// Why a message was not sent, and the message, unless what was to send it panicked.
 struct Unsent {
     error: OpError,
-    message: Box<Message>,
+    message: Option<Box<Message>>,
 }
 
 /// Whether a session could not be woken for a reason that passes.
@@ -125,7 +126,7 @@ impl Registry {
 
     /// Asks a session; wakes it if it sleeps.
     pub(crate) async fn ask<T>(
-        &self,
+        self: &Arc<Self>,
         id: &SessionId,
         message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
     ) -> Result<T, OpError> {
@@ -135,7 +136,7 @@ impl Registry {
 
     /// The same, also while the daemon is stopping.
     pub(crate) async fn ask_while_stopping<T>(
-        &self,
+        self: &Arc<Self>,
         id: &SessionId,
         message: impl FnOnce(oneshot::Sender<Result<T, OpError>>) -> Message,
     ) -> Result<T, OpError> {
@@ -157,17 +158,17 @@ impl Registry {
     }
 
     /// Sends a message to a session that may be gone. The error says why that is not possible.
-    pub(crate) async fn deliver(&self, id: &SessionId, message: Message) -> Result<(), OpError> {
+    pub(crate) async fn deliver(self: &Arc<Self>, id: &SessionId, message: Message) -> Result<(), OpError> {
         self.post(id, message).await.map(|_| ()).map_err(|unsent| unsent.error)
     }
 
     /// Sends a message that must not be lost: while the session cannot be woken because the store does not answer, this waits,
     /// until the daemon stops. Then the next one takes what ran for lost.
-    pub(crate) async fn deliver_for_certain(&self, id: &SessionId, mut message: Message) {
+    pub(crate) async fn deliver_for_certain(self: &Arc<Self>, id: &SessionId, mut message: Message) {
         loop {
             match self.post(id, message).await {
                 Ok(_) => return,
-                Err(Unsent { error, message: unsent }) if may_pass(&error) && !self.lifetime.is_stopping() => {
+                Err(Unsent { error, message: Some(unsent) }) if may_pass(&error) && !self.lifetime.is_stopping() => {
                     tracing::warn!(session = %id, %error, "the end of a run or a service waits for its session");
                     message = *unsent;
                 }
@@ -188,20 +189,35 @@ impl Registry {
     }
 
     /// Sends a message to a session, and returns the one that has it.
-    async fn post(&self, id: &SessionId, mut message: Message) -> Result<Awake, Unsent> {
-        loop {
-            let awake = self.sessions().awake.get(id).cloned();
-            let awake = match awake {
-                Some(awake) => awake,
-                // Boxed: most sessions that are asked are awake, and this is most of what asking one takes.
-                None => match Box::pin(self.wake(id)).await {
-                    Ok(awake) => awake,
-                    Err(error) => return Err(Unsent { error, message: Box::new(message) }),
-                },
-            };
+    async fn post(self: &Arc<Self>, id: &SessionId, mut message: Message) -> Result<Awake, Unsent> {
+        let awake = self.sessions().awake.get(id).cloned();
+        if let Some(awake) = awake {
             match awake.mailbox.send(message).await {
                 Ok(()) => return Ok(awake),
                 // The session just went to sleep; it is or will be woken again.
+                Err(mpsc::error::SendError(unsent)) => message = unsent,
+            }
+        }
+        let (registry, id) = (Arc::clone(self), id.clone());
+        // In a task of its own, to its end: the caller may go away at any moment, and a session that another node had would
+        // be left claimed, half brought here, and without a task.
+        let posting = tasks::spawn(async move { registry.wake_and_post(&id, message).await });
+        posting.await.unwrap_or_else(|ended| {
+            // Without a panic it is the runtime that ends.
+            let panicked = || OpError::Internal { detail: "the task that woke a session panicked".to_owned() };
+            Err(Unsent { error: if ended.is_panic() { panicked() } else { OpError::ShuttingDown }, message: None })
+        })
+    }
+
+    /// Sends a message to a session, and wakes it until that succeeds.
+    async fn wake_and_post(&self, id: &SessionId, mut message: Message) -> Result<Awake, Unsent> {
+        loop {
+            let awake = match self.wake(id).await {
+                Ok(awake) => awake,
+                Err(error) => return Err(Unsent { error, message: Some(Box::new(message)) }),
+            };
+            match awake.mailbox.send(message).await {
+                Ok(()) => return Ok(awake),
                 Err(mpsc::error::SendError(unsent)) => message = unsent,
             }
         }
@@ -226,6 +242,7 @@ impl Registry {
             Ok(()) => Ok(awake),
             Err(error) => {
                 self.sessions().awake.remove(id);
+                self.stored.left(id);
                 Err(error)
             }
         }
@@ -240,6 +257,17 @@ impl Registry {
         let waking = Waking { registry: self, id, lock };
         let _guard = waking.lock.lock().await;
         if self.is_awake(id) { None } else { Some(work.await) }
+    }
+
+    /// A session was created, or given to the shared store again, and nobody goes on with it: it sleeps, unless it is woken in this
+    /// moment. Its task lets go of it otherwise.
+    pub(crate) async fn left_asleep(&self, id: &SessionId) {
+        let lock = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
+        let waking = Waking { registry: self, id, lock };
+        let _guard = waking.lock.lock().await;
+        if !self.is_awake(id) {
+            self.stored.left(id);
+        }
     }
 
     /// Takes a session out if `may_leave`. A writer takes a sender under the same lock, so no message can come

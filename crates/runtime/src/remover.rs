@@ -2,7 +2,7 @@
 //! next start completes it before the name can be used again.
 
 use crate::checkpoints::Checkpoints;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, TakenOut};
 use crate::data_dir::DataDir;
 use crate::disk::Disk;
 use crate::live_runs::LiveRuns;
@@ -41,13 +41,33 @@ impl Remover {
         noted.inspect_err(|error| tracing::warn!(session = %deletion.id, %error, "cannot note a deletion")).ok()
     }
 
-    /// Deletes a session's name and files, after its end is recorded, and the session where nodes share a store.
-    pub(crate) async fn finish(&self, deletion: Deletion, pending: Option<Pending>) {
+    /// Removes a session where nodes share a store, before anything of it is removed here. Fails if this node may not: then nothing
+    /// is removed, and the note is gone.
+    pub(crate) async fn take_out(
+        &self,
+        deletion: &Deletion,
+        note: Option<Pending>,
+    ) -> Result<(Option<Pending>, Option<TakenOut>), OpError> {
+        let Some(cluster) = &self.cluster else { return Ok((note, None)) };
+        match cluster.removals().take_out(deletion).await {
+            Ok(taken_out) => Ok((note, Some(taken_out))),
+            Err(error) => {
+                note.into_iter().for_each(Pending::done);
+                Err(error)
+            }
+        }
+    }
+
+    /// Deletes a session's name and files, after its end is recorded.
+    pub(crate) async fn finish(&self, deletion: Deletion, note: Option<Pending>, taken_out: Option<TakenOut>) {
+        let removals = self.cluster.as_ref().map(|cluster| cluster.removals());
+        if let (Some(removals), Some(TakenOut::Now)) = (removals, taken_out) {
+            removals.remove_files(&deletion).await;
+        }
         self.remove_here(&deletion).await;
-        match (&self.cluster, pending) {
-            (Some(cluster), note) => cluster.removals().finish(&deletion, note).await,
-            (None, Some(note)) => note.done(),
-            (None, None) => {}
+        match (removals, taken_out) {
+            (Some(removals), Some(taken_out)) => removals.finish(&deletion, note, taken_out),
+            _ => note.into_iter().for_each(Pending::done),
         }
         // Last: a new session of this name must not find anything of the old one.
         self.names.remove(&deletion.id);
@@ -68,11 +88,6 @@ impl Remover {
             // Until then lines may be written for which outputs are looked at.
             let _ = self.store.flush_about(id).await;
         }
-        if let Some(files) = self.cluster.as_ref().and_then(|cluster| cluster.files())
-            && let Err(reason) = files.remove(id, deletion.created_at).await
-        {
-            tracing::warn!(session = %id, reason, "the checkpoints of a removed session stay where other nodes can read them");
-        }
         let (data_dir, workspaces) = (self.data_dir.root().to_owned(), self.workspaces.clone());
         let (checkpoints, deletion) = (self.checkpoints.home(id), deletion.clone());
         let removal = tasks::blocking(move || {
@@ -91,19 +106,18 @@ impl Remover {
         };
         // A number beyond all others, because the last one is unknown.
         let deletion = pending::deletion(&meta, u64::MAX, removal);
-        let pending = self.begin(&deletion);
+        let note = self.begin(&deletion);
+        let (note, taken_out) = self.take_out(&deletion, note).await?;
         let record = Record { session_id: id.clone(), seq: u64::MAX, at: Timestamp::now(), event: deletion.event() };
         match self.store.append(&record) {
             // Kept in memory until it can be written; deleting the files may make room for it.
             Ok(()) | Err(AppendError::Retrying { .. }) => {}
             Err(error) => {
-                if let Some(pending) = pending {
-                    pending.done();
-                }
+                note.into_iter().for_each(Pending::done);
                 return Err(OpError::not_stored(&error));
             }
         }
-        self.finish(deletion, pending).await;
+        self.finish(deletion, note, taken_out).await;
         Ok(())
     }
 

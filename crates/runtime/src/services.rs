@@ -297,6 +297,11 @@ impl Services {
         }
     }
 
+    /// The service is not started after all.
+    pub(crate) fn give_back(&self, reserved: Reserved) {
+        self.remove(&reserved.seen);
+    }
+
     fn remove(&self, seen: &Supervised) {
         self.live().remove(&(seen.session_id.clone(), seen.service_id.clone()));
     }

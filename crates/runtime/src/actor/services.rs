@@ -1,7 +1,7 @@
 //! A session's services: started here, and what their supervisors learn is recorded here.
 
 use super::call::check_env;
-use super::journal::Journal;
+use super::journal::{Journal, check_owned};
 use super::message::{ServiceFacts, ServiceNews};
 use super::shell::{check_cwd, confine, make_workspace, resolve_cwd};
 use crate::context::SessionContext;
@@ -65,6 +65,11 @@ pub(super) async fn start_service(
     let before: BTreeSet<ServiceId> = journal.state().services.keys().cloned().collect();
     journal.put(Event::ServiceStarted { service_id, spec: Box::new(spec) });
     journal.sync().await;
+    // Before its first process: another node may run the session by now.
+    if let Err(error) = check_owned(journal) {
+        ctx.services.give_back(reserved);
+        return drop(answer.send(Err(error)));
+    }
     for forgotten in before.iter().filter(|id| !journal.state().services.contains_key(id)) {
         let directory = ctx.data_dir.service(journal.id(), forgotten);
         tasks::blocking(move || std::fs::remove_dir_all(directory));
@@ -87,6 +92,7 @@ async fn startable(
 
 /// What a service of this session is started with.
 pub(super) async fn facts(ctx: &Arc<SessionContext>, journal: &mut Journal) -> Result<ServiceFacts, OpError> {
+    check_owned(journal)?;
     let given = journal.give().await?;
     let state = journal.state();
     let confined = confine(ctx, state, None).await?;

@@ -27,7 +27,6 @@ use crate::masking::{SessionMask, without_secrets};
 use crate::node_limits::{memory_limit, process_limits_of};
 use crate::notices;
 use crate::ops::{DEFAULT_MAX_OUTPUT, HeldBy, OpError, RunCommand, RunError, SessionView};
-use crate::pending::{self, Removal};
 use crate::running::Running;
 use crate::stored::read_error;
 use crate::tasks;
@@ -464,22 +463,6 @@ impl Session {
         self.ctx.runs.kill(|id| id == self.journal.id());
         self.remnants = Remnants::default();
         self.phase.take_idle();
-    }
-
-    /// Deletes the session; nothing of it runs.
-    pub(super) async fn destroy(&mut self, removal: Removal, answer: Answer<()>) {
-        self.files.let_go(&mut self.journal).await;
-        let seq = self.journal.next_seq();
-        let deletion = pending::deletion(&self.journal.state().meta, seq, removal);
-        let pending = self.ctx.remover.begin(&deletion);
-        crash::point(Point::DeleteNoted, self.id().as_str().as_bytes());
-        self.journal.put(deletion.event());
-        // Where nodes share a store, it follows when the files are removed.
-        self.ctx.sync().await;
-        crash::point(Point::DeleteRecorded, self.id().as_str().as_bytes());
-        self.ctx.remover.finish(deletion, pending).await;
-        self.phase = Phase::Gone;
-        let _ = answer.send(Ok(()));
     }
 
     /// Publishes the session's status to the rest of the node.

@@ -187,7 +187,7 @@ mod tests {
         let (when_alone, remembered, news) = (WhenAlone::Serve, Remembered::default(), mpsc::unbounded_channel().0);
         let options = ShipOptions { tier: Box::new(tier.clone()), node, when_alone, remembered, news };
         let ship = Arc::new(Ship::start(options).unwrap());
-        let removals = Removals::new(Arc::clone(&ship), "n1", RemovalNotes::at(data.path()).unwrap());
+        let removals = Removals::new(Arc::clone(&ship), "n1", RemovalNotes::at(data.path()).unwrap(), None);
         Creations::new(ship, Asker::at(data.path(), "n1").unwrap(), removals)
     }
 

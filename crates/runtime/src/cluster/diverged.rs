@@ -5,6 +5,7 @@
 use super::arrive::{self, kept};
 use super::copies::Copies;
 use super::files::SharedFiles;
+use super::lane::OpenLane;
 use super::look::{away, unreachable};
 use super::made_alone::MadeAlone;
 use super::own::{Asker, Own};
@@ -53,8 +54,8 @@ const UNTOLD: [EventName; 10] = [
 pub(crate) enum Whose {
     /// It knows nothing of it, or that it was removed, or has no record of what this node claimed.
     Nobodys,
-    /// This node.
-    Own,
+    /// This node. What the shared store has may be an older copy, which lacks the last records.
+    Own(Box<Head>),
     /// Another node.
     Anothers(Box<Head>),
 }
@@ -104,7 +105,7 @@ impl Diverged {
         let found = self.ship.ask(move |tier| tier.find(&asked)).await.map_err(away)?;
         Ok(match found.map(|found| found.head) {
             None => Whose::Nobodys,
-            Some(head) if head.owner.node == self.asker.node => claimed_here(&head),
+            Some(head) if head.owner.node == self.asker.node => claimed_here(head),
             Some(head) => {
                 self.asker.elsewhere.note(id, &head.owner).await;
                 Whose::Anothers(Box::new(head))
@@ -235,19 +236,20 @@ impl Diverged {
         let (fork_id, begun) = self.name(state, parting.after).await?;
         let (at, through, node) = (parting.after, state.seq, self.asker.node.clone());
         let note = ForkNote { session_id: fork_id.clone(), at, through, node };
-        let forked = match begun {
+        let (forked, lane) = match begun {
             // An earlier attempt got that far.
-            Some(forked) if forked.seq > state.seq => forked,
+            Some(forked) if forked.seq > state.seq => (forked, None),
             begun => {
-                let claim = self.claim(&fork_id, state.meta.agent.as_deref(), state.seq + 1).await?;
+                let lane = self.claim(&fork_id, state.meta.agent.as_deref(), state.seq + 1).await?;
                 let meta = self.meta(&state.meta, &note);
-                let records = parting.records(state, &meta, told::forked_here(id, &note), claim);
-                self.append(begun, records)?
+                let records = parting.records(state, &meta, told::forked_here(id, &note), lane.claim().clone());
+                (self.append(begun, records)?, Some(lane))
             }
         };
         self.move_files(state, &forked.meta).await?;
         self.names.add(&fork_id, forked.meta.agent.as_deref().map(Arc::from));
-        self.ship.end(&fork_id);
+        // It sleeps: its lease is given up when its records are sent.
+        drop(lane);
         let (asked, noted) = (id.clone(), note.clone());
         self.ship.ask(move |tier| tier.note_fork(&asked, &noted)).await.map_err(away)?;
         if let Some(files) = &self.files {
@@ -276,7 +278,7 @@ impl Diverged {
     }
 
     /// Claims the fork's name; its records follow, those under the claim from `from` on.
-    async fn claim(&self, fork_id: &SessionId, agent: Option<&str>, from: u64) -> Result<Claim, OpError> {
+    async fn claim(&self, fork_id: &SessionId, agent: Option<&str>, from: u64) -> Result<OpenLane, OpError> {
         // What was answered is kept, whatever the limit is.
         let request = self.asker.creation(fork_id, agent, Create { most_of_agent: u64::MAX })?;
         let head = match self.ship.ask(move |tier| tier.claim(&request, LEASE)).await.map_err(away)? {
@@ -284,9 +286,8 @@ impl Diverged {
             Ok(Claimed::Held(by)) => return Err(unreachable(fork_id, &by.node)),
             Err(_) => return Err(OpError::Internal { detail: format!("'{fork_id}' could not be created") }),
         };
-        let start = Start { claim: head.owner.clone(), created_at: None, from, known: Some(head.last), seq: 0 };
-        self.ship.begin(fork_id, start, |_| None);
-        Ok(head.owner)
+        let start = Start { claim: head.owner, created_at: None, from, known: Some(head.last), seq: 0 };
+        Ok(OpenLane::begin(&self.ship, fork_id, start, |_| None))
     }
 
     fn meta(&self, meta: &SessionMeta, note: &ForkNote) -> SessionMeta {
@@ -302,16 +303,17 @@ impl Diverged {
         }
     }
 
-    /// Appends what the fork does not have yet here; the shared store has nothing of it.
+    /// Appends what the fork does not have yet here; the shared store has nothing of it, and is given all of it or nothing: a name
+    /// that has records there cannot be claimed by another attempt.
     fn append(&self, mut state: Option<SessionState>, records: Vec<Record>) -> Result<SessionState, OpError> {
         let wrong = |error: ApplyError| OpError::Internal { detail: format!("a record of a fork: {error}") };
-        for record in records {
+        for record in &records {
             if state.as_ref().is_none_or(|state| record.seq > state.seq) {
-                kept(self.store.append(&record))?;
-                arrive::follow(&mut state, &record).map_err(wrong)?;
+                kept(self.store.append(record))?;
+                arrive::follow(&mut state, record).map_err(wrong)?;
             }
-            self.ship.offer(&record);
         }
+        records.iter().for_each(|record| self.ship.offer(record));
         state.ok_or_else(|| OpError::Internal { detail: "a fork has no records".to_owned() })
     }
 
@@ -404,8 +406,8 @@ fn renamed(mut state: SessionState, meta: &SessionMeta) -> SessionState {
 }
 
 /// Whose a session is that this node has claimed: without a record, the shared store has nothing of it.
-fn claimed_here(head: &Head) -> Whose {
-    if head.last.seq == 0 { Whose::Nobodys } else { Whose::Own }
+fn claimed_here(head: Head) -> Whose {
+    if head.last.seq == 0 { Whose::Nobodys } else { Whose::Own(Box::new(head)) }
 }
 
 /// The session as it was at a record, from what the shared store has.
@@ -469,8 +471,8 @@ mod tests {
             last: Point { seq, at: (seq > 0).then(|| owner.clone()) },
             claims: Claims::default(),
         };
-        assert!(matches!(claimed_here(&head(0)), Whose::Nobodys));
-        assert!(matches!(claimed_here(&head(3)), Whose::Own));
+        assert!(matches!(claimed_here(head(0)), Whose::Nobodys));
+        assert!(matches!(claimed_here(head(3)), Whose::Own(_)));
     }
 
     #[test]

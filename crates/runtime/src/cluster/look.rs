@@ -77,6 +77,11 @@ pub(super) fn unreachable(id: &SessionId, node: &str) -> OpError {
     ClusterError::OwnerUnreachable { session_id: id.to_string(), node: node.to_owned() }.into()
 }
 
+/// The session is another node's.
+pub(crate) fn moved(id: &SessionId) -> OpError {
+    ClusterError::Moved { session_id: id.to_string() }.into()
+}
+
 /// A node, as callers see it.
 pub(super) fn shown(node: NodeEntry) -> ClusterNode {
     let NodeEntry { name, url, version, since, sessions, draining, .. } = node;

@@ -41,7 +41,7 @@ async fn opened(
     let url = url.to_owned();
     // It waits for the store; and one that is not used is not closed by a thread that serves others.
     let opening = tasks::blocking(move || {
-        let mut tier = shellkeep_shared::open(&url).map_err(|error| error.to_string())?;
+        let mut tier = open(&url)?;
         question(&mut *tier).map(|()| tier)
     });
     opening.await.map_err(|error| error.to_string())?
@@ -155,4 +155,12 @@ impl Members {
         }
         if self.is_draining() { Ok(Whereabouts::There(self.another().await?)) } else { Ok(Whereabouts::Here) }
     }
+}
+
+fn open(url: &str) -> Result<Box<dyn Tier>, String> {
+    #[cfg(test)]
+    if let Some(tier) = super::in_memory::at(url) {
+        return Ok(Box::new(tier));
+    }
+    shellkeep_shared::open(url).map_err(|error| error.to_string())
 }

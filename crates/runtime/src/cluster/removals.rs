@@ -3,8 +3,11 @@
 //! shared store is emptied.
 
 use super::arrive;
+use super::files::SharedFiles;
+use super::look::moved;
 use super::removal_notes::RemovalNotes;
 use crate::names::Names;
+use crate::ops::{ClusterError, OpError};
 use crate::pending::{Deletion, Pending};
 use crate::sync::lock;
 use crate::tasks;
@@ -24,12 +27,27 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Of how many sessions the shared store is told, or asked, in one turn of that thread.
 const AT_ONCE: usize = 100;
 
+/// How many nodes may take a session while it is being removed, one after the other: each must wait for the lease of the one
+/// before, so one is rare.
+const MOST_OWNERS: u32 = 3;
+
+/// What the shared store has of a session that is being deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TakenOut {
+    /// Nothing any more.
+    Now,
+    /// It does not answer, and is told when it does.
+    Later,
+}
+
 /// Deletions that the shared store has not followed yet.
 pub(crate) struct Removals {
     ship: Arc<Ship>,
     node: String,
     waiting: Mutex<HashSet<SessionId>>,
     notes: Arc<RemovalNotes>,
+    /// What all nodes can read of sessions, if there is a place for that.
+    files: Option<Arc<SharedFiles>>,
     /// Sessions without a name of which there may be a copy here.
     unnamed: Mutex<HashSet<SessionId>>,
 }
@@ -40,9 +58,9 @@ pub(super) fn as_removed(meta: &SessionMeta) -> RemovedSession {
 }
 
 impl Removals {
-    pub(super) fn new(ship: Arc<Ship>, node: &str, notes: RemovalNotes) -> Arc<Self> {
+    pub(super) fn new(ship: Arc<Ship>, node: &str, notes: RemovalNotes, files: Option<Arc<SharedFiles>>) -> Arc<Self> {
         let (node, waiting, unnamed) = (node.to_owned(), Mutex::default(), Mutex::default());
-        Arc::new(Self { ship, node, waiting, notes: Arc::new(notes), unnamed })
+        Arc::new(Self { ship, node, waiting, notes: Arc::new(notes), files, unnamed })
     }
 
     /// Whether a session was deleted here, and the shared store still has it.
@@ -154,76 +172,163 @@ impl Removals {
         self.ship.ask(move |tier| tier.removed(&ids)).await.unwrap_or_default().into_iter().collect()
     }
 
-    /// Removes a session from the shared store. If that does not do it, it is asked again until it does, or after the next
-    /// start: until then the note stays.
-    pub(crate) async fn finish(self: &Arc<Self>, deletion: &Deletion, note: Option<Pending>) {
+    /// Removes a session of this node from the shared store, before anything of it is removed here. Fails if it is another node's by
+    /// now, or if another node may take it at any moment: nothing is changed then.
+    pub(crate) async fn take_out(&self, deletion: &Deletion) -> Result<TakenOut, OpError> {
         let id = &deletion.id;
-        self.ship.forget(id);
+        // From here on it is not claimed again, which it would be if a renewal comes in between.
         lock(&self.waiting).insert(id.clone());
-        let Err(down) = self.remove(deletion).await else { return self.done(id, note) };
-        if down.answers {
-            tracing::warn!(session = %id, reason = down.reason, "a deleted session stays in the shared store for now");
+        let refused = match self.remove(deletion, Reach::Own).await {
+            Ok(true) => {
+                self.ship.forget(id);
+                return Ok(TakenOut::Now);
+            }
+            Ok(false) => moved(id),
+            Err(_) if self.ship.alone().unserved().is_some() => ClusterError::Alone { node: self.node.clone() }.into(),
+            Err(down) => {
+                if down.answers {
+                    tracing::warn!(session = %id, reason = down.reason, "a deleted session stays in the shared store for now");
+                }
+                self.ship.forget(id);
+                return Ok(TakenOut::Later);
+            }
+        };
+        lock(&self.waiting).remove(id);
+        Err(refused)
+    }
+
+    /// Completes a deletion after everything was removed here. If the shared store has not followed yet, it is asked again until it
+    /// does, or after the next start: until then the note stays.
+    pub(crate) fn finish(self: &Arc<Self>, deletion: &Deletion, note: Option<Pending>, taken_out: TakenOut) {
+        match taken_out {
+            TakenOut::Now => self.done(&deletion.id, note),
+            TakenOut::Later => self.follow_up(deletion, note, Reach::of_told(deletion)),
         }
+    }
+
+    /// Completes a deletion that an earlier daemon had begun. If it had recorded it, somebody may have been told that the session is
+    /// deleted, so it is, whichever node has it.
+    pub(crate) async fn complete(self: &Arc<Self>, deletion: &Deletion, note: Pending, was_recorded: bool) {
+        lock(&self.waiting).insert(deletion.id.clone());
+        let reach = if was_recorded { Reach::of_told(deletion) } else { Reach::Own };
+        match self.remove(deletion, reach).await {
+            Ok(is_removed) => {
+                if is_removed {
+                    self.remove_files(deletion).await;
+                }
+                self.done(&deletion.id, Some(note));
+            }
+            Err(_) => self.follow_up(deletion, Some(note), reach),
+        }
+    }
+
+    /// Removes a session from the shared store, and what all nodes have of its files, when that is possible.
+    fn follow_up(self: &Arc<Self>, deletion: &Deletion, note: Option<Pending>, reach: Reach) {
         let (this, deletion) = (Arc::clone(self), deletion.clone());
         tasks::spawn(async move {
-            if this.keep_trying(&deletion).await {
-                this.done(&deletion.id, note);
+            let Some(is_removed) = this.keep_trying(&deletion, reach).await else { return };
+            if is_removed {
+                this.remove_files(&deletion).await;
             }
+            this.done(&deletion.id, note);
         });
     }
 
-    /// Returns when a session is removed, or that it is not because the node is stopping.
-    async fn keep_trying(&self, deletion: &Deletion) -> bool {
+    /// Removes what all nodes can read of a session that the shared store has removed. Not before: the session may be another
+    /// node's, which goes on with these files.
+    pub(crate) async fn remove_files(&self, deletion: &Deletion) {
+        if let Some(files) = &self.files
+            && let Err(reason) = files.remove(&deletion.id, deletion.created_at).await
+        {
+            tracing::warn!(session = %deletion.id, reason, "the checkpoints of a removed session stay where other nodes can read them");
+        }
+    }
+
+    /// Returns when the shared store has said whether a session is removed; `None` if the node is stopping.
+    async fn keep_trying(&self, deletion: &Deletion, reach: Reach) -> Option<bool> {
         let (alone, mut pause) = (self.ship.alone(), FIRST_PAUSE);
         while !alone.is_closing() {
             tokio::time::sleep(pause).await;
             alone.until_reached().await;
-            match self.remove(deletion).await {
-                Ok(()) => return true,
+            match self.remove(deletion, reach).await {
+                Ok(is_removed) => return Some(is_removed),
                 Err(down) if down.answers => pause = (pause * 2).min(LONGEST_PAUSE),
                 Err(_) => pause = FIRST_PAUSE,
             }
         }
-        false
+        None
     }
 
     fn done(&self, id: &SessionId, note: Option<Pending>) {
         lock(&self.waiting).remove(id);
-        if let Some(note) = note {
-            note.done();
-        }
+        note.into_iter().for_each(Pending::done);
     }
 
-    async fn remove(&self, deletion: &Deletion) -> Result<(), Down> {
+    /// Removes a session from the shared store. Returns whether it is removed; not if it is out of reach.
+    async fn remove(&self, deletion: &Deletion, reach: Reach) -> Result<bool, Down> {
         let (node, deletion) = (self.node.clone(), deletion.clone());
-        let removed = self.ship.ask(move |tier| remove(tier, &node, &deletion)).await?;
-        if let Some(removed) = removed {
-            self.keep(removed).await;
+        match self.ship.ask(move |tier| remove(tier, &node, &deletion, reach)).await? {
+            Removed::OutOfReach => return Ok(false),
+            Removed::Marked(removed) => self.keep(removed).await,
+            Removed::Unmarked => {}
         }
-        Ok(())
+        Ok(true)
     }
 }
 
-/// Removes a session that this node owns, and marks it as removed. One that another node has taken over stays: nobody was told
-/// that it is deleted. So does another session of the same name. Returns what it marked.
-fn remove(tier: &mut dyn Tier, node: &str, deletion: &Deletion) -> Result<Option<RemovedSession>, Down> {
-    let id = &deletion.id;
-    if let Some(found) = tier.find(id)? {
-        let lines = tier.load(id)?.lines;
-        // One that cannot be read is deleted without its time of creation.
-        let is_another = meta_of(id, &lines).is_some_and(|meta| !deletion.is_of(&meta));
-        if !is_another && found.head.owner.node != node {
-            return Ok(None);
-        }
-        if !is_another {
-            tier.remove(id, &found.head.owner)?;
-        }
+/// Whose session is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Only this node's. Nobody was told yet that the session is deleted, so one that another node has taken stays.
+    Own,
+    /// Any node's: a caller was told, and a session that is deleted does not come back. Another node may have taken it before the
+    /// shared store could be told.
+    All,
+}
+
+impl Reach {
+    /// What a deletion reaches that a caller was told of. Without its time of creation another session of the name may be found.
+    fn of_told(deletion: &Deletion) -> Self {
+        if deletion.created_at == Timestamp::UNIX_EPOCH { Self::Own } else { Self::All }
     }
-    let (session_id, created_at) = (id.clone(), deletion.created_at);
-    let is_known = created_at != Timestamp::UNIX_EPOCH;
-    let removed = is_known.then_some(RemovedSession { session_id, created_at });
-    tier.mark_removed(removed.as_slice())?;
-    Ok(removed)
+}
+
+/// What came of a removal.
+enum Removed {
+    /// The session is gone, and marked as removed.
+    Marked(RemovedSession),
+    /// It is gone. When it was created is not known.
+    Unmarked,
+    /// It is another node's.
+    OutOfReach,
+}
+
+/// Removes a session, and marks it as removed. Another session of the same name stays.
+fn remove(tier: &mut dyn Tier, node: &str, deletion: &Deletion, reach: Reach) -> Result<Removed, Down> {
+    let id = &deletion.id;
+    let mut attempts = 0;
+    while let Some(found) = tier.find(id)? {
+        let is_own = found.head.owner.node == node;
+        match meta_of(id, &tier.load(id)?.lines) {
+            Some(meta) if !deletion.is_of(&meta) => break,
+            Some(_) if is_own || reach == Reach::All => {}
+            // One that cannot be read is deleted without its time of creation.
+            None if is_own => {}
+            _ => return Ok(Removed::OutOfReach),
+        }
+        if attempts == MOST_OWNERS {
+            return Err(Down { answers: true, ..Down::new("the session changes its owner all the time") });
+        }
+        attempts += 1;
+        // Refused, silently, if another node has taken it since: then that one is looked at.
+        tier.remove(id, &found.head.owner)?;
+    }
+    let removed = RemovedSession { session_id: id.clone(), created_at: deletion.created_at };
+    if removed.created_at == Timestamp::UNIX_EPOCH {
+        return Ok(Removed::Unmarked);
+    }
+    tier.mark_removed(std::slice::from_ref(&removed))?;
+    Ok(Removed::Marked(removed))
 }
 
 /// Those of these names that a session with records has.
@@ -272,7 +377,7 @@ mod tests {
         let ship =
             Ship::start(ShipOptions { tier: Box::new(tier.clone()), node, when_alone, remembered, news }).unwrap();
         let data = TempDir::new().unwrap();
-        let removals = Removals::new(Arc::new(ship), "n1", RemovalNotes::at(data.path()).unwrap());
+        let removals = Removals::new(Arc::new(ship), "n1", RemovalNotes::at(data.path()).unwrap(), None);
         (data, tier, removals, Deletion::of_files(&id, ByteString::from("")))
     }
 
@@ -356,11 +461,12 @@ mod tests {
     async fn a_session_that_cannot_be_removed_is_tried_again_after_a_pause() {
         let (_data, mut tier, removals, deletion) = deleted();
         tier.set_unreadable(true);
-        let removed = timeout(2 * FIRST_PAUSE, removals.keep_trying(&deletion)).await;
+        let removed = timeout(2 * FIRST_PAUSE, removals.keep_trying(&deletion, Reach::Own)).await;
         assert!(removed.is_err(), "it cannot be removed");
         assert!(tier.loads() <= 1, "it was tried {} times", tier.loads());
         tier.set_unreadable(false);
-        assert!(timeout(LONG, removals.keep_trying(&deletion)).await.expect("it can be removed"));
+        let removed = timeout(LONG, removals.keep_trying(&deletion, Reach::Own)).await;
+        assert_eq!(removed.expect("it can be removed"), Some(true));
         assert_eq!(tier.find(&deletion.id), Ok(None));
     }
 
@@ -369,6 +475,44 @@ mod tests {
     async fn a_node_that_stops_leaves_a_removal_to_its_next_start() {
         let (_data, _tier, removals, deletion) = deleted();
         removals.ship.close(Closing::Stop);
-        assert!(!timeout(LONG, removals.keep_trying(&deletion)).await.expect("it is given up"));
+        let removed = timeout(LONG, removals.keep_trying(&deletion, Reach::Own)).await;
+        assert_eq!(removed.expect("it is given up"), None);
+    }
+
+    /// The bug: a node that had lost a session without knowing it removed what all nodes have of its files, and said that the
+    /// session was deleted. The node that went on with it lost them.
+    #[tokio::test]
+    async fn another_node_s_session_is_not_taken_out() {
+        let (_data, mut tier, removals, _) = deleted();
+        let record = created_in("2026");
+        let meta = SessionState::create(&record).unwrap().meta;
+        tier.empty();
+        give(&mut tier, &record);
+        let deletion = Deletion::new(&meta, None);
+        let refused = removals.take_out(&deletion).await;
+        assert!(matches!(refused, Err(OpError::Cluster(ClusterError::Moved { .. }))), "{refused:?}");
+        assert!(tier.find(&deletion.id).unwrap().is_some() && !tier.is_marked(&as_removed(&meta)).unwrap());
+        assert!(!removals.is_waiting(&deletion.id), "its name can be used");
+    }
+
+    /// The bug: a session whose deletion was answered while the shared store was away stayed for ever if another node had taken it
+    /// before the store could be told. Another session of the name stays.
+    #[tokio::test]
+    async fn what_was_said_to_be_deleted_is_removed_whoever_has_it() {
+        let (_data, mut tier, removals, _) = deleted();
+        let (old, new) = (created_in("2025"), created_in("2026"));
+        let deletion = Deletion::new(&SessionState::create(&old).unwrap().meta, None);
+        tier.empty();
+        tier.set_down(true);
+        assert_eq!(removals.take_out(&deletion).await.unwrap(), TakenOut::Later);
+        assert!(removals.is_waiting(&deletion.id), "its name cannot be used until then");
+        tier.set_down(false);
+        for (record, is_left) in [(old, false), (new, true)] {
+            tier.empty();
+            give(&mut tier, &record);
+            let removed = timeout(LONG, removals.keep_trying(&deletion, Reach::of_told(&deletion))).await;
+            assert_eq!(removed.expect("the store answers"), Some(true));
+            assert_eq!(tier.find(&deletion.id).unwrap().is_some(), is_left);
+        }
     }
 }

@@ -12,7 +12,8 @@ use crate::identities::bound;
 use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
 use crate::services::ServiceStop;
 use crate::tasks;
-use shellkeep_session::SessionId;
+use shellkeep_session::ownership::{Head, Meeting, meet};
+use shellkeep_session::{SessionId, SessionState};
 use shellkeep_shared::{Alone, ForkNote, Moved};
 use shellkeep_store::deleted;
 use std::sync::{Arc, Weak};
@@ -298,7 +299,7 @@ async fn follow(parts: Weak<Parts>, mut news: mpsc::UnboundedReceiver<Moved>) {
                 });
             }
             Moved::Reclaim(id) => {
-                tasks::spawn(reclaim(parts, id));
+                tasks::spawn(reclaim(Arc::downgrade(&parts), id));
             }
             Moved::Forked(id, forks) => {
                 tasks::spawn(record_forks(parts, id, forks));
@@ -365,7 +366,7 @@ async fn look_around(parts: Weak<Parts>, alone: Alone) {
     }
 }
 
-/// The shared store does not know a session: if it was this node's, it lost it. Waking the session gives it again.
+/// The shared store does not know a session, or lacks its last records: if it was this node's, it lost them. Waking the session gives it again.
 /// Returns whether nothing is left to do: the shared store has it, or it is not this node's to give.
 async fn give_again(parts: Arc<Parts>, id: &SessionId) -> bool {
     let Some(cluster) = &parts.ctx.cluster else { return true };
@@ -401,7 +402,7 @@ async fn give(parts: &Arc<Parts>, cluster: &Cluster, id: &SessionId) -> Given {
         return Given::NotOurs;
     }
     if cluster.members().works_with(id) {
-        reclaim(Arc::clone(parts), id.clone()).await;
+        reclaim(Arc::downgrade(parts), id.clone()).await;
     } else if let Err(error) = parts.ctx.registry.ask(id, Message::View).await {
         tracing::debug!(session = %id, %error, "not given to the shared store yet");
         return if is_gone(&error) { Given::NotOurs } else { Given::NotYet };
@@ -410,6 +411,19 @@ async fn give(parts: &Arc<Parts>, cluster: &Cluster, id: &SessionId) -> Given {
     match settled {
         Ok(None) | Err(OpError::Cluster(ClusterError::Moved { .. })) => Given::Done,
         _ => Given::NotYet,
+    }
+}
+
+/// Whether the shared store lacks records of a session that sleeps here, because it fell back to an older copy of itself. One that
+/// is awake finds out with its next renewal.
+async fn is_behind(parts: &Parts, cluster: &Cluster, id: &SessionId, head: &Head) -> bool {
+    if cluster.members().works_with(id) {
+        return false;
+    }
+    match parts.stored.load_patiently(id).await {
+        Ok(state) => matches!(meet(&state.claims, state.seq, head), Meeting::TierLacks { .. }),
+        // It is looked at again.
+        Err(error) => matches!(error, OpError::StoreUnavailable { .. }),
     }
 }
 
@@ -422,11 +436,11 @@ async fn look_at(parts: &Weak<Parts>, ids: Vec<SessionId>) -> Option<Vec<Session
             let cluster = strong.ctx.cluster.clone()?;
             match cluster.diverged().whose(&id).await {
                 Ok(Whose::Anothers(_)) => break leave(strong, id).await,
-                Ok(Whose::Nobodys) => {
+                Ok(Whose::Own(head)) if !is_behind(&strong, &cluster, &id, &head).await => break,
+                Ok(Whose::Own(_) | Whose::Nobodys) => {
                     let is_given = give_again(strong, &id).await;
                     break left.extend((!is_given).then_some(id));
                 }
-                Ok(Whose::Own) => break,
                 Err(_) => {
                     let alone = cluster.members().alone();
                     drop((strong, cluster));
@@ -451,16 +465,33 @@ async fn may_answer(alone: &Alone) -> bool {
     true
 }
 
-/// The shared store lost the session, or never had it.
-async fn reclaim(parts: Arc<Parts>, id: SessionId) {
+/// The shared store lost the session, or never had it. One that is being deleted is not given again.
+async fn reclaim(parts: Weak<Parts>, id: SessionId) {
+    let Some((parts, state)) = when_read(&parts, &id).await else { return };
     let Some(cluster) = &parts.ctx.cluster else { return };
-    // As the store has it: the session's task may be waiting for the shared store itself, and would answer only afterwards.
-    let Ok(state) = parts.stored.load(&id).await else { return };
+    if cluster.removals().is_waiting(&id) {
+        return;
+    }
     if !cluster.reclaim(&state).await {
         return let_go(Arc::clone(&parts), id).await;
     }
-    if !parts.ctx.registry.is_awake(&id) {
-        cluster.left(&id);
+    parts.ctx.registry.left_asleep(&id).await;
+}
+
+/// A session as this node's store has it: its task may be waiting for the shared store itself, and would answer only afterwards.
+/// Waits while the store does not answer, because nothing asks for this again. `None` if it has no such session, or the node is
+/// stopping.
+async fn when_read(parts: &Weak<Parts>, id: &SessionId) -> Option<(Arc<Parts>, SessionState)> {
+    loop {
+        let parts = parts.upgrade()?;
+        match parts.stored.load_patiently(id).await {
+            Ok(state) => return Some((parts, state)),
+            Err(OpError::StoreUnavailable { .. }) if !parts.ctx.lifetime.is_stopping() => {}
+            Err(_) => return None,
+        }
+        tracing::warn!(session = %id, "a session waits to be given to the shared store again: it cannot be read here");
+        drop(parts);
+        tokio::time::sleep(GIVE_PAUSE).await;
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn is_stale(parts: &Parts, id: &SessionId) -> bool {
             true
         }
         Ok(Whose::Nobodys) => remove_if_removed(parts, cluster, id).await,
-        Ok(Whose::Own) | Err(_) => false,
+        Ok(Whose::Own(_)) | Err(_) => false,
     }
 }
 

@@ -158,17 +158,20 @@ fn new_view(meta: &SessionMeta, shell: &ShellState) -> SessionView {
 /// A new session once it is kept, and shared where nodes share a store.
 async fn settled(parts: &Parts, view: SessionView, claimed: Option<ClaimedName>) -> Result<SessionView, OpError> {
     let id = &view.meta.session_id;
-    let seq = view.seq + u64::from(claimed.is_some());
-    if let Some(claimed) = claimed {
-        let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event: claimed.keep() };
-        let appended = parts.ctx.append(&record);
-        appended.map_err(|error| OpError::not_stored(&error))?;
-    }
-    parts.ctx.settle(id, seq).await?;
-    if !parts.ctx.registry.is_awake(id) {
-        parts.stored.left(id);
-    }
-    Ok(SessionView { seq, ..view })
+    let Some(claimed) = claimed else {
+        parts.ctx.settle(id, view.seq).await?;
+        return Ok(view);
+    };
+    let seq = view.seq + 1;
+    let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event: claimed.keep() };
+    let kept = match parts.ctx.append(&record) {
+        // It is written as soon as the disk takes it, after the first record, which may be waiting too.
+        Ok(()) | Err(AppendError::Retrying { .. }) => parts.ctx.settle(id, seq).await.map(drop),
+        Err(error) => Err(OpError::not_stored(&error)),
+    };
+    // Whatever came of it, there is a session that sleeps.
+    parts.ctx.registry.left_asleep(id).await;
+    kept.map(|()| SessionView { seq, ..view })
 }
 
 /// The name is a fork's.

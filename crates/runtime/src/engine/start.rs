@@ -178,9 +178,9 @@ fn make_directories(data: &Path) -> Result<Workspaces, StartError> {
 
 /// Completes deletions where nodes share a store, before that brings a session back.
 async fn forget_deleted(unfinished: Vec<Unfinished>, cluster: Option<&Cluster>) {
-    for Unfinished { deletion, note } in unfinished {
+    for Unfinished { deletion, note, was_recorded } in unfinished {
         match cluster {
-            Some(cluster) => cluster.removals().finish(&deletion, Some(note)).await,
+            Some(cluster) => cluster.removals().complete(&deletion, note, was_recorded).await,
             None => note.done(),
         }
     }

@@ -10,6 +10,7 @@ mod broker_proofs;
 mod bucket;
 mod cut_off;
 mod databases;
+mod deleted;
 mod deploy;
 mod diverged;
 mod drained;

@@ -316,13 +316,13 @@ fn one_name_is_created_once_and_removed_for_all() {
     first.create("s0");
 }
 
-/// A node that died between recording a deletion and removing the session in Redis brought it back after its next start. If
-/// another node has gone on with the session meanwhile, it stays: nobody was told that it is deleted.
+/// A node that died before a deletion had removed the session in Redis brought it back after its next start. If another node has
+/// gone on with the session meanwhile, it stays: nobody was told that it is deleted.
 #[test]
 fn a_deletion_that_was_cut_off_is_completed_in_redis() {
     for is_taken_over in [false, true] {
         let redis = Redis::start();
-        let mut first = Daemon::with(redis.settings("n1").env("SHELLKEEP_CRASH_AT", "delete_recorded"));
+        let mut first = Daemon::with(redis.settings("n1").env("SHELLKEEP_CRASH_AT", "delete_noted"));
         let second = redis.node("n2");
         first.create("crash-here");
         first.sh("crash-here", "n=1");

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use shellkeep_session::{Claim, KvChange, KvRestored};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -203,6 +204,11 @@ impl Log {
         file.seek(SeekFrom::End(0))?;
         let is_whole = at == length;
         Ok(is_whole.then(|| Self { file, path: found.path, claim: place.claim.clone(), version, bytes: length }))
+    }
+
+    /// Whether it still has a name. What is appended to one that somebody removed is there for nobody.
+    pub(super) fn is_there(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
     }
 }
 

@@ -15,7 +15,8 @@ impl Keyed {
     pub fn share(&mut self, place: &LogPlace, part: LogPart, values: &[(String, Vec<u8>)]) -> Result<(), KeyedError> {
         let kept = self.used()?.kept;
         let is_good = |log: &Log| {
-            log.claim == place.claim && log.version == place.after && log.bytes < LARGE.max(kept.saturating_mul(TIMES))
+            let is_of_place = log.claim == place.claim && log.version == place.after;
+            is_of_place && log.bytes < LARGE.max(kept.saturating_mul(TIMES)) && log.is_there()
         };
         let mut log = match self.log.take().filter(is_good) {
             Some(log) => log,

@@ -469,3 +469,15 @@ fn a_log_that_was_cut_off_counts_up_to_there() {
     }
     assert_eq!(complete, 1, "only the whole one has everything");
 }
+
+/// The bug: changes were appended to a log that somebody had removed, and acknowledged. The next node had none of them.
+#[test]
+fn a_log_that_was_removed_is_begun_anew() {
+    let mut logged = Logged::new();
+    logged.put(&[("a", Some("1"))], true);
+    std::fs::remove_dir_all(logged.logs.path().join("kv")).unwrap();
+    logged.put(&[("b", Some("2"))], true);
+    let (second, replayed) = logged.elsewhere();
+    assert!(replayed.is_complete);
+    assert_eq!(second.content(), content(&[("a", 1, "1"), ("b", 2, "2")]));
+}
