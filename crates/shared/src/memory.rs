@@ -239,8 +239,10 @@ impl Tier for MemoryTier {
         Ok(appends.iter().map(&mut take).collect())
     }
 
-    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down> {
-        if let Some(kept) = self.up()?.owned(session_id, claim) {
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, line: &[u8]) -> Result<(), Down> {
+        if let Some(kept) = self.up()?.owned(session_id, claim).filter(|kept| kept.head.last.seq == seq)
+            && kept.next.as_ref().is_none_or(|(given, _)| given != line)
+        {
             if let Some((base, covers)) = kept.next.take() {
                 kept.base = Some(base);
                 kept.log.drain(..covers);

@@ -252,11 +252,15 @@ impl Tier for PostgresTier {
         })
     }
 
-    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down> {
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, line: &[u8]) -> Result<(), Down> {
         self.server.ask(async |client| {
             let within = client.transaction().await?;
-            let Some(_) = owned(&within, session_id, claim).await? else { return Ok(()) };
+            let Some(row) = owned(&within, session_id, claim).await? else { return Ok(()) };
             let id = session_id.as_str();
+            let given = "SELECT 1 FROM sk_shared_heads WHERE session_id = $1 AND next = $2";
+            if head(&row)?.last.seq != seq || within.query_opt(given, &[&id, &line]).await?.is_some() {
+                return Ok(());
+            }
             let shorten = "DELETE FROM sk_shared_log USING sk_shared_heads WHERE sk_shared_heads.session_id = $1 AND sk_shared_log.session_id = $1 \
                            AND number <= covers";
             within.execute(shorten, &[&id]).await?;

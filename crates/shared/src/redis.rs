@@ -267,10 +267,10 @@ impl Tier for RedisTier {
         answers.iter().map(|answer| appended(answer).map_err(|what| not_ours(&self.address, &what))).collect()
     }
 
-    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down> {
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, line: &[u8]) -> Result<(), Down> {
         let keys = keys(session_id, ["head", "log", "base", "next", "packed"]);
         let arguments = |call: &mut Cmd| {
-            call.arg(claim.to_string()).arg(line);
+            call.arg(claim.to_string()).arg(seq).arg(line);
         };
         self.run::<i64>(Script::Rest, &keys, arguments).map(|_| ())
     }

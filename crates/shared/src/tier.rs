@@ -281,10 +281,11 @@ pub trait Tier: Send {
     /// is appended, or would have been, renews the lease.
     fn append(&mut self, appends: &[Append], lease: Duration) -> Result<Vec<Appended>, Down>;
 
-    /// Shortens a session's records. `line` is a record that begins the session at its number. Records up to the one that
-    /// was given before are removed, so that those since then are still there for retries. Refused, silently, if another
-    /// node owns the session.
-    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down>;
+    /// Shortens a session's records. `line` is a record that begins the session at its number, `seq`. Records up to the one
+    /// that was given before are removed, so that those since then are still there for retries. Refused, silently, if another
+    /// node owns the session, or if the last record has another number. A line that was given already changes nothing: the
+    /// call is repeated when its answer is lost.
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, line: &[u8]) -> Result<(), Down>;
 
     /// Makes what a session takes smaller that sleeps, if the claim owns it. What is loaded stays the same.
     fn pack(&mut self, _session_id: &SessionId, _claim: &Claim) -> Result<(), Down> {
