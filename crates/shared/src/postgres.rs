@@ -159,9 +159,9 @@ async fn append(within: &Transaction<'_>, appends: &[Append], time: Duration) ->
     let (mut renewed, mut logged, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     let mut written: HashMap<&str, Head> = HashMap::new();
     for append in appends {
-        let Append { session_id, claim, after, from, through, lines: new } = append;
+        let Append { session_id, lines: new, .. } = append;
         let known = heads.get_mut(session_id.as_str());
-        let decided = ownership::append(known.as_deref().map(|(head, _)| head), claim, after, *from, *through);
+        let decided = append.decide(known.as_deref().map(|(head, _)| head));
         answers.push(match (decided, known) {
             (Err(refusal), _) => Err(refusal),
             (Ok(_), None) => Ok(Vec::new()),

@@ -1,7 +1,7 @@
 //! What a shared tier does. One thread uses it, so it may block and needs no locks.
 
 use serde::{Deserialize, Serialize};
-use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Point, Refusal};
+use shellkeep_session::ownership::{self, Ask, Claim, Claimed, Head, Point, Refusal};
 use shellkeep_session::{ServiceId, SessionId, Timestamp};
 use std::pin::Pin;
 use std::time::Duration;
@@ -118,10 +118,23 @@ pub struct Append {
     pub after: Point,
     /// Number of the first record that was made under this claim.
     pub from: u64,
+    /// Number of the first of these records. If it has the state in place of lost ones, that of the first of them.
+    pub first: u64,
     /// Number of the last record.
     pub through: u64,
     /// The records, each a line of JSON. None of them only renews the lease.
     pub lines: Vec<Vec<u8>>,
+}
+
+impl Append {
+    /// The head afterwards, or why it is refused: by [`ownership::append`], or because there would be a gap before these.
+    pub(crate) fn decide(&self, head: Option<&Head>) -> Result<Head, Refusal> {
+        let next = ownership::append(head, &self.claim, &self.after, self.from, self.through)?;
+        match head.filter(|head| self.first > head.last.seq + 1) {
+            Some(head) => Err(Refusal::Apart(Box::new(head.clone()))),
+            None => Ok(next),
+        }
+    }
 }
 
 /// The answer to an [`Append`]: the forks that its owner has not recorded yet, or why it was refused.
@@ -277,8 +290,9 @@ pub trait Tier: Send {
     /// counts towards its limit from now on; if it gets no record, until the lease ends.
     fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down>;
 
-    /// Appends to many sessions in one round trip. Each answer is decided by [`shellkeep_session::ownership::append`]. What
-    /// is appended, or would have been, renews the lease.
+    /// Appends to many sessions in one round trip. Each answer is decided by [`shellkeep_session::ownership::append`]; what
+    /// does not follow the last record is refused as [`Refusal::Apart`] too, with the head that the writer knows. What is
+    /// appended, or would have been, renews the lease.
     fn append(&mut self, appends: &[Append], lease: Duration) -> Result<Vec<Appended>, Down>;
 
     /// Shortens a session's records. `line` is a record that begins the session at its number, `seq`. Records up to the one

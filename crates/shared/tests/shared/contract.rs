@@ -43,6 +43,7 @@ pub(crate) fn send(tier: &mut dyn Tier, name: &str, head: &Head, from: u64, line
         claim: head.owner.clone(),
         after: head.last.clone(),
         from,
+        first: head.last.seq + 1,
         through: head.last.seq + lines.len() as u64,
         lines: lines.iter().map(|line| line.as_bytes().to_vec()).collect(),
     };
@@ -62,6 +63,7 @@ fn contract(tier: &mut dyn Tier) {
     a_claim_is_later_than_every_one_that_is_known(tier);
     emptied::contract(tier);
     a_lost_answer_is_recognised(tier);
+    what_does_not_follow_is_refused(tier);
     creation_has_one_winner(tier);
     records_are_shortened(tier);
     shortening_twice_is_shortening_once(tier);
@@ -142,6 +144,28 @@ fn a_lost_answer_is_recognised(tier: &mut dyn Tier) {
     assert_eq!(repeated.owner, head.owner, "the same question has the same answer");
     let unknown = Head { owner: "1.n1.x".parse().unwrap(), last: Point::default(), claims: Default::default() };
     assert_eq!(send(tier, "nobody", &unknown, 1, &["one"]), Err(Refusal::Fenced(None)));
+}
+
+/// The bug: only the last record was compared, and not whether the new ones follow it. A tier took what had a gap, and no node
+/// could read the session any more.
+fn what_does_not_follow_is_refused(tier: &mut dyn Tier) {
+    let head = claimed(tier, &request("gap", "n1", "x", None), LEASE);
+    let head = send(tier, "gap", &head, 1, &["1", "2"]).unwrap();
+    let append = |first: u64, through: u64, line: &str| Append {
+        session_id: id("gap"),
+        claim: head.owner.clone(),
+        after: head.last.clone(),
+        from: 1,
+        first,
+        through,
+        lines: vec![line.as_bytes().to_vec()],
+    };
+    let refused = tier.append(&[append(4, 4, "4")], LEASE).unwrap().remove(0);
+    assert!(matches!(&refused, Err(Refusal::Apart(found)) if found.last == head.last), "{refused:?}");
+    assert_eq!(lines(tier, "gap"), ["1", "2"]);
+    let whole = [append(3, 9, "all to 9")];
+    assert_eq!(tier.append(&whole, LEASE).unwrap().remove(0), Ok(Vec::new()), "it stands for those before it");
+    assert_eq!(lines(tier, "gap"), ["1", "2", "all to 9"]);
 }
 
 fn creation_has_one_winner(tier: &mut dyn Tier) {
@@ -293,6 +317,7 @@ fn forks_are_noted_until_the_owner_has_recorded_them(tier: &mut dyn Tier) {
         claim: head.owner.clone(),
         after: head.last.clone(),
         from: 2,
+        first: 2,
         through: 1,
         lines: Vec::new(),
     };

@@ -188,6 +188,22 @@ async fn a_tier_that_came_back_empty_is_given_the_state() {
     assert_eq!(fixture.shared(), [101, 102, 103], "what stands for the lost ones, and what came after, once");
 }
 
+/// The tier took records with a gap before them, and no other node could read the session any more.
+#[tokio::test]
+async fn what_does_not_follow_is_not_shared_without_the_state() {
+    let mut fixture = Fixture::new();
+    let claim = fixture.begin();
+    assert_eq!(fixture.put(1).await, Settled::Kept);
+    fixture.ship.offer(&record(&fixture.id, 3));
+    assert_eq!(fixture.news.recv().await, Some(Moved::Reclaim(fixture.id.clone())));
+    assert_eq!(fixture.shared(), [1]);
+    let head = fixture.claim("n1", Some(claim));
+    let start = Start { claim: head.owner, created_at: None, from: 1, known: Some(head.last), seq: 3 };
+    fixture.ship.begin(&fixture.id, start, |_| Some(record(&fixture.id, 3)));
+    assert_eq!(fixture.ship.settle(&fixture.id, 3).await, Settled::Kept);
+    assert_eq!(fixture.shared(), [1, 3]);
+}
+
 /// The bug: while the queue was full, the state of a session was loaded with each of its records, also while the tier was away
 /// and could not be given it.
 #[tokio::test]
