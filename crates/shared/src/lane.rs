@@ -342,9 +342,10 @@ impl Lane {
         })
     }
 
-    /// An append was taken. Returns how many bytes fewer are queued.
+    /// An append was taken. Returns how many bytes fewer are queued. The answer does not count if the lane is elsewhere by now: if
+    /// its queue was dropped, what is queued since must wait for the state.
     pub(crate) fn appended(&mut self, append: &Append) -> usize {
-        if append.lines.is_empty() {
+        if append.lines.is_empty() || self.known.as_ref() != Some(&append.after) {
             return 0;
         }
         let gone = self.sent.take_from(&mut self.queue, append.through);
@@ -354,24 +355,27 @@ impl Lane {
         gone
     }
 
-    /// The tier refused an append because of its last record. That is another than the lane knew if an answer was lost on its
-    /// way, or the tier fell back; if it is the same, what is queued does not follow it. Returns what to do, and how the number
-    /// of queued bytes changes.
-    pub(crate) fn meet(&mut self, head: &Head) -> (Rewind, isize) {
+    /// The tier refused an append because of its last record. That is not `after`, which the lane knew, if an answer was lost on
+    /// its way, or the tier fell back; if it is the same, what is queued does not follow it. Returns what to do, and how the
+    /// number of queued bytes changes. The answer does not count if the lane is elsewhere by now.
+    pub(crate) fn meet(&mut self, after: &Point, head: &Head) -> (Rewind, isize) {
+        if self.known.as_ref() != Some(after) {
+            return (Rewind::Done, 0);
+        }
         let last = &head.last;
         let is_mine = last.at.as_ref() == Some(&self.claim);
         let before = self.queued_bytes;
         if !is_mine && last.seq >= self.from {
             return (Rewind::Apart, 0);
         }
-        let known = self.known.take().unwrap_or_default();
-        if known == *last {
+        self.known = None;
+        if after == last {
             return (Rewind::NeedsState, 0);
         }
-        if is_mine && last.seq >= known.seq {
+        if is_mine && last.seq >= after.seq {
             self.queued_bytes -= self.sent.take_from(&mut self.queue, last.seq);
         } else {
-            if !self.sent.has_all(last.seq, known.seq) {
+            if !self.sent.has_all(last.seq, after.seq) {
                 return (Rewind::NeedsState, 0);
             }
             while let Some(line) = self.sent.take_back(last.seq) {
@@ -408,9 +412,11 @@ mod tests {
         lane.appended(&append);
     }
 
-    fn head(seq: u64) -> Head {
-        let owner: Claim = OWN.parse().unwrap();
-        Head { last: Point { seq, at: Some(owner.clone()) }, owner, claims: Claims::default() }
+    /// The next append is refused: the tier has the lane's records up to this one.
+    fn meet(lane: &mut Lane, seq: u64) -> (Rewind, isize) {
+        let (owner, after): (Claim, Point) = (OWN.parse().unwrap(), lane.known.clone().unwrap());
+        let last = Point { seq, at: Some(owner.clone()).filter(|_| seq > 0) };
+        lane.meet(&after, &Head { owner, last, claims: Claims::default() })
     }
 
     fn next(lane: &Lane, id: &SessionId) -> (u64, Vec<String>) {
@@ -426,13 +432,13 @@ mod tests {
         push(&mut lane, [1]);
         send(&mut lane, &id);
         push(&mut lane, 2..=3);
-        assert_eq!(lane.meet(&head(3)), (Rewind::Done, -2));
+        assert_eq!(meet(&mut lane, 3), (Rewind::Done, -2));
         push(&mut lane, [4]);
         send(&mut lane, &id);
-        assert_eq!((lane.meet(&head(1)), lane.queued_bytes()), ((Rewind::Done, 3), 3));
+        assert_eq!((meet(&mut lane, 1), lane.queued_bytes()), ((Rewind::Done, 3), 3));
         assert_eq!(next(&lane, &id), (1, ["2", "3", "4"].map(str::to_owned).into()));
         // It falls back further.
-        assert_eq!(lane.meet(&Head { last: Point::default(), ..head(0) }), (Rewind::Done, 1));
+        assert_eq!(meet(&mut lane, 0), (Rewind::Done, 1));
         assert_eq!(next(&lane, &id), (0, ["1", "2", "3", "4"].map(str::to_owned).into()));
     }
 
@@ -442,10 +448,10 @@ mod tests {
         let (mut lane, id) = lane();
         push(&mut lane, [1]);
         send(&mut lane, &id);
-        assert_eq!(lane.meet(&head(3)), (Rewind::Done, 0));
+        assert_eq!(meet(&mut lane, 3), (Rewind::Done, 0));
         push(&mut lane, [4]);
         send(&mut lane, &id);
-        assert_eq!(lane.meet(&head(1)), (Rewind::NeedsState, 0));
+        assert_eq!(meet(&mut lane, 1), (Rewind::NeedsState, 0));
     }
 
     #[test]
@@ -456,7 +462,23 @@ mod tests {
         send(&mut lane, &id);
         // The tier refuses it.
         assert_eq!(lane.next_append(&id).unwrap().first, 4);
-        assert_eq!(lane.meet(&head(2)), (Rewind::NeedsState, 0));
+        assert_eq!(meet(&mut lane, 2), (Rewind::NeedsState, 0));
         assert!(!lane.is_known());
+    }
+
+    /// The bug: an answer that came after the queue was dropped made the lane ready again, and what was queued since was sent
+    /// without what was dropped.
+    #[test]
+    fn an_answer_does_not_count_after_the_queue_was_dropped() {
+        let (mut lane, id) = lane();
+        push(&mut lane, [1]);
+        let append = lane.next_append(&id).unwrap();
+        lane.drop_queue();
+        push(&mut lane, [3]);
+        assert_eq!(lane.appended(&append), 0);
+        let owner: Claim = OWN.parse().unwrap();
+        let head = Head { last: Point { seq: 1, at: Some(owner.clone()) }, owner, claims: Claims::default() };
+        assert_eq!(lane.meet(&append.after, &head), (Rewind::Done, 0));
+        assert!(!lane.is_ready() && lane.queued_bytes() == 1);
     }
 }
