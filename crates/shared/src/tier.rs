@@ -10,6 +10,10 @@ use std::time::Duration;
 /// a node left.
 pub const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// How long a name that was given back without a record is remembered: an agent could leave any number of them behind. Longer
+/// than an append or a claim can be on its way, so that the next owner has a later epoch than every one that is still used.
+pub(crate) const UNUSED: Duration = Duration::from_secs(60);
+
 /// The tier does not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
@@ -321,7 +325,7 @@ pub trait Tier: Send {
     fn forks_recorded(&mut self, session_id: &SessionId, claim: &Claim, forks: &[ForkNote]) -> Result<(), Down>;
 
     /// Gives up the lease, if the claim has it. `for_good`: the node does not go on with the session without a new claim,
-    /// so others need not wait for it.
+    /// so others need not wait for it. A name under which nothing was recorded is forgotten after a while.
     fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down>;
 
     /// Removes a session, if the claim owns it. That it was removed is remembered for [`REMEMBERED`]; a new session of the name has

@@ -7,6 +7,8 @@ if h[5] or h[1] ~= ARGV[1] then return {'fenced', h[1] or ''} end
 local is_gap = tonumber(ARGV[7]) > tonumber(h[2]) + 1
 if h[2] ~= ARGV[3] or h[3] ~= ARGV[4] or is_gap then return {'apart', h[1], h[2], h[3], h[4]} end
 redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+-- It may have been given back.
+if h[2] == '0' then redis.call('PERSIST', KEYS[1]) end
 if #ARGV > 7 then
   redis.call('RPUSH', KEYS[3], unpack(ARGV, 8))
   if h[2] == '0' and h[7] then

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
-const NO_LIMIT: Create = Create { most_of_agent: u64::MAX };
+pub(crate) const NO_LIMIT: Create = Create { most_of_agent: u64::MAX };
 const SHORT: Duration = Duration::from_millis(1);
 
 pub(crate) fn id(name: &str) -> SessionId {
