@@ -21,6 +21,7 @@ mod session_notes;
 mod tokens;
 pub(crate) mod told;
 mod uncopied;
+mod unput;
 
 use crate::checkpoints::path;
 use crate::names::{Names, not_found};
