@@ -23,6 +23,7 @@ mod take;
 mod tokens;
 pub(crate) mod told;
 mod uncopied;
+mod unput;
 
 use crate::names::Names;
 use crate::ops::OpError;

@@ -33,6 +33,8 @@ pub enum Settled {
 /// A record as it is sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
+    /// Number of the first record that it stands for: its own, unless it has the state in place of lost ones.
+    pub first: u64,
     pub seq: u64,
     pub json: Vec<u8>,
 }
@@ -40,12 +42,56 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn of(record: &Record) -> Option<Self> {
         match record.to_json() {
-            Ok(json) => Some(Self { seq: record.seq, json }),
+            Ok(json) => {
+                let first = if let Event::RecordsLost { from, .. } = &record.event { *from } else { record.seq };
+                Some(Self { first, seq: record.seq, json })
+            }
             Err(error) => {
                 tracing::error!(%error, "a record cannot be written as JSON and is not shared");
                 None
             }
         }
+    }
+}
+
+/// The last records that the tier has, in order, in case it falls back to an older copy of itself.
+#[derive(Debug, Default)]
+struct Sent {
+    lines: VecDeque<Line>,
+    bytes: usize,
+}
+
+impl Sent {
+    /// Takes from a queue what the tier has, up to a record. Returns how many bytes that is.
+    fn take_from(&mut self, queue: &mut VecDeque<Line>, through: u64) -> usize {
+        let mut taken = 0;
+        while queue.front().is_some_and(|line| line.seq <= through)
+            && let Some(line) = queue.pop_front()
+        {
+            taken += line.json.len();
+            self.lines.push_back(line);
+        }
+        self.bytes += taken;
+        while self.lines.len() > SENT_LINES || self.bytes > SENT_BYTES {
+            let Some(oldest) = self.lines.pop_front() else { break };
+            self.bytes -= oldest.json.len();
+        }
+        taken
+    }
+
+    /// Whether there is something after a record, and all of it up to another one, without a gap.
+    fn has_all(&self, after: u64, through: u64) -> bool {
+        let mut last = after;
+        let mut missing = self.lines.iter().filter(|line| line.seq > after);
+        missing.all(|line| line.first <= std::mem::replace(&mut last, line.seq) + 1) && last > after && last >= through
+    }
+
+    /// Takes the last one out, if it comes after a record.
+    fn take_back(&mut self, after: u64) -> Option<Line> {
+        self.lines.back().filter(|line| line.seq > after)?;
+        let line = self.lines.pop_back()?;
+        self.bytes -= line.json.len();
+        Some(line)
     }
 }
 
@@ -71,7 +117,7 @@ impl Unclaimed {
 pub(crate) enum Rewind {
     /// Go on from there.
     Done,
-    /// The lane no longer has what the tier lacks; its node must give the session's state.
+    /// The lane has not all of what the tier lacks; its node must give the session's state.
     NeedsState,
     /// Another node wrote there.
     Apart,
@@ -100,8 +146,7 @@ pub(crate) struct Lane {
     queued_bytes: usize,
     /// Number of the last record that was dropped, because too much was queued.
     pub dropped_through: u64,
-    sent: VecDeque<Line>,
-    sent_bytes: usize,
+    sent: Sent,
     waiters: Vec<(u64, oneshot::Sender<Settled>)>,
     /// Number of the last record that a caller was told of, because the tier had it or was unreachable.
     told: u64,
@@ -125,8 +170,7 @@ impl Lane {
             queue: VecDeque::new(),
             queued_bytes: 0,
             dropped_through: 0,
-            sent: VecDeque::new(),
-            sent_bytes: 0,
+            sent: Sent::default(),
             waiters: Vec::new(),
             told: 0,
             forks: Vec::new(),
@@ -216,7 +260,7 @@ impl Lane {
 
     /// What this node wrote last.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &Line> {
-        self.sent.iter().chain(&self.queue)
+        self.sent.lines.iter().chain(&self.queue)
     }
 
     /// Number of the last record that a caller was told of.
@@ -226,7 +270,11 @@ impl Lane {
 
     /// The session is another node's: what this node wrote last.
     pub(crate) fn into_unclaimed(self) -> Unclaimed {
-        Unclaimed { lines: self.sent.into_iter().chain(self.queue).collect(), told: Some(self.told), slept_at: None }
+        Unclaimed {
+            lines: self.sent.lines.into_iter().chain(self.queue).collect(),
+            told: Some(self.told),
+            slept_at: None,
+        }
     }
 
     /// Answers everybody who waits.
@@ -251,8 +299,7 @@ impl Lane {
 
     /// What the tier has is replaced there, so what it is given again comes from its node.
     pub(crate) fn forget_sent(&mut self) {
-        self.sent.clear();
-        (self.sent_bytes, self.rest) = (0, None);
+        (self.sent, self.rest) = (Sent::default(), None);
     }
 
     pub(crate) fn set_rest(&mut self, line: Line) {
@@ -272,75 +319,66 @@ impl Lane {
     /// The next append: the records at the front of the queue, or none to renew the lease.
     pub(crate) fn next_append(&self, session_id: &SessionId) -> Option<Append> {
         let after = self.known.clone()?;
-        let mut bytes = 0;
+        let (mut bytes, mut before) = (0, None);
         // The record that begins the session must be given when the tier has exactly what it stands for.
         let is_ahead = |rest: &&Line| self.queue.front().is_some_and(|first| first.seq <= rest.seq);
         let stop = self.rest.as_ref().filter(is_ahead).map_or(u64::MAX, |rest| rest.seq);
         let fits = |line: &&Line| {
             bytes += line.json.len();
-            line.seq <= stop && (bytes <= BATCH_BYTES || bytes == line.json.len())
+            let follows = before.replace(line.seq).is_none_or(|before| line.first <= before + 1);
+            follows && line.seq <= stop && (bytes <= BATCH_BYTES || bytes == line.json.len())
         };
         let lines: Vec<&Line> = self.queue.iter().take(BATCH_LINES).take_while(fits).collect();
+        let first = lines.first().map_or(after.seq + 1, |first| first.first);
         let through = lines.last().map_or(after.seq, |last| last.seq);
         Some(Append {
             session_id: session_id.clone(),
             claim: self.claim.clone(),
             after,
             from: self.from,
+            first,
             through,
             lines: lines.into_iter().map(|line| line.json.clone()).collect(),
         })
     }
 
-    /// An append was taken. Returns how many bytes fewer are queued.
+    /// An append was taken. Returns how many bytes fewer are queued. The answer does not count if the lane is elsewhere by now: if
+    /// its queue was dropped, what is queued since must wait for the state.
     pub(crate) fn appended(&mut self, append: &Append) -> usize {
-        if append.lines.is_empty() {
+        if append.lines.is_empty() || self.known.as_ref() != Some(&append.after) {
             return 0;
         }
-        let mut gone = 0;
-        while self.queue.front().is_some_and(|line| line.seq <= append.through)
-            && let Some(line) = self.queue.pop_front()
-        {
-            gone += line.json.len();
-            self.sent_bytes += line.json.len();
-            self.sent.push_back(line);
-        }
+        let gone = self.sent.take_from(&mut self.queue, append.through);
         self.queued_bytes -= gone;
-        while self.sent.len() > SENT_LINES || self.sent_bytes > SENT_BYTES {
-            let Some(oldest) = self.sent.pop_front() else { break };
-            self.sent_bytes -= oldest.json.len();
-        }
         self.known = Some(Point { seq: append.through, at: Some(self.claim.clone()) });
         self.answer_those_kept();
         gone
     }
 
-    /// The tier's last record is another than the lane knew: an answer was lost on its way, or the tier fell back. Returns
-    /// what to do, and how the number of queued bytes changes.
-    pub(crate) fn meet(&mut self, head: &Head) -> (Rewind, isize) {
+    /// The tier refused an append because of its last record. That is not `after`, which the lane knew, if an answer was lost on
+    /// its way, or the tier fell back; if it is the same, what is queued does not follow it. Returns what to do, and how the
+    /// number of queued bytes changes. The answer does not count if the lane is elsewhere by now.
+    pub(crate) fn meet(&mut self, after: &Point, head: &Head) -> (Rewind, isize) {
+        if self.known.as_ref() != Some(after) {
+            return (Rewind::Done, 0);
+        }
         let last = &head.last;
         let is_mine = last.at.as_ref() == Some(&self.claim);
         let before = self.queued_bytes;
         if !is_mine && last.seq >= self.from {
             return (Rewind::Apart, 0);
         }
-        let known = self.known.take().unwrap_or_default();
-        if is_mine && last.seq >= known.seq {
-            while self.queue.front().is_some_and(|line| line.seq <= last.seq)
-                && let Some(line) = self.queue.pop_front()
-            {
-                self.queued_bytes -= line.json.len();
-            }
+        self.known = None;
+        if after == last {
+            return (Rewind::NeedsState, 0);
+        }
+        if is_mine && last.seq >= after.seq {
+            self.queued_bytes -= self.sent.take_from(&mut self.queue, last.seq);
         } else {
-            // What is missing there must be here without a gap.
-            let is_whole = self.sent.front().is_some_and(|oldest| oldest.seq <= last.seq + 1);
-            if !is_whole {
+            if !self.sent.has_all(last.seq, after.seq) {
                 return (Rewind::NeedsState, 0);
             }
-            while self.sent.back().is_some_and(|line| line.seq > last.seq)
-                && let Some(line) = self.sent.pop_back()
-            {
-                self.sent_bytes -= line.json.len();
+            while let Some(line) = self.sent.take_back(last.seq) {
                 self.queued_bytes += line.json.len();
                 self.queue.push_front(line);
             }
@@ -348,5 +386,99 @@ impl Lane {
         self.known = Some(last.clone());
         self.answer_those_kept();
         (Rewind::Done, self.queued_bytes.cast_signed() - before.cast_signed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shellkeep_session::ownership::Claims;
+
+    const OWN: &str = "1.n1.x";
+
+    fn lane() -> (Lane, SessionId) {
+        (Lane::new(OWN.parse().unwrap(), 1, Some(Point::default())), SessionId::parse("s").unwrap())
+    }
+
+    fn push(lane: &mut Lane, seqs: impl IntoIterator<Item = u64>) {
+        for seq in seqs {
+            lane.push(Line { first: seq, seq, json: seq.to_string().into_bytes() });
+        }
+    }
+
+    /// Everything that is queued is sent, and the answer comes.
+    fn send(lane: &mut Lane, id: &SessionId) {
+        let append = lane.next_append(id).unwrap();
+        lane.appended(&append);
+    }
+
+    /// The next append is refused: the tier has the lane's records up to this one.
+    fn meet(lane: &mut Lane, seq: u64) -> (Rewind, isize) {
+        let (owner, after): (Claim, Point) = (OWN.parse().unwrap(), lane.known.clone().unwrap());
+        let last = Point { seq, at: Some(owner.clone()).filter(|_| seq > 0) };
+        lane.meet(&after, &Head { owner, last, claims: Claims::default() })
+    }
+
+    fn next(lane: &Lane, id: &SessionId) -> (u64, Vec<String>) {
+        let append = lane.next_append(id).unwrap();
+        (append.after.seq, append.lines.into_iter().map(|line| String::from_utf8(line).unwrap()).collect())
+    }
+
+    /// The bug: records whose answer was lost were not kept. When the tier then fell back to before them, those after them were
+    /// sent without them, and no node could read the session any more.
+    #[test]
+    fn records_whose_answer_was_lost_are_sent_again_after_a_fallback() {
+        let (mut lane, id) = lane();
+        push(&mut lane, [1]);
+        send(&mut lane, &id);
+        push(&mut lane, 2..=3);
+        assert_eq!(meet(&mut lane, 3), (Rewind::Done, -2));
+        push(&mut lane, [4]);
+        send(&mut lane, &id);
+        assert_eq!((meet(&mut lane, 1), lane.queued_bytes()), ((Rewind::Done, 3), 3));
+        assert_eq!(next(&lane, &id), (1, ["2", "3", "4"].map(str::to_owned).into()));
+        // It falls back further.
+        assert_eq!(meet(&mut lane, 0), (Rewind::Done, 1));
+        assert_eq!(next(&lane, &id), (0, ["1", "2", "3", "4"].map(str::to_owned).into()));
+    }
+
+    /// The tier has records that the lane never had, and loses them: what follows them is not sent alone.
+    #[test]
+    fn what_the_lane_does_not_have_is_not_left_out() {
+        let (mut lane, id) = lane();
+        push(&mut lane, [1]);
+        send(&mut lane, &id);
+        assert_eq!(meet(&mut lane, 3), (Rewind::Done, 0));
+        push(&mut lane, [4]);
+        send(&mut lane, &id);
+        assert_eq!(meet(&mut lane, 1), (Rewind::NeedsState, 0));
+    }
+
+    #[test]
+    fn what_does_not_follow_is_not_sent_with_the_others() {
+        let (mut lane, id) = lane();
+        push(&mut lane, [1, 2, 4]);
+        assert_eq!(next(&lane, &id), (0, ["1", "2"].map(str::to_owned).into()));
+        send(&mut lane, &id);
+        // The tier refuses it.
+        assert_eq!(lane.next_append(&id).unwrap().first, 4);
+        assert_eq!(meet(&mut lane, 2), (Rewind::NeedsState, 0));
+        assert!(!lane.is_known());
+    }
+
+    /// The bug: an answer that came after the queue was dropped made the lane ready again, and what was queued since was sent
+    /// without what was dropped.
+    #[test]
+    fn an_answer_does_not_count_after_the_queue_was_dropped() {
+        let (mut lane, id) = lane();
+        push(&mut lane, [1]);
+        let append = lane.next_append(&id).unwrap();
+        lane.drop_queue();
+        push(&mut lane, [3]);
+        assert_eq!(lane.appended(&append), 0);
+        let owner: Claim = OWN.parse().unwrap();
+        let head = Head { last: Point { seq: 1, at: Some(owner.clone()) }, owner, claims: Claims::default() };
+        assert_eq!(lane.meet(&append.after, &head), (Rewind::Done, 0));
+        assert!(!lane.is_ready() && lane.queued_bytes() == 1);
     }
 }

@@ -339,7 +339,7 @@ impl Lanes {
                 (!new.is_empty()).then(|| Moved::Forked(session_id.clone(), new))
             }
             Err(Refusal::Apart(head)) => {
-                let (rewind, change) = lane.meet(&head);
+                let (rewind, change) = lane.meet(&append.after, &head);
                 self.queued_bytes = self.queued_bytes.saturating_add_signed(change);
                 self.dirty.insert(session_id.clone());
                 match rewind {

@@ -225,9 +225,8 @@ impl Tier for MemoryTier {
         }
         let mut contents = self.up()?;
         let mut take = |append: &Append| {
-            let Append { session_id, claim, after, from, through, lines } = append;
-            let head = contents.sessions.get(session_id).map(|kept| &kept.head);
-            let head = ownership::append(head, claim, after, *from, *through)?;
+            let Append { session_id, claim, lines, .. } = append;
+            let head = append.decide(contents.sessions.get(session_id).map(|kept| &kept.head))?;
             contents.leases.insert(session_id.clone(), (claim.clone(), Instant::now() + lease));
             let Some(kept) = contents.sessions.get_mut(session_id) else { return Ok(Vec::new()) };
             if !lines.is_empty() {
@@ -239,8 +238,10 @@ impl Tier for MemoryTier {
         Ok(appends.iter().map(&mut take).collect())
     }
 
-    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down> {
-        if let Some(kept) = self.up()?.owned(session_id, claim) {
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, line: &[u8]) -> Result<(), Down> {
+        if let Some(kept) = self.up()?.owned(session_id, claim).filter(|kept| kept.head.last.seq == seq)
+            && kept.next.as_ref().is_none_or(|(given, _)| given != line)
+        {
             if let Some((base, covers)) = kept.next.take() {
                 kept.base = Some(base);
                 kept.log.drain(..covers);

@@ -99,8 +99,10 @@ async fn lock_agent(within: &Transaction<'_>, agent: &str) -> Result<(), Failed>
 async fn claim(within: &Transaction<'_>, request: &ClaimRequest, time: Duration) -> Result<ClaimAnswer, Failed> {
     let ClaimRequest { session_id, ask, data_dir, agent, create } = request;
     let id = session_id.as_str();
-    // There is a row to lock, whoever comes first.
-    within.execute("INSERT INTO sk_shared_heads (session_id) VALUES ($1) ON CONFLICT DO NOTHING", &[&id]).await?;
+    // There is a row to lock, whoever comes first; and from here on nobody removes it.
+    let made = "INSERT INTO sk_shared_heads (session_id) VALUES ($1) \
+                ON CONFLICT (session_id) DO UPDATE SET home = sk_shared_heads.home";
+    within.execute(made, &[&id]).await?;
     let sql = format!(
         "SELECT {HEAD}, removed_at > clock_timestamp() - $2 * interval '1 ms' AS is_removed \
          FROM sk_shared_heads WHERE session_id = $1 FOR UPDATE"
@@ -126,6 +128,7 @@ async fn claim(within: &Transaction<'_>, request: &ClaimRequest, time: Duration)
     };
     if let (Some(create), Some(agent)) = (create, agent) {
         lock_agent(within, agent).await?;
+        removed::forget_unused(within, agent, id).await?;
         let used = sessions_of(within, agent, id).await?;
         if used >= create.most_of_agent {
             return Ok(Err(NoClaim::Full { used }));
@@ -159,9 +162,9 @@ async fn append(within: &Transaction<'_>, appends: &[Append], time: Duration) ->
     let (mut renewed, mut logged, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     let mut written: HashMap<&str, Head> = HashMap::new();
     for append in appends {
-        let Append { session_id, claim, after, from, through, lines: new } = append;
+        let Append { session_id, lines: new, .. } = append;
         let known = heads.get_mut(session_id.as_str());
-        let decided = ownership::append(known.as_deref().map(|(head, _)| head), claim, after, *from, *through);
+        let decided = append.decide(known.as_deref().map(|(head, _)| head));
         answers.push(match (decided, known) {
             (Err(refusal), _) => Err(refusal),
             (Ok(_), None) => Ok(Vec::new()),
@@ -252,11 +255,15 @@ impl Tier for PostgresTier {
         })
     }
 
-    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down> {
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, line: &[u8]) -> Result<(), Down> {
         self.server.ask(async |client| {
             let within = client.transaction().await?;
-            let Some(_) = owned(&within, session_id, claim).await? else { return Ok(()) };
+            let Some(row) = owned(&within, session_id, claim).await? else { return Ok(()) };
             let id = session_id.as_str();
+            let given = "SELECT 1 FROM sk_shared_heads WHERE session_id = $1 AND next = $2";
+            if head(&row)?.last.seq != seq || within.query_opt(given, &[&id, &line]).await?.is_some() {
+                return Ok(());
+            }
             let shorten = "DELETE FROM sk_shared_log USING sk_shared_heads WHERE sk_shared_heads.session_id = $1 AND sk_shared_log.session_id = $1 \
                            AND number <= covers";
             within.execute(shorten, &[&id]).await?;
@@ -318,7 +325,7 @@ impl Tier for PostgresTier {
 
     fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down> {
         let sql = "UPDATE sk_shared_heads SET is_free = is_free OR ($3 AND owner = $2), \
-                   lease_until = CASE WHEN lease = $2 THEN NULL ELSE lease_until END WHERE session_id = $1";
+                   lease_until = CASE WHEN lease = $2 THEN clock_timestamp() ELSE lease_until END WHERE session_id = $1";
         self.execute(sql, &[&session_id.as_str(), &claim.to_string(), &for_good]).map(|_| ())
     }
 

@@ -5,7 +5,8 @@
 //! - `sk:{S}:head`: hash with `owner` (the claim that may write), `seq` and `at` (the last record and its claim), `claims`
 //!   (who wrote from which number on), `home`, `data`, `agent`, `files` (the newest checkpoint that all nodes can read);
 //!   `removed` if the session was removed, `free` if its owner released it for good, `forks` (what other nodes wrote and is
-//!   kept as sessions of their own, until the owner has recorded it).
+//!   kept as sessions of their own, until the owner has recorded it). With an expiry while nothing is recorded and nobody
+//!   claims it.
 //! - `sk:{S}:lease`: the claim of the node that works with it, with an expiry.
 //! - `sk:{S}:log`: list of records, oldest first; `sk:{S}:base`: the record that stands for those before them;
 //!   `sk:{S}:next`: the one that will replace it; `sk:{S}:packed`: the records before the log of a session that slept, with gzip.
@@ -25,7 +26,7 @@ mod pipe;
 
 use crate::tier::{
     AgentService, Append, Appended, ClaimAnswer, ClaimRequest, CountAnswer, Down, ForkNote, Found, KeptFiles, Loaded,
-    NodeEntry, OpenError, Pipe, REMEMBERED, RemovedSession, SharedToken, Tier, UsedByAgent,
+    NodeEntry, OpenError, Pipe, REMEMBERED, RemovedSession, SharedToken, Tier, UNUSED, UsedByAgent,
 };
 use ::redis::{Cmd, Connection, FromRedisValue, Pipeline, RedisResult, cmd, pipe};
 use address::Address;
@@ -267,10 +268,10 @@ impl Tier for RedisTier {
         answers.iter().map(|answer| appended(answer).map_err(|what| not_ours(&self.address, &what))).collect()
     }
 
-    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down> {
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, line: &[u8]) -> Result<(), Down> {
         let keys = keys(session_id, ["head", "log", "base", "next", "packed"]);
         let arguments = |call: &mut Cmd| {
-            call.arg(claim.to_string()).arg(line);
+            call.arg(claim.to_string()).arg(seq).arg(line);
         };
         self.run::<i64>(Script::Rest, &keys, arguments).map(|_| ())
     }
@@ -327,7 +328,7 @@ impl Tier for RedisTier {
     fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down> {
         let keys = keys(session_id, ["lease", "head"]);
         let arguments = |call: &mut Cmd| {
-            call.arg(claim.to_string()).arg(u8::from(for_good));
+            call.arg(claim.to_string()).arg(u8::from(for_good)).arg(millis(UNUSED));
         };
         self.run::<i64>(Script::Release, &keys, arguments).map(|_| ())
     }

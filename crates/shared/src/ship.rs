@@ -138,7 +138,8 @@ impl Ship {
         let follows = lines.iter().zip(after + 1..).all(|(line, next)| line.seq == next);
         if !follows || after + (lines.len() as u64) < seq {
             lines.retain(|line| line.seq > seq);
-            lines.splice(0..0, stands_for(after).as_ref().and_then(Line::of));
+            let state = stands_for(after).as_ref().and_then(Line::of);
+            lines.splice(0..0, state.map(|line| Line { first: after + 1, ..line }));
         }
         if lane.dropped_through > seq {
             // Records were dropped after the state was read: what is sent would have a gap.

@@ -1,7 +1,7 @@
 //! What a shared tier does. One thread uses it, so it may block and needs no locks.
 
 use serde::{Deserialize, Serialize};
-use shellkeep_session::ownership::{Ask, Claim, Claimed, Head, Point, Refusal};
+use shellkeep_session::ownership::{self, Ask, Claim, Claimed, Head, Point, Refusal};
 use shellkeep_session::{ServiceId, SessionId, Timestamp};
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,6 +9,10 @@ use std::time::Duration;
 /// How long it is remembered that a session was removed: until then a node that still has a copy does not bring it back. And that
 /// a node left.
 pub const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// How long a name that was given back without a record is remembered: an agent could leave any number of them behind. Longer
+/// than an append or a claim can be on its way, so that the next owner has a later epoch than every one that is still used.
+pub(crate) const UNUSED: Duration = Duration::from_secs(60);
 
 /// The tier does not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -118,10 +122,23 @@ pub struct Append {
     pub after: Point,
     /// Number of the first record that was made under this claim.
     pub from: u64,
+    /// Number of the first of these records. If it has the state in place of lost ones, that of the first of them.
+    pub first: u64,
     /// Number of the last record.
     pub through: u64,
     /// The records, each a line of JSON. None of them only renews the lease.
     pub lines: Vec<Vec<u8>>,
+}
+
+impl Append {
+    /// The head afterwards, or why it is refused: by [`ownership::append`], or because there would be a gap before these.
+    pub(crate) fn decide(&self, head: Option<&Head>) -> Result<Head, Refusal> {
+        let next = ownership::append(head, &self.claim, &self.after, self.from, self.through)?;
+        match head.filter(|head| self.first > head.last.seq + 1) {
+            Some(head) => Err(Refusal::Apart(Box::new(head.clone()))),
+            None => Ok(next),
+        }
+    }
 }
 
 /// The answer to an [`Append`]: the forks that its owner has not recorded yet, or why it was refused.
@@ -277,14 +294,16 @@ pub trait Tier: Send {
     /// counts towards its limit from now on; if it gets no record, until the lease ends.
     fn claim(&mut self, request: &ClaimRequest, lease: Duration) -> Result<ClaimAnswer, Down>;
 
-    /// Appends to many sessions in one round trip. Each answer is decided by [`shellkeep_session::ownership::append`]. What
-    /// is appended, or would have been, renews the lease.
+    /// Appends to many sessions in one round trip. Each answer is decided by [`shellkeep_session::ownership::append`]; what
+    /// does not follow the last record is refused as [`Refusal::Apart`] too, with the head that the writer knows. What is
+    /// appended, or would have been, renews the lease.
     fn append(&mut self, appends: &[Append], lease: Duration) -> Result<Vec<Appended>, Down>;
 
-    /// Shortens a session's records. `line` is a record that begins the session at its number. Records up to the one that
-    /// was given before are removed, so that those since then are still there for retries. Refused, silently, if another
-    /// node owns the session.
-    fn rest(&mut self, session_id: &SessionId, claim: &Claim, line: &[u8]) -> Result<(), Down>;
+    /// Shortens a session's records. `line` is a record that begins the session at its number, `seq`. Records up to the one
+    /// that was given before are removed, so that those since then are still there for retries. Refused, silently, if another
+    /// node owns the session, or if the last record has another number. A line that was given already changes nothing: the
+    /// call is repeated when its answer is lost.
+    fn rest(&mut self, session_id: &SessionId, claim: &Claim, seq: u64, line: &[u8]) -> Result<(), Down>;
 
     /// Makes what a session takes smaller that sleeps, if the claim owns it. What is loaded stays the same.
     fn pack(&mut self, _session_id: &SessionId, _claim: &Claim) -> Result<(), Down> {
@@ -306,7 +325,7 @@ pub trait Tier: Send {
     fn forks_recorded(&mut self, session_id: &SessionId, claim: &Claim, forks: &[ForkNote]) -> Result<(), Down>;
 
     /// Gives up the lease, if the claim has it. `for_good`: the node does not go on with the session without a new claim,
-    /// so others need not wait for it.
+    /// so others need not wait for it. A name under which nothing was recorded is forgotten after a while.
     fn release(&mut self, session_id: &SessionId, claim: &Claim, for_good: bool) -> Result<(), Down>;
 
     /// Removes a session, if the claim owns it. That it was removed is remembered for [`REMEMBERED`]; a new session of the name has

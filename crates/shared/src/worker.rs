@@ -293,7 +293,7 @@ impl Worker {
             dirty.filter_map(|(id, lane)| Some((id.clone(), lane.claim.clone(), lane.rest()?.clone()))).collect()
         };
         for (session_id, claim, rest) in rests {
-            self.tier.rest(&session_id, &claim, &rest.json)?;
+            self.tier.rest(&session_id, &claim, rest.seq, &rest.json)?;
             if let Some(lane) = self.shared.lanes().all.get_mut(&session_id) {
                 lane.rested(rest.seq);
             }

@@ -75,7 +75,7 @@ impl Requests {
                 (run.result, run.ended_seq) = (Some((**result).clone()), Some(record.seq));
                 inner.bytes += weight_of_result(result);
             }
-            Event::SessionDestroyed => hold(&self.inner).forget(&record.session_id),
+            event if event.destroys() => hold(&self.inner).forget(&record.session_id),
             _ => {}
         }
     }
@@ -215,6 +215,23 @@ mod tests {
             requests.appended(&started("s", seq, &format!("k{seq}")));
         }
         assert_eq!(requests.find(&id, "k1"), Lookup::Unknown);
+    }
+
+    /// A run of a session that is kept under another name stayed here. A retry in the next session of the name was answered with
+    /// it, without a result, and it took room until the daemon ended.
+    #[test]
+    fn a_session_that_ends_takes_its_runs_along() {
+        let (requests, id) = (Requests::default(), SessionId::parse("s").unwrap());
+        requests.caught_up(requests.before_catching_up());
+        let kept_as = SessionId::parse("s.deleted.1").unwrap();
+        for end in [Event::SessionDestroyed, Event::SessionDeleted { by: None, kept_as }] {
+            requests.appended(&started("s", 3, "k"));
+            requests.appended(&started("t", 3, "k"));
+            requests.appended(&Record { event: end.clone(), ..started("s", 4, "") });
+            assert_eq!(requests.find(&id, "k"), Lookup::InBackend, "{end:?}");
+            assert!(matches!(requests.find(&SessionId::parse("t").unwrap(), "k"), Lookup::Here(_)));
+            assert_eq!(hold(&requests.inner).runs.len(), 1);
+        }
     }
 
     fn ended(seq: u64, run: u64, output: usize) -> Record {

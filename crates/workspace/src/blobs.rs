@@ -145,17 +145,17 @@ impl SessionBlobs {
         Ok(Repo::open(&path, faults)?)
     }
 
-    /// Removes the folders that `current` replaces: earlier ones of its claim, and those of other claims whose checkpoints it
-    /// all has.
+    /// Removes the folders that `current` replaces: earlier ones of its claim, and those of earlier claims whose checkpoints it
+    /// all has. Not of later ones: a node that lost the session and does not know it yet has nothing to say about them.
     pub fn tidy(&self, current: &str, faults: &Arc<Faults>) -> Result<(), BlobError> {
         let Some(repo) = self.open_folder(current, faults)? else { return Ok(()) };
         let claim = current.rsplit_once('-').map_or(current, |(claim, _)| claim);
         for name in self.folders()?.into_iter().filter(|name| name != current) {
             let path = self.home.join(&name);
+            let is_earlier = || epoch_of(&name).zip(epoch_of(claim)).is_some_and(|(other, own)| other < own);
+            let has_all_of = |other: Repo| matches!(repo.lacks_tags_of(&other), Ok(false));
             let is_replaced = number_of(&name, claim).is_some()
-                || self
-                    .open_folder(&name, faults)?
-                    .is_some_and(|other| matches!(repo.lacks_tags_of(&other), Ok(false)));
+                || (is_earlier() && self.open_folder(&name, faults)?.is_some_and(has_all_of));
             if is_replaced {
                 self.remote.as_ref().map_or(Ok(()), |remote| remote.below(&name).remove_all())?;
                 remove(&path)?;
@@ -168,8 +168,7 @@ impl SessionBlobs {
     pub fn find(&self, commit: ObjectId, noted: Option<&str>, faults: &Arc<Faults>) -> Result<Option<Repo>, BlobError> {
         self.check()?;
         let mut others = self.folders()?;
-        // The number of the claim comes first in its name.
-        others.sort_by_key(|name| name.split_once('.').and_then(|(epoch, _)| epoch.parse::<u64>().ok()));
+        others.sort_by_key(|name| epoch_of(name));
         let names = noted.map(str::to_owned).into_iter().chain(others.into_iter().rev());
         for name in names {
             if let Some(repo) = self.open_folder(&name, faults)?.filter(|repo| repo.objects.contains(commit)) {
@@ -230,6 +229,11 @@ impl KeyedObjects {
 
 fn folder(claim: &str, number: u32) -> String {
     format!("{claim}-{number}")
+}
+
+/// The epoch of a claim, or of that in the name of a folder: it comes first.
+fn epoch_of(name: &str) -> Option<u64> {
+    name.split_once('.')?.0.parse().ok()
 }
 
 /// The number of a claim's folder; none if it is another's, or not complete.

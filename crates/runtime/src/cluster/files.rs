@@ -3,11 +3,12 @@
 
 use super::config::BlobPlace;
 use super::uncopied::Uncopied;
+use super::unput::{Attachment, Order, ToPut, Unput};
 use crate::checkpoints::{Checkpoints, Wanted, commit_of, path};
 use crate::sync::lock;
 use crate::tasks;
-use shellkeep_session::{Cause, Claim, FilesAt, SessionId, SessionState, Timestamp};
-use shellkeep_shared::{KeptFiles, Ship};
+use shellkeep_session::{Cause, FilesAt, SessionId, SessionState, Timestamp};
+use shellkeep_shared::{KeptFiles, RemovedSession, Ship};
 use shellkeep_workspace::blobs::{BlobError, Blobs, SessionBlobs};
 use shellkeep_workspace::checkpointer::Adopted;
 use shellkeep_workspace::repo::Repo;
@@ -30,36 +31,6 @@ const ATTACH_WAIT: Duration = Duration::from_secs(2);
 /// How long a stop, or the removal of a session, waits for what is on its way.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
-/// The checkpoint that a session's files are at, on its way.
-#[derive(Debug, Clone)]
-struct Order {
-    claim: Claim,
-    created_at: Timestamp,
-    files: FilesAt,
-}
-
-/// A file that a record names, on its way.
-#[derive(Debug, Clone)]
-struct Attachment {
-    claim: Claim,
-    created_at: Timestamp,
-    path: PathBuf,
-    hash: String,
-}
-
-/// What is to be put of a session.
-#[derive(Debug, Default)]
-struct ToPut {
-    checkpoint: Option<Order>,
-    attachments: Vec<Attachment>,
-}
-
-impl ToPut {
-    fn is_empty(&self) -> bool {
-        self.checkpoint.is_none() && self.attachments.is_empty()
-    }
-}
-
 /// A session of which something is being put.
 #[derive(Debug, Default)]
 struct Busy {
@@ -67,6 +38,10 @@ struct Busy {
     next: ToPut,
     /// How many files that records name are not put yet.
     attaching: usize,
+    /// Size of the note that says what is to be put.
+    noted: usize,
+    /// Whether a task puts it. It does not yet if an earlier process noted it.
+    has_task: bool,
     /// Whether it was removed meanwhile.
     is_removed: bool,
 }
@@ -109,7 +84,7 @@ pub(crate) struct SharedFiles {
     blobs: Blobs,
     checkpoints: Arc<Checkpoints>,
     ship: Arc<Ship>,
-    /// Sessions with a task that puts their checkpoints.
+    /// Sessions of which something is to be put. Notes change while this is locked, so that there is one for each of them.
     busy: Mutex<HashMap<SessionId, Busy>>,
     /// Changes whenever a session is no longer busy, and when nothing is tried again.
     changed: watch::Sender<bool>,
@@ -117,6 +92,8 @@ pub(crate) struct SharedFiles {
     problem: Mutex<Option<String>>,
     /// Sessions whose keyed store is to be copied again.
     uncopied: Arc<Uncopied>,
+    /// What is to be put, for the next start.
+    unput: Unput,
 }
 
 impl SharedFiles {
@@ -133,9 +110,14 @@ impl SharedFiles {
         };
         let blobs = blobs.map_err(|error| format!("blobs: {error}"))?;
         let uncopied = Arc::new(Uncopied::at(data_dir).map_err(reason)?);
-        let (busy, problem) = (Mutex::default(), Mutex::default());
+        let unput = Unput::at(data_dir).map_err(reason)?;
+        let noted = unput.noted().map_err(reason)?.into_iter().map(|(id, next, noted)| {
+            let attaching = next.attachments.len();
+            (id, Busy { next, attaching, noted, ..Busy::default() })
+        });
+        let (busy, problem) = (Mutex::new(noted.collect()), Mutex::default());
         let (changed, turns) = (watch::Sender::new(false), Semaphore::new(AT_ONCE));
-        Ok(Self { blobs, checkpoints, ship, busy, changed, turns, problem, uncopied })
+        Ok(Self { blobs, checkpoints, ship, busy, changed, turns, problem, uncopied, unput })
     }
 
     /// Sessions whose keyed store is to be copied again.
@@ -160,8 +142,7 @@ impl SharedFiles {
         let (Some(files), Some(claim)) = (&state.files, state.claims.last()) else { return };
         let id = &state.meta.session_id;
         let order = Order { claim: claim.clone(), created_at: state.meta.created_at, files: files.clone() };
-        // What is put next has everything of those before it, so one that waits is replaced.
-        self.give(id, |busy| busy.next.checkpoint = Some(order));
+        self.give(id, ToPut { checkpoint: Some(order), ..ToPut::default() });
     }
 
     /// Files that records of a session name were written: each with the hash of its bytes. Returns at once.
@@ -169,22 +150,26 @@ impl SharedFiles {
         let Some(claim) = state.claims.last().filter(|_| !files.is_empty()) else { return };
         let created_at = state.meta.created_at;
         let attachment = |(path, hash)| Attachment { claim: claim.clone(), created_at, path, hash };
-        let attachments: Vec<Attachment> = files.into_iter().map(attachment).collect();
-        self.give(&state.meta.session_id, |busy| {
-            busy.attaching += attachments.len();
-            busy.next.attachments.extend(attachments);
-        });
+        let attachments = files.into_iter().map(attachment).collect();
+        self.give(&state.meta.session_id, ToPut { attachments, ..ToPut::default() });
+    }
+
+    /// Goes on with what an earlier process was to put.
+    pub(crate) fn go_on(self: &Arc<Self>) {
+        let noted: Vec<SessionId> = lock(&self.busy).keys().cloned().collect();
+        noted.iter().for_each(|id| self.give(id, ToPut::default()));
     }
 
     /// Adds to what is to be put of a session. A task does it.
-    fn give(self: &Arc<Self>, id: &SessionId, add: impl FnOnce(&mut Busy)) {
+    fn give(self: &Arc<Self>, id: &SessionId, more: ToPut) {
         let mut all = lock(&self.busy);
-        let is_new = !all.contains_key(id);
         let busy = all.entry(id.clone()).or_default();
         // A session that was removed may be followed by another of its name.
         busy.is_removed = false;
-        add(busy);
-        if is_new {
+        busy.noted += self.unput.add(id, &more);
+        busy.attaching += more.attachments.len();
+        busy.next.add(more);
+        if !std::mem::replace(&mut busy.has_task, true) {
             tasks::spawn(Arc::clone(self).work(id.clone()));
         }
     }
@@ -242,14 +227,14 @@ impl SharedFiles {
                     metrics::counter!("shellkeep_blob_failures_total").increment(1);
                     *lock(&self.problem) = Some(reason);
                     if self.closes_within(pause).await {
+                        // Its note stays.
                         lock(&self.busy).remove(&id);
                         break;
                     }
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     if let Some(busy) = lock(&self.busy).get_mut(&id).filter(|busy| !busy.is_removed) {
-                        let ToPut { checkpoint, attachments } = next;
-                        busy.next.checkpoint = busy.next.checkpoint.take().or(checkpoint);
-                        busy.next.attachments.splice(0..0, attachments);
+                        next.add(std::mem::take(&mut busy.next));
+                        busy.next = next;
                     }
                 }
             }
@@ -292,16 +277,48 @@ impl SharedFiles {
 
     /// Takes what is to be put next. If there is nothing, the session is no longer busy.
     fn next(&self, id: &SessionId) -> Option<ToPut> {
-        let mut busy = lock(&self.busy);
-        let next = busy.get_mut(id).map(|busy| std::mem::take(&mut busy.next)).filter(|next| !next.is_empty());
-        if next.is_none() {
-            busy.remove(id);
+        // What is not put before a stop is put after the next start.
+        let is_closing = *self.changed.borrow();
+        let mut all = lock(&self.busy);
+        let busy = all.get_mut(id)?;
+        let next = std::mem::take(&mut busy.next);
+        if !next.is_empty() {
+            busy.noted = self.unput.shorten(id, busy.noted, &next);
+            return Some(next);
         }
-        next
+        all.remove(id);
+        if !is_closing {
+            self.unput.remove(id);
+        }
+        None
+    }
+
+    /// Whether a session is still this node's of which an earlier process was to put something. What is put of one that was
+    /// removed would stay there.
+    async fn is_own(&self, id: &SessionId, old: &ToPut) -> Result<bool, String> {
+        let Some((claim, created_at)) = old.origin() else { return Ok(false) };
+        let Ok(_turn) = self.turns.acquire().await else { return Ok(false) };
+        let (node, session) = (claim.node.clone(), RemovedSession { session_id: id.clone(), created_at });
+        let asked = self.ship.ask(move |tier| match tier.is_marked(&session)? {
+            true => Ok(Some(false)),
+            false => Ok(tier.find(&session.session_id)?.map(|found| found.head.owner.node == node)),
+        });
+        match asked.await.map_err(|down| down.reason)? {
+            Some(is_own) => Ok(is_own),
+            None if self.ship.alone().has_given() => Ok(false),
+            None => Err("the shared store does not know the session yet".to_owned()),
+        }
     }
 
     /// Puts what is to be put, the small first. What was put is taken out of it.
     async fn put_all(&self, id: &SessionId, next: &mut ToPut) -> Result<(), String> {
+        if next.is_old && !self.is_own(id, next).await? {
+            if let Some(busy) = lock(&self.busy).get_mut(id) {
+                busy.attaching = busy.attaching.saturating_sub(next.attachments.len());
+            }
+            *next = ToPut::default();
+        }
+        next.is_old = false;
         while let Some(Attachment { claim, created_at, path, hash }) = next.attachments.last().cloned() {
             let place = self.of(id, created_at);
             let putting = move || match path.exists() {
@@ -358,7 +375,7 @@ impl SharedFiles {
         let mut changed = self.changed.subscribe();
         let done = changed.wait_for(|_| lock(&self.busy).is_empty());
         if tokio::time::timeout(LAST_WAIT, done).await.is_err() {
-            tracing::warn!("the last checkpoints of some sessions are not copied for other nodes");
+            tracing::warn!("the last files of some sessions are copied for other nodes after the next start");
         }
         let _ = self.changed.send_replace(true);
     }
@@ -372,7 +389,7 @@ impl SharedFiles {
     /// Removes everything of a session.
     pub(crate) async fn remove(&self, id: &SessionId, created_at: Timestamp) -> Result<(), String> {
         if let Some(busy) = lock(&self.busy).get_mut(id) {
-            *busy = Busy { is_removed: true, ..Busy::default() };
+            *busy = Busy { is_removed: true, noted: busy.noted, has_task: busy.has_task, ..Busy::default() };
         }
         self.settled(id).await;
         let place = self.of(id, created_at);

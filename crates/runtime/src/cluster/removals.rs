@@ -396,7 +396,7 @@ mod tests {
             ClaimRequest { session_id: session_id.clone(), ask, data_dir: String::new(), agent: None, create: None };
         let Ok(Claimed::New(head)) = tier.claim(&request, LEASE).unwrap() else { panic!("it is new") };
         let (claim, after, lines) = (head.owner, head.last, vec![record.to_json().unwrap()]);
-        let append = Append { session_id, claim, after, from: 1, through: 1, lines };
+        let append = Append { session_id, claim, after, from: 1, first: 1, through: 1, lines };
         tier.append(&[append], LEASE).unwrap().remove(0).unwrap();
     }
 

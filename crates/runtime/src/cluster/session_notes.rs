@@ -4,7 +4,7 @@ use crate::sync::lock;
 use shellkeep_session::SessionId;
 use shellkeep_store::Survives;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -36,6 +36,13 @@ impl SessionNotes {
     /// What a note says.
     pub(super) fn text(&self, id: &SessionId) -> io::Result<String> {
         fs::read_to_string(self.folder.join(id.as_str()))
+    }
+
+    /// Adds to a note, or begins one. Blocks. It survives a crash, and no loss of power.
+    pub(super) fn append(&self, id: &SessionId, text: &str) -> io::Result<()> {
+        let _turn = lock(&self.writing);
+        let mut file = File::options().create(true).append(true).open(self.folder.join(id.as_str()))?;
+        file.write_all(text.as_bytes())
     }
 
     /// Writes or removes a note. Blocks. `note` is asked in turn, so that the latest is written, whoever asked first.

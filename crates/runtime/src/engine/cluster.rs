@@ -248,6 +248,7 @@ pub(super) fn begin(parts: &Arc<Parts>, cluster: &Cluster, moved: mpsc::Unbounde
     tasks::spawn(copies::look(Arc::downgrade(parts)));
     if let Some(files) = cluster.files() {
         tasks::spawn(copy_noted(Arc::downgrade(&parts.ctx), Arc::clone(files.uncopied())));
+        files.go_on();
     }
 }
 

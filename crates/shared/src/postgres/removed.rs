@@ -1,8 +1,8 @@
-//! What is remembered of sessions that were removed.
+//! What is remembered of sessions that were removed, and of names that were given back.
 
 use super::connection::Failed;
 use super::rows::millis;
-use crate::tier::{REMEMBERED, RemovedSession};
+use crate::tier::{REMEMBERED, RemovedSession, UNUSED};
 use shellkeep_session::SessionId;
 use tokio_postgres::{GenericClient, Transaction};
 
@@ -24,6 +24,17 @@ pub(super) async fn clear(within: &Transaction<'_>, session_id: &SessionId, remo
                   AND session_id <> $2";
     within.execute(forget, &[&millis(REMEMBERED), &id]).await?;
     within.execute("DELETE FROM sk_shared_removed WHERE until < clock_timestamp()", &[]).await?;
+    Ok(())
+}
+
+/// Forgets names that an agent claimed and gave back without a record, but for one that is being claimed. Others that are being
+/// claimed at this moment are left out: waiting for them could be for ever, as they wait for the agent's lock.
+pub(super) async fn forget_unused(within: &Transaction<'_>, agent: &str, but: &str) -> Result<(), Failed> {
+    let forget = "DELETE FROM sk_shared_heads WHERE session_id IN (SELECT session_id FROM sk_shared_heads \
+                  WHERE agent = $1 AND session_id <> $2 AND seq = 0 AND owner IS NOT NULL AND removed_at IS NULL \
+                  AND coalesce(lease_until, '-infinity') < clock_timestamp() - $3 * interval '1 ms' \
+                  FOR UPDATE SKIP LOCKED)";
+    within.execute(forget, &[&agent, &but, &millis(UNUSED)]).await?;
     Ok(())
 }
 

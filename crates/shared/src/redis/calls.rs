@@ -37,10 +37,10 @@ pub(super) fn call(hash: &str, keys: &[String]) -> Cmd {
 
 /// A call of `append.lua`.
 pub(super) fn append_call(hash: &str, append: &Append, lease: Duration) -> Cmd {
-    let Append { session_id, claim, after, from, through, lines } = append;
+    let Append { session_id, claim, after, from, first, through, lines } = append;
     let mut call = call(hash, &keys(session_id, ["head", "lease", "log"]));
     call.arg(claim.to_string()).arg(millis(lease)).arg(after.seq).arg(text(after.at.as_ref()));
-    call.arg(through).arg(from).arg(lines);
+    call.arg(through).arg(from).arg(first).arg(lines);
     call
 }
 

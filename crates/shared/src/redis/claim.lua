@@ -48,6 +48,7 @@ if seq == '0' then
 end
 redis.call('SET', KEYS[2], claim, 'PX', ARGV[4])
 redis.call('HDEL', KEYS[1], 'free')
+redis.call('PERSIST', KEYS[1])
 redis.call('HSET', KEYS[1], 'owner', claim, 'home', ARGV[1], 'data', ARGV[5])
 if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'agent', ARGV[6]) end
 if of_agent then redis.call('ZADD', of_agent, seq == '0' and now + ARGV[4] or '+inf', session) end

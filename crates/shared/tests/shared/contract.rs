@@ -16,7 +16,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
-const NO_LIMIT: Create = Create { most_of_agent: u64::MAX };
+pub(crate) const NO_LIMIT: Create = Create { most_of_agent: u64::MAX };
 const SHORT: Duration = Duration::from_millis(1);
 
 pub(crate) fn id(name: &str) -> SessionId {
@@ -43,6 +43,7 @@ pub(crate) fn send(tier: &mut dyn Tier, name: &str, head: &Head, from: u64, line
         claim: head.owner.clone(),
         after: head.last.clone(),
         from,
+        first: head.last.seq + 1,
         through: head.last.seq + lines.len() as u64,
         lines: lines.iter().map(|line| line.as_bytes().to_vec()).collect(),
     };
@@ -62,8 +63,10 @@ fn contract(tier: &mut dyn Tier) {
     a_claim_is_later_than_every_one_that_is_known(tier);
     emptied::contract(tier);
     a_lost_answer_is_recognised(tier);
+    what_does_not_follow_is_refused(tier);
     creation_has_one_winner(tier);
     records_are_shortened(tier);
+    shortening_twice_is_shortening_once(tier);
     records_are_replaced_by_the_owner(tier);
     what_sleeps_is_packed_and_loaded_as_it_was(tier);
     files_are_noted_by_the_owner(tier);
@@ -143,6 +146,28 @@ fn a_lost_answer_is_recognised(tier: &mut dyn Tier) {
     assert_eq!(send(tier, "nobody", &unknown, 1, &["one"]), Err(Refusal::Fenced(None)));
 }
 
+/// The bug: only the last record was compared, and not whether the new ones follow it. A tier took what had a gap, and no node
+/// could read the session any more.
+fn what_does_not_follow_is_refused(tier: &mut dyn Tier) {
+    let head = claimed(tier, &request("gap", "n1", "x", None), LEASE);
+    let head = send(tier, "gap", &head, 1, &["1", "2"]).unwrap();
+    let append = |first: u64, through: u64, line: &str| Append {
+        session_id: id("gap"),
+        claim: head.owner.clone(),
+        after: head.last.clone(),
+        from: 1,
+        first,
+        through,
+        lines: vec![line.as_bytes().to_vec()],
+    };
+    let refused = tier.append(&[append(4, 4, "4")], LEASE).unwrap().remove(0);
+    assert!(matches!(&refused, Err(Refusal::Apart(found)) if found.last == head.last), "{refused:?}");
+    assert_eq!(lines(tier, "gap"), ["1", "2"]);
+    let whole = [append(3, 9, "all to 9")];
+    assert_eq!(tier.append(&whole, LEASE).unwrap().remove(0), Ok(Vec::new()), "it stands for those before it");
+    assert_eq!(lines(tier, "gap"), ["1", "2", "all to 9"]);
+}
+
 fn creation_has_one_winner(tier: &mut dyn Tier) {
     let create = |node: &str, nonce: &str| ClaimRequest { create: Some(NO_LIMIT), ..request("c", node, nonce, None) };
     let first = claimed(tier, &create("n1", "x"), SHORT);
@@ -161,24 +186,49 @@ fn creation_has_one_winner(tier: &mut dyn Tier) {
 fn records_are_shortened(tier: &mut dyn Tier) {
     let head = claimed(tier, &request("d", "n1", "x", None), LEASE);
     let head = send(tier, "d", &head, 1, &["1", "2"]).unwrap();
-    tier.rest(&id("d"), &head.owner, b"all to 2").unwrap();
+    tier.rest(&id("d"), &head.owner, 2, b"all to 2").unwrap();
     assert_eq!(lines(tier, "d"), ["1", "2"], "those since the last time stay");
     let head = send(tier, "d", &head, 1, &["3"]).unwrap();
-    tier.rest(&id("d"), &"7.n7.x".parse().unwrap(), b"another's").unwrap();
-    tier.rest(&id("d"), &head.owner, b"all to 3").unwrap();
+    tier.rest(&id("d"), &"7.n7.x".parse().unwrap(), 3, b"another's").unwrap();
+    tier.rest(&id("d"), &head.owner, 3, b"all to 3").unwrap();
     assert_eq!(lines(tier, "d"), ["all to 2", "3"]);
     let head = send(tier, "d", &head, 1, &["4"]).unwrap();
-    tier.rest(&id("d"), &head.owner, b"all to 4").unwrap();
+    tier.rest(&id("d"), &head.owner, 4, b"all to 4").unwrap();
     assert_eq!(lines(tier, "d"), ["all to 3", "4"]);
+}
+
+/// The bug: a call was repeated because its answer was lost, and the second time every record went. The results of the last
+/// commands went with them, so another node ran a command again whose client repeated its request.
+fn shortening_twice_is_shortening_once(tier: &mut dyn Tier) {
+    let head = claimed(tier, &request("twice", "n1", "x", None), LEASE);
+    let head = send(tier, "twice", &head, 1, &["1", "2"]).unwrap();
+    let rest = |tier: &mut dyn Tier, seq: u64, line: &str| {
+        tier.rest(&id("twice"), &head.owner, seq, line.as_bytes()).unwrap();
+    };
+    for _ in 0..2 {
+        rest(tier, 2, "all to 2");
+    }
+    assert_eq!(lines(tier, "twice"), ["1", "2"]);
+    let next = send(tier, "twice", &head, 1, &["3"]).unwrap();
+    for _ in 0..3 {
+        rest(tier, 3, "all to 3");
+    }
+    assert_eq!(lines(tier, "twice"), ["all to 2", "3"]);
+    // The tier fell back since, or went on: it has not exactly what the line stands for.
+    rest(tier, 9, "all to 9");
+    rest(tier, 2, "all to 2, late");
+    let next = send(tier, "twice", &next, 1, &["4"]).unwrap();
+    rest(tier, next.last.seq, "all to 4");
+    assert_eq!(lines(tier, "twice"), ["all to 3", "4"]);
 }
 
 fn records_are_replaced_by_the_owner(tier: &mut dyn Tier) {
     let to = |lines: &[&str]| -> Vec<Vec<u8>> { lines.iter().map(|line| line.as_bytes().to_vec()).collect() };
     let head = claimed(tier, &request("m", "n1", "x", None), LEASE);
     let head = send(tier, "m", &head, 1, &["1 horse", "2"]).unwrap();
-    tier.rest(&id("m"), &head.owner, b"all to 2, horse").unwrap();
+    tier.rest(&id("m"), &head.owner, 2, b"all to 2, horse").unwrap();
     let head = send(tier, "m", &head, 1, &["3"]).unwrap();
-    tier.rest(&id("m"), &head.owner, b"all to 3, horse").unwrap();
+    tier.rest(&id("m"), &head.owner, 3, b"all to 3, horse").unwrap();
     assert!(!tier.replace(&id("m"), &"7.n7.x".parse().unwrap(), 3, &to(&["another's"])).unwrap());
     assert!(!tier.replace(&id("m"), &head.owner, 2, &to(&["too early"])).unwrap());
     assert!(!tier.replace(&id("nobody"), &head.owner, 3, &to(&["nobody's"])).unwrap());
@@ -188,10 +238,10 @@ fn records_are_replaced_by_the_owner(tier: &mut dyn Tier) {
     // It goes on, is packed and shortened, and nothing of what was replaced comes back.
     let head = send(tier, "m", &head, 1, &["4"]).unwrap();
     assert_eq!(lines(tier, "m"), ["all to 2, *****", "3", "4"]);
-    tier.rest(&id("m"), &head.owner, b"all to 4").unwrap();
+    tier.rest(&id("m"), &head.owner, 4, b"all to 4").unwrap();
     assert_eq!(lines(tier, "m"), ["all to 2, *****", "3", "4"]);
     let head = send(tier, "m", &head, 1, &["5"]).unwrap();
-    tier.rest(&id("m"), &head.owner, b"all to 5").unwrap();
+    tier.rest(&id("m"), &head.owner, 5, b"all to 5").unwrap();
     assert_eq!(lines(tier, "m"), ["all to 4", "5"]);
     tier.pack(&id("m"), &head.owner).unwrap();
     assert!(tier.replace(&id("m"), &head.owner, 5, &to(&["all"])).unwrap());
@@ -202,7 +252,7 @@ fn what_sleeps_is_packed_and_loaded_as_it_was(tier: &mut dyn Tier) {
     let long = |name: &str| format!("{name} {}", "x".repeat(500));
     let head = claimed(tier, &request("k", "n1", "x", None), LEASE);
     let head = send(tier, "k", &head, 1, &[&long("1"), &long("2")]).unwrap();
-    tier.rest(&id("k"), &head.owner, long("all to 2").as_bytes()).unwrap();
+    tier.rest(&id("k"), &head.owner, 2, long("all to 2").as_bytes()).unwrap();
     let head = send(tier, "k", &head, 1, &[&long("3")]).unwrap();
     let all = ["1", "2", "3"].map(long);
     tier.pack(&id("k"), &"7.n7.x".parse().unwrap()).unwrap();
@@ -217,9 +267,9 @@ fn what_sleeps_is_packed_and_loaded_as_it_was(tier: &mut dyn Tier) {
     let head = send(tier, "k", &head, 1, &[&long("5")]).unwrap();
     assert_eq!(lines(tier, "k"), ["1", "2", "3", "4", "5"].map(long));
     // It is shortened, at the latest the second time, and what is left has no gap.
-    tier.rest(&id("k"), &head.owner, long("all to 5").as_bytes()).unwrap();
+    tier.rest(&id("k"), &head.owner, 5, long("all to 5").as_bytes()).unwrap();
     let head = send(tier, "k", &head, 1, &[&long("6")]).unwrap();
-    tier.rest(&id("k"), &head.owner, long("all to 6").as_bytes()).unwrap();
+    tier.rest(&id("k"), &head.owner, 6, long("all to 6").as_bytes()).unwrap();
     assert_eq!(lines(tier, "k"), ["all to 5", "6"].map(long));
     tier.pack(&id("k"), &head.owner).unwrap();
     assert_eq!(lines(tier, "k"), ["all to 5", "6"].map(long));
@@ -267,6 +317,7 @@ fn forks_are_noted_until_the_owner_has_recorded_them(tier: &mut dyn Tier) {
         claim: head.owner.clone(),
         after: head.last.clone(),
         from: 2,
+        first: 2,
         through: 1,
         lines: Vec::new(),
     };

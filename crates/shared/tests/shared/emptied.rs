@@ -99,7 +99,7 @@ fn redis_has_another_name_after_it_was_emptied() {
 }
 
 /// Does something in the database, on a connection of its own.
-fn execute(url: &str, sql: &str) {
+pub(crate) fn execute(url: &str, sql: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();

@@ -3,6 +3,7 @@
 
 mod contract;
 mod emptied;
+mod given_back;
 mod pipe;
 mod ship;
 mod tls;

@@ -18,6 +18,7 @@ fn append(name: &str, head: &Head, lines: &[&str]) -> Append {
         claim: head.owner.clone(),
         after: head.last.clone(),
         from: 1,
+        first: head.last.seq + 1,
         through: head.last.seq + lines.len() as u64,
         lines: lines.iter().map(|line| line.as_bytes().to_vec()).collect(),
     }

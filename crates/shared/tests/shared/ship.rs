@@ -188,6 +188,22 @@ async fn a_tier_that_came_back_empty_is_given_the_state() {
     assert_eq!(fixture.shared(), [101, 102, 103], "what stands for the lost ones, and what came after, once");
 }
 
+/// The tier took records with a gap before them, and no other node could read the session any more.
+#[tokio::test]
+async fn what_does_not_follow_is_not_shared_without_the_state() {
+    let mut fixture = Fixture::new();
+    let claim = fixture.begin();
+    assert_eq!(fixture.put(1).await, Settled::Kept);
+    fixture.ship.offer(&record(&fixture.id, 3));
+    assert_eq!(fixture.news.recv().await, Some(Moved::Reclaim(fixture.id.clone())));
+    assert_eq!(fixture.shared(), [1]);
+    let head = fixture.claim("n1", Some(claim));
+    let start = Start { claim: head.owner, created_at: None, from: 1, known: Some(head.last), seq: 3 };
+    fixture.ship.begin(&fixture.id, start, |_| Some(record(&fixture.id, 3)));
+    assert_eq!(fixture.ship.settle(&fixture.id, 3).await, Settled::Kept);
+    assert_eq!(fixture.shared(), [1, 3]);
+}
+
 /// The bug: while the queue was full, the state of a session was loaded with each of its records, also while the tier was away
 /// and could not be given it.
 #[tokio::test]
@@ -247,6 +263,35 @@ async fn what_does_not_fit_while_a_session_is_given_again_is_given_too() {
     give(3);
     assert_eq!(fixture.ship.settle(&fixture.id, 4).await, Settled::Kept);
     assert_eq!(fixture.shared(), [1, 3, 4]);
+}
+
+/// The bug: a record did not fit while one before it was on its way, and the answer to that made the session ready again. The
+/// next record was sent without the one that did not fit, before the state was: a caller was told that it is kept.
+#[tokio::test]
+async fn an_answer_does_not_count_after_a_record_that_did_not_fit() {
+    let mut fixture = Fixture::new();
+    let claim = fixture.begin();
+    assert_eq!(fixture.put(1).await, Settled::Kept);
+    let other = SessionId::parse("other").unwrap();
+    fixture.ship.offer(&large(&other, 1, 63));
+    let (ship, id, mut is_first) = (Arc::downgrade(&fixture.ship), fixture.id.clone(), true);
+    fixture.tier.during_appends(move || {
+        if let Some(ship) = ship.upgrade().filter(|_| std::mem::take(&mut is_first)) {
+            ship.offer(&large(&id, 3, 2));
+            ship.drop_left(&other);
+            ship.offer(&record(&id, 4));
+        }
+    });
+    fixture.ship.offer(&record(&fixture.id, 2));
+    assert_eq!(fixture.news.recv().await, Some(Moved::Reclaim(fixture.id.clone())));
+    let head = fixture.claim("n1", Some(claim));
+    let start = Start { claim: head.owner, created_at: None, from: 1, known: Some(head.last), seq: 4 };
+    let state = large(&fixture.id, 4, 0);
+    fixture.ship.begin(&fixture.id, start, |_| Some(state.clone()));
+    assert_eq!(fixture.ship.settle(&fixture.id, 4).await, Settled::Kept);
+    let last = fixture.tier.clone().load(&fixture.id).unwrap().lines.pop().unwrap();
+    assert_eq!(serde_json::from_slice::<Record>(&last).unwrap(), state);
+    assert!(fixture.news.try_recv().is_err(), "the tier had to refuse what does not follow");
 }
 
 #[tokio::test]

@@ -219,6 +219,41 @@ fn what_stays_on_a_dead_node_is_said_to_and_services_start_again_by_their_policy
     assert!(value.text().contains("stayed on node n1"), "{}", value.text());
 }
 
+/// The bug: what could not be copied was known only to the process. If the node was killed and started again, nothing was copied
+/// any more, and it said that all is well.
+#[test]
+fn files_that_are_not_copied_are_copied_after_a_restart() {
+    let mut cluster = Cluster::start();
+    cluster.first.create("s");
+    cluster.first.sh("s", "echo one > file");
+    cluster.shared(&cluster.first, "s");
+    let (marker, aside) = (cluster.blobs.path().join("shellkeep-blobs"), cluster.blobs.path().join("aside"));
+    std::fs::rename(&marker, &aside).expect("it is there");
+    cluster.first.sh("s", "echo two > file");
+    let (target, state) = ("/v1/sessions/s/agent_state", vec![b'y'; 100_000]);
+    let mut put = Request::new("PUT", target).header("content-type", "application/octet-stream");
+    put.body = state.clone();
+    assert_eq!(cluster.first.send(&put).status, 201);
+    let last = checkpoints(&cluster.first, "s").last().expect("there is a checkpoint")["checkpoint_id"].clone();
+    let (note, name) = (cluster.first.data().join("uncopied-files/s"), last.as_str().expect("a name").to_owned());
+    until("it is noted that they are not copied", || {
+        let noted = std::fs::read_to_string(&note).unwrap_or_default();
+        (noted.contains(&name) && noted.contains("agent_state")).then_some(())
+    });
+    cluster.first.kill();
+    std::fs::rename(&aside, &marker).expect("it is there");
+    cluster.first.restart();
+    // Nobody asks for the session.
+    until("the checkpoint is copied", || (cluster.noted("s")["name"] == last).then_some(()));
+    until("the state is copied", || attached(cluster.blobs.path(), "s").first().map(|_| ()));
+    until("nothing is to be copied", || (!note.exists()).then_some(()));
+    cluster.first.kill();
+    let (answer, _) = run_when_taken_over(&cluster.second, "s", &json!({"command": "cat file"}));
+    assert_eq!(answer["stdout"], "two\n", "{answer}");
+    let read = cluster.second.get(target);
+    assert_eq!((read.status, read.body == state), (200, true));
+}
+
 /// The files that records name of a session, where both nodes can read them.
 fn attached(blobs: &Path, session: &str) -> Vec<std::path::PathBuf> {
     let below = |path: &Path| -> Vec<std::path::PathBuf> {

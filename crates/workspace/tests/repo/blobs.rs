@@ -48,6 +48,12 @@ pub fn checkpoints(open: impl Fn() -> Blobs) {
     second_node.put(&next.repo, "2.n2.y", &faults).unwrap();
     second_node.tidy("2.n2.y-1", &faults).unwrap();
     assert_eq!(found(two, Some("1.n1.x-2")), Some((second, 3)), "in the new folder");
+    // A node was stopped before it tidied, and another one has the same checkpoints by now: its folder was removed.
+    let third_node = open().of("s", "7");
+    assert_eq!(third_node.put(&next.repo, "3.n3.z", &faults).unwrap(), "3.n3.z-1");
+    second_node.tidy("2.n2.y-1", &faults).unwrap();
+    let noted = third_node.find(two, Some("3.n3.z-1"), &faults).unwrap().unwrap();
+    assert!(noted.directory().ends_with("3.n3.z-1"), "{}", noted.directory().display());
     // Another session of the name has a part of its own.
     assert!(open().of("s", "8").find(two, None, &faults).unwrap().is_none());
     second_node.remove().unwrap();
