@@ -161,13 +161,13 @@ async fn those_without_a_first_thread_are_held(fixture: Fixture) {
     let start = |count: u64| format!("python3 -c \"{WITHOUT_LEADERS}\" {count} > /dev/null 2>&1; echo $?");
     assert_eq!(answer(&mut shell, &start(3)).await, b"0\n");
     until("their first threads have ended", || {
-        shell.descendants.others().iter().filter(|stat| stat.state == b'Z' && stat.threads > 1).count() == 3
+        shell.descendants.alive().iter().filter(|stat| stat.state == b'Z' && stat.threads > 1).count() == 3
     })
     .await;
     // It may be cut back with what it has started.
     answer(&mut shell, &start(PER_CAGE)).await;
     until("they are too many", || shell.descendants.limits_met().processes).await;
-    until("none of them is left", || shell.descendants.others().is_empty()).await;
+    until("none of them is left", || shell.descendants.alive().is_empty()).await;
     assert_eq!(answer(&mut shell, "echo on").await, b"on\n");
     assert!(net.is_untouched());
     guard.abort();

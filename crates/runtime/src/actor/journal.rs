@@ -305,7 +305,7 @@ impl Journal {
             mask.result(&mut run.result);
         }
         // Behind the masking, which would mask it too.
-        result.notices.extend(cell.is_withheld().then(notices::output_withheld));
+        run.result.notices.extend(cell.is_withheld().then(notices::output_withheld));
         // What was too large before still is, unless the command has changed it.
         let earlier = self.state.unkept.variables.iter();
         let is_same = |name: &&String| !run.delta.variables.contains_key(&ByteString::from(name.as_str()));
