@@ -48,7 +48,9 @@ mod sync;
 mod wire;
 pub mod zygote;
 
-pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits, Unwatched, guard_memory, guard_watches};
+pub use cage::{
+    Belongs, Cage, CageFactory, CageMode, Limits, Unwatched, assignees_at_work, guard_memory, guard_watches,
+};
 pub use confine::{
     AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoUser, Own, Preparation, Proof, RoomNetwork,
     RoomSpec, Socket, UserTrial,

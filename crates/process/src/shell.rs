@@ -7,6 +7,7 @@ mod confined;
 mod ends;
 mod finish;
 pub(crate) mod frames;
+mod left_over;
 mod process;
 mod start_error;
 
@@ -24,6 +25,7 @@ use crate::{handle, spawn};
 pub use ends::{Ends, Stdin};
 pub use frames::{NotRestored, is_gone};
 use frames::{flag, write_command};
+pub use left_over::kill_started;
 use process::ShellProcess;
 pub use process::{Ask, INTERRUPT};
 use rustix::fd::{AsFd, OwnedFd};

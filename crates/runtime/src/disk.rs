@@ -130,6 +130,13 @@ pub(crate) struct OverDisk {
     pub(crate) kept: u64,
 }
 
+impl OverDisk {
+    /// Why what works in such a session was ended.
+    pub(crate) fn why_ended(self) -> String {
+        notices::wrote_on(self.quota, self.limit, self.own + self.kept)
+    }
+}
+
 /// A session's use of the disk, compared with its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiskUse {

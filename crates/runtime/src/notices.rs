@@ -6,7 +6,7 @@ mod limits;
 
 pub use agent_state::{agent_state_gone, agent_state_not_copied};
 pub use directory::{cwd_missing, not_moved};
-pub use limits::{out_of_memory, over_disk, too_many_open_files, too_many_processes};
+pub use limits::{out_of_memory, over_disk, too_many_open_files, too_many_processes, wrote_on};
 
 use rustix::process::Signal;
 use shellkeep_process::proc;

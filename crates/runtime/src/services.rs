@@ -58,6 +58,8 @@ pub(crate) enum StopReason {
     DaemonStops,
     /// Other nodes take over what this one has.
     NodeDrained,
+    /// Its session is over its disk quota, and something of it wrote on.
+    OverDisk(OverDisk),
 }
 
 /// An order to a supervisor.

@@ -37,6 +37,7 @@ use crate::recordings::Recordings;
 use crate::recover;
 use crate::registry::{Registry, Spawn};
 use crate::remover::Remover;
+use crate::resume::Agents;
 use crate::sandbox_trial;
 use crate::sandboxes::{NodeFacts, Sandboxes};
 use crate::secret_sources::SecretSources;
@@ -230,8 +231,10 @@ impl Opened {
             names: Arc::clone(&self.names),
             min_running: self.config.admission.min_running,
         };
+        let agents = Arc::new(Agents::default());
         let housekeeping = Arc::new(Housekeeping {
             ctx: Arc::clone(&ctx),
+            agents: Arc::clone(&agents),
             stored: stored.clone(),
             files: Arc::clone(&files),
             limits: limits.clone(),
@@ -254,7 +257,7 @@ impl Opened {
             factory: self.factory,
             adaptive,
             limits,
-            agents: Arc::default(),
+            agents,
             shares,
             work,
             identities,

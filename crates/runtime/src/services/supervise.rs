@@ -358,7 +358,7 @@ impl Supervisor {
     fn notices_of_stop(&self, end: &ServiceEnd, reason: &StopReason) -> Vec<Notice> {
         match reason {
             StopReason::Asked | StopReason::AgentEnded | StopReason::SessionEnded => Vec::new(),
-            StopReason::Idle(_) | StopReason::DaemonStops | StopReason::NodeDrained => {
+            StopReason::Idle(_) | StopReason::DaemonStops | StopReason::NodeDrained | StopReason::OverDisk(_) => {
                 vec![notices::service_ended(&self.seen.service_id, &self.seen.facts().spec, end)]
             }
         }
@@ -417,6 +417,7 @@ fn stop_sentence(reason: &StopReason, killed: bool) -> String {
         StopReason::SessionEnded => "it was stopped with its session".to_owned(),
         StopReason::DaemonStops => "it was stopped with the daemon".to_owned(),
         StopReason::NodeDrained => "it was stopped because its node was drained".to_owned(),
+        StopReason::OverDisk(over) => format!("it was stopped: {}", over.why_ended()),
     };
     if killed { format!("{why}; killed because it did not exit after SIGTERM") } else { why }
 }
