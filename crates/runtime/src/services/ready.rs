@@ -163,13 +163,15 @@ impl Probe {
         Some(Self { kind, next: Instant::now(), wait: WAITS.0, has_looked: false, look: None, found: false })
     }
 
-    /// Waits until the next check is due, or until a check has ended. Cancel-safe.
+    /// Waits until the next check is due, or until one has found what it looked for. Cancel-safe.
     pub(super) async fn due(&mut self) {
         if let Some(look) = &mut self.look {
             let looked = look.await;
             self.look = None;
             self.take(looked.unwrap_or(Looked { found: false, searched: None, took: Duration::ZERO }));
-            return;
+            if self.found {
+                return;
+            }
         }
         tokio::time::sleep_until(self.next).await;
         if let Kind::Log(log) = &mut self.kind
