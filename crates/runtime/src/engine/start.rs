@@ -305,6 +305,7 @@ impl Opened {
             adaptive,
             background: Background::new(Arc::clone(&runs), Arc::clone(names)),
             disk: Arc::clone(&disk),
+            work: Arc::clone(&work),
             masking: Arc::clone(masking),
             agents: self.cluster.as_ref().map(|cluster| Arc::clone(cluster.agents())),
             live: Mutex::default(),

@@ -1,16 +1,15 @@
 //! Whether a service is ready. A log notifies of new output; a port and a URL do not, so they are polled with growing
-//! intervals. Searching a log takes a thread in its agent's turn, followed by a pause; a URL is requested only if the
-//! service itself listens on its port.
+//! intervals. Searching a log and looking at processes take a thread in their agent's turn, followed by a pause; a URL is
+//! requested only if the service itself listens on its port.
 
 use crate::ops::OpError;
 use crate::tasks;
 use crate::work::Work;
 use shellkeep_process::ports;
-use shellkeep_process::proc::Stat;
 use shellkeep_process::service::log::{LogWatch, ServiceLog};
 use shellkeep_record::{Budget, Pattern};
 use shellkeep_session::service::Ready;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,11 +25,12 @@ const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
 const BLOCK: usize = 256 << 10;
 
 /// How long a log is searched at a time, and how many times as long the pause afterwards is: a slow pattern delays its
-/// own service and costs others little.
+/// own service and costs others little. The pause after a look at processes is the same.
 const SEARCH: (Duration, u32) = (Duration::from_millis(500), 3);
 
 /// Waits for a service to become ready.
 pub(super) struct Probe {
+    of: Probed,
     kind: Kind,
     next: Instant,
     wait: Duration,
@@ -46,9 +46,18 @@ enum Kind {
     Http(Url),
 }
 
+/// The service that is to become ready.
+pub(super) struct Probed {
+    pub(super) work: Arc<Work>,
+    pub(super) agent: Option<Arc<str>>,
+    pub(super) directory: PathBuf,
+    pub(super) members: Members,
+}
+
+/// Lists the processes of a service, which may take long.
+pub(super) type Members = Arc<dyn Fn() -> Vec<u32> + Send + Sync>;
+
 struct LogProbe {
-    work: Arc<Work>,
-    agent: Option<Arc<str>>,
     pattern: Pattern,
     log: ServiceLog,
     watch: Option<LogWatch>,
@@ -62,7 +71,7 @@ struct Looked {
     found: bool,
     /// How far a log was searched.
     searched: Option<Searched>,
-    /// How long it took.
+    /// How long it kept a thread.
     took: Duration,
 }
 
@@ -140,27 +149,19 @@ pub(crate) fn pattern(text: &str) -> Result<Pattern, String> {
 impl Probe {
     /// What to look at. `offset` is where the log of this start begins. `None` if the condition is invalid although it
     /// was checked before.
-    pub(super) fn new(
-        work: &Arc<Work>,
-        agent: Option<Arc<str>>,
-        ready: &Ready,
-        directory: &Path,
-        offset: u64,
-    ) -> Option<Self> {
+    pub(super) fn new(of: Probed, ready: &Ready, offset: u64) -> Option<Self> {
         let kind = match ready {
             Ready::Port(port) => Kind::Port(*port),
             Ready::Log(text) => Kind::Log(Box::new(LogProbe {
-                work: Arc::clone(work),
-                agent,
                 pattern: pattern(text).ok()?,
-                log: ServiceLog::at(directory),
-                watch: LogWatch::new(directory).ok(),
+                log: ServiceLog::at(&of.directory),
+                watch: LogWatch::new(&of.directory).ok(),
                 offset,
                 is_behind: false,
             })),
             Ready::Http(text) => Kind::Http(Url::parse(text).ok()?),
         };
-        Some(Self { kind, next: Instant::now(), wait: WAITS.0, has_looked: false, look: None, found: false })
+        Some(Self { of, kind, next: Instant::now(), wait: WAITS.0, has_looked: false, look: None, found: false })
     }
 
     /// Waits until the next check is due, or until one has found what it looked for. Cancel-safe.
@@ -186,43 +187,34 @@ impl Probe {
 
     fn take(&mut self, looked: Looked) {
         self.found = looked.found;
+        let mut pause = looked.took * SEARCH.1;
         if let (Kind::Log(log), Some(Searched { offset, is_all })) = (&mut self.kind, looked.searched) {
             (log.offset, log.is_behind) = (offset, !is_all);
-            let pause = if log.watch.is_none() { WAITS.1 } else { looked.took * SEARCH.1 };
-            self.next = Instant::now() + pause;
+            if log.watch.is_none() {
+                pause = WAITS.1;
+            }
         }
+        self.next = self.next.max(Instant::now() + pause);
     }
 
-    /// Checks, or starts a longer check; true when the service is ready.
-    pub(super) fn look(&mut self, members: &[Stat]) -> bool {
+    /// Starts a check, unless one is in progress; true when the service is ready.
+    pub(super) fn look(&mut self) -> bool {
         if self.found || self.look.is_some() {
             return self.found;
         }
-        let listens = |port: u16| {
-            let pids: Vec<u32> = members.iter().map(|stat| stat.pid).collect();
-            ports::listening(&pids).contains(&port)
-        };
         self.has_looked = true;
-        match &mut self.kind {
-            Kind::Port(port) => self.found = listens(*port),
-            Kind::Log(log) => {
-                self.look = Some(tasks::spawn(log.search()));
-                // New output triggers the next check.
-                self.next = Instant::now();
-                return false;
-            }
-            // Not if another program listens there: the daemon must not send requests to it.
-            Kind::Http(url) if listens(url.port) => {
-                let url = url.clone();
-                self.look = Some(tasks::spawn(async move {
-                    Looked { found: url.answers().await, searched: None, took: Duration::ZERO }
-                }));
-            }
-            Kind::Http(_) => {}
+        self.next = Instant::now();
+        self.look = Some(match &self.kind {
+            // New output triggers the next check.
+            Kind::Log(log) => tasks::spawn(self.of.search(log)),
+            Kind::Port(port) => tasks::spawn(self.of.listens(*port)),
+            Kind::Http(url) => tasks::spawn(self.of.answers(url.clone())),
+        });
+        if !matches!(self.kind, Kind::Log(_)) {
+            self.next += self.wait;
+            self.wait = (self.wait * 2).min(WAITS.1);
         }
-        self.next = Instant::now() + self.wait;
-        self.wait = (self.wait * 2).min(WAITS.1);
-        self.found
+        false
     }
 
     /// Whether it was ready before it ended: its log may have the line although nobody has looked since.
@@ -233,7 +225,7 @@ impl Probe {
             looked.into_iter().for_each(|looked| self.take(looked));
         }
         match &self.kind {
-            Kind::Log(log) if !self.found => log.search().await.found,
+            Kind::Log(log) if !self.found => self.of.search(log).await.found,
             _ => self.found,
         }
     }
@@ -252,11 +244,11 @@ impl Drop for Probe {
     }
 }
 
-impl LogProbe {
+impl Probed {
     /// Searches what was written since the last check, in a thread and in the agent's turn.
-    fn search(&self) -> impl Future<Output = Looked> + Send + 'static {
+    fn search(&self, log: &LogProbe) -> impl Future<Output = Looked> + Send + 'static {
         let (work, agent) = (Arc::clone(&self.work), self.agent.clone());
-        let (log, pattern, offset) = (self.log.clone(), self.pattern.clone(), self.offset);
+        let (log, pattern, offset) = (log.log.clone(), log.pattern.clone(), log.offset);
         async move {
             let searching = move |budget: &Budget| {
                 let began = std::time::Instant::now();
@@ -267,6 +259,29 @@ impl LogProbe {
             // Too many searches of this agent are waiting: try later.
             let searched = Some(Searched { offset, is_all: false });
             looked.unwrap_or(Looked { found: false, searched, took: SEARCH.0 })
+        }
+    }
+
+    /// Whether the service listens on a port, found out in a thread and in the agent's turn: it may have very many descriptors.
+    fn listens(&self, port: u16) -> impl Future<Output = Looked> + Send + 'static {
+        let (work, agent, members) = (Arc::clone(&self.work), self.agent.clone(), Arc::clone(&self.members));
+        async move {
+            let looking = move || {
+                let began = std::time::Instant::now();
+                let found = ports::listens(&members(), port);
+                Looked { found, searched: None, took: began.elapsed() }
+            };
+            let looked: Result<Looked, OpError> = work.look(agent.as_deref(), looking).await;
+            looked.unwrap_or(Looked { found: false, searched: None, took: SEARCH.0 })
+        }
+    }
+
+    /// Whether a URL answers. Not if another program listens there: the daemon must not send requests to it.
+    fn answers(&self, url: Url) -> impl Future<Output = Looked> + Send + 'static {
+        let listening = self.listens(url.port);
+        async move {
+            let looked = listening.await;
+            Looked { found: looked.found && url.answers().await, ..looked }
         }
     }
 }
@@ -326,6 +341,32 @@ mod tests {
         ] {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    /// The descriptors of a service's processes were looked at on a thread that all sessions share: with very many of them, the
+    /// whole daemon stood still for seconds.
+    #[tokio::test]
+    async fn a_look_at_processes_holds_nobody_up() {
+        let (let_go, waits) = std::sync::mpsc::channel::<()>();
+        let (begins, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let waits = std::sync::Mutex::new(waits);
+        let members: Members = Arc::new(move || {
+            let _ = begins.send(());
+            let _ = waits.lock().unwrap().recv();
+            Vec::new()
+        });
+        let work = Arc::new(Work::new(Arc::default()));
+        let of = Probed { work, agent: None, directory: PathBuf::new(), members };
+        let mut probe = Probe::new(of, &Ready::Port(1), 0).unwrap();
+        assert!(!probe.look());
+        // The only thread of this runtime goes on while the look does not.
+        begun.recv().await.unwrap();
+        assert!(!probe.look() && begun.try_recv().is_err(), "one at a time");
+        let_go.send(()).unwrap();
+        probe.due().await;
+        assert!(!probe.look());
+        begun.recv().await.unwrap();
+        drop(let_go);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! and stops it. It alone touches the processes; the session's actor records what it reports.
 
 use super::forward::Forward;
-use super::ready::{Probe, Url};
+use super::ready::{Probe, Probed, Url};
 use super::reports::{Reports, Unrecorded};
 use super::{Order, Reserved, Services, StopReason, Supervised, cage_name};
 use crate::actor::{Message, ServiceFacts, ServiceNews};
@@ -21,6 +21,7 @@ use shellkeep_process::service::{ServiceExit, ServiceProcess, ServiceSpec, Servi
 use shellkeep_process::{ExitStatus, ProcessStamp, RunSpec};
 use shellkeep_session::service::{AfterEnd, Ready, WELL_AFTER, after_end};
 use shellkeep_session::{Notice, Service, ServiceEnd, ServiceStamps, ServiceStatus, Stamp, Timestamp};
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -217,9 +218,7 @@ impl Supervisor {
         let log_start = if service.restarts == 0 { 0 } else { log_end(&self.seen) };
         let mut probe = match service.status {
             ServiceStatus::Starting => {
-                let agent = self.seen.agent().map(Arc::from);
-                let ready = service.spec.ready.as_ref();
-                ready.and_then(|ready| Probe::new(&self.with.work, agent, ready, &self.seen.directory, log_start))
+                service.spec.ready.as_ref().and_then(|ready| Probe::new(self.probed(), ready, log_start))
             }
             _ => None,
         };
@@ -240,7 +239,7 @@ impl Supervisor {
                     Order::Stop { grace, reason } => return self.stop(process, grace, reason).await,
                 },
                 () = due(&mut probe) => {
-                    if let Some(looking) = &mut probe && looking.look(&process.members()) {
+                    if let Some(looking) = &mut probe && looking.look() {
                         match self.reports.tell(ServiceNews::Ready).await {
                             Err(error) if may_pass(&error) => looking.look_later(),
                             _ => probe = None,
@@ -248,6 +247,22 @@ impl Supervisor {
                     }
                 }
             }
+        }
+    }
+
+    /// What is looked at until it is ready.
+    fn probed(&self) -> Probed {
+        let factory = Arc::clone(&self.with.services.factory);
+        let name = cage_name(&self.seen.session_id, &self.seen.service_id);
+        let members = move || {
+            let found = factory.members_of(&HashSet::from([name.clone()]));
+            found.values().flatten().map(|stat| stat.pid).collect::<Vec<u32>>()
+        };
+        Probed {
+            work: Arc::clone(&self.with.work),
+            agent: self.seen.agent().map(Arc::from),
+            directory: self.seen.directory.clone(),
+            members: Arc::new(members),
         }
     }
 
