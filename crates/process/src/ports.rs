@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -27,8 +28,8 @@ pub struct Sockets {
 /// The TCP sockets of one network namespace.
 #[derive(Debug, Default)]
 struct SocketTable {
-    /// Port by inode of the socket that listens on it.
-    listening: HashMap<u64, u16>,
+    /// Address by inode of the socket that listens there.
+    listening: HashMap<u64, SocketAddr>,
     /// Established connections by local port.
     connections: HashMap<u16, usize>,
 }
@@ -49,15 +50,13 @@ impl SocketTable {
             let (Some(local), Some(state), Some(inode)) = (fields.next(), fields.nth(1), fields.nth(5)) else {
                 continue;
             };
-            let Some(port) = local.rsplit_once(':').and_then(|(_, port)| u16::from_str_radix(port, 16).ok()) else {
-                continue;
-            };
+            let Some(local) = address(local) else { continue };
             if state == LISTEN
                 && let Ok(inode) = inode.parse()
             {
-                self.listening.insert(inode, port);
+                self.listening.insert(inode, local);
             } else if state == ESTABLISHED {
-                *self.connections.entry(port).or_default() += 1;
+                *self.connections.entry(local.port()).or_default() += 1;
             }
         }
     }
@@ -65,10 +64,46 @@ impl SocketTable {
     /// What these processes do.
     fn of(&self, pids: &[u32]) -> Sockets {
         let held = held(pids, self.listening.keys().copied().collect());
-        let ports: BTreeSet<u16> = held.iter().filter_map(|inode| self.listening.get(inode).copied()).collect();
+        let ports: BTreeSet<u16> =
+            held.iter().filter_map(|inode| self.listening.get(inode)).map(SocketAddr::port).collect();
         let connections = ports.iter().filter_map(|port| self.connections.get(port)).sum();
         Sockets { listening: ports.into_iter().collect(), connections }
     }
+
+    /// The sockets of which one gets a connection to this address: those that are bound most closely to it.
+    fn reached_at(&self, address: SocketAddr) -> HashSet<u64> {
+        let distance = |bound: &SocketAddr| match bound.ip() {
+            _ if bound.port() != address.port() => None,
+            ip if ip == address.ip() => Some(0),
+            IpAddr::V4(any) if any.is_unspecified() && address.is_ipv4() => Some(1),
+            // Of both protocols, unless its program wants only the newer.
+            IpAddr::V6(any) if any.is_unspecified() => Some(2),
+            IpAddr::V4(_) | IpAddr::V6(_) => None,
+        };
+        let near: Vec<(i32, u64)> =
+            self.listening.iter().filter_map(|(inode, bound)| Some((distance(bound)?, *inode))).collect();
+        let nearest = near.iter().map(|(distance, _)| *distance).min();
+        near.into_iter().filter(|(distance, _)| Some(*distance) == nearest).map(|(_, inode)| inode).collect()
+    }
+}
+
+/// An address as the tables have it: each four bytes as a number of this machine.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.rsplit_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let four = |at: usize| Some(u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    let ip = match ip.len() {
+        8 => IpAddr::from(four(0)?),
+        32 => {
+            let mut bytes = [0; 16];
+            for (number, part) in bytes.chunks_exact_mut(4).enumerate() {
+                part.copy_from_slice(&four(number * 8)?);
+            }
+            IpAddr::from(bytes).to_canonical()
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
 }
 
 /// The TCP sockets of all network namespaces, each read once for many services.
@@ -129,8 +164,31 @@ pub fn listening(pids: &[u32]) -> Vec<u16> {
 pub fn listens(pids: &[u32], port: u16) -> bool {
     let mut tables = SocketTables::default();
     let Some(table) = tables.table_of(pids) else { return false };
-    let on_port = table.listening.iter().filter(|(_, listening)| **listening == port);
+    let on_port = table.listening.iter().filter(|(_, bound)| bound.port() == port);
     !held(pids, on_port.map(|(inode, _)| *inode).collect()).is_empty()
+}
+
+/// Whose network an address is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// This process's. A process that has moved to a network of its own is not found in it.
+    Ours,
+    /// That of the processes, which are all in one.
+    Theirs,
+}
+
+/// The first of these addresses at which a connection reaches these processes, and never another program.
+pub fn answered(pids: &[u32], network: Network, addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    let mut tables = SocketTables::default();
+    let table = match network {
+        Network::Ours => tables.table_of(&[std::process::id()]),
+        Network::Theirs => tables.table_of(pids),
+    }?;
+    let reached: Vec<(SocketAddr, HashSet<u64>)> =
+        addresses.iter().map(|address| (*address, table.reached_at(*address))).collect();
+    let held = held(pids, reached.iter().flat_map(|(_, sockets)| sockets).copied().collect());
+    let is_theirs = |sockets: &HashSet<u64>| !sockets.is_empty() && sockets.is_subset(&held);
+    reached.into_iter().find(|(_, sockets)| is_theirs(sockets)).map(|(address, _)| address)
 }
 
 #[cfg(test)]
@@ -147,7 +205,7 @@ mod tests {
                     2: 0100007F:C000 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000        0 4713 1 0\n";
         let mut table = SocketTable::default();
         table.add(text);
-        assert_eq!(table.listening, HashMap::from([(4711, 8080)]));
+        assert_eq!(table.listening, HashMap::from([(4711, SocketAddr::from(([127, 0, 0, 1], 8080)))]));
         assert_eq!(table.connections[&8080], 1);
     }
 
@@ -165,6 +223,51 @@ mod tests {
         assert!(listens(&own, port));
         drop(v4);
         assert!(!listening(&own).contains(&port) && !listens(&own, port));
+    }
+
+    #[test]
+    fn a_connection_reaches_the_socket_that_is_bound_most_closely() {
+        let socket = |number: u64, bound: &str| (number, bound.parse::<SocketAddr>().unwrap());
+        let table = |bound: &[(u64, SocketAddr)]| SocketTable {
+            listening: bound.iter().copied().collect(),
+            connections: HashMap::new(),
+        };
+        let all =
+            table(&[socket(1, "127.0.0.1:80"), socket(2, "0.0.0.0:80"), socket(3, "[::]:80"), socket(4, "[::1]:81")]);
+        let any = table(&[socket(2, "0.0.0.0:80"), socket(3, "[::]:80"), socket(5, "0.0.0.0:80")]);
+        let six = table(&[socket(3, "[::]:80"), socket(6, "127.0.0.2:80")]);
+        for (table, to, reached) in [
+            (&all, "127.0.0.1:80", vec![1]),
+            (&all, "[::1]:80", vec![3]),
+            (&all, "[::1]:81", vec![4]),
+            (&all, "127.0.0.1:81", vec![]),
+            (&any, "127.0.0.1:80", vec![2, 5]),
+            (&six, "127.0.0.1:80", vec![3]),
+        ] {
+            assert_eq!(table.reached_at(to.parse().unwrap()), HashSet::from_iter(reached), "{to}");
+        }
+        for (text, read) in [
+            ("0100007F:0050", "127.0.0.1:80"),
+            ("00000000000000000000000001000000:0050", "[::1]:80"),
+            ("0000000000000000FFFF00000100007F:0050", "127.0.0.1:80"),
+        ] {
+            assert_eq!(address(text), read.parse().ok(), "{text}");
+        }
+        assert_eq!(address("0100:0050"), None);
+    }
+
+    #[test]
+    fn only_its_own_sockets_answer_for_a_process() {
+        let own = [std::process::id()];
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let bound = listener.local_addr().unwrap();
+        let other = SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], bound.port()));
+        for network in [Network::Ours, Network::Theirs] {
+            assert_eq!(answered(&own, network, &[other, bound]), Some(bound));
+            assert_eq!(answered(&own, network, &[other]), None);
+        }
+        // The first process of the machine does not hold it.
+        assert_eq!(answered(&[1], Network::Ours, &[bound]), None);
     }
 
     /// A service with 256 processes of 65,536 descriptors each kept a thread busy for ten seconds with each look.

@@ -23,17 +23,20 @@ const FIRST_COMMON_PORT: u16 = 1024;
 
 /// A port that is being forwarded, for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Forward(JoinHandle<()>);
+pub(super) struct Forward {
+    task: JoinHandle<()>,
+    door: Arc<Door>,
+}
 
 impl Drop for Forward {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
 /// Where connections into a room come from.
 #[derive(Debug)]
-struct Door {
+pub(super) struct Door {
     namespaces: Arc<Namespaces>,
     port: u16,
     /// Made and not used yet.
@@ -45,8 +48,13 @@ impl Forward {
     pub(super) async fn start(namespaces: &Arc<Namespaces>, port: u16, is_agents: bool) -> io::Result<Self> {
         check(port, is_agents)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-        let door = Door { namespaces: Arc::clone(namespaces), port, sockets: Mutex::default() };
-        Ok(Self(tasks::spawn(serve(listener, Arc::new(door)))))
+        let door = Arc::new(Door { namespaces: Arc::clone(namespaces), port, sockets: Mutex::default() });
+        Ok(Self { task: tasks::spawn(serve(listener, Arc::clone(&door))), door })
+    }
+
+    /// Through which the port inside is reached, and nothing outside.
+    pub(super) fn door(&self) -> &Arc<Door> {
+        &self.door
     }
 }
 
@@ -77,9 +85,19 @@ async fn serve(listener: TcpListener, door: Arc<Door>) {
 }
 
 impl Door {
-    async fn continue_inside(&self, mut outside: TcpStream) -> io::Result<()> {
+    /// A connection to the port inside.
+    pub(super) async fn connect(&self) -> io::Result<TcpStream> {
         let socket = TcpSocket::from_std_stream(StdStream::from(self.socket().await?));
-        let mut inside = socket.connect(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))).await?;
+        socket.connect(self.address()).await
+    }
+
+    /// Where that leads, inside.
+    pub(super) fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    async fn continue_inside(&self, mut outside: TcpStream) -> io::Result<()> {
+        let mut inside = self.connect().await?;
         tokio::io::copy_bidirectional(&mut outside, &mut inside).await.map(|_| ())
     }
 

@@ -1,14 +1,17 @@
 //! Whether a service is ready. A log notifies of new output; a port and a URL do not, so they are polled with growing
 //! intervals. Searching a log and looking at processes take a thread in their agent's turn, followed by a pause; a URL is
-//! requested only if the service itself listens on its port.
+//! requested only where nobody but the service itself gets the connection.
 
+use super::forward::Door;
 use crate::ops::OpError;
 use crate::tasks;
 use crate::work::Work;
-use shellkeep_process::ports;
+use shellkeep_process::ports::{self, Network};
 use shellkeep_process::service::log::{LogWatch, ServiceLog};
 use shellkeep_record::{Budget, Pattern};
 use shellkeep_session::service::Ready;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,11 +50,14 @@ enum Kind {
 }
 
 /// The service that is to become ready.
+#[derive(Clone)]
 pub(super) struct Probed {
     pub(super) work: Arc<Work>,
     pub(super) agent: Option<Arc<str>>,
     pub(super) directory: PathBuf,
     pub(super) members: Members,
+    /// The way into its room, if it has a network of its own.
+    pub(super) door: Option<Arc<Door>>,
 }
 
 /// Lists the processes of a service, which may take long.
@@ -112,9 +118,17 @@ impl Url {
         self.port
     }
 
-    async fn answers(&self) -> bool {
+    /// Where it may be answered.
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let all = [(LOCAL[1], IpAddr::V4(Ipv4Addr::LOCALHOST)), (LOCAL[2], IpAddr::V6(Ipv6Addr::LOCALHOST))];
+        let is_meant = |host: &str| self.authority.starts_with(host) || self.authority.starts_with(LOCAL[0]);
+        let meant = all.into_iter().filter(|(host, _)| is_meant(host));
+        meant.map(|(_, ip)| SocketAddr::new(ip, self.port)).collect()
+    }
+
+    async fn answers(&self, connecting: impl Future<Output = io::Result<TcpStream>>) -> bool {
         let asking = async {
-            let mut stream = TcpStream::connect(&self.authority).await.ok()?;
+            let mut stream = connecting.await.ok()?;
             let Self { authority, path, .. } = self;
             let request =
                 format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: */*\r\nConnection: close\r\n\r\n");
@@ -207,8 +221,8 @@ impl Probe {
         self.look = Some(match &self.kind {
             // New output triggers the next check.
             Kind::Log(log) => tasks::spawn(self.of.search(log)),
-            Kind::Port(port) => tasks::spawn(self.of.listens(*port)),
-            Kind::Http(url) => tasks::spawn(self.of.answers(url.clone())),
+            Kind::Port(port) => tasks::spawn(self.of.clone().listens(*port)),
+            Kind::Http(url) => tasks::spawn(self.of.clone().answers(url.clone())),
         });
         if !matches!(self.kind, Kind::Log(_)) {
             self.next += self.wait;
@@ -262,26 +276,40 @@ impl Probed {
         }
     }
 
-    /// Whether the service listens on a port, found out in a thread and in the agent's turn: it may have very many descriptors.
-    fn listens(&self, port: u16) -> impl Future<Output = Looked> + Send + 'static {
-        let (work, agent, members) = (Arc::clone(&self.work), self.agent.clone(), Arc::clone(&self.members));
-        async move {
-            let looking = move || {
-                let began = std::time::Instant::now();
-                let found = ports::listens(&members(), port);
-                Looked { found, searched: None, took: began.elapsed() }
-            };
-            let looked: Result<Looked, OpError> = work.look(agent.as_deref(), looking).await;
-            looked.unwrap_or(Looked { found: false, searched: None, took: SEARCH.0 })
-        }
+    async fn listens(self, port: u16) -> Looked {
+        let (found, took) = self.look(move |pids| ports::listens(pids, port)).await;
+        Looked { found: found == Some(true), searched: None, took }
     }
 
-    /// Whether a URL answers. Not if another program listens there: the daemon must not send requests to it.
-    fn answers(&self, url: Url) -> impl Future<Output = Looked> + Send + 'static {
-        let listening = self.listens(url.port);
-        async move {
-            let looked = listening.await;
-            Looked { found: looked.found && url.answers().await, ..looked }
+    /// Whether a URL answers. It is asked only where nobody but the service gets the connection: the daemon must not send
+    /// requests of a session to other programs, which may take them for the host's. In a room with a network of its own that
+    /// is where its port is forwarded to, whatever the URL calls this machine.
+    async fn answers(self, url: Url) -> Looked {
+        let (network, addresses) = match &self.door {
+            Some(door) => (Network::Theirs, vec![door.address()]),
+            None => (Network::Ours, url.addresses()),
+        };
+        let (found, took) = self.look(move |pids| ports::answered(pids, network, &addresses)).await;
+        let found = match (found.flatten(), &self.door) {
+            (None, _) => false,
+            (Some(_), Some(door)) => url.answers(door.connect()).await,
+            (Some(address), None) => url.answers(TcpStream::connect(address)).await,
+        };
+        Looked { found, searched: None, took }
+    }
+
+    /// Looks at the service's processes in a thread and in the agent's turn: they may have very many descriptors. Gives also how
+    /// long that took.
+    async fn look<T: Send + 'static>(&self, find: impl FnOnce(&[u32]) -> T + Send + 'static) -> (Option<T>, Duration) {
+        let members = Arc::clone(&self.members);
+        let looking = move || {
+            let began = std::time::Instant::now();
+            let found = find(&members());
+            (found, began.elapsed())
+        };
+        match self.work.look(self.agent.as_deref(), looking).await {
+            Ok((found, took)) => (Some(found), took),
+            Err(_) => (None, SEARCH.0),
         }
     }
 }
@@ -325,6 +353,10 @@ mod tests {
         assert_eq!((url.authority.as_str(), url.port, url.path.as_str()), ("127.0.0.1:8080", 8080, "/health?x=1"));
         let bare = Url::parse("http://localhost").unwrap();
         assert_eq!((bare.authority.as_str(), bare.path.as_str()), ("localhost:80", "/"));
+        let [four, six] = ["127.0.0.1:80", "[::1]:80"].map(|address| address.parse::<SocketAddr>().unwrap());
+        assert_eq!(bare.addresses(), [four, six]);
+        assert_eq!(Url::parse("http://127.0.0.1").unwrap().addresses(), [four]);
+        assert_eq!(Url::parse("http://[::1]/x").unwrap().addresses(), [six]);
         assert_eq!(Url::parse("http://[::1]:9?x#y").unwrap().path, "/?x");
         for bad in [
             "https://127.0.0.1/",
@@ -356,7 +388,7 @@ mod tests {
             Vec::new()
         });
         let work = Arc::new(Work::new(Arc::default()));
-        let of = Probed { work, agent: None, directory: PathBuf::new(), members };
+        let of = Probed { work, agent: None, directory: PathBuf::new(), members, door: None };
         let mut probe = Probe::new(of, &Ready::Port(1), 0).unwrap();
         assert!(!probe.look());
         // The only thread of this runtime goes on while the look does not.

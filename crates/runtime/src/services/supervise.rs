@@ -208,7 +208,7 @@ impl Supervisor {
     async fn live(&mut self, mut process: ServiceProcess) -> LifeEnd {
         let up_since = Instant::now();
         let service = self.seen.facts();
-        let _forward = match forward(&service, &process, self.seen.agent().is_some()).await {
+        let forward = match forward(&service, &process, self.seen.agent().is_some()).await {
             Ok(forward) => forward,
             Err(reason) => {
                 process.kill();
@@ -218,7 +218,8 @@ impl Supervisor {
         let log_start = if service.restarts == 0 { 0 } else { log_end(&self.seen) };
         let mut probe = match service.status {
             ServiceStatus::Starting => {
-                service.spec.ready.as_ref().and_then(|ready| Probe::new(self.probed(), ready, log_start))
+                let ready = service.spec.ready.as_ref();
+                ready.and_then(|ready| Probe::new(self.probed(forward.as_ref()), ready, log_start))
             }
             _ => None,
         };
@@ -251,7 +252,7 @@ impl Supervisor {
     }
 
     /// What is looked at until it is ready.
-    fn probed(&self) -> Probed {
+    fn probed(&self, forward: Option<&Forward>) -> Probed {
         let factory = Arc::clone(&self.with.services.factory);
         let name = cage_name(&self.seen.session_id, &self.seen.service_id);
         let members = move || {
@@ -263,6 +264,7 @@ impl Supervisor {
             agent: self.seen.agent().map(Arc::from),
             directory: self.seen.directory.clone(),
             members: Arc::new(members),
+            door: forward.map(|forward| Arc::clone(forward.door())),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use crate::support::{Agent, Daemon, Door, Request, Settings, bash, groups, skip};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Write as _};
+use shellkeep_poll::until;
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -72,6 +74,40 @@ fn settings_that_are_for_root_alone_are_closed_to_sessions() {
         assert!(told.out().starts_with("root:1\n"), "{sandbox}: {:?}", told.json);
         let read = daemon.get(&format!("/v1/sessions/{sandbox}/sandbox")).json()["read"].clone();
         assert!(read.as_array().unwrap().contains(&json!("/etc")), "{sandbox}: {read}");
+    }
+}
+
+/// A URL was requested at the address that it named, if the service listened on the same port at any other: a session, even
+/// one without a network, had the daemon send requests to servers of the host.
+#[test]
+fn a_url_is_not_asked_at_an_address_of_another_program() {
+    let Ok(hosts) = TcpListener::bind("[::1]:0") else { return skip("this machine has no IPv6") };
+    let port = hosts.local_addr().unwrap().port();
+    if TcpListener::bind(("127.0.0.1", port)).is_err() {
+        return skip("the port is taken");
+    }
+    hosts.set_nonblocking(true).unwrap();
+    let daemon = Daemon::with(Settings::default().set("--sandbox-network", "none"));
+    let command = format!("exec /usr/bin/python3 -m http.server {port} --bind 127.0.0.1");
+    for (sandbox, url, status) in [
+        ("fence", format!("http://[::1]:{port}/admin"), "starting"),
+        ("fence", format!("http://localhost:{port}/"), "running"),
+        // The port of a room is asked inside.
+        ("room", format!("http://[::1]:{port}/"), "running"),
+    ] {
+        let created = daemon.create_with(json!({"sandbox": sandbox}));
+        let session = created["session_id"].as_str().unwrap();
+        let wait = if status == "running" { 30 } else { 3 };
+        let service = daemon.start_service(session, json!({"command": command, "ready": {"http": url}, "wait": wait}));
+        let id = service["service_id"].as_str().unwrap();
+        let seen = until("it listens", || {
+            let seen = daemon.service(session, id);
+            (seen["ports"] == json!([port])).then_some(seen)
+        });
+        assert_eq!(seen["status"], status, "{sandbox} {url}: {seen}");
+        let asked = hosts.accept().map_err(|error| error.kind());
+        assert_eq!(asked.err(), Some(ErrorKind::WouldBlock), "{sandbox} {url}: the host's server was asked");
+        daemon.stop_service(session, id);
     }
 }
 
