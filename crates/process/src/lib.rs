@@ -65,7 +65,7 @@ pub use proc::ProcessStamp;
 pub use program::{Heard, Program, ProgramSpec};
 pub use room_trial::NoRoom;
 pub use run::{Deadline, RunSpec};
-pub use service::log::{LogWatch, ServiceLog};
+pub use service::log::{LogWatch, ServiceLog, watch_logs};
 pub use service::{ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 pub use shell::{
     Ask, Ends, LimitsMet, LiveShell, NotRestored, Progress, Report, ShellOrigin, ShellSpec, StartError, Stderr, Stdin,

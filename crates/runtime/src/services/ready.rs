@@ -66,7 +66,7 @@ pub(super) type Members = Arc<dyn Fn() -> Vec<u32> + Send + Sync>;
 struct LogProbe {
     pattern: Pattern,
     log: ServiceLog,
-    watch: Option<LogWatch>,
+    watch: LogWatch,
     offset: u64,
     /// Whether there may be more to search than was searched.
     is_behind: bool,
@@ -169,7 +169,7 @@ impl Probe {
             Ready::Log(text) => Kind::Log(Box::new(LogProbe {
                 pattern: pattern(text).ok()?,
                 log: ServiceLog::at(&of.directory),
-                watch: LogWatch::new(&of.directory).ok(),
+                watch: LogWatch::new(&of.directory),
                 offset,
                 is_behind: false,
             })),
@@ -190,25 +190,20 @@ impl Probe {
         }
         tokio::time::sleep_until(self.next).await;
         if let Kind::Log(log) = &mut self.kind
-            && let Some(watch) = &mut log.watch
             && self.has_looked
             && !self.found
             && !log.is_behind
         {
-            watch.changed().await;
+            log.watch.changed().await;
         }
     }
 
     fn take(&mut self, looked: Looked) {
         self.found = looked.found;
-        let mut pause = looked.took * SEARCH.1;
         if let (Kind::Log(log), Some(Searched { offset, is_all })) = (&mut self.kind, looked.searched) {
             (log.offset, log.is_behind) = (offset, !is_all);
-            if log.watch.is_none() {
-                pause = WAITS.1;
-            }
         }
-        self.next = self.next.max(Instant::now() + pause);
+        self.next = self.next.max(Instant::now() + looked.took * SEARCH.1);
     }
 
     /// Starts a check, unless one is in progress; true when the service is ready.
