@@ -305,7 +305,7 @@ impl Opened {
             adaptive,
             background: Background::new(Arc::clone(&runs), Arc::clone(names)),
             disk: Arc::clone(&disk),
-            work: Arc::clone(&work),
+            work,
             masking: Arc::clone(masking),
             agents: self.cluster.as_ref().map(|cluster| Arc::clone(cluster.agents())),
             live: Mutex::default(),
@@ -314,7 +314,7 @@ impl Opened {
             services: Arc::clone(&services),
             registry: Arc::clone(&registry),
             data_dir: Arc::clone(&data_dir),
-            work,
+            sandboxes: Arc::clone(&self.sandboxes),
             bash,
             boot_id: Arc::clone(&self.boot_id),
         };

@@ -9,12 +9,12 @@ use crate::actor::{Message, ServiceFacts, ServiceNews};
 use crate::cluster;
 use crate::crash::{self, Point};
 use crate::data_dir::DataDir;
+use crate::network::Allowance;
 use crate::notices;
 use crate::ops::{ClusterError, OpError, RunError, ServiceError, SessionError};
 use crate::registry::{Registry, may_pass};
-use crate::sandboxes::Confined;
+use crate::sandboxes::{Confined, Sandboxes};
 use crate::tasks;
-use crate::work::Work;
 use rustix::process::Signal;
 use shellkeep_process::service::log::ServiceLog;
 use shellkeep_process::service::{ServiceExit, ServiceProcess, ServiceSpec, ServiceStartError};
@@ -47,7 +47,7 @@ pub(crate) struct Supervision {
     pub(crate) services: Arc<Services>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) data_dir: Arc<DataDir>,
-    pub(crate) work: Arc<Work>,
+    pub(crate) sandboxes: Arc<Sandboxes>,
     pub(crate) bash: PathBuf,
     pub(crate) boot_id: Arc<str>,
 }
@@ -96,7 +96,12 @@ enum LifeEnd {
 }
 
 /// Makes the port that a service in a room declared reachable for the host.
-async fn forward(service: &Service, process: &ServiceProcess, is_agents: bool) -> Result<Option<Forward>, String> {
+async fn forward(
+    service: &Service,
+    process: &ServiceProcess,
+    is_agents: bool,
+    allowance: Arc<Allowance>,
+) -> Result<Option<Forward>, String> {
     let port = match &service.spec.ready {
         Some(Ready::Port(port)) => *port,
         Some(Ready::Http(url)) => Url::parse(url)?.port(),
@@ -105,7 +110,7 @@ async fn forward(service: &Service, process: &ServiceProcess, is_agents: bool) -
     let Some(namespaces) = process.namespaces().filter(|namespaces| namespaces.has_network()) else { return Ok(None) };
     let refused =
         |error| format!("port {port} of this machine cannot be forwarded to its room: {error}; use another port");
-    Forward::start(namespaces, port, is_agents).await.map(Some).map_err(refused)
+    Forward::start(namespaces, port, is_agents, allowance).await.map(Some).map_err(refused)
 }
 
 /// How the wait before a restart ended.
@@ -208,7 +213,9 @@ impl Supervisor {
     async fn live(&mut self, mut process: ServiceProcess) -> LifeEnd {
         let up_since = Instant::now();
         let service = self.seen.facts();
-        let forward = match forward(&service, &process, self.seen.agent().is_some()).await {
+        let agent = self.seen.agent();
+        let allowance = self.with.sandboxes.rooms().allowance(&self.seen.session_id, agent);
+        let forward = match forward(&service, &process, agent.is_some(), allowance).await {
             Ok(forward) => forward,
             Err(reason) => {
                 process.kill();
@@ -260,7 +267,7 @@ impl Supervisor {
             found.values().flatten().map(|stat| stat.pid).collect::<Vec<u32>>()
         };
         Probed {
-            work: Arc::clone(&self.with.work),
+            work: Arc::clone(&self.with.services.work),
             agent: self.seen.agent().map(Arc::from),
             directory: self.seen.directory.clone(),
             members: Arc::new(members),
