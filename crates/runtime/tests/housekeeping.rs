@@ -632,7 +632,9 @@ async fn services_and_what_is_left_running_do_not_write_beyond_the_disk_quota() 
 async fn a_quiet_shell_over_the_disk_quota_stays() {
     let node = Node::start(|config| config.quotas.set(QuotaName::DiskBytesPerSession, 2 << 20)).await;
     let id = node.session("s").await;
-    node.sh(&id, "exec 7<> kept; head -c 5000000 /dev/zero > big").await;
+    node.sh(&id, "exec 7<> kept").await;
+    node.engine.node().keep_house().await.unwrap();
+    node.sh(&id, "head -c 5000000 /dev/zero > big").await;
     let generation = async || node.engine.get(&id).await.unwrap().generation;
     let before = generation().await;
     node.engine.node().keep_house().await.unwrap();

@@ -63,6 +63,9 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(ctx: Arc<SessionContext>, journal: Journal, slot: Arc<Slot>) -> Self {
+        if journal.state().generation == 0 && journal.state().services.is_empty() {
+            ctx.disk.begins(journal.id(), ctx.names.agent_of(journal.id()));
+        }
         // What was measured while it slept: its services write without it.
         slot.over_disk.store(ctx.disk.over_quota(journal.id()).is_some(), Ordering::Relaxed);
         Self {
