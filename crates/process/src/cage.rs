@@ -1,6 +1,7 @@
 //! The processes of one shell or service: all of them, even if they try to detach. A cage is a control group where the
 //! machine has one; elsewhere it is a mark in the environment that every descendant inherits, found by reading `/proc`.
 
+mod at_work;
 mod census;
 mod empty;
 mod epoll_watches;
@@ -18,6 +19,7 @@ mod sweep;
 mod whose;
 
 pub use crate::handle::gone;
+pub use at_work::assignees_at_work;
 pub use epoll_watches::{Unwatched, guard_watches};
 pub use factory::{CageFactory, CageMode};
 pub use held::{KEEPER_MARK, MARK};

@@ -49,7 +49,9 @@ mod sync;
 mod wire;
 pub mod zygote;
 
-pub use cage::{Belongs, Cage, CageFactory, CageMode, Limits, Unwatched, guard_memory, guard_watches};
+pub use cage::{
+    Belongs, Cage, CageFactory, CageMode, Limits, Unwatched, assignees_at_work, guard_memory, guard_watches,
+};
 pub use confine::{
     AgentUser, Confinement, Fence, FenceSpec, Gap, Namespaces, NoFence, NoUser, Own, Preparation, Proof, RoomNetwork,
     RoomSpec, Socket, UserTrial,
@@ -65,7 +67,7 @@ pub use proc::ProcessStamp;
 pub use program::{Heard, Program, ProgramSpec};
 pub use room_trial::NoRoom;
 pub use run::{Deadline, RunSpec};
-pub use service::log::{LogWatch, ServiceLog};
+pub use service::log::{LogWatch, ServiceLog, watch_logs};
 pub use service::{ServiceExit, ServiceProcess, ServiceSpec, ServiceStamps, ServiceStartError, left_exit};
 pub use shell::{
     Ask, Ends, LimitsMet, LiveShell, NotRestored, Progress, Report, ShellOrigin, ShellSpec, StartError, Stderr, Stdin,

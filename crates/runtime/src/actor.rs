@@ -50,6 +50,7 @@ pub use message::{
     RunReply, ServiceFacts, ServiceNews, Started,
 };
 pub(crate) use others::refuse as refuse_others;
+pub use rest_reason::RestReason;
 pub(crate) use shell::confine;
 pub use slot::Slot;
 
@@ -228,8 +229,8 @@ impl Actor {
             Message::MayAct { hold, answer } => drop(answer.send(take_over::may_act(journal, queue, hold.as_deref()))),
             Message::End { reason, answer } => drop(answer.send(Ok(self.end(&reason).await))),
             // The caller found another shell meanwhile.
-            Message::Evict(answer) if answer.is_closed() => {}
-            Message::Evict(answer) => drop(answer.send(session.evict())),
+            Message::Evict { answer, .. } if answer.is_closed() => {}
+            Message::Evict { why, answer } => drop(answer.send(session.evict(why))),
             Message::Detached { running, ended } => session.on_detached(*running, ended).await,
             Message::Typed { run_id, typed, answer } => notes::typed(journal, run_id, typed, answer).await,
             Message::FilesKept(answer) => session.files.answer_when_kept(answer),

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
-/// A command that writes less than this between two measurements may be one that cleans up.
+/// A command that writes less than this beyond a quota may be one that cleans up.
 const GROWTH: u64 = 1 << 20;
 /// The same for new files.
 const NEW_FILES: u64 = 1000;
@@ -42,6 +42,9 @@ struct Used {
     sessions: HashMap<SessionId, Measured>,
     /// Those into which something was written since: what is known of them is an estimate.
     estimated: HashSet<SessionId>,
+    /// The least that the commands of each session had written since it is over a quota, or grew beyond it last. Compared with
+    /// the last measurement alone, what writes slowly would never grow.
+    least: HashMap<SessionId, Usage>,
     agents: HashMap<Arc<str>, Together>,
 }
 
@@ -95,6 +98,7 @@ impl Used {
 
     fn remove(&mut self, id: &SessionId) {
         self.estimated.remove(id);
+        self.least.remove(id);
         let before = self.sessions.remove(id);
         self.subtract(before);
     }
@@ -137,21 +141,38 @@ impl Disk {
         lock(&self.used)
     }
 
+    /// Nothing of a session has run yet: whatever is measured of it was written since.
+    pub(crate) fn begins(&self, id: &SessionId, agent: Option<Arc<str>>) {
+        let mut used = self.used();
+        if !used.sessions.contains_key(id) {
+            used.insert(id.clone(), Measured { agent, usage: SessionUsage::default() });
+        }
+    }
+
     /// A session of this agent, or of none, uses this much.
     pub(crate) fn measured(&self, id: &SessionId, agent: Option<Arc<str>>, usage: SessionUsage) -> DiskUse {
         let before = {
             let mut used = self.used();
             used.estimated.remove(id);
-            used.insert(id.clone(), Measured { agent, usage })
+            // One that an earlier daemon had may be as it has been for long.
+            let is_new = !used.sessions.contains_key(id);
+            let before = used.insert(id.clone(), Measured { agent, usage });
+            if is_new { usage.own } else { before.own }
         };
         // What we keep may grow because a command deletes files: its checkpoint is new.
         let grows =
             |now: Usage, before: Usage| now.bytes > before.bytes + GROWTH || now.files > before.files + NEW_FILES;
-        match self.over_quota(id) {
-            Some(_) if grows(usage.own, before.own) => DiskUse::OverAndGrowing,
-            Some(_) => DiskUse::Over,
-            None => DiskUse::Within,
+        let is_over = self.over_quota(id).is_some();
+        let mut used = self.used();
+        if !is_over {
+            used.least.remove(id);
+            return DiskUse::Within;
         }
+        let least = used.least.entry(id.clone()).or_insert(before);
+        let is_growing = grows(usage.own, *least);
+        let (bytes, files) = (usage.own.bytes.min(least.bytes), usage.own.files.min(least.files));
+        *least = if is_growing { usage.own } else { Usage { bytes, files } };
+        if is_growing { DiskUse::OverAndGrowing } else { DiskUse::Over }
     }
 
     /// The quota that a session is over: its own, or that of its agent. Of an agent's sessions those count that were used
@@ -450,6 +471,29 @@ mod tests {
         assert_eq!(copy(1), Some((QuotaName::DiskBytesPerSession, 105)));
         disk.measured(&session(1), Some("ann".into()), taking(80, 10));
         assert_eq!(check(1, NOTHING), None, "until it is measured");
+    }
+
+    /// Only what was written between two measurements counted: with 100 KB a second, nobody was ever ended.
+    #[test]
+    fn who_writes_slowly_beyond_a_quota_grows_too() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = without_room(home.path());
+        let measured = |kib: u64| disk.measured(&session(1), Some("ann".into()), taking(kib << 10, 0));
+        disk.begins(&session(1), Some("ann".into()));
+        for (kib, disk_use) in [
+            (600, DiskUse::Over),
+            (1200, DiskUse::OverAndGrowing),
+            (1300, DiskUse::Over),
+            (200, DiskUse::Over),
+            (1100, DiskUse::Over),
+            (1300, DiskUse::OverAndGrowing),
+        ] {
+            assert_eq!(measured(kib), disk_use, "{kib}");
+        }
+        disk.forget(&session(1));
+        assert!(disk.used().least.is_empty());
+        // A daemon that has just started does not end what has been there for long.
+        assert_eq!(measured(5000), DiskUse::Over);
     }
 
     #[test]

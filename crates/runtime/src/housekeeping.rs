@@ -1,12 +1,13 @@
 //! Periodic tasks: limits that follow the machine, idle services, disk space to reclaim, orphaned processes.
 
-use crate::actor::{Message, Slot};
+use crate::actor::{Message, RestReason, Slot};
 use crate::adaptive::Senses;
 use crate::context::SessionContext;
 use crate::disk::{self, Candidate, DiskUse, Reclaim, SessionUsage};
 use crate::node_limits::NodeLimits;
 use crate::ops::{NewEvent, OpError, SessionError};
-use crate::services;
+use crate::resume::Agents;
+use crate::services::{self, Order, ServiceStop};
 use crate::session_files::SessionFiles;
 use crate::stored::Stored;
 use crate::tasks;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
 
 /// Interval between two readings of the machine's pressure, which is an average over ten seconds.
@@ -34,9 +36,14 @@ const THIN_EVERY: Duration = Duration::from_secs(60);
 /// A round of measuring may take this long; sessions that were not measured come first in the next round.
 const DISK_BUDGET: Duration = Duration::from_millis(500);
 
+/// How long a service that writes beyond the disk quota has to end. It may fill the disk meanwhile.
+const OVER_DISK_GRACE: Duration = Duration::from_secs(1);
+
 /// The periodic tasks.
 pub(crate) struct Housekeeping {
     pub(crate) ctx: Arc<SessionContext>,
+    /// The agents that work on a message.
+    pub(crate) agents: Arc<Agents>,
     pub(crate) stored: Stored,
     pub(crate) files: Arc<SessionFiles>,
     pub(crate) limits: NodeLimits,
@@ -115,7 +122,8 @@ impl Housekeeping {
         }
     }
 
-    /// Measures the sessions that were used or written into since the last time, and deletes outputs beyond the quota.
+    /// Measures the sessions that were used or written into since the last time, and those in which something works, and
+    /// deletes outputs beyond the quota.
     async fn measure_disk(&self) {
         let active = self.active_since_measured();
         for (id, in_force) in &active {
@@ -123,9 +131,14 @@ impl Housekeeping {
         }
         // Files are written into sessions that are not awake, too. In no order: there may be too many for one round.
         let active = active.into_iter().map(|(id, _)| id);
-        let sessions: HashSet<SessionId> = active.chain(self.ctx.disk.estimated()).collect();
+        let mut sessions: HashSet<SessionId> = active.chain(self.ctx.disk.estimated()).collect();
+        // Nobody uses these: a service, an agent, and what a command has left running write by themselves.
+        sessions.extend(self.ctx.services.sessions());
+        sessions.extend(self.agents.sessions());
         let ctx = Arc::clone(&self.ctx);
         let measuring = tasks::blocking(move || {
+            let left = shellkeep_process::assignees_at_work(&ctx.services.factory);
+            sessions.extend(left.iter().filter_map(|id| SessionId::parse(id).ok()));
             let start = Instant::now();
             let (mut growing, mut over) = (Vec::new(), HashSet::new());
             for id in sessions {
@@ -143,9 +156,30 @@ impl Housekeeping {
         });
         // Only sessions that still grow are stopped: a command that frees space must be able to run.
         for id in measuring.await.unwrap_or_default() {
-            tracing::warn!(session = %id, "over its disk quota and growing; killing its commands");
-            self.ctx.runs.kill(|other| *other == id);
+            self.end_writers(&id);
         }
+    }
+
+    /// Ends what works in a session that grows beyond its disk quota: which of it writes is not known.
+    fn end_writers(&self, id: &SessionId) {
+        let Some(over) = self.ctx.disk.over_quota(id) else { return };
+        let why = over.why_ended();
+        tracing::warn!(session = %id, why, "over its disk quota and growing; ending what works in it");
+        self.ctx.runs.kill(|other| other == id);
+        self.agents.interrupt(id, &why);
+        let services = self.ctx.services.list(|seen| seen.session_id == *id);
+        let (registry, id) = (Arc::clone(&self.ctx.registry), id.clone());
+        let ending = async move {
+            for seen in services {
+                // It is not restarted: it was stopped by order.
+                seen.tell(Order::Stop { grace: OVER_DISK_GRACE, reason: ServiceStop::OverDisk(over) }).await;
+            }
+            let (answer, ended) = oneshot::channel();
+            registry.tell_awake(&id, Message::Evict { why: RestReason::OverDisk, answer }).await;
+            let _ = ended.await;
+        };
+        // It may be busy for long with something else; other sessions are measured meanwhile.
+        tasks::spawn(tokio::time::timeout(DISK_EVERY, ending));
     }
 
     /// Removes a session's oldest outputs beyond the quota. That is recorded first, so that a file that is missing for
@@ -293,7 +327,8 @@ fn mark_sessions_of(ctx: &SessionContext, agents: &HashSet<Arc<str>>) {
     });
 }
 
-/// The directories that a session's commands write to.
+/// The directories that a session's commands write to. One that the host named is the host's: several sessions and other
+/// programs may write to it, and which of them did is not known.
 fn own_directories(ctx: &SessionContext, id: &SessionId) -> Vec<PathBuf> {
     vec![ctx.workspaces.of(id).as_path().to_owned(), ctx.data_dir.homes().join(id.as_str())]
 }

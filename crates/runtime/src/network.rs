@@ -10,13 +10,13 @@ mod descriptors;
 mod dns;
 mod reports;
 
+pub(crate) use descriptors::{Allowance, Descriptors, Taken, Tenant};
 pub(crate) use reports::{Report, Unreached};
 
 use crate::tasks;
-use descriptors::{Allowance, Descriptors, Taken, Tenant};
 use dns::{Question, Reply};
 use reports::Reports;
-use shellkeep_process::{Namespaces, Socket, most_descriptors};
+use shellkeep_process::{Namespaces, Socket};
 use shellkeep_session::{AllowedHost, SessionId};
 use std::collections::HashMap;
 use std::io;
@@ -37,15 +37,13 @@ const MOST_NAMES: usize = 1000;
 /// Connections of a session at a time. More wait.
 const MOST_CONNECTIONS: usize = 256;
 /// How long a connection waits for others to end.
-const WAIT_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(30);
 /// The same for one that waited as long to be accepted.
 const LEAST_WAIT: Duration = Duration::from_secs(1);
 /// How long a host may take to accept a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// The pause after a connection could not be accepted, which is for want of a descriptor.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Where nothing limits the descriptors of the daemon, they are shared out as if it had this many.
-const DESCRIPTORS: usize = 1 << 20;
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Reports that are not recorded yet; more are dropped.
 const MOST_WAITING: usize = 100;
 
@@ -54,7 +52,7 @@ const MOST_WAITING: usize = 100;
 pub(crate) struct Gate {
     hosts: Arc<[AllowedHost]>,
     reports: mpsc::Sender<Report>,
-    descriptors: Descriptors,
+    descriptors: Arc<Descriptors>,
 }
 
 /// The task of one session's room; it ends when this is dropped.
@@ -68,10 +66,8 @@ impl Drop for Open {
 
 impl Gate {
     /// A gate, and where it reports what was not reached.
-    pub(crate) fn new(hosts: Vec<AllowedHost>) -> (Self, mpsc::Receiver<Report>) {
+    pub(crate) fn new(hosts: Vec<AllowedHost>, descriptors: Arc<Descriptors>) -> (Self, mpsc::Receiver<Report>) {
         let (reports, received) = mpsc::channel(MOST_WAITING);
-        let most = most_descriptors().and_then(|most| usize::try_from(most).ok()).unwrap_or(DESCRIPTORS);
-        let descriptors = Descriptors::new(most.min(DESCRIPTORS));
         (Self { hosts: hosts.into(), reports, descriptors }, received)
     }
 
@@ -304,7 +300,7 @@ mod tests {
     async fn a_host_that_does_not_answer_is_told_before_the_connection_ends() {
         let closed = StdListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let hosts: Vec<AllowedHost> = vec![format!("down.test:{closed}=127.0.0.1").parse().unwrap()];
-        let (gate, mut reports) = Gate::new(hosts.clone());
+        let (gate, mut reports) = Gate::new(hosts.clone(), Arc::new(Descriptors::of_daemon()));
         let id = SessionId::parse("s").unwrap();
         let way = Way {
             name: "down.test".to_owned(),
@@ -332,7 +328,7 @@ mod tests {
     async fn connections_that_are_too_many_wait_together() {
         const TOO_MANY: usize = 5;
         let hosts: Vec<AllowedHost> = vec!["full.test:443=127.0.0.1".parse().unwrap()];
-        let (gate, mut reports) = Gate::new(hosts.clone());
+        let (gate, mut reports) = Gate::new(hosts.clone(), Arc::new(Descriptors::of_daemon()));
         let id = SessionId::parse("s").unwrap();
         let way = Way {
             name: "full.test".to_owned(),

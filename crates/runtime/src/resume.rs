@@ -94,6 +94,17 @@ impl Agents {
         }
     }
 
+    /// Has a session's agent stop, without waiting for its end.
+    pub(crate) fn interrupt(&self, id: &SessionId, reason: &str) {
+        self.at_work(|other, _| other == id).iter().for_each(|work| work.stop(reason));
+    }
+
+    /// The sessions whose agents work.
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
+        let seats = lock(&self.seats);
+        seats.iter().filter(|(_, seat)| lock(&seat.work).is_some()).map(|(id, _)| id.clone()).collect()
+    }
+
     fn at_work(&self, wanted: impl Fn(&SessionId, &Work) -> bool) -> Vec<Arc<Work>> {
         let seats = lock(&self.seats);
         let at_work = seats.iter().filter_map(|(id, seat)| Some((id, lock(&seat.work).clone()?)));

@@ -1,6 +1,6 @@
 //! The rooms of a node: their network, and what the processes of each session share.
 
-use crate::network::{Gate, Report};
+use crate::network::{Allowance, Descriptors, Gate, Report, Tenant};
 use crate::spare_namespaces::SpareNamespaces;
 use crate::sync::lock;
 use shellkeep_process::{Fence, Namespaces, NoFence, NoRoom, Preparation, RoomNetwork};
@@ -30,6 +30,8 @@ pub(crate) struct Rooms {
     pub(crate) unavailable: Option<NoRoom>,
     /// The hosts that they may connect to, if there are any.
     pub(crate) gate: Option<Gate>,
+    /// What their connections may take of the daemon's descriptors.
+    descriptors: Arc<Descriptors>,
     /// What the gate reports, until somebody takes it.
     reports: Mutex<Option<mpsc::Receiver<Report>>>,
     /// What programs inside read to find the gate's resolver.
@@ -47,7 +49,8 @@ impl Rooms {
         let resolver = data.join("scratch/resolv.conf");
         let root = data.join("scratch/root");
         let has_gate = network == Network::None && !hosts.is_empty();
-        let gate = has_gate.then(|| Gate::new(hosts.to_vec()));
+        let descriptors = Arc::new(Descriptors::of_daemon());
+        let gate = has_gate.then(|| Gate::new(hosts.to_vec(), Arc::clone(&descriptors)));
         let written = gate.as_ref().map_or(Ok(()), |_| std::fs::write(&resolver, RESOLVER));
         let proof = fence
             .map_err(|why| NoRoom::Fence(why.clone()))
@@ -58,7 +61,8 @@ impl Rooms {
         let (gate, reports) = gate.unzip();
         let (reports, shared) = (Mutex::new(reports), Mutex::default());
         let spares = Arc::new(SpareNamespaces::new(room_network(network)));
-        Self { network, unavailable: proof.and(written).and(made).err(), gate, reports, resolver, root, spares, shared }
+        let unavailable = proof.and(written).and(made).err();
+        Self { network, unavailable, gate, descriptors, reports, resolver, root, spares, shared }
     }
 
     /// What their processes read to find a resolver, if not what those outside read.
@@ -74,6 +78,11 @@ impl Rooms {
     /// Whether a process of a session joins what is offered to it without starting a program.
     pub(crate) fn joins_at_once(&self) -> bool {
         self.gate.is_none()
+    }
+
+    /// The descriptors that connections of a session of this agent, or of none, may take.
+    pub(crate) fn allowance(&self, id: &SessionId, agent: Option<&str>) -> Arc<Allowance> {
+        self.descriptors.of(Tenant::of(id, agent))
     }
 
     /// What a shell in a room can have before its session is known.

@@ -24,6 +24,7 @@ use crate::ops::{QuotaMet, STOP_GRACE, ServiceView, counts_all_services};
 use crate::quotas::NodeQuotas;
 use crate::sync::lock;
 use crate::tasks;
+use crate::work::Work;
 use activity::Activity;
 use shellkeep_process::CageFactory;
 use shellkeep_process::ports::SocketTables;
@@ -59,6 +60,8 @@ pub(crate) enum ServiceStop {
     DaemonStops,
     /// Other nodes take over what this one has.
     NodeDrained,
+    /// Its session is over its disk quota, and something of it wrote on.
+    OverDisk(OverDisk),
 }
 
 /// An order to a supervisor.
@@ -138,6 +141,8 @@ pub(crate) struct Services {
     pub(crate) background: Background,
     /// What sessions take of the disk.
     pub(crate) disk: Arc<Disk>,
+    /// Who may look at their processes now.
+    pub(crate) work: Arc<Work>,
     /// What masks their views.
     pub(crate) masking: Arc<Masking>,
     /// What agents have on all nodes, if there are several.
@@ -306,10 +311,14 @@ impl Services {
         self.live().remove(&(seen.session_id.clone(), seen.service_id.clone()));
     }
 
-    /// Services as callers see them, with live data about those that run. Reads `/proc`, so not on a hot path.
+    /// Services as callers see them, with live data about those that run. Reads `/proc`, so not on a hot path, and in the
+    /// turn of their agent.
     pub(crate) async fn views(&self, services: Vec<Arc<Supervised>>) -> Vec<ServiceView> {
+        let agent = services.first().and_then(|first| first.agent.clone());
+        // Those of several agents are the host's to see.
+        let agent = agent.filter(|agent| services.iter().all(|seen| seen.agent.as_ref() == Some(agent)));
         let looked = self.with_members(services).await;
-        let reading = tasks::blocking(move || {
+        let reading = self.work.look(agent.as_deref(), move || {
             let mut tables = SocketTables::default();
             looked.iter().map(|(seen, members)| live_view(seen, members, &mut tables)).collect::<Vec<_>>()
         });

@@ -1,6 +1,6 @@
 //! Shells for sessions: from the pool, or taken from an idle session.
 
-use crate::actor::Message;
+use crate::actor::{Message, RestReason};
 use crate::ops::{OpError, QuotaMet, RunError};
 use crate::pool::{Pool, PooledShell};
 use crate::registry::Registry;
@@ -87,7 +87,7 @@ impl Shells {
                 let (answer, waiting) = oneshot::channel();
                 let Some(mailbox) = mailbox.upgrade() else { continue };
                 let asked = async move {
-                    let sent = mailbox.send(Message::Evict(answer)).await;
+                    let sent = mailbox.send(Message::Evict { why: RestReason::Idle, answer }).await;
                     drop(mailbox);
                     sent.is_ok() && waiting.await.unwrap_or(false)
                 };

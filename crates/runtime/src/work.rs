@@ -28,7 +28,7 @@ const STARTS_EACH: usize = 4;
 /// Who may keep a processor busy now.
 pub(crate) struct Work {
     shares: Arc<Shares>,
-    /// Pages of a recording that need no search: milliseconds. They do not wait for searches, which take seconds.
+    /// Pages of a recording that need no search, and looks at processes: milliseconds. They do not wait for searches, which take seconds.
     pages: Lanes,
     /// Searches: seconds at most.
     short: Lanes,
@@ -121,6 +121,17 @@ impl Work {
         // The clock starts here: waiting for a turn does not count.
         let budget = time.map_or_else(Budget::unlimited, Budget::of);
         beside(budget, turn, job).await
+    }
+
+    /// Looks at processes when it is the agent's turn, which takes milliseconds. It is never refused: who asks does so one at a
+    /// time for each service.
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        agent: Option<&str>,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, OpError> {
+        let turn = self.pages.turn(agent).await?;
+        beside(Budget::unlimited(), turn, |_| job()).await
     }
 
     /// Does a job that may take minutes.

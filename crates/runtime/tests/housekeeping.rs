@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 use shellkeep_poll::until_async;
+use shellkeep_process::proc::Stat;
 use shellkeep_process::{Pressure, PressureSource};
 use shellkeep_runtime::{
     CreateSession, Created, Engine, EngineConfig, ExpectedFile, Fork, LogQuery, NewEvent, NewMessage, OpError,
     OutputQuery, QuotasView, Reclaim, RunCommand, RunView, Senses, ServiceView, StartService, Stream, WriteFile,
 };
 use shellkeep_session::service::Ready;
-use shellkeep_session::{NoticeCode, QuotaName, RunId, ServiceStatus, SessionId, Timestamp};
+use shellkeep_session::{NoticeCode, QuotaName, RestartPolicy, RunId, ServiceStatus, SessionId, Timestamp};
 use shellkeep_store::fault::Point;
 use shellkeep_store::{Durability, Store};
 use std::net::TcpStream;
@@ -585,6 +586,60 @@ async fn what_writes_on_beyond_the_disk_quota_is_ended() {
     let view = timeout(LONG, ending).await.expect("it is ended");
     assert_eq!(view.signal.as_deref(), Some("KILL"), "{view:?}");
     assert_eq!(codes(&node.sh(&id, "rm big").await), [NoticeCode::DiskQuota]);
+    node.stop().await;
+}
+
+/// Only the command that ran was ended, and only sessions that were used were measured: a service, and what a command had
+/// left running, wrote on until the disk was full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_and_what_is_left_running_do_not_write_beyond_the_disk_quota() {
+    const WRITER: &str = "echo $BASHPID > pid; while :; do head -c 5000000 /dev/zero >> big; sleep 0.02; done";
+    let node = Node::start(|config| config.quotas.set(QuotaName::DiskBytesPerSession, 8 << 20)).await;
+    let [served, left, gone] = [node.session("served").await, node.session("left").await, node.session("gone").await];
+    // One that is restarted whenever it ends by itself.
+    let request = StartService { restart: RestartPolicy::Always, ..StartService::new(WRITER) };
+    let service = node.engine.services().start(&served, request).await.unwrap();
+    let in_background = format!("n=1; ( {WRITER} ) > /dev/null 2>&1 &");
+    node.sh(&left, &in_background).await;
+    // Its shell has ended.
+    node.sh(&gone, &format!("{in_background} exit 3")).await;
+    let is_over = |id: &SessionId| {
+        let pid = std::fs::read_to_string(node.directory.path().join("workspaces").join(id.as_str()).join("pid"));
+        pid.ok().and_then(|pid| pid.trim().parse().ok()).is_some_and(|pid| Stat::read(pid).is_none())
+    };
+    until_async(LONG, "all that writes is ended", async || {
+        node.engine.node().keep_house().await.unwrap();
+        [&served, &left, &gone].into_iter().all(is_over).then_some(())
+    })
+    .await;
+    let ended = node.ended(&service).await;
+    assert_eq!((ended.status, ended.restarts), (ServiceStatus::Stopped, 0), "{ended:?}");
+    let detail = ended.detail.unwrap();
+    assert!(detail.contains("its limit is 8 MiB (disk_bytes_per_session)") && detail.contains("delete"), "{detail}");
+    assert_eq!(codes(&node.sh(&served, "rm big").await), [NoticeCode::ServiceEnded, NoticeCode::DiskQuota]);
+    for id in [&left, &gone] {
+        let told = node.sh(id, "echo $n; rm big").await;
+        assert_eq!(told.stdout.bytes, b"1\n", "{told:?}");
+        assert!(codes(&told).contains(&NoticeCode::DiskQuota), "{told:?}");
+        let lost = told.notices.iter().find(|notice| notice.code == NoticeCode::ShellReplaced);
+        assert!(lost.is_some_and(|lost| lost.message.contains("over its disk quota")), "{told:?}");
+    }
+    node.stop().await;
+}
+
+/// Who is over its quota can still clean up, so a shell in which nothing works stays, with what only it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quiet_shell_over_the_disk_quota_stays() {
+    let node = Node::start(|config| config.quotas.set(QuotaName::DiskBytesPerSession, 2 << 20)).await;
+    let id = node.session("s").await;
+    node.sh(&id, "exec 7<> kept").await;
+    node.engine.node().keep_house().await.unwrap();
+    node.sh(&id, "head -c 5000000 /dev/zero > big").await;
+    let generation = async || node.engine.get(&id).await.unwrap().generation;
+    let before = generation().await;
+    node.engine.node().keep_house().await.unwrap();
+    assert_eq!(codes(&node.sh(&id, "echo here >&7; rm big").await), [NoticeCode::DiskQuota]);
+    assert_eq!(generation().await, before);
     node.stop().await;
 }
 

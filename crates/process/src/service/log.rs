@@ -1,7 +1,7 @@
 //! Reading a service's log: segments that the keeper writes, each named by the absolute offset of its first byte. The
 //! writer is `keeper/log.c`; it removes the oldest segment while we read, and leaves a hole where it could not write.
 
-pub use super::watch::LogWatch;
+pub use super::watch::{LogWatch, watch_logs};
 
 use std::fs::{self, File};
 use std::io;

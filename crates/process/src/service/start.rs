@@ -126,10 +126,7 @@ async fn greet(channel: &mut Channel, spec: &ServiceSpec) -> Result<(), ServiceS
 
 /// Bash went before it said anything. The keeper will say how.
 async fn ended_early(spec: &ServiceSpec) -> ServiceStartError {
-    let mut watch = match LogWatch::new(&spec.directory) {
-        Ok(watch) => watch,
-        Err(error) => return error.into(),
-    };
+    let mut watch = LogWatch::new(&spec.directory);
     let status = loop {
         if let Some(ServiceExit::Ended { status, .. }) = left_exit(&spec.directory) {
             break status;

@@ -1,5 +1,6 @@
 //! Being told when a directory changes. The kernel allows a user few inotify instances, fewer than there may be
-//! services, so one serves the whole process, on a thread of its own.
+//! services, so one serves the whole process, on a thread of its own. Sessions of the same user can have all of them, and all
+//! watches: where there is none for us, it is time to look once a second.
 
 use crate::sync::lock;
 use rustix::fd::{AsFd, OwnedFd};
@@ -11,9 +12,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Changes are reported in batches: a service that writes a million lines a second causes few reports.
 const BATCH: Duration = Duration::from_millis(5);
+/// How often is looked where nothing tells of changes.
+const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 /// Room for the kernel's news.
 const NEWS_BYTES: usize = 16 << 10;
 
@@ -25,16 +29,40 @@ struct Hub {
     waiting: Mutex<Waiting>,
 }
 
-/// Tells when something changes in a directory: a file is written to, made, renamed or removed.
+/// Tells when something changes in a directory, or may have changed: a file is written to, made, renamed or removed.
 #[derive(Debug)]
 pub struct LogWatch {
+    /// None if the kernel does not tell.
+    told: Option<Told>,
+    /// When to look then.
+    look_at: Instant,
+}
+
+/// A place among those who are told.
+#[derive(Debug)]
+struct Told {
     number: i32,
     news: Arc<Notify>,
 }
 
 impl LogWatch {
     /// Starts watching. Look afterwards, so that no change is missed.
-    pub fn new(directory: &Path) -> io::Result<Self> {
+    pub fn new(directory: &Path) -> Self {
+        Self { told: Told::new(directory).ok(), look_at: Instant::now() + LOOK_ANYWAY }
+    }
+
+    /// Waits for a change since the last time this returned, or since the watch began. May be dropped and called again.
+    pub async fn changed(&mut self) {
+        if let Some(told) = &self.told {
+            return told.news.notified().await;
+        }
+        tokio::time::sleep_until(self.look_at).await;
+        self.look_at = Instant::now() + LOOK_ANYWAY;
+    }
+}
+
+impl Told {
+    fn new(directory: &Path) -> io::Result<Self> {
         let hub = hub()?;
         let flags = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
         let news = Arc::new(Notify::new());
@@ -44,14 +72,9 @@ impl LogWatch {
         waiting.entry(number).or_default().push(Arc::clone(&news));
         Ok(Self { number, news })
     }
-
-    /// Waits for a change since the last time this returned, or since the watch began. May be dropped and called again.
-    pub async fn changed(&mut self) {
-        self.news.notified().await;
-    }
 }
 
-impl Drop for LogWatch {
+impl Drop for Told {
     fn drop(&mut self) {
         let Ok(hub) = hub() else { return };
         let mut waiting = hub.waiting();
@@ -63,6 +86,12 @@ impl Drop for LogWatch {
             }
         }
     }
+}
+
+/// Takes what is needed to be told of changes. To be called before anything of a session runs, which may take all that the
+/// kernel lets this user have.
+pub fn watch_logs() -> io::Result<()> {
+    hub().map(|_| ())
 }
 
 /// The one of this process, started when it is first needed.

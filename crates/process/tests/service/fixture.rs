@@ -117,7 +117,7 @@ impl Fixture {
 
     /// Waits until the log holds this text; gives all of the log.
     pub async fn until_logged(&self, name: &str, wanted: &str) -> String {
-        let mut watch = LogWatch::new(&self.directory(name)).unwrap();
+        let mut watch = LogWatch::new(&self.directory(name));
         let waiting = async {
             loop {
                 let text = self.text(name);

@@ -30,7 +30,7 @@ async fn a_flood_is_bounded_and_can_be_read_while_it_flows() {
     let directory = spec.directory.clone();
     let mut service = fixture.start_with(spec, "service-a", &format!("yes {LINE}")).await;
     let log = fixture.log("service-a");
-    let mut watch = LogWatch::new(&directory).unwrap();
+    let mut watch = LogWatch::new(&directory);
     let (mut next, mut reads, mut skips) = (0, 0, 0);
     while next < ENOUGH {
         timeout(LONG, watch.changed()).await.expect("it goes on");
@@ -189,8 +189,8 @@ async fn many_directories_can_be_watched_at_once() {
     const MANY: usize = 300;
     let fixture = Fixture::new(CageMode::Auto);
     let directories: Vec<_> = (0..MANY).map(|number| fixture.directory(&format!("{number}"))).collect();
-    let mut watches: Vec<_> = directories.iter().map(|directory| LogWatch::new(directory).unwrap()).collect();
-    let mut second = LogWatch::new(&directories[7]).unwrap();
+    let mut watches: Vec<_> = directories.iter().map(|directory| LogWatch::new(directory)).collect();
+    let mut second = LogWatch::new(&directories[7]);
     std::fs::write(directories[7].join("file"), "x").unwrap();
     timeout(LONG, watches[7].changed()).await.expect("the one is told");
     timeout(LONG, second.changed()).await.expect("and the other");

@@ -1,5 +1,6 @@
 //! What an actor can be asked, and who waits for the answer.
 
+use super::rest_reason::RestReason;
 use crate::cell::RunCell;
 use crate::cluster::ClaimedName;
 use crate::conclude::Ended;
@@ -62,8 +63,12 @@ pub enum Message {
         /// Answered when its files are gone.
         answer: Answer<()>,
     },
-    /// Drop the shell if nothing runs; returns whether nothing does.
-    Evict(oneshot::Sender<bool>),
+    /// Drop the shell if nothing runs.
+    Evict {
+        why: RestReason,
+        /// Answered with whether nothing runs.
+        answer: oneshot::Sender<bool>,
+    },
     StartService {
         /// What to start.
         request: Box<StartService>,

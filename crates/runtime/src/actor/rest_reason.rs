@@ -2,9 +2,11 @@
 
 /// Why a session's shell is stopped while nothing runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RestReason {
+pub enum RestReason {
     /// Another session needs its place.
     Idle,
+    /// What its commands have left running writes on, although the session is over its disk quota.
+    OverDisk,
     /// A caller puts the session to sleep.
     Hibernated,
     /// The session's agent no longer needs it.
@@ -32,6 +34,7 @@ impl RestReason {
     pub(super) fn code(self) -> &'static str {
         match self {
             Self::Idle => "evicted",
+            Self::OverDisk => "disk_quota",
             Self::Hibernated => "hibernated",
             Self::Ended => "ended",
             Self::Rewound => "rewound",
@@ -46,6 +49,7 @@ impl RestReason {
     pub(super) fn why(self) -> &'static str {
         match self {
             Self::Idle => "the last one was stopped because it was idle",
+            Self::OverDisk => "the session is over its disk quota, and what the last one had left running wrote on",
             Self::Hibernated => "the last one was put to sleep",
             Self::Ended => "the session was ended",
             Self::Rewound => "the last one was stopped for a rewind",

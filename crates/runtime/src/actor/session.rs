@@ -1,5 +1,7 @@
 //! A session that is awake: its records, its shell and command, and its files. It does what the [`super::Actor`] decides.
 
+mod rest;
+
 use super::call::{call, check_env, stderr_of, stdin_of, variables};
 use super::detached;
 use super::files::Files;
@@ -61,6 +63,11 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(ctx: Arc<SessionContext>, journal: Journal, slot: Arc<Slot>) -> Self {
+        if journal.state().generation == 0 && journal.state().services.is_empty() {
+            ctx.disk.begins(journal.id(), ctx.names.agent_of(journal.id()));
+        }
+        // What was measured while it slept: its services write without it.
+        slot.over_disk.store(ctx.disk.over_quota(journal.id()).is_some(), Ordering::Relaxed);
         Self {
             outputs: ctx.data_dir.outputs(journal.id()),
             files: Files::new(Arc::clone(&ctx)),
@@ -418,26 +425,6 @@ impl Session {
             self.journal.record(Event::ShellStopped { reason: "died".to_owned(), notices });
             self.remnants.keep(pooled);
         }
-    }
-
-    /// Ends every process; no command runs.
-    pub(super) fn rest(&mut self, why: RestReason) {
-        let shell = self.phase.take_idle().map(|idle| idle.pooled);
-        if shell.is_none() && self.remnants.is_empty() {
-            return;
-        }
-        let notices = self.remnants.end_with(shell, &self.journal.state().unkept.variables, why).into_iter().collect();
-        self.journal.record(Event::ShellStopped { reason: why.code().to_owned(), notices });
-    }
-
-    /// Drops the shell if no command runs; returns whether none does. A command that waits for its permit needs no
-    /// shell before that.
-    pub(super) fn evict(&mut self) -> bool {
-        let is_idle = !self.phase.is_running();
-        if is_idle {
-            self.rest(RestReason::Idle);
-        }
-        is_idle
     }
 
     /// Drops the shell; the session sleeps until its next command.

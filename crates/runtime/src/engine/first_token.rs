@@ -3,7 +3,7 @@
 //! sessions are confined before that is checked, so that nothing is started as root meanwhile.
 
 use super::parts::Parts;
-use crate::actor::Message;
+use crate::actor::{Message, RestReason};
 use crate::ops::{NewBearer, NewToken, OpError, SessionError};
 use crate::token_holders::Expected;
 use shellkeep_session::{Sandbox, SessionId};
@@ -40,7 +40,7 @@ fn expect(parts: &Parts, agent: &str) -> Option<Expected> {
 /// Ends the idle shell of a session, with what it left running; false if something else runs.
 async fn rests(parts: &Parts, id: &SessionId) -> bool {
     let (answer, waiting) = oneshot::channel();
-    parts.ctx.registry.tell_awake(id, Message::Evict(answer)).await;
+    parts.ctx.registry.tell_awake(id, Message::Evict { why: RestReason::Idle, answer }).await;
     // One that sleeps has no shell. What it was starting is in the lists by now, and what it starts next is confined.
     let rested = tokio::time::timeout(REST_LIMIT, waiting).await.map(|answered| answered.unwrap_or(true));
     rested.unwrap_or(false) && !runs_something(parts, id)

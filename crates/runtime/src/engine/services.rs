@@ -236,8 +236,7 @@ impl ServiceOps<'_> {
                 return Err(OpError::Invalid { detail });
             }
             let (directory, seen) = log_of(parts, &id, service_id).await?;
-            let unreadable = |error: std::io::Error| OpError::StoreUnavailable { reason: format!("the log: {error}") };
-            let watch = LogWatch::new(&directory).map_err(unreadable)?;
+            let watch = LogWatch::new(&directory);
             let log = ServiceLog::at(directory.clone());
             let redactor = parts.ctx.secrets.mask_of(&id).await?;
             let mask = redactor.clone();

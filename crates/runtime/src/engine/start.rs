@@ -37,6 +37,7 @@ use crate::recordings::Recordings;
 use crate::recover;
 use crate::registry::{Registry, Spawn};
 use crate::remover::Remover;
+use crate::resume::Agents;
 use crate::sandbox_trial;
 use crate::sandboxes::{NodeFacts, Sandboxes};
 use crate::secret_sources::SecretSources;
@@ -230,8 +231,10 @@ impl Opened {
             names: Arc::clone(&self.names),
             min_running: self.config.admission.min_running,
         };
+        let agents = Arc::new(Agents::default());
         let housekeeping = Arc::new(Housekeeping {
             ctx: Arc::clone(&ctx),
+            agents: Arc::clone(&agents),
             stored: stored.clone(),
             files: Arc::clone(&files),
             limits: limits.clone(),
@@ -254,7 +257,7 @@ impl Opened {
             factory: self.factory,
             adaptive,
             limits,
-            agents: Arc::default(),
+            agents,
             shares,
             work,
             identities,
@@ -302,6 +305,7 @@ impl Opened {
             adaptive,
             background: Background::new(Arc::clone(&runs), Arc::clone(names)),
             disk: Arc::clone(&disk),
+            work,
             masking: Arc::clone(masking),
             agents: self.cluster.as_ref().map(|cluster| Arc::clone(cluster.agents())),
             live: Mutex::default(),
@@ -310,7 +314,7 @@ impl Opened {
             services: Arc::clone(&services),
             registry: Arc::clone(&registry),
             data_dir: Arc::clone(&data_dir),
-            work,
+            sandboxes: Arc::clone(&self.sandboxes),
             bash,
             boot_id: Arc::clone(&self.boot_id),
         };
@@ -370,6 +374,9 @@ fn spawn_actor(ctx: Weak<SessionContext>) -> Spawn {
 
 /// Takes over what runs and starts the background tasks.
 async fn begin(parts: &Parts, left: Vec<Left>) -> Result<(), StartError> {
+    if let Err(error) = shellkeep_process::watch_logs() {
+        tracing::warn!(%error, "changes of services' logs are not told by the kernel; logs are looked at once a second");
+    }
     // Starts one shell first, to detect a bash that does not work.
     parts.ctx.pool.probe().await?;
     for service in left {

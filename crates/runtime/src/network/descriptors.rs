@@ -1,13 +1,17 @@
-//! How many of the daemon's descriptors rooms may take for the hosts that they reach: a part of all, and the rooms of one
-//! agent a part of that. Names that match a pattern can be made up without an end, and so can connections: without a limit
-//! one agent has all descriptors, and nobody else gets a shell, a room or a connection.
+//! How many of the daemon's descriptors rooms may take for the hosts that they reach, and for the connections to their
+//! services: a part of all, and the rooms of one agent a part of that. Names that match a pattern can be made up without an
+//! end, and so can connections: without a limit one agent has all descriptors, and nobody else gets a shell, a room or a
+//! connection.
 
 use crate::sync::lock;
+use shellkeep_process::most_descriptors;
 use shellkeep_session::SessionId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// Where nothing limits the descriptors of the daemon, they are shared out as if it had this many.
+const DESCRIPTORS: usize = 1 << 20;
 /// The part of the daemon's descriptors that all rooms may take: one in this many. The rest is for shells and callers.
 const PART_OF_ALL: usize = 4;
 /// The part of those that the rooms of one agent may take: one in this many.
@@ -21,7 +25,7 @@ const PER_LISTENER: usize = 2;
 
 /// Whose rooms share a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Tenant {
+pub(crate) enum Tenant {
     /// All sessions of an agent.
     Agent(String),
     /// A session without one.
@@ -29,7 +33,7 @@ pub(super) enum Tenant {
 }
 
 impl Tenant {
-    pub(super) fn of(id: &SessionId, agent: Option<&str>) -> Self {
+    pub(crate) fn of(id: &SessionId, agent: Option<&str>) -> Self {
         agent.map_or_else(|| Self::Session(id.clone()), |agent| Self::Agent(agent.to_owned()))
     }
 }
@@ -51,7 +55,7 @@ impl Half {
 
 /// The descriptors that all rooms may take.
 #[derive(Debug)]
-pub(super) struct Descriptors {
+pub(crate) struct Descriptors {
     of_agent: usize,
     all: Arc<Half>,
     tenants: Mutex<HashMap<Tenant, Weak<Allowance>>>,
@@ -59,7 +63,7 @@ pub(super) struct Descriptors {
 
 /// The descriptors that the rooms of one tenant may take.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(crate) struct Allowance {
     tenant: Tenant,
     own: Half,
     all: Arc<Half>,
@@ -67,20 +71,26 @@ pub(super) struct Allowance {
 
 /// Some that were taken. They can be taken again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     _own: OwnedSemaphorePermit,
     _all: OwnedSemaphorePermit,
 }
 
 impl Descriptors {
+    /// Those of this daemon.
+    pub(crate) fn of_daemon() -> Self {
+        let most = most_descriptors().and_then(|most| usize::try_from(most).ok()).unwrap_or(DESCRIPTORS);
+        Self::new(most.min(DESCRIPTORS))
+    }
+
     /// For a daemon that may have this many.
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         let all = most / PART_OF_ALL;
         let of_agent = (all / PART_OF_AGENT).min(MOST_OF_AGENT);
         Self { of_agent, all: Arc::new(Half::of(all)), tenants: Mutex::default() }
     }
 
-    pub(super) fn of(&self, tenant: Tenant) -> Arc<Allowance> {
+    pub(crate) fn of(&self, tenant: Tenant) -> Arc<Allowance> {
         let mut tenants = lock(&self.tenants);
         if let Some(known) = tenants.get(&tenant).and_then(Weak::upgrade) {
             return known;
@@ -95,21 +105,21 @@ impl Descriptors {
 
 impl Allowance {
     /// Takes what this many sockets need that listen; none if there are not enough.
-    pub(super) fn listen(&self, count: usize) -> Option<Taken> {
+    pub(crate) fn listen(&self, count: usize) -> Option<Taken> {
         let count = u32::try_from(count).ok()?;
         let take = |half: &Half| Arc::clone(&half.listeners).try_acquire_many_owned(count).ok();
         Some(Taken { _own: take(&self.own)?, _all: take(&self.all)? })
     }
 
     /// Takes what a connection needs, once there is enough; none if there never will be.
-    pub(super) async fn connect(&self) -> Option<Taken> {
+    pub(crate) async fn connect(&self) -> Option<Taken> {
         let own = Arc::clone(&self.own.connections).acquire_owned().await.ok()?;
         let all = Arc::clone(&self.all.connections).acquire_owned().await.ok()?;
         Some(Taken { _own: own, _all: all })
     }
 
     /// Who has as many connections as may be.
-    pub(super) fn full(&self) -> &'static str {
+    pub(crate) fn full(&self) -> &'static str {
         match &self.tenant {
             _ if self.own.connections.available_permits() > 0 => "the node's sessions",
             Tenant::Agent(_) => "the sessions of this agent",

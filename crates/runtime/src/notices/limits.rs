@@ -26,6 +26,13 @@ pub struct OverDisk {
     pub kept: u64,
 }
 
+impl OverDisk {
+    /// Why what works in such a session was ended.
+    pub fn why_ended(self) -> String {
+        wrote_on(self.quota, self.limit, self.own + self.kept)
+    }
+}
+
 /// The command reached the process limit.
 pub fn too_many_processes(ProcessLimits { session, agent, node }: ProcessLimits) -> Notice {
     let agent = agent.map(|limit| format!("{limit} per agent, ")).unwrap_or_default();
@@ -63,10 +70,7 @@ pub fn too_many_open_files(limit: u64) -> Notice {
 
 /// The session is over its disk quota: what its commands wrote, and what is kept of it, are more than the limit together.
 pub fn over_disk(OverDisk { quota, limit, own, kept }: OverDisk) -> Notice {
-    let [used, own_part, kept_part, most] = [own + kept, own, kept, limit].map(|amount| match quota.is_bytes() {
-        true => format!("{} MiB", amount >> 20),
-        false => amount.to_string(),
-    });
+    let [used, own_part, kept_part, most] = [own + kept, own, kept, limit].map(|amount| shown(quota, amount));
     let what = if quota.is_bytes() { "of disk space" } else { "files" };
     let (who, its) = match quota {
         QuotaName::DiskBytesPerAgent | QuotaName::FilesPerAgent => ("All sessions of this agent together use", "their"),
@@ -82,10 +86,29 @@ pub fn over_disk(OverDisk { quota, limit, own, kept }: OverDisk) -> Notice {
         NoticeCode::DiskQuota,
         format!(
             "{who} {used} {what}; {its} limit is {most} ({quota}). {own_part} of it in {its} own directories, \
-             {kept_part} for checkpoints, outputs and logs. Commands that write more are killed, and no service can be \
-             started. {advice}"
+             {kept_part} for checkpoints, outputs and logs. Commands, background jobs and services that write more are ended, \
+             and no service can be started. {advice}"
         ),
     )
+}
+
+/// Why what works in a session that is over its disk quota was ended.
+fn wrote_on(quota: QuotaName, limit: u64, used: u64) -> String {
+    let [used, most] = [used, limit].map(|amount| shown(quota, amount));
+    let what = if quota.is_bytes() { "of disk space" } else { "files" };
+    let (who, its) = match quota {
+        QuotaName::DiskBytesPerAgent | QuotaName::FilesPerAgent => ("the sessions of its agent use", "their"),
+        _ => ("its session uses", "its"),
+    };
+    format!(
+        "{who} {used} {what}, {its} limit is {most} ({quota}), and more was being written; delete what is not needed before \
+         you start it again"
+    )
+}
+
+/// An amount of what a quota limits.
+fn shown(quota: QuotaName, amount: u64) -> String {
+    if quota.is_bytes() { format!("{} MiB", amount >> 20) } else { amount.to_string() }
 }
 
 #[cfg(test)]
@@ -108,6 +131,20 @@ mod tests {
         assert!(bytes.contains("uses 12 MiB of disk space; its limit is 10 MiB"), "{bytes}");
         let of_agent = over_disk(OverDisk { quota: QuotaName::FilesPerAgent, ..files_over }).message;
         assert!(of_agent.contains("sessions of this agent together use 510 files; their limit is 500"), "{of_agent}");
+    }
+
+    #[test]
+    fn what_was_ended_says_which_limit_and_what_to_do() {
+        let why = wrote_on(QuotaName::DiskBytesPerSession, 20 << 20, 401 << 20);
+        assert!(
+            why.starts_with("its session uses 401 MiB of disk space, its limit is 20 MiB (disk_bytes_per_session)")
+        );
+        let why = wrote_on(QuotaName::FilesPerAgent, 500, 510);
+        assert!(
+            why.starts_with("the sessions of its agent use 510 files, their limit is 500 (files_per_agent)"),
+            "{why}"
+        );
+        assert!(why.ends_with("delete what is not needed before you start it again"), "{why}");
     }
 }
 

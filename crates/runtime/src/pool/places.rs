@@ -5,6 +5,8 @@ use crate::admission::FairNotify;
 use crate::sandboxes::Confined;
 use crate::tasks;
 use rustix::process::Signal;
+use shellkeep_process::proc::Stat;
+use shellkeep_process::shell::kill_started;
 use shellkeep_process::{Fact, LiveShell, Namespaces, NotRestored, Preparation};
 use shellkeep_session::Sandbox;
 use std::io;
@@ -69,6 +71,18 @@ impl PooledShell {
     /// Sends a signal to what the running command started. Waits until all of it stands still.
     pub fn signal_run(&self, signal: Signal) {
         tasks::in_place(|| drop(self.shell.descendants.signal_run(signal)));
+    }
+
+    /// Kills all that its commands have started, those before the running one too. Waits until all of it stands still.
+    pub fn kill_started(&self) {
+        tasks::in_place(|| kill_started(&self.shell));
+    }
+
+    /// Whether nothing works in it: it has no other process, and no second thread, which code that a command has loaded into it
+    /// may have.
+    pub fn is_quiet(&self) -> bool {
+        let threads = Stat::read(self.shell.pid()).map_or(0, |stat| stat.threads);
+        threads <= 1 && self.shell.others().is_empty()
     }
 
     /// Gives back its place; the shell will run nothing more.

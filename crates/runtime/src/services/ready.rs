@@ -1,16 +1,18 @@
 //! Whether a service is ready. A log notifies of new output; a port and a URL do not, so they are polled with growing
-//! intervals. Searching a log takes a thread in its agent's turn, followed by a pause; a URL is requested only if the
-//! service itself listens on its port.
+//! intervals. Searching a log and looking at processes take a thread in their agent's turn, followed by a pause; a URL is
+//! requested only where nobody but the service itself gets the connection.
 
+use super::forward::Door;
 use crate::ops::OpError;
 use crate::tasks;
 use crate::work::Work;
-use shellkeep_process::ports;
-use shellkeep_process::proc::Stat;
+use shellkeep_process::ports::{self, Network};
 use shellkeep_process::service::log::{LogWatch, ServiceLog};
 use shellkeep_record::{Budget, Pattern};
 use shellkeep_session::service::Ready;
-use std::path::Path;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,11 +28,12 @@ const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
 const BLOCK: usize = 256 << 10;
 
 /// How long a log is searched at a time, and how many times as long the pause afterwards is: a slow pattern delays its
-/// own service and costs others little.
+/// own service and costs others little. The pause after a look at processes is the same.
 const SEARCH: (Duration, u32) = (Duration::from_millis(500), 3);
 
 /// Waits for a service to become ready.
 pub(super) struct Probe {
+    of: Probed,
     kind: Kind,
     next: Instant,
     wait: Duration,
@@ -46,12 +49,24 @@ enum Kind {
     Http(Url),
 }
 
+/// The service that is to become ready.
+#[derive(Clone)]
+pub(super) struct Probed {
+    pub(super) work: Arc<Work>,
+    pub(super) agent: Option<Arc<str>>,
+    pub(super) directory: PathBuf,
+    pub(super) members: Members,
+    /// The way into its room, if it has a network of its own.
+    pub(super) door: Option<Arc<Door>>,
+}
+
+/// Lists the processes of a service, which may take long.
+pub(super) type Members = Arc<dyn Fn() -> Vec<u32> + Send + Sync>;
+
 struct LogProbe {
-    work: Arc<Work>,
-    agent: Option<Arc<str>>,
     pattern: Pattern,
     log: ServiceLog,
-    watch: Option<LogWatch>,
+    watch: LogWatch,
     offset: u64,
     /// Whether there may be more to search than was searched.
     is_behind: bool,
@@ -62,7 +77,7 @@ struct Looked {
     found: bool,
     /// How far a log was searched.
     searched: Option<Searched>,
-    /// How long it took.
+    /// How long it kept a thread.
     took: Duration,
 }
 
@@ -103,9 +118,17 @@ impl Url {
         self.port
     }
 
-    async fn answers(&self) -> bool {
+    /// Where it may be answered.
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let all = [(LOCAL[1], IpAddr::V4(Ipv4Addr::LOCALHOST)), (LOCAL[2], IpAddr::V6(Ipv6Addr::LOCALHOST))];
+        let is_meant = |host: &str| self.authority.starts_with(host) || self.authority.starts_with(LOCAL[0]);
+        let meant = all.into_iter().filter(|(host, _)| is_meant(host));
+        meant.map(|(_, ip)| SocketAddr::new(ip, self.port)).collect()
+    }
+
+    async fn answers(&self, connecting: impl Future<Output = io::Result<TcpStream>>) -> bool {
         let asking = async {
-            let mut stream = TcpStream::connect(&self.authority).await.ok()?;
+            let mut stream = connecting.await.ok()?;
             let Self { authority, path, .. } = self;
             let request =
                 format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: */*\r\nConnection: close\r\n\r\n");
@@ -140,45 +163,38 @@ pub(crate) fn pattern(text: &str) -> Result<Pattern, String> {
 impl Probe {
     /// What to look at. `offset` is where the log of this start begins. `None` if the condition is invalid although it
     /// was checked before.
-    pub(super) fn new(
-        work: &Arc<Work>,
-        agent: Option<Arc<str>>,
-        ready: &Ready,
-        directory: &Path,
-        offset: u64,
-    ) -> Option<Self> {
+    pub(super) fn new(of: Probed, ready: &Ready, offset: u64) -> Option<Self> {
         let kind = match ready {
             Ready::Port(port) => Kind::Port(*port),
             Ready::Log(text) => Kind::Log(Box::new(LogProbe {
-                work: Arc::clone(work),
-                agent,
                 pattern: pattern(text).ok()?,
-                log: ServiceLog::at(directory),
-                watch: LogWatch::new(directory).ok(),
+                log: ServiceLog::at(&of.directory),
+                watch: LogWatch::new(&of.directory),
                 offset,
                 is_behind: false,
             })),
             Ready::Http(text) => Kind::Http(Url::parse(text).ok()?),
         };
-        Some(Self { kind, next: Instant::now(), wait: WAITS.0, has_looked: false, look: None, found: false })
+        Some(Self { of, kind, next: Instant::now(), wait: WAITS.0, has_looked: false, look: None, found: false })
     }
 
-    /// Waits until the next check is due, or until a check has ended. Cancel-safe.
+    /// Waits until the next check is due, or until one has found what it looked for. Cancel-safe.
     pub(super) async fn due(&mut self) {
         if let Some(look) = &mut self.look {
             let looked = look.await;
             self.look = None;
             self.take(looked.unwrap_or(Looked { found: false, searched: None, took: Duration::ZERO }));
-            return;
+            if self.found {
+                return;
+            }
         }
         tokio::time::sleep_until(self.next).await;
         if let Kind::Log(log) = &mut self.kind
-            && let Some(watch) = &mut log.watch
             && self.has_looked
             && !self.found
             && !log.is_behind
         {
-            watch.changed().await;
+            log.watch.changed().await;
         }
     }
 
@@ -186,41 +202,28 @@ impl Probe {
         self.found = looked.found;
         if let (Kind::Log(log), Some(Searched { offset, is_all })) = (&mut self.kind, looked.searched) {
             (log.offset, log.is_behind) = (offset, !is_all);
-            let pause = if log.watch.is_none() { WAITS.1 } else { looked.took * SEARCH.1 };
-            self.next = Instant::now() + pause;
         }
+        self.next = self.next.max(Instant::now() + looked.took * SEARCH.1);
     }
 
-    /// Checks, or starts a longer check; true when the service is ready.
-    pub(super) fn look(&mut self, members: &[Stat]) -> bool {
+    /// Starts a check, unless one is in progress; true when the service is ready.
+    pub(super) fn look(&mut self) -> bool {
         if self.found || self.look.is_some() {
             return self.found;
         }
-        let listens = |port: u16| {
-            let pids: Vec<u32> = members.iter().map(|stat| stat.pid).collect();
-            ports::listening(&pids).contains(&port)
-        };
         self.has_looked = true;
-        match &mut self.kind {
-            Kind::Port(port) => self.found = listens(*port),
-            Kind::Log(log) => {
-                self.look = Some(tasks::spawn(log.search()));
-                // New output triggers the next check.
-                self.next = Instant::now();
-                return false;
-            }
-            // Not if another program listens there: the daemon must not send requests to it.
-            Kind::Http(url) if listens(url.port) => {
-                let url = url.clone();
-                self.look = Some(tasks::spawn(async move {
-                    Looked { found: url.answers().await, searched: None, took: Duration::ZERO }
-                }));
-            }
-            Kind::Http(_) => {}
+        self.next = Instant::now();
+        self.look = Some(match &self.kind {
+            // New output triggers the next check.
+            Kind::Log(log) => tasks::spawn(self.of.search(log)),
+            Kind::Port(port) => tasks::spawn(self.of.clone().listens(*port)),
+            Kind::Http(url) => tasks::spawn(self.of.clone().answers(url.clone())),
+        });
+        if !matches!(self.kind, Kind::Log(_)) {
+            self.next += self.wait;
+            self.wait = (self.wait * 2).min(WAITS.1);
         }
-        self.next = Instant::now() + self.wait;
-        self.wait = (self.wait * 2).min(WAITS.1);
-        self.found
+        false
     }
 
     /// Whether it was ready before it ended: its log may have the line although nobody has looked since.
@@ -231,7 +234,7 @@ impl Probe {
             looked.into_iter().for_each(|looked| self.take(looked));
         }
         match &self.kind {
-            Kind::Log(log) if !self.found => log.search().await.found,
+            Kind::Log(log) if !self.found => self.of.search(log).await.found,
             _ => self.found,
         }
     }
@@ -250,11 +253,11 @@ impl Drop for Probe {
     }
 }
 
-impl LogProbe {
+impl Probed {
     /// Searches what was written since the last check, in a thread and in the agent's turn.
-    fn search(&self) -> impl Future<Output = Looked> + Send + 'static {
+    fn search(&self, log: &LogProbe) -> impl Future<Output = Looked> + Send + 'static {
         let (work, agent) = (Arc::clone(&self.work), self.agent.clone());
-        let (log, pattern, offset) = (self.log.clone(), self.pattern.clone(), self.offset);
+        let (log, pattern, offset) = (log.log.clone(), log.pattern.clone(), log.offset);
         async move {
             let searching = move |budget: &Budget| {
                 let began = std::time::Instant::now();
@@ -265,6 +268,43 @@ impl LogProbe {
             // Too many searches of this agent are waiting: try later.
             let searched = Some(Searched { offset, is_all: false });
             looked.unwrap_or(Looked { found: false, searched, took: SEARCH.0 })
+        }
+    }
+
+    async fn listens(self, port: u16) -> Looked {
+        let (found, took) = self.look(move |pids| ports::listens(pids, port)).await;
+        Looked { found: found == Some(true), searched: None, took }
+    }
+
+    /// Whether a URL answers. It is asked only where nobody but the service gets the connection: the daemon must not send
+    /// requests of a session to other programs, which may take them for the host's. In a room with a network of its own that
+    /// is where its port is forwarded to, whatever the URL calls this machine.
+    async fn answers(self, url: Url) -> Looked {
+        let (network, addresses) = match &self.door {
+            Some(door) => (Network::Theirs, vec![door.address()]),
+            None => (Network::Ours, url.addresses()),
+        };
+        let (found, took) = self.look(move |pids| ports::answered(pids, network, &addresses)).await;
+        let found = match (found.flatten(), &self.door) {
+            (None, _) => false,
+            (Some(_), Some(door)) => url.answers(door.connect()).await,
+            (Some(address), None) => url.answers(TcpStream::connect(address)).await,
+        };
+        Looked { found, searched: None, took }
+    }
+
+    /// Looks at the service's processes in a thread and in the agent's turn: they may have very many descriptors. Gives also how
+    /// long that took.
+    async fn look<T: Send + 'static>(&self, find: impl FnOnce(&[u32]) -> T + Send + 'static) -> (Option<T>, Duration) {
+        let members = Arc::clone(&self.members);
+        let looking = move || {
+            let began = std::time::Instant::now();
+            let found = find(&members());
+            (found, began.elapsed())
+        };
+        match self.work.look(self.agent.as_deref(), looking).await {
+            Ok((found, took)) => (Some(found), took),
+            Err(_) => (None, SEARCH.0),
         }
     }
 }
@@ -308,6 +348,10 @@ mod tests {
         assert_eq!((url.authority.as_str(), url.port, url.path.as_str()), ("127.0.0.1:8080", 8080, "/health?x=1"));
         let bare = Url::parse("http://localhost").unwrap();
         assert_eq!((bare.authority.as_str(), bare.path.as_str()), ("localhost:80", "/"));
+        let [four, six] = ["127.0.0.1:80", "[::1]:80"].map(|address| address.parse::<SocketAddr>().unwrap());
+        assert_eq!(bare.addresses(), [four, six]);
+        assert_eq!(Url::parse("http://127.0.0.1").unwrap().addresses(), [four]);
+        assert_eq!(Url::parse("http://[::1]/x").unwrap().addresses(), [six]);
         assert_eq!(Url::parse("http://[::1]:9?x#y").unwrap().path, "/?x");
         for bad in [
             "https://127.0.0.1/",
@@ -324,6 +368,32 @@ mod tests {
         ] {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    /// The descriptors of a service's processes were looked at on a thread that all sessions share: with very many of them, the
+    /// whole daemon stood still for seconds.
+    #[tokio::test]
+    async fn a_look_at_processes_holds_nobody_up() {
+        let (let_go, waits) = std::sync::mpsc::channel::<()>();
+        let (begins, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let waits = std::sync::Mutex::new(waits);
+        let members: Members = Arc::new(move || {
+            let _ = begins.send(());
+            let _ = waits.lock().unwrap().recv();
+            Vec::new()
+        });
+        let work = Arc::new(Work::new(Arc::default()));
+        let of = Probed { work, agent: None, directory: PathBuf::new(), members, door: None };
+        let mut probe = Probe::new(of, &Ready::Port(1), 0).unwrap();
+        assert!(!probe.look());
+        // The only thread of this runtime goes on while the look does not.
+        begun.recv().await.unwrap();
+        assert!(!probe.look() && begun.try_recv().is_err(), "one at a time");
+        let_go.send(()).unwrap();
+        probe.due().await;
+        assert!(!probe.look());
+        begun.recv().await.unwrap();
+        drop(let_go);
     }
 
     #[test]

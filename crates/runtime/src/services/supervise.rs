@@ -2,25 +2,26 @@
 //! and stops it. It alone touches the processes; the session's actor records what it reports.
 
 use super::forward::Forward;
-use super::ready::{Probe, Url};
+use super::ready::{Probe, Probed, Url};
 use super::reports::{Reports, Unrecorded};
 use super::{Order, Reserved, ServiceStop, Services, Supervised, cage_name};
 use crate::actor::{Message, ServiceFacts, ServiceNews};
 use crate::cluster;
 use crate::crash::{self, Point};
 use crate::data_dir::DataDir;
+use crate::network::Allowance;
 use crate::notices;
 use crate::ops::{ClusterError, OpError, RunError, ServiceError, SessionError};
 use crate::registry::{Registry, may_pass};
-use crate::sandboxes::Confined;
+use crate::sandboxes::{Confined, Sandboxes};
 use crate::tasks;
-use crate::work::Work;
 use rustix::process::Signal;
 use shellkeep_process::service::log::ServiceLog;
 use shellkeep_process::service::{ServiceExit, ServiceProcess, ServiceSpec, ServiceStartError};
 use shellkeep_process::{ExitStatus, ProcessStamp, RunSpec};
 use shellkeep_session::service::{AfterEnd, Ready, WELL_AFTER, after_end};
 use shellkeep_session::{Notice, Service, ServiceEnd, ServiceStamps, ServiceStatus, Stamp, Timestamp};
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ pub(crate) struct Supervision {
     pub(crate) services: Arc<Services>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) data_dir: Arc<DataDir>,
-    pub(crate) work: Arc<Work>,
+    pub(crate) sandboxes: Arc<Sandboxes>,
     pub(crate) bash: PathBuf,
     pub(crate) boot_id: Arc<str>,
 }
@@ -95,7 +96,12 @@ enum LifeEnd {
 }
 
 /// Makes the port that a service in a room declared reachable for the host.
-async fn forward(service: &Service, process: &ServiceProcess, is_agents: bool) -> Result<Option<Forward>, String> {
+async fn forward(
+    service: &Service,
+    process: &ServiceProcess,
+    is_agents: bool,
+    allowance: Arc<Allowance>,
+) -> Result<Option<Forward>, String> {
     let port = match &service.spec.ready {
         Some(Ready::Port(port)) => *port,
         Some(Ready::Http(url)) => Url::parse(url)?.port(),
@@ -104,7 +110,7 @@ async fn forward(service: &Service, process: &ServiceProcess, is_agents: bool) -
     let Some(namespaces) = process.namespaces().filter(|namespaces| namespaces.has_network()) else { return Ok(None) };
     let refused =
         |error| format!("port {port} of this machine cannot be forwarded to its room: {error}; use another port");
-    Forward::start(namespaces, port, is_agents).await.map(Some).map_err(refused)
+    Forward::start(namespaces, port, is_agents, allowance).await.map(Some).map_err(refused)
 }
 
 /// How the wait before a restart ended.
@@ -207,7 +213,9 @@ impl Supervisor {
     async fn live(&mut self, mut process: ServiceProcess) -> LifeEnd {
         let up_since = Instant::now();
         let service = self.seen.facts();
-        let _forward = match forward(&service, &process, self.seen.agent().is_some()).await {
+        let agent = self.seen.agent();
+        let allowance = self.with.sandboxes.rooms().allowance(&self.seen.session_id, agent);
+        let forward = match forward(&service, &process, agent.is_some(), allowance).await {
             Ok(forward) => forward,
             Err(reason) => {
                 process.kill();
@@ -217,9 +225,8 @@ impl Supervisor {
         let log_start = if service.restarts == 0 { 0 } else { log_end(&self.seen) };
         let mut probe = match service.status {
             ServiceStatus::Starting => {
-                let agent = self.seen.agent().map(Arc::from);
                 let ready = service.spec.ready.as_ref();
-                ready.and_then(|ready| Probe::new(&self.with.work, agent, ready, &self.seen.directory, log_start))
+                ready.and_then(|ready| Probe::new(self.probed(forward.as_ref()), ready, log_start))
             }
             _ => None,
         };
@@ -240,7 +247,7 @@ impl Supervisor {
                     Order::Stop { grace, reason } => return self.stop(process, grace, reason).await,
                 },
                 () = due(&mut probe) => {
-                    if let Some(looking) = &mut probe && looking.look(&process.members()) {
+                    if let Some(looking) = &mut probe && looking.look() {
                         match self.reports.tell(ServiceNews::Ready).await {
                             Err(error) if may_pass(&error) => looking.look_later(),
                             _ => probe = None,
@@ -248,6 +255,23 @@ impl Supervisor {
                     }
                 }
             }
+        }
+    }
+
+    /// What is looked at until it is ready.
+    fn probed(&self, forward: Option<&Forward>) -> Probed {
+        let factory = Arc::clone(&self.with.services.factory);
+        let name = cage_name(&self.seen.session_id, &self.seen.service_id);
+        let members = move || {
+            let found = factory.members_of(&HashSet::from([name.clone()]));
+            found.values().flatten().map(|stat| stat.pid).collect::<Vec<u32>>()
+        };
+        Probed {
+            work: Arc::clone(&self.with.services.work),
+            agent: self.seen.agent().map(Arc::from),
+            directory: self.seen.directory.clone(),
+            members: Arc::new(members),
+            door: forward.map(|forward| Arc::clone(forward.door())),
         }
     }
 
@@ -358,7 +382,7 @@ impl Supervisor {
     fn notices_of_stop(&self, end: &ServiceEnd, reason: &ServiceStop) -> Vec<Notice> {
         match reason {
             ServiceStop::Asked | ServiceStop::AgentEnded | ServiceStop::SessionEnded => Vec::new(),
-            ServiceStop::Idle(_) | ServiceStop::DaemonStops | ServiceStop::NodeDrained => {
+            ServiceStop::Idle(_) | ServiceStop::DaemonStops | ServiceStop::NodeDrained | ServiceStop::OverDisk(_) => {
                 vec![notices::service_ended(&self.seen.service_id, &self.seen.facts().spec, end)]
             }
         }
@@ -417,6 +441,7 @@ fn stop_sentence(reason: &ServiceStop, killed: bool) -> String {
         ServiceStop::SessionEnded => "it was stopped with its session".to_owned(),
         ServiceStop::DaemonStops => "it was stopped with the daemon".to_owned(),
         ServiceStop::NodeDrained => "it was stopped because its node was drained".to_owned(),
+        ServiceStop::OverDisk(over) => format!("it was stopped: {}", over.why_ended()),
     };
     if killed { format!("{why}; killed because it did not exit after SIGTERM") } else { why }
 }

@@ -1,11 +1,10 @@
 //! One timeline: everything that changes a session is a row of the log and a step for undo, and what others did stays theirs.
 
-use super::support::{Daemon, Request, Settings, skip};
+use super::support::{Daemon, Request, without_inotify};
 use super::tools::{Files, files, program, refused, text, told};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 fn put(daemon: &Daemon, target: &str, bytes: &[u8]) {
     let mut request = Request::new("PUT", &format!("/v1/sessions/s/{target}"));
@@ -35,13 +34,9 @@ fn another_sessions_work_is_not_undone_silently() {
 /// command's work.
 #[test]
 fn another_sessions_work_is_not_undone_silently_without_inotify() {
-    let none = r#"echo 0 >/proc/sys/user/max_inotify_instances && exec "$0" "$@""#;
-    let wrapper = ["unshare", "--user", "--map-root-user", "sh", "-c", none].map(str::to_owned);
-    let can = Command::new(&wrapper[0]).args(&wrapper[1..]).arg("true").output().unwrap();
-    if !can.status.success() {
-        return skip("user namespaces cannot be had here");
+    if let Some(settings) = without_inotify() {
+        work_of_others_stays(&Daemon::with(settings));
     }
-    work_of_others_stays(&Daemon::with(Settings { wrapper: wrapper.into(), ..Settings::default() }));
 }
 
 fn work_of_others_stays(daemon: &Daemon) {

@@ -1,10 +1,13 @@
 //! Where sessions in rooms work: not in a directory that their room does not have, and never in another one without a word.
 
+use crate::support::daemon::free_port;
 use crate::support::{Agent, Daemon, Door, Request, Settings, bash, groups, skip};
 use rustix::process::geteuid;
 use serde_json::{Value, json};
+use shellkeep_poll::until;
 use std::fs::{self, Permissions};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -106,6 +109,89 @@ fn programs_that_are_installed_keep_what_is_for_root_alone() {
         assert_eq!(daemon.sh(sandbox, "find /sys/firmware -type f -exec cat {} + 2>/dev/null | wc -c").out(), "0\n");
         assert_eq!(daemon.sh(sandbox, "ls /usr /usr/local /opt > /dev/null").exit_code(), Some(0), "{sandbox}");
     }
+}
+
+/// A URL was requested at the address that it named, if the service listened on the same port at any other: a session, even
+/// one without a network, had the daemon send requests to servers of the host.
+#[test]
+fn a_url_is_not_asked_at_an_address_of_another_program() {
+    let Ok(hosts) = TcpListener::bind("[::1]:0") else { return skip("this machine has no IPv6") };
+    let port = hosts.local_addr().unwrap().port();
+    if TcpListener::bind(("127.0.0.1", port)).is_err() {
+        return skip("the port is taken");
+    }
+    hosts.set_nonblocking(true).unwrap();
+    let daemon = Daemon::with(Settings::default().set("--sandbox-network", "none"));
+    let command = format!("exec /usr/bin/python3 -m http.server {port} --bind 127.0.0.1");
+    for (sandbox, url, status) in [
+        ("fence", format!("http://[::1]:{port}/admin"), "starting"),
+        ("fence", format!("http://localhost:{port}/"), "running"),
+        // The port of a room is asked inside.
+        ("room", format!("http://[::1]:{port}/"), "running"),
+    ] {
+        let created = daemon.create_with(json!({"sandbox": sandbox}));
+        let session = created["session_id"].as_str().unwrap();
+        let wait = if status == "running" { 30 } else { 3 };
+        let service = daemon.start_service(session, json!({"command": command, "ready": {"http": url}, "wait": wait}));
+        let id = service["service_id"].as_str().unwrap();
+        let seen = until("it listens", || {
+            let seen = daemon.service(session, id);
+            (seen["ports"] == json!([port])).then_some(seen)
+        });
+        assert_eq!(seen["status"], status, "{sandbox} {url}: {seen}");
+        let asked = hosts.accept().map_err(|error| error.kind());
+        assert_eq!(asked.err(), Some(ErrorKind::WouldBlock), "{sandbox} {url}: the host's server was asked");
+        daemon.stop_service(session, id);
+    }
+}
+
+/// What the host's connections to services in rooms took of the daemon's descriptors was in no limit but that of each service.
+#[test]
+fn connections_to_services_in_rooms_leave_descriptors_to_others() {
+    // A quarter of the descriptors for all rooms, a quarter of that for one session, half of that for connections with two.
+    const DESCRIPTORS: usize = 800;
+    const MOST: usize = 12;
+    const ALL: usize = 30;
+    const SERVER: &str = "import socket, sys, threading
+lock, now, most, served = threading.Lock(), 0, 0, 0
+def serve(connection):
+    global now, served
+    connection.sendall(b'x')
+    connection.recv(1)
+    with lock:
+        now, served = now - 1, served + 1
+        print('served', served, 'at most', most, flush=True)
+    connection.close()
+listener = socket.create_server(('127.0.0.1', int(sys.argv[1])), backlog=100)
+while True:
+    connection, _ = listener.accept()
+    with lock:
+        now = now + 1
+        most = max(most, now)
+        print('now', now, flush=True)
+    threading.Thread(target=serve, args=(connection,)).start()";
+    let limited = format!("ulimit -n {DESCRIPTORS} && exec \"$0\" \"$@\"");
+    let wrapper = ["sh", "-c", &limited].map(str::to_owned).to_vec();
+    let daemon = Daemon::with(Settings { wrapper, ..Settings::default() }.set("--sandbox-network", "none"));
+    daemon.create_with(json!({"session_id": "s", "sandbox": "room"}));
+    let port = free_port().port();
+    let command = format!("exec /usr/bin/python3 -c \"$SERVER\" {port}");
+    let body = json!({"command": command, "env": {"SERVER": SERVER}, "ready": {"port": port}, "wait": 30});
+    let service = daemon.start_service("s", body);
+    assert_eq!(service["status"], "running", "{service}");
+    let id = service["service_id"].as_str().unwrap();
+    let line = |what: &str| {
+        let log = daemon.service_log("s", id);
+        log.lines().find_map(|line| line.strip_prefix(what).map(str::to_owned))
+    };
+    let callers: Vec<TcpStream> = (0..ALL).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    until("as many as may be are there", || line(&format!("now {MOST}")));
+    for mut caller in callers {
+        caller.read_exact(&mut [0]).unwrap();
+    }
+    let most = until("all had their turn", || line(&format!("served {ALL} at most ")));
+    assert!(most.parse::<usize>().unwrap() <= MOST, "{most}");
+    daemon.stop_service("s", id);
 }
 
 /// Root in a room was the owner of the machine's devices: a `chmod 600 /dev/null` there stopped every other user's programs.

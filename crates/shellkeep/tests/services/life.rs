@@ -219,6 +219,36 @@ fn one_that_was_ready_and_has_ended_did_not_fail() {
     }
 }
 
+/// A URL was asked again as soon as it had answered: a service that said 503 got some 150 requests a second.
+#[test]
+fn a_url_that_says_no_is_asked_with_growing_pauses() {
+    const SERVER: &str = "import http.server, sys, time
+asked = []
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        asked.append(time.monotonic())
+        well = asked[-1] - asked[0] >= 2
+        if well:
+            print('asked', len(asked), flush=True)
+        self.send_response(200 if well else 503)
+        self.end_headers()
+http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()";
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let address = free_port();
+    let command = format!("exec python3 -c \"$SERVER\" {}", address.port());
+    let ready = json!({"http": format!("http://{address}/")});
+    let body = json!({"command": command, "env": {"SERVER": SERVER}, "ready": ready, "wait": 60});
+    let service = daemon.start_service("s", body);
+    assert_eq!(service["status"], "running", "{service}");
+    let asked: u32 = until("it says how often", || {
+        let log = daemon.service_log("s", id(&service));
+        log.lines().find_map(|line| line.strip_prefix("asked ")?.parse().ok())
+    });
+    // In two seconds: after pauses of 25 ms, of twice that, and so on.
+    assert!(asked <= 10, "asked {asked} times");
+}
+
 /// Who asks about one service does not wait for another that is being probed, and a stop does not wait for a probe.
 #[test]
 fn a_probe_that_hangs_holds_nobody_up() {

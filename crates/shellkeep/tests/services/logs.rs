@@ -1,7 +1,7 @@
 //! Reading what a service wrote: while it runs, after its end, piece by piece, when its beginning is gone, and live.
 
 use crate::support::services::id;
-use crate::support::{Daemon, Request, Settings, procs};
+use crate::support::{Daemon, Request, Settings, procs, without_inotify};
 use serde_json::{Value, json};
 use shellkeep_poll::until;
 
@@ -77,7 +77,22 @@ fn bytes_that_are_no_text_come_as_they_are() {
 
 #[test]
 fn a_log_is_followed_to_the_end_of_its_service() {
-    let daemon = Daemon::start();
+    is_followed_to_the_end(&Daemon::start());
+}
+
+/// A session took all inotify instances that the kernel lets one user have, and nobody could follow a log: it was as if the
+/// store were away.
+#[test]
+fn a_log_is_followed_without_inotify() {
+    let Some(settings) = without_inotify() else { return };
+    let daemon = Daemon::with(settings);
+    is_followed_to_the_end(&daemon);
+    let command = "echo starting; sleep 0.2; echo up; exec sleep 1000";
+    let service = daemon.start_service("s", json!({"command": command, "ready": {"log": "^up"}, "wait": 30}));
+    assert_eq!(service["status"], "running", "{service}");
+}
+
+fn is_followed_to_the_end(daemon: &Daemon) {
     daemon.create("s");
     let service =
         daemon.start_service("s", json!({"command": "mkfifo f; echo one; read -r line < f; echo \"$line\"; exit 3"}));

@@ -46,6 +46,19 @@ pub fn tools(name: &str) -> Option<PathBuf> {
     }
 }
 
+/// Settings with which the kernel lets the daemon's user have no inotify instance, as when sessions have taken all; `None`, with
+/// the reason printed, where that cannot be had.
+pub fn without_inotify() -> Option<Settings> {
+    let none = r#"echo 0 >/proc/sys/user/max_inotify_instances && exec "$0" "$@""#;
+    let wrapper = ["unshare", "--user", "--map-root-user", "sh", "-c", none].map(str::to_owned);
+    let can = std::process::Command::new(&wrapper[0]).args(&wrapper[1..]).arg("true").output().expect("it runs");
+    if !can.status.success() {
+        skip("user namespaces cannot be had here");
+        return None;
+    }
+    Some(Settings { wrapper: wrapper.into(), ..Settings::default() })
+}
+
 /// How many times as often a test does what it repeats: 1, or what `SHELLKEEP_SOAK` says.
 pub fn soak() -> usize {
     std::env::var("SHELLKEEP_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(1).max(1)
