@@ -218,8 +218,7 @@ mod tests {
         let v6 = TcpListener::bind("[::1]:0").ok();
         let port = v4.local_addr().unwrap().port();
         let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let place = place_of(own[0]);
-        let found = SocketTable::read(&place).unwrap().of(&[place]);
+        let found = SocketTable::read(&place_of(own[0])).unwrap().of(&own);
         assert!(found.listening.contains(&port), "{found:?}");
         assert!(v6.iter().all(|v6| found.listening.contains(&v6.local_addr().unwrap().port())), "{found:?}");
         assert!(found.connections >= 1, "{found:?}");

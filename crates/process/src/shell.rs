@@ -8,7 +8,6 @@ mod descendants;
 mod ends;
 mod finish;
 pub(crate) mod frames;
-mod left_over;
 mod process;
 mod start_error;
 
@@ -27,7 +26,6 @@ pub use descendants::{Descendants, LimitsMet};
 pub use ends::{Ends, Stdin};
 pub use frames::{NotRestored, is_gone};
 use frames::{flag, write_command};
-pub use left_over::kill_started;
 use process::ShellProcess;
 pub use process::{Ask, INTERRUPT};
 use rustix::fd::{AsFd, OwnedFd};

@@ -135,6 +135,7 @@ impl Bare {
             claim: self.claim.clone(),
             after: self.last.clone(),
             from: 1,
+            first: through,
             through,
             lines: vec![self.lines[number].clone()],
         };

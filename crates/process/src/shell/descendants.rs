@@ -49,6 +49,11 @@ impl Descendants {
         self.cage.signal_others(signal, &self.survivors)
     }
 
+    /// Kills them all: those of the running command, and what earlier ones have left.
+    pub fn kill(&self) {
+        drop(self.cage.signal_others(Signal::KILL, &[]));
+    }
+
     /// Handles on those of the running command; each becomes readable when its process ends.
     pub fn watch_run(&self) -> Vec<OwnedFd> {
         self.cage.watch_others(&self.survivors)

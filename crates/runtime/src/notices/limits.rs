@@ -111,6 +111,35 @@ fn shown(quota: QuotaName, amount: u64) -> String {
     if quota.is_bytes() { format!("{} MiB", amount >> 20) } else { amount.to_string() }
 }
 
+/// The output may hold more secrets than can be masked.
+pub fn output_withheld() -> Notice {
+    notice(
+        NoticeCode::OutputDropped,
+        format!(
+            "The output is withheld: variables with names of secrets have more than {} KiB together, which cannot be masked. \
+             Continue in a new session, and put large data into files.",
+            MOST_FOUND >> 10
+        ),
+    )
+}
+
+/// What has so many copies of a secret that a new shell was not given them. None if nothing has.
+pub fn secrets_not_filled(names: &[String], most: usize) -> Option<Notice> {
+    let told = || {
+        notice(
+            NoticeCode::RestoreIncomplete,
+            format!(
+                "The session's variables and functions have more than {} MiB of copies of secrets. These have the name of \
+                 the secret in the place of each copy, as in ⟨secret:NAME⟩: {}. Unset them, and use the secret's own \
+                 variable.",
+                most >> 20,
+                enumerate(names)
+            ),
+        )
+    };
+    (!names.is_empty()).then(told)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,33 +175,4 @@ mod tests {
         );
         assert!(why.ends_with("delete what is not needed before you start it again"), "{why}");
     }
-}
-
-/// The output may hold more secrets than can be masked.
-pub fn output_withheld() -> Notice {
-    notice(
-        NoticeCode::OutputDropped,
-        format!(
-            "The output is withheld: variables with names of secrets have more than {} KiB together, which cannot be masked. \
-             Continue in a new session, and put large data into files.",
-            MOST_FOUND >> 10
-        ),
-    )
-}
-
-/// What has so many copies of a secret that a new shell was not given them. None if nothing has.
-pub fn secrets_not_filled(names: &[String], most: usize) -> Option<Notice> {
-    let told = || {
-        notice(
-            NoticeCode::RestoreIncomplete,
-            format!(
-                "The session's variables and functions have more than {} MiB of copies of secrets. These have the name of \
-                 the secret in the place of each copy, as in ⟨secret:NAME⟩: {}. Unset them, and use the secret's own \
-                 variable.",
-                most >> 20,
-                enumerate(names)
-            ),
-        )
-    };
-    (!names.is_empty()).then(told)
 }

@@ -6,7 +6,6 @@ use crate::sandboxes::Confined;
 use crate::tasks;
 use rustix::process::Signal;
 use shellkeep_process::proc::Stat;
-use shellkeep_process::shell::kill_started;
 use shellkeep_process::{Fact, LiveShell, Namespaces, NotRestored, Preparation};
 use shellkeep_session::Sandbox;
 use std::io;
@@ -75,14 +74,14 @@ impl PooledShell {
 
     /// Kills all that its commands have started, those before the running one too. Waits until all of it stands still.
     pub fn kill_started(&self) {
-        tasks::in_place(|| kill_started(&self.shell));
+        tasks::in_place(|| self.shell.descendants.kill());
     }
 
     /// Whether nothing works in it: it has no other process, and no second thread, which code that a command has loaded into it
     /// may have.
     pub fn is_quiet(&self) -> bool {
         let threads = Stat::read(self.shell.pid()).map_or(0, |stat| stat.threads);
-        threads <= 1 && self.shell.others().is_empty()
+        threads <= 1 && self.shell.descendants.alive().is_empty()
     }
 
     /// Gives back its place; the shell will run nothing more.
