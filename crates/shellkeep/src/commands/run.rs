@@ -113,7 +113,8 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
         hold: None,
     };
     if args.no_wait || args.json {
-        let run = client.in_session(&args.session, &args.new, async |client| client.post(&path, &request).await);
+        let new = args.new.beside_json(args.json);
+        let run = client.in_session(&args.session, &new, async |client| client.post(&path, &request).await);
         let Some(Answered { answer, .. }) = turn.wait(run).await? else { return Ok(INTERRUPTED) };
         return finished(&args, &answer);
     }
