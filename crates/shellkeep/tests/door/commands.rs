@@ -129,6 +129,32 @@ fn a_mistyped_name_gets_a_suggestion_everywhere() {
     assert!(numbered.status.success() && !err(&numbered).contains("'demo'?"), "{numbered:?}");
 }
 
+/// A daemon prints `listening on unix:/PATH`, and no client took that as an address, nor said what to write.
+#[test]
+fn the_address_that_a_daemon_prints_is_one() {
+    let daemon = Daemon::start();
+    let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
+    let status = |url: &str, by_flag: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+        command.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", daemon.directory().join("elsewhere"));
+        command.args(["status", "--json"]);
+        let command = if by_flag { command.args(["--url", url]) } else { command.env("SHELLKEEP_URL", url) };
+        command.output().unwrap()
+    };
+    for by_flag in [true, false] {
+        for url in [format!("unix:{}", socket.display()), format!("unix://{}", socket.display())] {
+            let found = status(&url, by_flag);
+            let told: Value = serde_json::from_slice(&found.stdout).unwrap_or_default();
+            assert_eq!(told["pid"], json!(daemon.pid()), "{url}: {found:?}");
+        }
+        for wrong in ["unix:s.sock", "unix://s.sock", "localhost"] {
+            let refused = status(wrong, by_flag);
+            assert_eq!(refused.status.code(), Some(2), "{wrong}: {refused:?}");
+            assert!(err(&refused).contains("write http://HOST:PORT, or unix:/PATH for a socket"), "{refused:?}");
+        }
+    }
+}
+
 #[test]
 fn a_session_that_cannot_have_that_name_is_wrong_usage() {
     let daemon = Daemon::start();
