@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn help_fits_the_terminal_also_if_it_was_not_asked_for() {
-        for args in [&["shellkeep", "nodes"][..], &["shellkeep", "tokens"], &["shellkeep", "files", "--help"]] {
+        for args in [&["shellkeep", "sessions"][..], &["shellkeep", "kv"], &["shellkeep", "files", "--help"]] {
             let error = Cli::tree().try_get_matches_from(args).map(|_| ()).unwrap_err();
             let told = help::rendered(&error, 80, false);
             assert!(told.contains("Exit codes:") && told.lines().all(|line| line.chars().count() <= 80), "{told}");

@@ -16,19 +16,19 @@ use std::process::ExitCode;
 use either name. A token is shown once, when it is created; the daemon keeps its hash. The agent passes it in
 SHELLKEEP_TOKEN or as `Authorization: Bearer TOKEN`, over TCP or over the socket.
 With the role auditor, a token reads everything of all sessions and changes nothing; with the role metrics, it reads
-/metrics, /healthz and /readyz.
+/metrics, /healthz and /readyz. Without a subcommand, lists the tokens.
 
 Examples:
   shellkeep tokens new --agent builder --name laptop
   SHELLKEEP_TOKEN=$(shellkeep tokens new --agent builder) my-agent
-  shellkeep tokens ls
+  shellkeep tokens
   shellkeep tokens revoke tok_5h2kQx1vT0A
 
 Exit codes: 0 done, 1 not done (no such token, not the host, no daemon), 2 wrong usage."
 )]
 pub struct TokensArgs {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
@@ -101,7 +101,7 @@ pub fn execute(args: TokensArgs) -> Result<ExitCode, Failure> {
 
 async fn act(args: TokensArgs) -> Result<ExitCode, Failure> {
     let mut client = Client::open(&args.daemon).await?;
-    match args.action {
+    match args.action.unwrap_or(Action::Ls) {
         Action::New { role, agent, name, may_restart } => {
             let request = CreateTokenRequest { role: Some(role.into()), agent, name, may_restart };
             show_new(&client.post("/v1/tokens", &request).await?, args.json)?;

@@ -155,6 +155,26 @@ fn the_address_that_a_daemon_prints_is_one() {
     }
 }
 
+/// These were wrong usage without a subcommand, while `quotas` showed what there is.
+#[test]
+fn a_group_with_a_list_needs_no_subcommand() {
+    let daemon = Daemon::start();
+    for group in ["nodes", "tokens"] {
+        let [bare, named] = [&[group, "--json"][..], &[group, "ls", "--json"]].map(|args| shellkeep(&daemon, args));
+        assert_eq!((bare.status.code(), out(&bare)), (Some(0), out(&named)), "{bare:?}");
+        assert!(out(&bare).starts_with(&format!("{{\"{group}\":[")), "{bare:?}");
+    }
+    // An empty list left open why it is empty.
+    let alone = shellkeep(&daemon, &["nodes"]);
+    assert_eq!((alone.status.code(), out(&alone).as_str()), (Some(0), ""));
+    assert!(err(&alone).contains("this daemon has no other nodes: it does not share its store"), "{alone:?}");
+    let [bare, asked] = [&["history"][..], &["history", "--help"]].map(|args| {
+        Command::new(env!("CARGO_BIN_EXE_shellkeep")).env_clear().envs(bash::environment()).args(args).output().unwrap()
+    });
+    assert_eq!((bare.status.code(), out(&bare)), (Some(0), out(&asked)), "{bare:?}");
+    assert!(out(&bare).contains("\nExit codes:"), "{bare:?}");
+}
+
 #[test]
 fn a_session_that_cannot_have_that_name_is_wrong_usage() {
     let daemon = Daemon::start();
