@@ -237,6 +237,10 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
             }
         }
     }
+    // Now and not at the start, when whoever writes to a pipe may not have begun.
+    if !(args.stdin || args.tty || args.json) && input::is_waiting() {
+        terminal::hint("stdin was not passed to the command; use --stdin to pass it");
+    }
     match (result.status, result.exit_code) {
         (_, Some(code)) => Ok(u8::try_from(code & 0xff).unwrap_or(RUN_FAILED)),
         (RunStatus::Running, None) if args.no_wait => Ok(0),

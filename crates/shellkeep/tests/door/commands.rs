@@ -4,7 +4,9 @@ use crate::support::{Daemon, Door, bash};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
 
 /// The command line, with the daemon's socket as a flag.
@@ -270,17 +272,73 @@ fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
     }
 }
 
+/// A terminal: ours and the program's side of it.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let side = open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    (master, side)
+}
+
+/// Everything that was written to a terminal.
+fn whole(master: OwnedFd) -> String {
+    let mut said = Vec::new();
+    // A terminal that nobody has open any more ends with an error.
+    let _ = File::from(master).read_to_end(&mut said);
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// `echo hello | shellkeep run … 'wc -c'` printed 0, without a word on why.
+#[test]
+fn input_that_is_not_passed_is_told_to_a_person() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    let file = daemon.directory().join("input");
+    std::fs::write(&file, "hello\n").unwrap();
+    let pipe = |text: &[u8]| {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(text).unwrap();
+        Stdio::from(reader)
+    };
+    let run = |flags: &[&str], stdin: Stdio, stderr: Stdio| {
+        let mut client = command(&daemon, &[&["run", "-s", "demo"], flags, &["--", "wc -c"]].concat());
+        client
+            .env("NO_COLOR", "1")
+            .stdin(stdin)
+            .stderr(stderr)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+            .wait_with_output()
+            .unwrap()
+    };
+    let on_terminal = |flags: &[&str], stdin: Stdio| {
+        let (master, side) = terminal();
+        let ran = run(flags, stdin, side.into());
+        assert!(ran.status.success(), "{ran:?}");
+        (out(&ran), whole(master))
+    };
+    let told = "shellkeep: stdin was not passed to the command; use --stdin to pass it\r\n";
+    assert_eq!(on_terminal(&[], pipe(b"hello\n")), ("0\n".to_owned(), told.to_owned()));
+    assert_eq!(on_terminal(&[], File::open(&file).unwrap().into()), ("0\n".to_owned(), told.to_owned()));
+    for (flags, stdin, result) in
+        [(&["--stdin"][..], pipe(b"hello\n"), "6\n"), (&[][..], pipe(b""), "0\n"), (&[][..], Stdio::null(), "0\n")]
+    {
+        assert_eq!(on_terminal(flags, stdin), (result.to_owned(), String::new()), "{flags:?}");
+    }
+    // A program's stderr is the command's own.
+    assert_eq!(err(&run(&[], pipe(b"hello\n"), Stdio::piped())), "");
+}
+
 /// The command was started before its terminal was opened: it failed without a word about the run, which went on.
 #[test]
 fn without_a_controlling_terminal_nothing_is_run() {
     let daemon = Daemon::start();
     daemon.create("demo");
     let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let side = open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let (master, side) = terminal();
     let copy = || Stdio::from(side.try_clone().unwrap());
     let mut command = Command::new("setsid");
     command.arg(env!("CARGO_BIN_EXE_shellkeep")).arg("run").arg("--socket").arg(socket);
@@ -288,10 +346,7 @@ fn without_a_controlling_terminal_nothing_is_run() {
     let status = command.stdin(copy()).stdout(copy()).stderr(copy()).status().unwrap();
     // The command has copies of its own.
     drop((command, side));
-    let mut said = Vec::new();
-    // A terminal that nobody has open any more ends with an error.
-    let _ = std::fs::File::from(master).read_to_end(&mut said);
-    let said = String::from_utf8_lossy(&said);
+    let said = whole(master);
     assert!(status.code() == Some(255) && said.contains("no controlling terminal"), "{status} {said}");
     assert_eq!(daemon.get("/v1/sessions/demo/runs").json()["runs"], json!([]));
 }
