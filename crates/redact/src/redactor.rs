@@ -7,7 +7,7 @@ use crate::hints::Hints;
 use crate::names;
 use crate::rules::Rule;
 use crate::scanner;
-use crate::secrets::{Edit, Secrets};
+use crate::secrets::{Edit, Secrets, Taken};
 use crate::stream::{Regions, Stream, to_original};
 use crate::unveil::Unveiled;
 use std::ops::Range;
@@ -40,7 +40,16 @@ impl Redactor {
     /// The same with these values to mask, in the place of those it had: registered secrets, for example. They are found as
     /// they are and escaped for JSON, URLs and shells, and in base64. Those that [`crate::is_maskable`] refuses are not taken.
     pub fn with_secrets<V: AsRef<[u8]>>(&self, values: impl IntoIterator<Item = V>) -> Result<Self, ConfigError> {
-        let secrets = if self.core.rules.has(Rule::Registered) { Secrets::new(values)? } else { None };
+        self.with(values, Taken::Telling)
+    }
+
+    /// The same with values that are so common that other text is masked with them. Those that are too short are not taken.
+    pub fn with_any_secrets<V: AsRef<[u8]>>(&self, values: impl IntoIterator<Item = V>) -> Result<Self, ConfigError> {
+        self.with(values, Taken::All)
+    }
+
+    fn with<V: AsRef<[u8]>>(&self, values: impl IntoIterator<Item = V>, taken: Taken) -> Result<Self, ConfigError> {
+        let secrets = if self.core.rules.has(Rule::Registered) { Secrets::new(values, taken)? } else { None };
         let core = Core { kinds: self.core.kinds, extra: self.core.extra.clone(), rules: self.core.rules, secrets };
         Ok(Self { core: Arc::new(core), hints: self.hints })
     }
