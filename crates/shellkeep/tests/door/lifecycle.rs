@@ -273,6 +273,25 @@ fn the_daemon_says_what_is_in_force_and_a_typo_hides_nothing() {
     assert!(err(&checked).contains("servces") && err(&checked).contains("line 1"), "{checked:?}");
 }
 
+/// `config` said nothing of a variable that `serve` would ignore, while a wrong name in the file was an error.
+#[test]
+fn a_variable_that_is_no_setting_is_named_before_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |name: &str| {
+        let mut config = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+        config.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", directory.path()).env(name, "1");
+        config.args(["config", "--check", "--json"]).output().unwrap()
+    };
+    let typo = check("SHELLKEEP_MAX_SHELS");
+    assert!(told(&typo)["settings"]["max_shells"].is_object(), "{typo:?}");
+    let warning = "there is no setting SHELLKEEP_MAX_SHELS, so it is ignored; did you mean SHELLKEEP_MAX_SHELLS?";
+    assert!(err(&typo).contains(warning), "{typo:?}");
+    for name in ["SHELLKEEP_TOKEN", "SHELLKEEP_URL", "SHELLKEEP_SOAK"] {
+        let known = check(name);
+        assert_eq!((known.status.code(), err(&known).as_str()), (Some(0), ""), "{name}");
+    }
+}
+
 /// `serve --data X` printed a command that led to another daemon.
 #[test]
 fn the_first_thing_to_try_leads_to_this_daemon() {
