@@ -105,7 +105,7 @@ pub enum Command {
     Console(commands::console::ConsoleArgs),
     /// Show the audit trail: changed permissions, deletions and rejected requests
     Audit(commands::audit::AuditArgs),
-    /// Create, list and revoke agent tokens
+    /// Create, list and revoke tokens of agents, auditors and metrics
     Tokens(commands::tokens::TokensArgs),
     /// Query the history database, and write to it from a broker
     History(commands::history::HistoryArgs),

@@ -45,8 +45,8 @@ const A_DAY: f64 = 86_400.0;
 
 The session is created if it does not exist; it then starts in the current directory and saves the files of the
 current project: the nearest directory upwards with a .git or a project file (Cargo.toml, package.json,
-pyproject.toml, …), or else the current directory. Never `/`, a home directory or a directory for temporary files;
-there the session saves only its own directory. project_workspace=false in the configuration turns this off for all
+pyproject.toml, …), or else the current directory. It never saves `/`, a home directory or a directory for temporary
+files; there it saves only its own directory. project_workspace=false in the configuration turns this off for all
 sessions. On a terminal, it asks before creating a session whose name is similar to an existing one.
 
 While another command runs in the session, this one waits for its turn and says what for. Ctrl-C cancels a command that

@@ -18,9 +18,9 @@ use std::process::ExitCode;
 #[command(
     after_help = "The secret is replaced by *** in all recorded events, in output files, and in the session's state; its shell is
 dropped. Checkpoints that contain it are deleted. The rest still verifies: `shellkeep verify` knows what was masked.
-Not changed: forks, which are separate sessions and are named, earlier exports, the files in the session's workspace,
-backups and logs of a history database, and history that went to a broker: its messages, and the database they are
-written to.
+Not changed: forks, which are separate sessions (the report names them); earlier exports; the files in the session's
+workspace; backups and logs of a history database; and history that went to a broker: its messages, and the database
+that they are written to.
 
 Examples:
   printf %s \"$TOKEN\" | shellkeep scrub demo --secret-stdin

@@ -14,9 +14,9 @@ use std::process::ExitCode;
 #[command(
     after_help = "An agent with a token can see and use only its own sessions. Its session `x` has the id `thread_AGENT_x`, and it may
 use either name. A token is shown once, when it is created; the daemon keeps its hash. The agent passes it in
-SHELLKEEP_TOKEN or as `Authorization: Bearer TOKEN`, over TCP or over the socket.
-With the role auditor, a token reads everything of all sessions and changes nothing; with the role metrics, it reads
-/metrics, /healthz and /readyz. Without a subcommand, lists the tokens.
+SHELLKEEP_TOKEN or as `Authorization: Bearer TOKEN`, over TCP or over the socket. With the role auditor, a token
+reads everything of all sessions and changes nothing; with the role metrics, it reads /metrics, /healthz and /readyz.
+Without a subcommand, lists the tokens.
 
 Examples:
   shellkeep tokens new --agent builder --name laptop
@@ -41,7 +41,7 @@ pub struct TokensArgs {
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Create a token and print it, this once
+    /// Create a token and print it; it is shown only this once
     #[command(
         alias = "create",
         after_help = "Examples:\n  shellkeep tokens new --agent builder --name 'ci of main' --may-restart\n  shellkeep tokens new --role auditor --name 'review of May'\n  shellkeep tokens new --role metrics > /etc/prometheus/shellkeep.token"

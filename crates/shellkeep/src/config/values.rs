@@ -12,9 +12,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// The death of the daemon.
+    /// A crash of the daemon.
     Process,
-    /// The loss of power.
+    /// A power failure.
     Power,
     /// The loss of its node, where nodes share a store.
     Node,
@@ -57,9 +57,9 @@ pub enum OnStop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenAlone {
-    /// Serve its sessions, until another node may take them.
+    /// Continue to serve its sessions, until another node may have taken them over.
     Serve,
-    /// Begin nothing.
+    /// Start nothing new.
     Refuse,
 }
 
