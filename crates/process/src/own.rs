@@ -1,6 +1,7 @@
 //! What this process does for its own safety when it is a daemon: what others can learn about it, and what its children
 //! inherit. Each of these applies to the whole process, so only the program calls them, before it has other threads.
 
+use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior, umask};
 use std::ffi::CString;
@@ -43,6 +44,25 @@ pub fn hide_from_same_user() -> io::Result<()> {
 /// Descriptors that our parent left open are not inherited by what we start.
 pub fn keep_inherited_descriptors() -> io::Result<()> {
     close_on_exec_from(FIRST_OTHER)
+}
+
+/// Takes the descriptor `number` that our parent left open, whatever it is: a pipe, a socket, a file. What is returned is
+/// a copy that our children do not inherit. The original is closed, so that whoever reads at its other end finds the end
+/// when the copy is dropped; one of the standard three stays open, because it is used as such. To be called before this
+/// process opens descriptors of its own, which could otherwise have that number.
+pub fn take_inherited(number: u32) -> io::Result<OwnedFd> {
+    let original = libc::c_int::try_from(number).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
+    // SAFETY: the call takes three numbers; it fails if the first is not an open descriptor.
+    let copy = unsafe { libc::fcntl(original, libc::F_DUPFD_CLOEXEC, FIRST_OTHER.cast_signed()) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if number >= FIRST_OTHER {
+        // SAFETY: our parent left it open, and nothing here owns it.
+        unsafe { libc::close(original) };
+    }
+    // SAFETY: it was just opened, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// Every descriptor from `first` on is closed when this process becomes another program. One system call, so that it may

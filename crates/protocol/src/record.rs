@@ -304,6 +304,10 @@ pub struct Bad {
 pub struct ScrubRequest {
     /// The secret, at least 6 bytes.
     pub secret: String,
+    /// Mask it even if it is so common that other text is masked with it, such as `123456`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(default = false)]
+    pub force: Option<bool>,
 }
 
 impl std::fmt::Debug for ScrubRequest {
@@ -443,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_printed() {
-        let shown = format!("{:?}", ScrubRequest { secret: "horse-battery".to_owned() });
+        let shown = format!("{:?}", ScrubRequest { secret: "horse-battery".to_owned(), force: None });
         assert!(!shown.contains("horse"), "{shown}");
     }
 }

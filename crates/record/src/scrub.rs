@@ -68,8 +68,18 @@ fn is_left_masked(path: &Path, recorded: &FileSum) -> io::Result<bool> {
 
 /// A redactor that masks these values and nothing else; see [`shellkeep_redact::is_maskable`].
 pub fn redactor<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Result<Redactor, ConfigError> {
+    of_values()?.with_secrets(values)
+}
+
+/// A redactor that masks this value and nothing else, also if it is so common that other text is masked with it.
+pub fn forced_redactor(value: &[u8]) -> Result<Redactor, ConfigError> {
+    of_values()?.with_any_secrets([value])
+}
+
+/// A redactor without rules.
+fn of_values() -> Result<Redactor, ConfigError> {
     let rules = Rules::only(["registered"])?;
-    Redactor::new(&Config { rules, ..Config::default() })?.with_secrets(values)
+    Redactor::new(&Config { rules, ..Config::default() })
 }
 
 /// Masks what the redactor finds in a session's recording and in its snapshot.

@@ -7,7 +7,7 @@ use crate::hints::Hints;
 use crate::names;
 use crate::rules::Rule;
 use crate::scanner;
-use crate::secrets::{Edit, Secrets};
+use crate::secrets::{Edit, Secrets, Taken};
 use crate::stream::{Regions, Stream, to_original};
 use crate::unveil::Unveiled;
 use std::ops::Range;
@@ -51,8 +51,23 @@ impl Redactor {
         registered: impl IntoIterator<Item = V>,
         found: impl IntoIterator<Item = F>,
     ) -> Result<Self, ConfigError> {
+        self.with_taken(registered, Taken::Telling, found)
+    }
+
+    /// [`Redactor::with_secrets`] with values that are so common that other text is masked with them. Those that are too short
+    /// are not taken.
+    pub fn with_any_secrets<V: AsRef<[u8]>>(&self, values: impl IntoIterator<Item = V>) -> Result<Self, ConfigError> {
+        self.with_taken(values, Taken::All, std::iter::empty::<&[u8]>())
+    }
+
+    fn with_taken<V: AsRef<[u8]>, F: AsRef<[u8]>>(
+        &self,
+        registered: impl IntoIterator<Item = V>,
+        taken: Taken,
+        found: impl IntoIterator<Item = F>,
+    ) -> Result<Self, ConfigError> {
         let has_values = self.core.rules.has(Rule::Registered);
-        Ok(self.with(if has_values { Secrets::new(registered, found)? } else { None }))
+        Ok(self.with(if has_values { Secrets::new(registered, taken, found)? } else { None }))
     }
 
     /// One that masks everything but line breaks, for texts with more values than can be masked.

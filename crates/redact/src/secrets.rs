@@ -6,6 +6,7 @@ use crate::names::Quick;
 use crate::variants;
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 use std::collections::HashSet;
+use std::fmt;
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
@@ -91,16 +92,66 @@ const COMMON: &[&str] = &[
     "redacted",
 ];
 
+/// Why a value given at run time is not masked. As text, a sentence about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmaskable {
+    /// It is shorter than six bytes.
+    Short,
+    /// It has several parts, and each of them is.
+    ShortParts,
+    /// A word that tells nothing.
+    CommonWord,
+    /// `aaaaaa`, `123456`, `987654`.
+    Series,
+    /// The first or last line of a key.
+    KeyFrame,
+}
+
+impl Unmaskable {
+    /// Whether it could be masked, and would mask much else.
+    pub fn is_only_common(self) -> bool {
+        !matches!(self, Self::Short | Self::ShortParts)
+    }
+}
+
+impl fmt::Display for Unmaskable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "it is shorter than 6 bytes",
+            Self::ShortParts => "each of its lines, or of its parts between stars, is shorter than 6 bytes",
+            Self::CommonWord => "it is a common word",
+            Self::Series => "its characters repeat or follow each other, as in aaaaaa or 123456",
+            Self::KeyFrame => "it is the line before or after a key, and not the key",
+        })
+    }
+}
+
 /// Whether a value given at run time can be masked: not if it is shorter than six bytes or so common that every text would
 /// be full of masks.
 pub fn is_maskable(value: &[u8]) -> bool {
-    pieces(value).next().is_some()
+    pieces(value, Taken::Telling).next().is_some()
+}
+
+/// Why a value given at run time is not masked; `None` if it is.
+pub fn why_not_maskable(value: &[u8]) -> Option<Unmaskable> {
+    if is_maskable(value) {
+        return None;
+    }
+    Some(match pieces(value, Taken::All).find_map(common) {
+        Some(why) => why,
+        None if value.trim_ascii().len() < SHORTEST => Unmaskable::Short,
+        None => Unmaskable::ShortParts,
+    })
 }
 
 /// Every text that is looked for to find these values: what they are, line by line, and their encoded forms. For those who
 /// look themselves; a text has at least six bytes, and a long value is cut into several.
 pub fn forms_of<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Vec<Vec<u8>> {
-    let mut forms: Vec<Vec<u8>> = values.into_iter().flat_map(|value| needles_of(value.as_ref())).collect();
+    forms(values, Taken::Telling)
+}
+
+fn forms<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>, taken: Taken) -> Vec<Vec<u8>> {
+    let mut forms: Vec<Vec<u8>> = values.into_iter().flat_map(|value| needles_of(value.as_ref(), taken)).collect();
     forms.sort();
     forms.dedup();
     forms
@@ -118,15 +169,28 @@ fn forms_of_found<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Result
     let forms = values.iter().flat_map(|value| {
         let value: &[u8] = value.as_ref();
         so_far += value.len();
-        if so_far <= ALL_FORMS { needles_of(value) } else { pieces(value).flat_map(in_pieces).collect() }
+        match so_far <= ALL_FORMS {
+            true => needles_of(value, Taken::Telling),
+            false => pieces(value, Taken::Telling).flat_map(in_pieces).collect(),
+        }
     });
     Ok(forms.collect())
 }
 
+/// Which values are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Those that tell something.
+    Telling,
+    /// All that are long enough, also common ones.
+    All,
+}
+
 /// The parts of a value that are looked for: its lines, without what a mask could be mistaken for.
-fn pieces(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn pieces(value: &[u8], taken: Taken) -> impl Iterator<Item = &[u8]> {
     let lines = value.split(|byte| matches!(byte, b'\n' | b'\r')).map(<[u8]>::trim_ascii);
-    lines.flat_map(without_stars).filter(|piece| piece.len() >= SHORTEST && !is_common(piece))
+    let is_taken = move |piece: &&[u8]| piece.len() >= SHORTEST && (taken == Taken::All || common(piece).is_none());
+    lines.flat_map(without_stars).filter(is_taken)
 }
 
 /// The parts of a line between masks. A value that held a mask, or began with a star, would be found where there is none
@@ -148,12 +212,16 @@ fn trim_stars(part: &[u8]) -> &[u8] {
     &part[start..end]
 }
 
-fn is_common(piece: &[u8]) -> bool {
-    let known = COMMON.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(piece));
-    // `aaaaaa`, `123456`, `987654`.
-    let even = piece.windows(3).all(|three| three[1].wrapping_sub(three[0]) == three[2].wrapping_sub(three[1]));
-    // The frame of a key is not secret.
-    known || even || piece.starts_with(b"-----")
+/// What makes a piece tell nothing.
+fn common(piece: &[u8]) -> Option<Unmaskable> {
+    let is_known = COMMON.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(piece));
+    let is_even = piece.windows(3).all(|three| three[1].wrapping_sub(three[0]) == three[2].wrapping_sub(three[1]));
+    match () {
+        () if is_known => Some(Unmaskable::CommonWord),
+        () if is_even => Some(Unmaskable::Series),
+        () if piece.starts_with(b"-----") => Some(Unmaskable::KeyFrame),
+        () => None,
+    }
 }
 
 /// What is masked before any rule looks at the text.
@@ -178,9 +246,10 @@ impl Secrets {
     /// Makes ready to look for values that somebody registered, and for others; nothing if none of them can be masked.
     pub(crate) fn new<V: AsRef<[u8]>, F: AsRef<[u8]>>(
         registered: impl IntoIterator<Item = V>,
+        taken: Taken,
         found: impl IntoIterator<Item = F>,
     ) -> Result<Option<Self>, ConfigError> {
-        let mut needles = forms_of(registered);
+        let mut needles = forms(registered, taken);
         needles.extend(forms_of_found(found)?);
         needles.sort();
         needles.dedup();
@@ -303,13 +372,14 @@ fn six(text: &[u8]) -> Option<u64> {
 }
 
 /// Everything that is looked for to find one value.
-fn needles_of(value: &[u8]) -> Vec<Vec<u8>> {
+fn needles_of(value: &[u8], taken: Taken) -> Vec<Vec<u8>> {
     let whole = value.trim_ascii();
     let several = whole.contains(&b'\n');
     // A value of several lines is found line by line, but in base64 it is one.
-    let encoded = if several && is_maskable(whole) { variants::all(whole) } else { Vec::new() };
+    let is_whole = several && pieces(whole, taken).next().is_some();
+    let encoded = if is_whole { variants::all(whole) } else { Vec::new() };
     let encoded = encoded.into_iter().filter(|form| !form.contains(&b'\n'));
-    let lines = pieces(value).flat_map(|piece| {
+    let lines = pieces(value, taken).flat_map(|piece| {
         let forms = variants::all(piece).into_iter();
         forms.filter(move |form| form == piece || form.len() >= SHORTEST_FORM)
     });
@@ -444,6 +514,26 @@ mod tests {
         for value in ["hunter2!", "correct horse", "short\nlonger line", "112233"] {
             assert!(is_maskable(value.as_bytes()), "{value}");
         }
+    }
+
+    /// `abcdefghijk` and `aaaaaaaa` were refused as shorter than 6 bytes or a common word, which they are not.
+    #[test]
+    fn the_reason_is_the_real_one() {
+        for (value, why) in [
+            ("abc", Unmaskable::Short),
+            ("  abc  ", Unmaskable::Short),
+            ("abc\ndef\nghi", Unmaskable::ShortParts),
+            ("******", Unmaskable::ShortParts),
+            ("Password", Unmaskable::CommonWord),
+            ("abcdefghijk", Unmaskable::Series),
+            ("aaaaaaaa", Unmaskable::Series),
+            ("123456", Unmaskable::Series),
+            ("-----BEGIN PRIVATE KEY-----", Unmaskable::KeyFrame),
+        ] {
+            assert_eq!(why_not_maskable(value.as_bytes()), Some(why), "{value}");
+            assert_eq!(forms([value], Taken::All).is_empty(), !why.is_only_common(), "{value}");
+        }
+        assert_eq!(why_not_maskable(b"hunter2!"), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::ops::{OpError, SessionError};
 use crate::sync::lock;
 use crate::user_path::apart;
 use rustix::fs::OFlags;
-use shellkeep_redact::is_maskable;
+use shellkeep_redact::why_not_maskable;
 use shellkeep_session::{SecretSource, SessionMeta};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -128,13 +128,11 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     if value.last() == Some(&b'\n') {
         value.pop();
     }
-    match () {
-        () if value.len() as u64 > MOST_BYTES => wrong("has more than 64 KiB"),
-        () if value.contains(&0) => wrong("has a zero byte, which no variable can hold"),
-        () if !is_maskable(&value) => {
-            wrong("has a value that is too short or too common to be masked; use at least 6 bytes")
-        }
-        () => Ok(value),
+    match why_not_maskable(&value) {
+        _ if value.len() as u64 > MOST_BYTES => wrong("has more than 64 KiB"),
+        _ if value.contains(&0) => wrong("has a zero byte, which no variable can hold"),
+        Some(why) => wrong(&format!("has a value that cannot be masked: {why}; use a longer random one")),
+        None => Ok(value),
     }
 }
 

@@ -105,7 +105,7 @@ pub enum Command {
     Console(commands::console::ConsoleArgs),
     /// Show the audit trail: changed permissions, deletions and rejected requests
     Audit(commands::audit::AuditArgs),
-    /// Create, list and revoke agent tokens
+    /// Create, list and revoke tokens of agents, auditors and metrics
     Tokens(commands::tokens::TokensArgs),
     /// Query the history database, and write to it from a broker
     History(commands::history::HistoryArgs),
@@ -137,7 +137,7 @@ pub struct DaemonArgs {
     /// The daemon's Unix socket [env: SHELLKEEP_SOCKET] [default: the socket noted in DATA, else DATA/shellkeep.sock]
     #[arg(long, global = true, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "url")]
     pub socket: Option<PathBuf>,
-    /// The daemon's address, as in http://127.0.0.1:7433 [env: SHELLKEEP_URL]
+    /// The daemon's address: http://HOST:PORT, or unix:/PATH for its socket [env: SHELLKEEP_URL]
     #[arg(long, global = true, value_name = "URL")]
     pub url: Option<String>,
     /// The daemon's data directory [env: SHELLKEEP_DATA]
@@ -149,12 +149,16 @@ pub struct DaemonArgs {
 }
 
 impl DaemonArgs {
-    /// The flags that select the same daemon, to repeat them in a printed command; empty, or with a leading space.
+    /// The flags that select the same daemon, to repeat them in a printed command; empty, or with a leading space. `serve`
+    /// knows the socket too, but no URL.
     pub fn as_flags(&self) -> String {
         let path = |flag: &str, path: &Option<PathBuf>| {
             path.as_ref().map_or_else(String::new, |path| format!(" {flag} {}", quoted(&path.to_string_lossy())))
         };
-        let url = self.url.as_ref().map_or_else(String::new, |url| format!(" --url {}", quoted(url)));
+        let url = self.url.as_ref().map_or_else(String::new, |url| match socket_in_url(url) {
+            Some(path) => format!(" --socket {}", quoted(path)),
+            None => format!(" --url {}", quoted(url)),
+        });
         format!("{}{}{url}", path("--data", &self.data), path("--socket", &self.socket))
     }
 }
@@ -166,6 +170,13 @@ pub(crate) fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The path in `unix:/PATH`, which is how a daemon names its socket, or in `unix:///PATH`.
+pub fn socket_in_url(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("unix:")?;
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    (path.starts_with('/') && path.len() > 1).then_some(path)
 }
 
 /// Reads `NAME=VALUE`, or `NAME` to copy the variable from this environment.
@@ -222,6 +233,26 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_is_found_in_a_url_of_one() {
+        for (url, path) in [
+            ("unix:/run/s.sock", Some("/run/s.sock")),
+            ("unix:///run/s.sock", Some("/run/s.sock")),
+            ("unix:/a dir/s", Some("/a dir/s")),
+            ("unix:s.sock", None),
+            ("unix://run/s.sock", None),
+            ("unix:", None),
+            ("unix:/", None),
+            ("http://127.0.0.1:7433", None),
+            ("/run/s.sock", None),
+        ] {
+            assert_eq!(socket_in_url(url), path, "{url}");
+        }
+        let flags = |url: &str| DaemonArgs { url: Some(url.to_owned()), ..DaemonArgs::default() }.as_flags();
+        assert_eq!(flags("unix:/run/s.sock"), " --socket /run/s.sock");
+        assert_eq!(flags("http://h:1"), " --url http://h:1");
+    }
+
+    #[test]
     fn every_command_lists_its_exit_codes_and_has_an_example() {
         fn check(command: &mut clap::Command, path: &str, lacking: &mut Vec<String>) {
             let path = format!("{path} {}", command.get_name());
@@ -243,7 +274,7 @@ mod tests {
 
     #[test]
     fn help_fits_the_terminal_also_if_it_was_not_asked_for() {
-        for args in [&["shellkeep", "nodes"][..], &["shellkeep", "tokens"], &["shellkeep", "files", "--help"]] {
+        for args in [&["shellkeep", "sessions"][..], &["shellkeep", "kv"], &["shellkeep", "files", "--help"]] {
             let error = Cli::tree().try_get_matches_from(args).map(|_| ()).unwrap_err();
             let told = help::rendered(&error, 80, false);
             assert!(told.contains("Exit codes:") && told.lines().all(|line| line.chars().count() <= 80), "{told}");

@@ -13,7 +13,7 @@ mod start;
 pub use endpoint::{Endpoint, agent_token};
 pub use error::ClientError;
 
-use crate::cli::DaemonArgs;
+use crate::cli::{DaemonArgs, socket_in_url};
 use crate::config::{DaemonPaths, Layer, Settings, environment};
 use crate::failure::Failure;
 use crate::noted;
@@ -88,7 +88,10 @@ pub fn find(args: &DaemonArgs) -> Result<(DaemonPaths, Endpoint), Failure> {
     }
     // A socket on the command line wins over a URL in the environment.
     let url = args.url.clone().or_else(|| environment("SHELLKEEP_URL").filter(|_| args.socket.is_none()));
-    let endpoint = match url {
+    if let Some(path) = url.as_deref().and_then(socket_in_url) {
+        paths.socket = path.into();
+    }
+    let endpoint = match url.filter(|url| socket_in_url(url).is_none()) {
         Some(url) => tcp(&url, &paths.data)?,
         None => Endpoint::Unix { path: paths.socket.clone(), token: agent_token() },
     };
@@ -101,7 +104,10 @@ pub fn data_directory(args: &DaemonArgs) -> Result<std::path::PathBuf, Failure> 
 }
 
 fn tcp(url: &str, data: &Path) -> Result<Endpoint, Failure> {
-    let wrong = || Failure::start(format!("'{url}' is not the address of a daemon; write http://HOST:PORT"));
+    let wrong = || {
+        let forms = "write http://HOST:PORT, or unix:/PATH for a socket";
+        Failure::start(format!("'{url}' is not the address of a daemon; {forms}"))
+    };
     let uri: Uri = url.parse().map_err(|_| wrong())?;
     if uri.scheme_str() != Some("http") {
         return Err(wrong());

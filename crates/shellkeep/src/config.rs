@@ -346,6 +346,9 @@ impl Settings {
             let message = "sandbox_hosts has no effect with sandbox_network = \"full\"; set that to \"none\", or remove the hosts";
             return Err(Failure::start(message));
         }
+        if self.listen.value != NO_LISTEN {
+            values::check_listen(&self.listen.value).map_err(Failure::start)?;
+        }
         cluster::check(&self.node.value, &self.advertise.value)?;
         cluster::blobs(&self.blobs.value, &self.store.value)?;
         cluster::durability(self.durability.value, &self.store.value)?;
@@ -527,6 +530,8 @@ mod tests {
         assert!(message(load(Layer::default(), &[], Some("[record]\nrules = [\"e-mail\"]\n"))).contains("'e-mail'"));
         assert!(message(load(Layer::default(), &[], Some("[record]\nsegment_bytes = 1\n"))).contains("at least 1000"));
         assert!(message(load(Layer::default(), &[], Some("[record]\nsecret = []\n"))).contains("secret"));
+        assert!(message(load(Layer::default(), &[("SHELLKEEP_LISTEN", "abc")], None)).contains("HOST:PORT"));
+        assert!(load(Layer::default(), &[("SHELLKEEP_LISTEN", "none")], None).is_ok());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a command sends from here: all of stdin or of a file, up to a limit.
 
 use crate::failure::Failure;
+use rustix::fs::{FileType, fstat, tell};
+use rustix::io::ioctl_fionread;
 use shellkeep_terminal::words;
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,6 +11,20 @@ use std::path::Path;
 /// All of stdin. `too_long` is said of more than `limit` bytes.
 pub fn stdin(limit: usize, too_long: &str) -> Result<Vec<u8>, Failure> {
     whole("stdin", Ok(io::stdin().lock()), limit)?.ok_or_else(|| Failure::client(too_long))
+}
+
+/// Whether stdin is a pipe or a file in which there is something to read. Nothing is read.
+pub fn is_waiting() -> bool {
+    let stdin = io::stdin();
+    let Ok(found) = fstat(&stdin) else { return false };
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::Fifo => ioctl_fionread(&stdin).is_ok_and(|bytes| bytes > 0),
+        FileType::RegularFile => {
+            let length = u64::try_from(found.st_size).unwrap_or(0);
+            tell(&stdin).is_ok_and(|at| at < length)
+        }
+        _ => false,
+    }
 }
 
 /// All of a file, or of stdin if none is named. `whose` says what the limit is one of.

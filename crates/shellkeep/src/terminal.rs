@@ -77,6 +77,14 @@ pub fn notice(message: &str) {
     let _ = if has_error_colours() { writeln!(stderr, "\x1b[2;33m{text}\x1b[0m") } else { writeln!(stderr, "{text}") };
 }
 
+/// Prints a message that is for a person only. Where stderr is a pipe or a file, a program reads there what its command
+/// wrote, and nothing else.
+pub fn hint(message: &str) {
+    if io::stderr().is_terminal() {
+        notice(message);
+    }
+}
+
 /// Prints raw bytes on stdout. False if the pipe is closed.
 pub fn bytes(bytes: &[u8]) -> Result<bool, Failure> {
     write(&mut io::stdout().lock(), bytes)

@@ -3,8 +3,11 @@
 mod support;
 
 use serde_json::json;
-use support::Daemon;
+use std::fs;
+use std::process::{Command, Stdio};
+use support::daemon::signal;
 use support::services::in_parallel;
+use support::{Daemon, bash};
 
 const SESSIONS: usize = 6;
 /// Interruptions in each session; the long form multiplies them.
@@ -92,4 +95,56 @@ fn a_full_queue_of_signals_stops_no_interruption() {
     daemon.signal_run("s", &run, "USR1");
     let done = daemon.wait_run("s", &run, 20);
     assert_eq!((done.status(), done.out().as_str()), ("exited", "got\n"), "{:?}", done.json);
+}
+
+/// `run` in the session `s`, started by `before`, with a command that says by a file that it has begun.
+fn client(daemon: &Daemon, before: &[&str], flags: &[&str], command: &str) -> std::process::Child {
+    let ready = daemon.cwd("s").join("ready");
+    let _ = fs::remove_file(&ready);
+    let words = [before, &[env!("CARGO_BIN_EXE_shellkeep"), "run", "--no-start", "-s", "s"], flags].concat();
+    let mut client = Command::new(words[0]);
+    client.args(&words[1..]).arg("--socket").arg(daemon.directory().join("s.sock"));
+    client.args(["--", &format!(": > ready; {command}")]).env_clear().envs(bash::environment());
+    let client = client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    shellkeep_poll::until("the command to begin", || ready.exists().then_some(()));
+    client
+}
+
+/// SIGTERM and SIGHUP ended the client alone: its command went on, and kept the session busy until its timeout.
+#[test]
+fn a_signal_to_the_client_is_one_to_its_command() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    for (name, code) in [("TERM", 143), ("HUP", 129), ("INT", 130)] {
+        for flags in [&[][..], &["--json"]] {
+            let client = client(&daemon, &[], flags, "sleep 600; echo no");
+            signal(client.id(), name);
+            let ended = client.wait_with_output().unwrap();
+            assert_eq!(ended.status.code(), Some(code), "{name} {flags:?}: {ended:?}");
+            let run = daemon.get("/v1/sessions/s/runs?limit=1").json()["runs"][0].clone();
+            assert_eq!((&run["status"], &run["exit_code"]), (&json!("interrupted"), &json!(code)), "{name}: {run}");
+        }
+    }
+    // The client waits for what the command still does.
+    let program = "bash -c \"trap 'sleep 0.5; echo cleaned; exit 0' TERM; while :; do sleep 0.1; done\"";
+    let client = client(&daemon, &[], &[], program);
+    signal(client.id(), "TERM");
+    let ended = client.wait_with_output().unwrap();
+    let run = daemon.get("/v1/sessions/s/runs?limit=1").json()["runs"][0].clone();
+    assert_eq!((json!(ended.status.code()), ended.stdout.as_slice()), (run["exit_code"].clone(), &b"cleaned\n"[..]));
+}
+
+/// What `nohup` is for: the command goes on when the terminal is gone.
+#[test]
+fn a_hangup_that_is_ignored_reaches_no_command() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let client = client(&daemon, &["nohup"], &[], "until [ -e go ]; do sleep 0.01; done; echo done");
+    signal(client.id(), "HUP");
+    // A second one would make the client leave.
+    signal(client.id(), "HUP");
+    (0..20).for_each(|_| drop(daemon.get("/healthz")));
+    fs::write(daemon.cwd("s").join("go"), "").unwrap();
+    let ended = client.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), ended.stdout.as_slice()), (Some(0), &b"done\n"[..]), "{ended:?}");
 }

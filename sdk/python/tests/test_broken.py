@@ -163,10 +163,22 @@ def test_no_daemon_is_started_on_request(tmp_path: Path) -> None:
             client.node()
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:7433", "http://", "http://x:y"])
+@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:7433", "http://", "http://x:y", "unix:s", "unix://s/t"])
 def test_a_wrong_address_is_refused(url: str) -> None:
-    with pytest.raises(shellkeep.InvalidRequest, match="http://HOST:PORT"):
+    with pytest.raises(shellkeep.InvalidRequest, match="http://HOST:PORT, or unix:/PATH"):
         shellkeep.Client(url)
+
+
+@pytest.mark.parametrize("form", ["unix:{}", "unix://{}"])
+def test_the_address_that_a_daemon_prints_is_one(
+    client: shellkeep.Client, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = form.format(socket_of(client))
+    with shellkeep.Client(url, start=False) as by_argument:
+        assert by_argument.node().memory > 0
+    monkeypatch.setenv("SHELLKEEP_URL", url)
+    with shellkeep.Client(start=False) as by_variable:
+        assert by_variable.node().memory > 0
 
 
 class Other(http.server.BaseHTTPRequestHandler):

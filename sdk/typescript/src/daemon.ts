@@ -13,7 +13,7 @@ const AGENT_TOKEN = "sk_";
 
 /** Where a daemon is. Without any of these, the environment and the program's configuration decide, as for the CLI. */
 export interface Where {
-  /** `http://HOST:PORT` */
+  /** `http://HOST:PORT`, or `unix:/PATH` for a socket */
   url?: string;
   /** Path of the daemon's Unix socket. */
   socket?: string;
@@ -59,20 +59,29 @@ function flags({ socket, data }: Where): string[] {
   return [...(socket ? ["--socket", socket] : []), ...(data ? ["--data", data] : [])];
 }
 
+/** The path in `unix:/PATH`, which is how a daemon names its socket, or in `unix:///PATH`. */
+function socketIn(url: string): string | undefined {
+  if (!url.startsWith("unix:")) return undefined;
+  const path = url.slice("unix:".length).replace(/^\/\//, "");
+  return path.startsWith("/") && path.length > 1 ? path : undefined;
+}
+
 /** Where the daemon listens. */
 export async function find(where: Where): Promise<Address> {
   const environment = process.env["SHELLKEEP_TOKEN"];
   const url = where.url ?? (where.socket || where.data ? undefined : process.env["SHELLKEEP_URL"]);
-  if (url !== undefined) {
+  const named = url === undefined ? undefined : socketIn(url);
+  if (url !== undefined && named === undefined) {
     const { protocol, hostname, port } = URL.canParse(url) ? new URL(url) : { protocol: "", hostname: "", port: "" };
     if (protocol !== "http:") {
-      throw new DaemonUnavailable(`'${url}' is not the address of a daemon; write http://HOST:PORT`);
+      const forms = "write http://HOST:PORT, or unix:/PATH for a socket";
+      throw new DaemonUnavailable(`'${url}' is not the address of a daemon; ${forms}`);
     }
     const token = where.token ?? environment ?? (await kept(where));
     return { host: hostname, port: Number(port || 80), ...(token ? { token } : {}) };
   }
   const token = where.token ?? (environment?.startsWith(AGENT_TOKEN) ? environment : undefined);
-  const socketPath = where.socket ?? (await setting(where, "socket"));
+  const socketPath = named ?? where.socket ?? (await setting(where, "socket"));
   return { socketPath, ...(token ? { token } : {}) };
 }
 

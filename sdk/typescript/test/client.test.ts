@@ -191,5 +191,19 @@ test("no daemon and a wrong address say what to do", async () => {
     assert.match(error.message, /shellkeep serve/);
     return true;
   });
-  await assert.rejects(new Client({ url: "localhost" }).session("x"), { name: "DaemonUnavailable" });
+  for (const wrong of ["localhost", "unix:s", "unix://s/t"]) {
+    await assert.rejects(new Client({ url: wrong }).session("x"), (error: Error) => {
+      assert.ok(error instanceof DaemonUnavailable);
+      assert.match(error.message, /write http:\/\/HOST:PORT, or unix:\/PATH/);
+      return true;
+    });
+  }
+});
+
+test("the address that a daemon prints is one", async () => {
+  for (const address of [`unix:${socket}`, `unix://${socket}`]) {
+    const client = new Client({ url: address, start: false });
+    assert.equal((await (await client.session("by-address")).run("echo here")).stdout, "here\n");
+    client.close();
+  }
 });

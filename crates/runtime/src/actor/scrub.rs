@@ -21,10 +21,14 @@ use std::path::{Path, PathBuf};
 
 /// Masks a secret in everything that is stored. The shell is dropped first: it knows the secret, which would be
 /// recorded again.
-pub(super) async fn scrub(session: &mut Session, Secret(secret): Secret) -> Result<Scrubbed, OpError> {
+pub(super) async fn scrub(session: &mut Session, secret: Secret) -> Result<Scrubbed, OpError> {
     session.rest(RestReason::Scrubbed);
-    let redactor = shellkeep_record::scrub::redactor([secret.as_str()])
-        .map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
+    let Secret { text, force } = secret;
+    let redactor = match force {
+        true => shellkeep_record::scrub::forced_redactor(text.as_bytes()),
+        false => shellkeep_record::scrub::redactor([text]),
+    };
+    let redactor = redactor.map_err(|error| OpError::StoreUnavailable { reason: error.to_string() })?;
     let checkpoints = purge_checkpoints(&mut session.files, &mut session.journal, &redactor).await?;
     // The checkpoints are purged: from here on a failure leaves some of it done.
     let session_id = session.id().to_string();

@@ -202,7 +202,11 @@ pub struct AgentStateView {
 
 /// A secret to mask. It is never printed.
 #[derive(Clone)]
-pub struct Secret(pub String);
+pub struct Secret {
+    pub text: String,
+    /// Whether it is masked even if it is so common that other text is masked with it.
+    pub force: bool,
+}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

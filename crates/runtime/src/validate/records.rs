@@ -136,16 +136,20 @@ pub fn agent_state(save: &SaveAgentState) -> Result<(), OpError> {
 
 /// Checks a secret for a scrub.
 pub fn secret(secret: &Secret) -> Result<(), OpError> {
-    let Secret(text) = secret;
+    let Secret { text, force } = secret;
     if text.len() > MAX_SECRET {
         return Err(invalid(format!("secret: at most {MAX_SECRET} bytes")));
     }
-    if !shellkeep_redact::is_maskable(text.as_bytes()) {
-        let detail = "secret: it is shorter than 6 bytes or a common word; masking it everywhere would make the recording \
-                      unreadable. Pass the whole secret";
-        return Err(invalid(detail));
+    match shellkeep_redact::why_not_maskable(text.as_bytes()) {
+        None => Ok(()),
+        Some(why) if why.is_only_common() && *force => Ok(()),
+        Some(why) if why.is_only_common() => Err(invalid(format!(
+            "secret: {why}, so other text would be masked with it; pass the whole secret, or use force to mask it anyway"
+        ))),
+        Some(why) => Err(invalid(format!(
+            "secret: {why}, so it would be found everywhere; pass the whole secret, with what is around it if need be"
+        ))),
     }
-    Ok(())
 }
 
 /// The length of a value as JSON.
@@ -198,6 +202,22 @@ mod tests {
             event("x_mine.v1", json!({})),
         ];
         events(&list).unwrap();
+    }
+
+    #[test]
+    fn a_secret_that_is_common_is_masked_on_request_only() {
+        let check =
+            |text: &str, force| secret(&Secret { text: text.to_owned(), force }).map_err(|error| error.to_string());
+        for (text, reason) in [("123456", "follow each other"), ("aaaaaaaa", "repeat"), ("password", "a common word")] {
+            let refused = check(text, false).unwrap_err();
+            assert!(refused.contains(reason) && refused.contains("use force"), "{refused}");
+            assert_eq!(check(text, true), Ok(()), "{text}");
+        }
+        for force in [false, true] {
+            let refused = check("abc", force).unwrap_err();
+            assert!(refused.contains("shorter than 6 bytes") && !refused.contains("force"), "{refused}");
+            assert_eq!(check("hunter2!", force), Ok(()));
+        }
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub async fn scrub(
     SessionPath(id): SessionPath,
     Json(request): Json<ScrubRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
-    let secret = Secret(request.secret);
+    let secret = Secret { text: request.secret, force: request.force.unwrap_or(false) };
     let scrubbed = detached(async move { engine.records().scrub(&id, secret).await }).await??;
     Ok(json(StatusCode::OK, &translate::scrubbed(scrubbed)))
 }

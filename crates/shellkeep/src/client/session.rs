@@ -35,6 +35,16 @@ pub struct NewSession {
     /// Create the session even if its name is similar to another one
     #[arg(long)]
     create: bool,
+    /// Do not tell which files it keeps
+    #[arg(skip)]
+    is_quiet: bool,
+}
+
+impl NewSession {
+    /// The same for a command that prints JSON: which files the session keeps is not told beside it.
+    pub fn beside_json(&self, json: bool) -> Self {
+        Self { is_quiet: json, ..self.clone() }
+    }
 }
 
 /// Which files a new session keeps.
@@ -98,10 +108,11 @@ impl Client {
         let project = if wants_project { self.project() } else { None };
         let is_project = project.is_some();
         match self.create_in(project, &create).await? {
+            Keeps::OwnDirectory(directory) => tell_elsewhere(session, &create, &directory),
+            _ if new.is_quiet => {}
             Keeps::Project(project) => tell(session, &project, self.flags()),
             Keeps::NotAllowed => tell_nothing_kept(session, &create, NOT_ALLOWED),
             Keeps::Nothing if wants_project && !is_project => tell_nothing_kept(session, &create, NO_PROJECT),
-            Keeps::OwnDirectory(directory) => tell_elsewhere(session, &create, &directory),
             Keeps::Nothing => {}
         }
         Ok(())
@@ -162,7 +173,7 @@ fn workspace_config(path: &str) -> Map<String, serde_json::Value> {
 }
 
 fn tell(session: &str, project: &str, flags: &str) {
-    terminal::notice(&format!(
+    terminal::hint(&format!(
         "session '{session}' keeps the files of {project}: see `shellkeep checkpoints {session}{flags}`; --no-workspace \
          turns this off"
     ));
@@ -198,7 +209,7 @@ pub fn similar_exists(session: &str, close: &str, flags: &str) {
 
 fn tell_nothing_kept(session: &str, create: &CreateSessionRequest, why: &str) {
     let here = create.cwd.as_deref().unwrap_or_default();
-    terminal::notice(&format!(
+    terminal::hint(&format!(
         "session '{session}' works in {here}, but keeps no files there, so undo cannot restore them: {why}"
     ));
 }

@@ -7,7 +7,8 @@ mod lease;
 mod prompt;
 mod watch;
 
-use super::run::turn::{Answered, Turn};
+use super::run::stops::Stop;
+use super::run::turn::{Answered, Turn, Waited};
 use super::runs::show::how_it_ended;
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ClientError};
@@ -215,14 +216,15 @@ impl Attached {
         let keys = Keys::of_terminal()?;
         let asked = async { Ok(self.client.post_events(&path, &request).await) };
         let events = match turn.wait(asked).await? {
-            None => return Ok(Next::Prompt),
-            Some(Answered { answer: Ok(events), .. }) => events,
-            Some(Answered { answer: Err(ClientError::Broken(_)), .. }) => {
+            Waited::Left(Stop::Interrupt) => return Ok(Next::Prompt),
+            Waited::Left(stop) => return Ok(Next::Exit(stop.code())),
+            Waited::Answered(Answered { answer: Ok(events), .. }) => events,
+            Waited::Answered(Answered { answer: Err(ClientError::Broken(_)), .. }) => {
                 self.reconnect(None).await?;
                 terminal::notice("that command was not run, or its outcome is unknown; look before you repeat it");
                 return Ok(Next::Prompt);
             }
-            Some(Answered { answer: Err(refused), .. }) => return self.refused(refused).await,
+            Waited::Answered(Answered { answer: Err(refused), .. }) => return self.refused(refused).await,
         };
         let endpoint = self.client.endpoint().clone();
         let role = Role::Drives { hold: request.hold };

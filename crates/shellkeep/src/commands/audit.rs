@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Created and revoked tokens, deleted, restarted, scrubbed and ended sessions, changed quotas, and rejected requests
+    after_help = "Lists created and revoked tokens; deleted, restarted, scrubbed and ended sessions; changed quotas; and rejected requests
 (401, 403; at most 20 per second). --json has the ids of tokens. The file is audit.jsonl in the data directory, the previous one audit.1.jsonl. What
 happens in sessions is in their recordings.
 

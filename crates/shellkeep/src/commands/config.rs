@@ -2,7 +2,7 @@
 
 use crate::cli::DaemonArgs;
 use crate::client::{self, Client, ClientError};
-use crate::config::{Layer, Settings, environment};
+use crate::config::{Layer, Settings, environment, unknown_variables};
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Column, Table, TableArgs};
 use crate::token;
@@ -93,6 +93,7 @@ async fn ask(args: &ConfigArgs) -> Result<Option<SettingsInForce>, Failure> {
 /// What flags, environment and file say.
 fn read_here(flags: Layer, file: Option<PathBuf>) -> Result<SettingsInForce, Failure> {
     let settings = Settings::load(flags, file.as_deref(), &environment)?;
+    unknown_variables().iter().for_each(|problem| terminal::notice(problem));
     let rows = settings.shown().into_iter();
     let rows = rows.map(|row| (row.name.to_owned(), SettingInForce { value: row.value, source: row.source }));
     let token = ("token".to_owned(), token_row(&settings.data.value));

@@ -12,9 +12,9 @@ use std::process::{Command, ExitCode, Stdio};
 /// Arguments of `console`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The link works once, within a minute. The page gets a token that is valid for 12 hours, is listed by
-`shellkeep tokens ls` and can be revoked there. A browser on another machine reaches the daemon through ssh:
-`ssh -L 7433:127.0.0.1:7433 HOST`, then `shellkeep console --print` on HOST.
+    after_help = "The link works once, within a minute. The page gets a token that is valid for 12 hours, is listed by `shellkeep tokens`,
+and can be revoked with `shellkeep tokens revoke`. A browser on another machine reaches the daemon through ssh: `ssh -L
+7433:127.0.0.1:7433 HOST`, then `shellkeep console --print` on HOST.
 
 Examples:
   shellkeep console

@@ -74,11 +74,13 @@ pub struct EventsArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Add an event to a session and print its number
-    #[command(after_help = "TYPE is user_input, state_transition, llm_call, tool_call or final_output, or a name of
-your own that begins with x_.
+    #[command(
+        after_help = "TYPE is user_input, state_transition, llm_call, tool_call or final_output, or a name of your own that
+begins with x_.
 
 Example:
-  shellkeep events post demo x_review '{\"verdict\": \"good\"}'")]
+  shellkeep events post demo x_review '{\"verdict\": \"good\"}'"
+    )]
     Post {
         /// The session
         session: String,

@@ -3,7 +3,9 @@
 mod consume;
 mod query;
 
+use crate::cli::Cli;
 use crate::failure::Failure;
+use crate::help;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
@@ -19,7 +21,7 @@ Examples:
 Exit codes: 0 done, 1 not done (a URL or a version that cannot be used, a query that failed), 2 wrong usage.")]
 pub struct HistoryArgs {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
 }
 
 /// What to do with history.
@@ -33,7 +35,12 @@ enum Action {
 
 pub fn execute(args: HistoryArgs) -> Result<ExitCode, Failure> {
     match args.action {
-        Action::Query(args) => query::execute(args),
-        Action::Consume(args) => consume::execute(args),
+        Some(Action::Query(args)) => query::execute(args),
+        Some(Action::Consume(args)) => consume::execute(args),
+        // There is nothing to list: what it can do is its help.
+        None => match Cli::tree().try_get_matches_from(["shellkeep", "history", "--help"]) {
+            Err(asked) => help::exit(&asked),
+            Ok(_) => Ok(ExitCode::SUCCESS),
+        },
     }
 }

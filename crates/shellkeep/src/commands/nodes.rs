@@ -18,10 +18,10 @@ const STEP: Duration = Duration::from_secs(2);
 #[derive(Debug, Args)]
 #[command(
     after_help = "Nodes are daemons that share a store: `shellkeep serve --store redis://HOST:PORT`. A session is on one node at a
-time; every node accepts requests for every session.
+time; every node accepts requests for every session. Without a subcommand, lists the nodes.
 
 Examples:
-  shellkeep nodes ls
+  shellkeep nodes
   shellkeep nodes show n1
   shellkeep nodes drain n1 && ssh n1 systemctl restart shellkeep
 
@@ -29,7 +29,7 @@ Exit codes: 0 done, 1 not done (no such node, sessions left at the timeout, no d
 )]
 pub struct NodesArgs {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
@@ -78,7 +78,7 @@ pub fn execute(args: NodesArgs) -> Result<ExitCode, Failure> {
 
 async fn act(args: NodesArgs) -> Result<ExitCode, Failure> {
     let mut client = Client::open(&args.daemon).await?;
-    match args.action {
+    match args.action.unwrap_or(Action::Ls) {
         Action::Ls => list(client.get("/v1/nodes").await?, args.table, args.json)?,
         Action::Show { node } => {
             let name = named(&mut client, node).await?;
@@ -101,15 +101,20 @@ async fn named(client: &mut Client, node: Option<String>) -> Result<String, Fail
     }
 }
 
+/// What there is to say of nodes if the store is not shared.
+const ALONE: &str = "this daemon has no other nodes: it does not share its store; `shellkeep serve --store redis://HOST:PORT` starts one that does";
+
 fn alone() -> Failure {
-    Failure::client(
-        "this daemon shares its store with no other node; `shellkeep serve --store redis://HOST:PORT` starts one that does",
-    )
+    Failure::client(ALONE)
 }
 
 fn list(list: NodeList, table: TableArgs, json: bool) -> Result<(), Failure> {
     if json {
         return terminal::json(&list);
+    }
+    if list.this.is_none() {
+        terminal::notice(ALONE);
+        return Ok(());
     }
     let columns = [
         Column::id("node"),
@@ -131,7 +136,7 @@ fn list(list: NodeList, table: TableArgs, json: bool) -> Result<(), Failure> {
             url,
         ]
     });
-    terminal::show(&Table::new(columns, rows.collect()), table, "no nodes; the store of this daemon is not shared");
+    terminal::show(&Table::new(columns, rows.collect()), table, "");
     Ok(())
 }
 

@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 Stops the daemon like `shellkeep stop`, then starts the program that is now at its path in the same process, with the
 same flags and environment. Sessions and services are kept. With an invalid configuration the daemon is not stopped.
-Nor is it stopped while it has records that a full disk cannot store, unless --now is given.
-If no daemon is running, one is started.
+Nor is it stopped while it has records that a full disk cannot store, unless --now is given. If no daemon
+is running, one is started.
 
 Exit codes: 0 a daemon is running, 1 it could not be restarted, 2 wrong usage.")]
 pub struct RestartArgs {

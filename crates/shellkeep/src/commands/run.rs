@@ -1,10 +1,12 @@
 //! `shellkeep run`: runs a command in a session, as if it ran locally.
 
+pub(super) mod stops;
 pub(super) mod turn;
 
 use crate::cli::{self, DaemonArgs};
+use crate::client::events::{Event, EventReader};
 use crate::client::session::NewSession;
-use crate::client::{self, Client, events::Event};
+use crate::client::{self, Client};
 use crate::failure::{Failure, NO_READER, RUN_FAILED};
 use crate::input;
 use crate::passthrough::{End, Keys, Role, ShownRun, our_size};
@@ -20,12 +22,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use turn::{Answered, Turn};
+use stops::Stop;
+use turn::{Answered, Turn, Waited};
 
 /// Exit code when the command moved to the background, or has no exit code after a timeout, as for `timeout(1)`.
 const TIMED_OUT: u8 = 124;
-/// Exit code after a second Ctrl-C: 128 + SIGINT.
-const INTERRUPTED: u8 = 130;
 /// What is said of more than [`MAX_STDIN`] bytes.
 const STDIN_TOO_LONG: &str = "stdin is longer than 16 MiB; put it into a file and name the file in the command";
 /// The timeout of a command that a person uses, in seconds.
@@ -44,15 +45,16 @@ const A_DAY: f64 = 86_400.0;
 
 The session is created if it does not exist; it then starts in the current directory and saves the files of the
 current project: the nearest directory upwards with a .git or a project file (Cargo.toml, package.json,
-pyproject.toml, …), or else the current directory. Never `/`, a home directory or a directory for temporary files;
-there the session saves only its own directory. project_workspace=false in the configuration turns this off for all
+pyproject.toml, …), or else the current directory. It never saves `/`, a home directory or a directory for temporary
+files; there it saves only its own directory. project_workspace=false in the configuration turns this off for all
 sessions. On a terminal, it asks before creating a session whose name is similar to an existing one.
 
 While another command runs in the session, this one waits for its turn and says what for. Ctrl-C cancels a command that
-waits; it interrupts one that runs and waits for its end, and a second one leaves it alone.
+waits; it interrupts one that runs and waits for its end, and a second one leaves it alone. SIGTERM and SIGHUP do the
+same with their own signal (with --tty they end only this program).
 
-Exit codes: the command's own (128+n for a signal); 124 if it timed out without one or went to the background; 130 after
-a Ctrl-C that cancelled it, or a second one; 141 if the output pipe was closed; 255 for shellkeep's own errors; 2 for wrong usage.")]
+Exit codes: the command's own (128+n for a signal); 124 if it timed out without one or went to the background; 130, 143
+or 129 if Ctrl-C, SIGTERM or SIGHUP cancelled it, or came second; 141 if the output pipe was closed; 255 for shellkeep's own errors; 2 for wrong usage.")]
 pub struct RunArgs {
     /// The session
     #[arg(short, long, value_name = "NAME")]
@@ -113,26 +115,36 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
         hold: None,
     };
     if args.no_wait || args.json {
-        let run = client.in_session(&args.session, &args.new, async |client| client.post(&path, &request).await);
-        let Some(Answered { answer, .. }) = turn.wait(run).await? else { return Ok(INTERRUPTED) };
-        return finished(&args, &answer);
+        let new = args.new.beside_json(args.json);
+        let run = client.in_session(&args.session, &new, async |client| client.post(&path, &request).await);
+        return match turn.wait(run).await? {
+            Waited::Answered(Answered { answer, .. }) => finished(&args, &answer),
+            Waited::Left(stop) => Ok(stop.code()),
+        };
     }
     if args.tty {
         return on_terminal(&args, client, &turn, &request).await;
     }
     let ask = async |client: &mut Client| client.post_events(&path, &request).await;
     let asked = client.in_session(&args.session, &args.new, ask);
-    let Some(Answered { answer: mut events, mut presses }) = turn.wait(asked).await? else { return Ok(INTERRUPTED) };
-    let mut interrupted = false;
+    match turn.wait(asked).await? {
+        Waited::Answered(answered) => follow(&args, &turn, answered).await,
+        Waited::Left(stop) => Ok(stop.code()),
+    }
+}
+
+/// Passes a command's output on to us, and our signals on to the command.
+async fn follow(args: &RunArgs, turn: &Turn, answered: Answered<EventReader>) -> Result<u8, Failure> {
+    let Answered { answer: mut events, mut stops, mut is_stopped } = answered;
     loop {
         let event = tokio::select! {
             event = events.next() => event?,
-            _ = presses.recv() => {
-                if interrupted {
-                    return Ok(INTERRUPTED);
+            stop = stops.next() => {
+                if is_stopped {
+                    return Ok(stop.code());
                 }
-                interrupted = true;
-                turn.interrupt().await?;
+                is_stopped = true;
+                turn.pass_on(stop).await?;
                 continue;
             }
         };
@@ -140,10 +152,10 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
         match handle(event)? {
             Next::More => {}
             Next::NoReader => {
-                turn.interrupt().await?;
+                turn.pass_on(Stop::Interrupt).await?;
                 return Ok(NO_READER);
             }
-            Next::Result(result) => return finished(&args, &result),
+            Next::Result(result) => return finished(args, &result),
         }
     }
 }
@@ -157,7 +169,10 @@ async fn on_terminal(args: &RunArgs, mut client: Client, turn: &Turn, request: &
     let path = format!("/v1/sessions/{}/run", args.session);
     let ask = async |client: &mut Client| client.post_events(&path, request).await;
     let asked = client.in_session(&args.session, &args.new, ask);
-    let Some(Answered { answer: events, .. }) = turn.wait(asked).await? else { return Ok(INTERRUPTED) };
+    let events = match turn.wait(asked).await? {
+        Waited::Answered(Answered { answer, .. }) => answer,
+        Waited::Left(stop) => return Ok(stop.code()),
+    };
     let shown =
         ShownRun { endpoint: &turn.endpoint, session: &args.session, modes: &modes, role: Role::Drives { hold: None } };
     match shown.drive(&keys, events).await? {
@@ -221,6 +236,10 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
                 _ => terminal::notice(message),
             }
         }
+    }
+    // Now and not at the start, when whoever writes to a pipe may not have begun.
+    if !(args.stdin || args.tty || args.json) && input::is_waiting() {
+        terminal::hint("stdin was not passed to the command; use --stdin to pass it");
     }
     match (result.status, result.exit_code) {
         (_, Some(code)) => Ok(u8::try_from(code & 0xff).unwrap_or(RUN_FAILED)),

@@ -18,15 +18,15 @@ use std::process::ExitCode;
 #[command(
     after_help = "The secret is replaced by *** in all recorded events, in output files, and in the session's state; its shell is
 dropped. Checkpoints that contain it are deleted. The rest still verifies: `shellkeep verify` knows what was masked.
-Not changed: forks, which are separate sessions and are named, earlier exports, the files in the session's workspace,
-backups and logs of a history database, and history that went to a broker: its messages, and the database they are
-written to.
+Not changed: forks, which are separate sessions (the report names them); earlier exports; the files in the session's
+workspace; backups and logs of a history database; and history that went to a broker: its messages, and the database
+that they are written to.
 
 Examples:
   printf %s \"$TOKEN\" | shellkeep scrub demo --secret-stdin
   shellkeep scrub demo --secret-stdin        (on a terminal: asks, without showing what you type)
 
-Exit codes: 0 done, 1 not done (no such session, not the host, too short), 2 wrong usage."
+Exit codes: 0 done, 1 not done (no such session, not the host, the secret is too short or too common), 2 wrong usage."
 )]
 pub struct ScrubArgs {
     /// The session
@@ -34,6 +34,9 @@ pub struct ScrubArgs {
     /// Read the secret from standard input; it cannot be an argument, because other users can see arguments
     #[arg(long, required = true)]
     secret_stdin: bool,
+    /// Mask it even if it is a common word or a series such as 123456, and other text is masked with it
+    #[arg(long)]
+    force: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -43,7 +46,8 @@ pub struct ScrubArgs {
 
 pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
     let session = SessionId::parse(&args.session).map_err(Failure::client)?;
-    let request = ScrubRequest { secret: secret().map_err(Failure::client)? };
+    let force = args.force.then_some(true);
+    let request = ScrubRequest { secret: secret().map_err(Failure::client)?, force };
     if request.secret.is_empty() {
         return Err(Failure::client("standard input is empty; pass the secret on it"));
     }

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::ready::Ready;
 use crate::terminal;
 use clap::{Args, ValueHint};
+use rustix::io::Errno;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,7 +36,7 @@ pub struct ServeArgs {
     /// Do not listen on TCP
     #[arg(long, conflicts_with = "listen")]
     no_listen: bool,
-    /// Write a line break to this descriptor when ready, for supervisors
+    /// Write a line break to this descriptor when ready and close it, for supervisors; 1 and 2 stay open
     #[arg(long, value_name = "N")]
     ready_fd: Option<u32>,
     /// Start even if the store is missing or records of its journal are lost, and continue without them
@@ -57,6 +58,8 @@ pub fn execute(args: ServeArgs) -> Result<ExitCode, Failure> {
         // Fails only for a process that already leads a group, which then has nothing to leave.
         let _ = rustix::process::setsid();
     }
+    // Before anything else is opened, which could get the number of a descriptor that was not passed.
+    let ready = args.ready_fd.map(|fd| Ready::open(fd).map_err(|error| not_ready(fd, &error))).transpose()?;
     let mut flags = args.flags.absolute(None);
     if args.no_listen {
         flags.listen = Some(NO_LISTEN.to_owned());
@@ -65,15 +68,14 @@ pub fn execute(args: ServeArgs) -> Result<ExitCode, Failure> {
     let sources = Sources::new(flags, args.config);
     let settings = sources.load()?;
     unknown_variables().iter().for_each(|problem| terminal::notice(problem));
-    let ready = args.ready_fd.map(|fd| Ready::open(fd).map_err(|error| not_ready(fd, &error))).transpose()?;
     let (accept_loss, take_workspaces) = (args.accept_loss, args.take_workspaces);
     daemon::run(Start { settings, sources, ready, hint, accept_loss, take_workspaces })
 }
 
 /// The descriptor to report on cannot be written to.
 fn not_ready(fd: u32, error: &io::Error) -> Failure {
-    Failure::start(match error.kind() {
-        io::ErrorKind::NotFound => format!("--ready-fd {fd}: descriptor {fd} is not open in this process"),
+    Failure::start(match Errno::from_io_error(error) {
+        Some(Errno::BADF) => format!("--ready-fd {fd}: descriptor {fd} is not open in this process"),
         _ => format!("--ready-fd {fd}: cannot write to it: {error}"),
     })
 }

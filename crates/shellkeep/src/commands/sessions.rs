@@ -79,7 +79,7 @@ enum Action {
     /// Delete sessions, with their processes and files
     #[command(
         after_help = "When the host deletes a session, its recording is deleted too. When an agent deletes one, it is gone for the agent;
-the host keeps its recording for record.keep_deleted (see 'sessions ls --deleted') and can delete it by the name it
+the host keeps its recording for record.keep_deleted (see `shellkeep sessions ls --deleted`) and can delete it by the name it
 has there.
 
 Example:\n  shellkeep sessions rm one two three"

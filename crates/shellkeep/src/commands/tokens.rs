@@ -14,21 +14,21 @@ use std::process::ExitCode;
 #[command(
     after_help = "An agent with a token can see and use only its own sessions. Its session `x` has the id `thread_AGENT_x`, and it may
 use either name. A token is shown once, when it is created; the daemon keeps its hash. The agent passes it in
-SHELLKEEP_TOKEN or as `Authorization: Bearer TOKEN`, over TCP or over the socket.
-With the role auditor, a token reads everything of all sessions and changes nothing; with the role metrics, it reads
-/metrics, /healthz and /readyz.
+SHELLKEEP_TOKEN or as `Authorization: Bearer TOKEN`, over TCP or over the socket. With the role auditor, a token
+reads everything of all sessions and changes nothing; with the role metrics, it reads /metrics, /healthz and /readyz.
+Without a subcommand, lists the tokens.
 
 Examples:
   shellkeep tokens new --agent builder --name laptop
   SHELLKEEP_TOKEN=$(shellkeep tokens new --agent builder) my-agent
-  shellkeep tokens ls
+  shellkeep tokens
   shellkeep tokens revoke tok_5h2kQx1vT0A
 
 Exit codes: 0 done, 1 not done (no such token, not the host, no daemon), 2 wrong usage."
 )]
 pub struct TokensArgs {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
@@ -41,7 +41,7 @@ pub struct TokensArgs {
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Create a token and print it, this once
+    /// Create a token and print it; it is shown only this once
     #[command(
         alias = "create",
         after_help = "Examples:\n  shellkeep tokens new --agent builder --name 'ci of main' --may-restart\n  shellkeep tokens new --role auditor --name 'review of May'\n  shellkeep tokens new --role metrics > /etc/prometheus/shellkeep.token"
@@ -101,7 +101,7 @@ pub fn execute(args: TokensArgs) -> Result<ExitCode, Failure> {
 
 async fn act(args: TokensArgs) -> Result<ExitCode, Failure> {
     let mut client = Client::open(&args.daemon).await?;
-    match args.action {
+    match args.action.unwrap_or(Action::Ls) {
         Action::New { role, agent, name, may_restart } => {
             let request = CreateTokenRequest { role: Some(role.into()), agent, name, may_restart };
             show_new(&client.post("/v1/tokens", &request).await?, args.json)?;

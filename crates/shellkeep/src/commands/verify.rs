@@ -40,8 +40,8 @@ Examples:
   shellkeep verify --anchors /mnt/elsewhere/heads.jsonl demo
   shellkeep verify demo --json | jq .head.hash
 
-Exit codes: 0 intact and signed by a known key, 1 not intact, 2 it could not be checked,
-3 intact, but signed by an unknown key: pass it with --key if it is the right one."
+Exit codes: 0 intact and signed by a known key, 1 not intact, 2 it could not be checked, 3 intact, but signed by
+an unknown key: pass it with --key if it is the right one."
 )]
 pub struct VerifyArgs {
     /// The session, or a file or directory with a recording

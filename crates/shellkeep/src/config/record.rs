@@ -161,10 +161,10 @@ impl RecordSettings {
             })?;
             secrets.extend(lines_of(&text));
         }
-        if let Some(index) = secrets.iter().position(|secret| !shellkeep_redact::is_maskable(secret.as_bytes())) {
+        let reasons = secrets.iter().map(|secret| shellkeep_redact::why_not_maskable(secret.as_bytes()));
+        if let Some((number, why)) = (1..).zip(reasons).find_map(|(number, why)| Some((number, why?))) {
             return Err(Failure::start(format!(
-                "secret number {} of record.secrets is too short or too common to be masked; use at least 6 bytes",
-                index + 1
+                "secret number {number} of record.secrets cannot be masked: {why}; use a longer random one, or remove it"
             )));
         }
         let redaction = Config { rules: self.rules()?, ..Config::default() };

@@ -12,9 +12,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// The death of the daemon.
+    /// A crash of the daemon.
     Process,
-    /// The loss of power.
+    /// A power failure.
     Power,
     /// The loss of its node, where nodes share a store.
     Node,
@@ -57,9 +57,9 @@ pub enum OnStop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenAlone {
-    /// Serve its sessions, until another node may take them.
+    /// Continue to serve its sessions, until another node may have taken them over.
     Serve,
-    /// Begin nothing.
+    /// Start nothing new.
     Refuse,
 }
 
@@ -192,9 +192,33 @@ impl fmt::Display for ByAgent {
     }
 }
 
+/// Refuses what is not the form of an address to listen on. The system has other words for it, which name no form.
+pub(super) fn check_listen(address: &str) -> Result<(), String> {
+    let is_whole = |(host, port): (&str, &str)| !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok();
+    if address.rsplit_once(':').is_some_and(is_whole) {
+        return Ok(());
+    }
+    Err(format!(
+        "listen is '{address}'; it must be HOST:PORT, as in 127.0.0.1:7433, or 0.0.0.0:7433 for all addresses of this machine"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// They were "invalid socket address" or "failed to lookup address information".
+    #[test]
+    fn an_address_to_listen_on_has_a_host_and_a_port() {
+        for right in ["127.0.0.1:0", "localhost:7433", "[::1]:7433", "0.0.0.0:65535"] {
+            assert_eq!(check_listen(right), Ok(()));
+        }
+        for wrong in
+            ["", "abc", ":17960", "17960", "127.0.0.1", "h:", "h:65536", "http://127.0.0.1:80", "http://h", "unix:/s"]
+        {
+            assert!(check_listen(wrong).unwrap_err().contains("it must be HOST:PORT"), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_by_agent_are_written_as_they_are_read() {

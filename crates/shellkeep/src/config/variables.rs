@@ -23,8 +23,10 @@ const OTHERS: [&str; 13] = [
     "TOKEN",
     "URL",
 ];
-/// Kubernetes sets variables with these beginnings for a service named `shellkeep`; tests have their own.
-const FOREIGN: [&str; 4] = ["PORT", "SERVICE_HOST", "SERVICE_PORT", "TEST_"];
+/// How names begin that are not meant for us: Kubernetes sets the first three for a service named `shellkeep`, and the
+/// others are for tests.
+const FOREIGN: [&str; 9] =
+    ["PORT", "SERVICE_HOST", "SERVICE_PORT", "TEST_", "FIGURES_BIN", "PROGRAM", "SCREENS", "TOOLS", "WRITE_GOLDEN"];
 /// The most letters in which a wrong name differs from the one that was meant.
 const MOST_WRONG: usize = 3;
 
@@ -81,6 +83,7 @@ mod tests {
             ("SHELLKEEP_TOKEN", String::new()),
             ("SHELLKEEP_PORT_7433_TCP", String::new()),
             ("SHELLKEEP_SERVICE_HOST", String::new()),
+            ("SHELLKEEP_WRITE_GOLDEN", String::new()),
             ("PATH", String::new()),
         ] {
             let found = complaints(std::iter::once(name.to_owned()), &known());

@@ -85,8 +85,9 @@ fn a_command_that_waits_says_for_what_and_can_be_cancelled() {
         assert_eq!(refused(&waiting.join().unwrap()), (409, "run_cancelled".to_owned()));
     });
     assert_eq!(refused(&daemon.signal_run("s", "later", "INT")), (404, "run_not_found".to_owned()));
-    // By Ctrl-C.
-    for flags in [&[][..], &["--json"], &["--no-wait"]] {
+    // By Ctrl-C, and as a supervisor does it.
+    let signals = [("INT", 130), ("TERM", 143), ("HUP", 129)];
+    for (flags, (name, code)) in [&[][..], &["--json"], &["--no-wait"]].into_iter().zip(signals) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
         command.args(["run", "--no-start", "-s", "s", "--socket"]).arg(daemon.directory().join("s.sock"));
         command.args(flags).arg(&touch).env_clear().envs(bash::environment()).current_dir(daemon.directory());
@@ -95,8 +96,8 @@ fn a_command_that_waits_says_for_what_and_can_be_cancelled() {
         let first = said.next().unwrap().unwrap();
         assert!(first.contains(&format!("waiting for {run_id} in session 's'")), "{flags:?}: {first}");
         assert!(first.contains("echo busy; read line"), "{flags:?}: {first}");
-        signal(child.id(), "INT");
-        assert_eq!(child.wait().unwrap().code(), Some(130), "{flags:?}");
+        signal(child.id(), name);
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{flags:?} {name}");
     }
     let_go(&daemon, "s", &run_id);
     assert_eq!(daemon.sh("s", "echo next").out(), "next\n");

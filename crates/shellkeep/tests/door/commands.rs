@@ -4,7 +4,9 @@ use crate::support::{Daemon, Door, bash};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
 
 /// The command line, with the daemon's socket as a flag.
@@ -129,6 +131,52 @@ fn a_mistyped_name_gets_a_suggestion_everywhere() {
     assert!(numbered.status.success() && !err(&numbered).contains("'demo'?"), "{numbered:?}");
 }
 
+/// A daemon prints `listening on unix:/PATH`, and no client took that as an address, nor said what to write.
+#[test]
+fn the_address_that_a_daemon_prints_is_one() {
+    let daemon = Daemon::start();
+    let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
+    let status = |url: &str, by_flag: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+        command.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", daemon.directory().join("elsewhere"));
+        command.args(["status", "--json"]);
+        let command = if by_flag { command.args(["--url", url]) } else { command.env("SHELLKEEP_URL", url) };
+        command.output().unwrap()
+    };
+    for by_flag in [true, false] {
+        for url in [format!("unix:{}", socket.display()), format!("unix://{}", socket.display())] {
+            let found = status(&url, by_flag);
+            let told: Value = serde_json::from_slice(&found.stdout).unwrap_or_default();
+            assert_eq!(told["pid"], json!(daemon.pid()), "{url}: {found:?}");
+        }
+        for wrong in ["unix:s.sock", "unix://s.sock", "localhost"] {
+            let refused = status(wrong, by_flag);
+            assert_eq!(refused.status.code(), Some(2), "{wrong}: {refused:?}");
+            assert!(err(&refused).contains("write http://HOST:PORT, or unix:/PATH for a socket"), "{refused:?}");
+        }
+    }
+}
+
+/// These were wrong usage without a subcommand, while `quotas` showed what there is.
+#[test]
+fn a_group_with_a_list_needs_no_subcommand() {
+    let daemon = Daemon::start();
+    for group in ["nodes", "tokens"] {
+        let [bare, named] = [&[group, "--json"][..], &[group, "ls", "--json"]].map(|args| shellkeep(&daemon, args));
+        assert_eq!((bare.status.code(), out(&bare)), (Some(0), out(&named)), "{bare:?}");
+        assert!(out(&bare).starts_with(&format!("{{\"{group}\":[")), "{bare:?}");
+    }
+    // An empty list left open why it is empty.
+    let alone = shellkeep(&daemon, &["nodes"]);
+    assert_eq!((alone.status.code(), out(&alone).as_str()), (Some(0), ""));
+    assert!(err(&alone).contains("this daemon has no other nodes: it does not share its store"), "{alone:?}");
+    let [bare, asked] = [&["history"][..], &["history", "--help"]].map(|args| {
+        Command::new(env!("CARGO_BIN_EXE_shellkeep")).env_clear().envs(bash::environment()).args(args).output().unwrap()
+    });
+    assert_eq!((bare.status.code(), out(&bare)), (Some(0), out(&asked)), "{bare:?}");
+    assert!(out(&bare).contains("\nExit codes:"), "{bare:?}");
+}
+
 #[test]
 fn a_session_that_cannot_have_that_name_is_wrong_usage() {
     let daemon = Daemon::start();
@@ -224,17 +272,73 @@ fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
     }
 }
 
+/// A terminal: ours and the program's side of it.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let side = open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    (master, side)
+}
+
+/// Everything that was written to a terminal.
+fn whole(master: OwnedFd) -> String {
+    let mut said = Vec::new();
+    // A terminal that nobody has open any more ends with an error.
+    let _ = File::from(master).read_to_end(&mut said);
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// `echo hello | shellkeep run … 'wc -c'` printed 0, without a word on why.
+#[test]
+fn input_that_is_not_passed_is_told_to_a_person() {
+    let daemon = Daemon::start();
+    daemon.create("demo");
+    let file = daemon.directory().join("input");
+    std::fs::write(&file, "hello\n").unwrap();
+    let pipe = |text: &[u8]| {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(text).unwrap();
+        Stdio::from(reader)
+    };
+    let run = |flags: &[&str], stdin: Stdio, stderr: Stdio| {
+        let mut client = command(&daemon, &[&["run", "-s", "demo"], flags, &["--", "wc -c"]].concat());
+        client
+            .env("NO_COLOR", "1")
+            .stdin(stdin)
+            .stderr(stderr)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+            .wait_with_output()
+            .unwrap()
+    };
+    let on_terminal = |flags: &[&str], stdin: Stdio| {
+        let (master, side) = terminal();
+        let ran = run(flags, stdin, side.into());
+        assert!(ran.status.success(), "{ran:?}");
+        (out(&ran), whole(master))
+    };
+    let told = "shellkeep: stdin was not passed to the command; use --stdin to pass it\r\n";
+    assert_eq!(on_terminal(&[], pipe(b"hello\n")), ("0\n".to_owned(), told.to_owned()));
+    assert_eq!(on_terminal(&[], File::open(&file).unwrap().into()), ("0\n".to_owned(), told.to_owned()));
+    for (flags, stdin, result) in
+        [(&["--stdin"][..], pipe(b"hello\n"), "6\n"), (&[][..], pipe(b""), "0\n"), (&[][..], Stdio::null(), "0\n")]
+    {
+        assert_eq!(on_terminal(flags, stdin), (result.to_owned(), String::new()), "{flags:?}");
+    }
+    // A program's stderr is the command's own.
+    assert_eq!(err(&run(&[], pipe(b"hello\n"), Stdio::piped())), "");
+}
+
 /// The command was started before its terminal was opened: it failed without a word about the run, which went on.
 #[test]
 fn without_a_controlling_terminal_nothing_is_run() {
     let daemon = Daemon::start();
     daemon.create("demo");
     let Door::Socket(socket) = daemon.door() else { panic!("a socket") };
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let side = open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let (master, side) = terminal();
     let copy = || Stdio::from(side.try_clone().unwrap());
     let mut command = Command::new("setsid");
     command.arg(env!("CARGO_BIN_EXE_shellkeep")).arg("run").arg("--socket").arg(socket);
@@ -242,10 +346,7 @@ fn without_a_controlling_terminal_nothing_is_run() {
     let status = command.stdin(copy()).stdout(copy()).stderr(copy()).status().unwrap();
     // The command has copies of its own.
     drop((command, side));
-    let mut said = Vec::new();
-    // A terminal that nobody has open any more ends with an error.
-    let _ = std::fs::File::from(master).read_to_end(&mut said);
-    let said = String::from_utf8_lossy(&said);
+    let said = whole(master);
     assert!(status.code() == Some(255) && said.contains("no controlling terminal"), "{status} {said}");
     assert_eq!(daemon.get("/v1/sessions/demo/runs").json()["runs"], json!([]));
 }

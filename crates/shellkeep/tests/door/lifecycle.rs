@@ -5,9 +5,13 @@ use crate::support::gap::Gap;
 use crate::support::{Daemon, Door, Request, Settings, bash};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// The command line on this daemon's socket.
@@ -269,6 +273,25 @@ fn the_daemon_says_what_is_in_force_and_a_typo_hides_nothing() {
     assert!(err(&checked).contains("servces") && err(&checked).contains("line 1"), "{checked:?}");
 }
 
+/// `config` said nothing of a variable that `serve` would ignore, while a wrong name in the file was an error.
+#[test]
+fn a_variable_that_is_no_setting_is_named_before_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |name: &str| {
+        let mut config = Command::new(env!("CARGO_BIN_EXE_shellkeep"));
+        config.env_clear().envs(bash::environment()).env("SHELLKEEP_DATA", directory.path()).env(name, "1");
+        config.args(["config", "--check", "--json"]).output().unwrap()
+    };
+    let typo = check("SHELLKEEP_MAX_SHELS");
+    assert!(told(&typo)["settings"]["max_shells"].is_object(), "{typo:?}");
+    let warning = "there is no setting SHELLKEEP_MAX_SHELS, so it is ignored; did you mean SHELLKEEP_MAX_SHELLS?";
+    assert!(err(&typo).contains(warning), "{typo:?}");
+    for name in ["SHELLKEEP_TOKEN", "SHELLKEEP_URL", "SHELLKEEP_SOAK"] {
+        let known = check(name);
+        assert_eq!((known.status.code(), err(&known).as_str()), (Some(0), ""), "{name}");
+    }
+}
+
 /// `serve --data X` printed a command that led to another daemon.
 #[test]
 fn the_first_thing_to_try_leads_to_this_daemon() {
@@ -282,6 +305,46 @@ fn the_first_thing_to_try_leads_to_this_daemon() {
     assert_eq!(hint, format!("shellkeep run --data '{}' -s demo -- 'echo hello from $PWD'", data.display()));
     signal(child.id(), "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// How long a supervisor waits for the end of what it reads.
+const READ_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a supervisor reads to the end from a descriptor that it passed as number 5; nothing if the end does not come.
+fn read_when_ready(ours: impl Read + Send + 'static, theirs: Stdio) -> Option<String> {
+    let directory = tempfile::tempdir().unwrap();
+    let wrapper = ["sh", "-c", "exec \"$@\" 5<&0 0</dev/null", "sh"].map(str::to_owned).to_vec();
+    let settings = Settings { wrapper, ..Settings::default() }.set("--ready-fd", "5");
+    let mut command = settings.command(directory.path(), None);
+    let mut child = command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // It holds a copy of the other end.
+    drop(command);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let read = { ours }.read_to_string(&mut text);
+        let _ = sender.send(read.map(|_| text));
+    });
+    let told = receiver.recv_timeout(READ_LIMIT).ok();
+    let lives = child.try_wait().unwrap().is_none();
+    signal(child.id(), "TERM");
+    let code = child.wait().unwrap().code();
+    assert_eq!((lives, code), (true, Some(0)), "it is the end of the descriptor, and not of the daemon: {told:?}");
+    told.map(|read| read.expect("text"))
+}
+
+/// A socket, which is what Node.js passes, could not be opened again by its name, so the daemon did not start; and a pipe
+/// stayed open as long as the daemon lived, so a supervisor that read to the end hung.
+#[test]
+fn a_supervisor_reads_one_line_break_and_the_end() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    assert_eq!(read_when_ready(ours, Stdio::from(OwnedFd::from(theirs))).as_deref(), Some("\n"), "a socket");
+    let (ours, theirs) = std::io::pipe().unwrap();
+    assert_eq!(read_when_ready(ours, Stdio::from(theirs)).as_deref(), Some("\n"), "a pipe");
+    let mut wrong = Settings::default().set("--ready-fd", "0").command(Path::new("/"), None);
+    let refused = wrong.output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(err(&refused).contains("--ready-fd 0: cannot write to it: it is open for reading only"), "{refused:?}");
 }
 
 #[test]

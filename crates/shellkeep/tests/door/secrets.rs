@@ -235,7 +235,7 @@ fn a_new_value_is_there_at_the_next_command_and_a_missing_one_is_an_error() {
     }
     files.write("token", "short");
     let refused = daemon.post("/v1/sessions/a/run", &json!({"command": "echo ran"})).json();
-    assert!(refused["detail"].as_str().unwrap().contains("at least 6 bytes"), "{refused}");
+    assert!(refused["detail"].as_str().unwrap().contains("it is shorter than 6 bytes"), "{refused}");
     files.write("token", LATER);
     assert_eq!(daemon.sh("a", "echo $TOKEN; [ $X = $TOKEN ] && echo the new one").out(), "***\nthe new one\n");
 }

@@ -111,6 +111,27 @@ fn to_scrub_what_is_not_there_or_twice_is_no_harm() {
     }
 }
 
+/// A password that is a series of digits was refused as a short or common word, and there was no way to mask it.
+#[test]
+fn a_common_secret_is_masked_on_request() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "export PIN=123456; echo my pin is $PIN, not 1234567; keep=1");
+    let path = "/v1/sessions/s/scrub";
+    let refused = daemon.post(path, &json!({"secret": "123456"}));
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert_eq!(refused.status, 400, "{detail}");
+    assert!(detail.contains("repeat or follow each other") && detail.contains("use force"), "{detail}");
+    let report = daemon.post(path, &json!({"secret": "123456", "force": true}));
+    assert_eq!(report.status, 200, "{}\n{}", report.text(), daemon.log());
+    let left = holding(&daemon.data(), b"my pin is 123456");
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(daemon.sh("s", "echo $PIN $keep").out(), "*** 1\n");
+    assert_eq!(daemon.verdict("s")["intact"], json!(true));
+    // What is too short would be found everywhere.
+    assert_eq!(daemon.post(path, &json!({"secret": "1234", "force": true})).status, 400);
+}
+
 #[test]
 fn a_scrub_waits_for_a_command_and_is_the_hosts() {
     let daemon = Daemon::with(Settings::default().tcp());

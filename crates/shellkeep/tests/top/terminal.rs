@@ -11,6 +11,7 @@ use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,18 @@ impl Terminal {
     }
 
     /// Starts a command of the program on a terminal of its own.
-    pub fn with(daemon: &Daemon, args: &[&str], (rows, columns): (u16, u16), env: &[(&str, &str)]) -> Self {
+    pub fn with(daemon: &Daemon, args: &[&str], size: (u16, u16), env: &[(&str, &str)]) -> Self {
+        Self::in_directory(daemon, Path::new("."), args, size, env)
+    }
+
+    /// The same in a directory.
+    pub fn in_directory(
+        daemon: &Daemon,
+        here: &Path,
+        args: &[&str],
+        (rows, columns): (u16, u16),
+        env: &[(&str, &str)],
+    ) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -53,6 +65,7 @@ impl Terminal {
         command.arg("--ctty").arg(env!("CARGO_BIN_EXE_shellkeep")).args(first).arg("--no-start");
         command.arg("--socket").arg(daemon.directory().join("s.sock")).arg("--data").arg(daemon.data()).args(rest);
         command.env_clear().envs(bash::environment()).env("TERM", "xterm-256color").envs(env.iter().copied());
+        command.current_dir(here);
         let child = command.stdin(copy()).stdout(copy()).stderr(copy()).spawn().expect("setsid starts it");
         let screen = vt100::Parser::new(cells(rows), cells(columns), 0);
         Self { master: File::from(master), side, before, screen, child, ended: None }

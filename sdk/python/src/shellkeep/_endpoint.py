@@ -60,8 +60,10 @@ def find(
 ) -> Endpoint:
     """The daemon that the arguments, the environment and the settings file name, in this order."""
     url = url or (_variable("SHELLKEEP_URL") if socket is None else None)
-    if url is not None:
+    named = _socket_in(url) if url is not None else None
+    if url is not None and named is None:
         return _tcp(url, token, data)
+    socket = named or socket
     data_path = os.path.abspath(data) if data is not None else _variable("SHELLKEEP_DATA")
     socket_path = os.path.abspath(socket) if socket is not None else _variable("SHELLKEEP_SOCKET")
     if (data_path is None or socket_path is None) and _settings_file() is not None:
@@ -137,8 +139,17 @@ def _settings(data: str | None, socket: str | None) -> dict[str, str]:
     return {name: settings[name]["value"] for name in ("data", "socket")}
 
 
+def _socket_in(url: str) -> str | None:
+    """The path in `unix:/PATH`, which is how a daemon names its socket, or in `unix:///PATH`."""
+    if not url.startswith("unix:"):
+        return None
+    path = url.removeprefix("unix:").removeprefix("//")
+    return path if path.startswith("/") and len(path) > 1 else None
+
+
 def _tcp(url: str, token: str | None, data: str | os.PathLike[str] | None) -> Endpoint:
-    wrong = InvalidRequest("bad_url", f"'{url}' is not the address of a daemon; write http://HOST:PORT")
+    forms = "write http://HOST:PORT, or unix:/PATH for a socket"
+    wrong = InvalidRequest("bad_url", f"'{url}' is not the address of a daemon; {forms}")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or 80

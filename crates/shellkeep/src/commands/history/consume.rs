@@ -35,13 +35,13 @@ pub struct ConsumeArgs {
     #[arg(long, value_name = "URL", env = "SHELLKEEP_HISTORY_INTO", hide_env_values = true)]
     into: String,
     /// Remove records from the database when they are this old, as in 90d; `never` [default: never]
-    #[arg(long, value_name = "TIME", env = "SHELLKEEP_HISTORY_KEEP")]
+    #[arg(long, value_name = "TIME", env = "SHELLKEEP_HISTORY_KEEP", hide_env_values = true)]
     keep: Option<Span>,
     /// The same for the sessions of some agents instead: AGENT=TIME, separated by commas
-    #[arg(long, value_name = "AGENTS", env = "SHELLKEEP_HISTORY_KEEP_AGENTS")]
+    #[arg(long, value_name = "AGENTS", env = "SHELLKEEP_HISTORY_KEEP_AGENTS", hide_env_values = true)]
     keep_agents: Option<ByAgent>,
     /// Remove a deleted session from the database after this long; `never` keeps it as long as others [default: never]
-    #[arg(long, value_name = "TIME", env = "SHELLKEEP_HISTORY_KEEP_DELETED")]
+    #[arg(long, value_name = "TIME", env = "SHELLKEEP_HISTORY_KEEP_DELETED", hide_env_values = true)]
     keep_deleted: Option<Span>,
 }
 

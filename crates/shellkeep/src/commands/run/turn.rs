@@ -1,5 +1,6 @@
-//! Waiting for a command's turn: says what it waits for, and Ctrl-C cancels it instead of leaving it to run later.
+//! Waiting for a command's turn: says what it waits for, and a signal cancels it instead of leaving it to run later.
 
+use super::stops::{Stop, Stops};
 use crate::client::{Client, ClientError, Endpoint};
 use crate::failure::Failure;
 use crate::terminal;
@@ -8,13 +9,14 @@ use shellkeep_session::plan::shorten;
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 
 /// A command starts within some milliseconds unless it has to wait.
 const AT_ONCE: Duration = Duration::from_millis(250);
 /// On a terminal a question may come first, and Ctrl-C at a question just ends us.
 const AFTER_QUESTION: Duration = Duration::from_millis(50);
+/// How soon a signal is passed on again if it came before the daemon had our command.
+const AGAIN: Duration = Duration::from_millis(50);
 /// The newest runs, among which the one that is in the way is looked for.
 const LOOKED_AT: usize = 50;
 
@@ -28,15 +30,32 @@ pub struct Turn {
     pub hold: Option<String>,
 }
 
-/// What the daemon answered, and the presses of Ctrl-C from here on.
+/// How the wait for a command's turn ended.
+pub enum Waited<T> {
+    Answered(Answered<T>),
+    /// A signal cancelled the command, or was the second one, which leaves the command alone.
+    Left(Stop),
+}
+
+/// What the daemon answered, and the signals from here on.
 pub struct Answered<T> {
     pub answer: T,
-    pub presses: Signal,
+    pub stops: Stops,
+    /// Whether one was passed on already.
+    pub is_stopped: bool,
+}
+
+/// A signal that was passed on.
+#[derive(Clone, Copy)]
+struct Sent {
+    stop: Stop,
+    /// Whether there was a command that got it.
+    arrived: bool,
 }
 
 impl Turn {
-    /// Waits for the daemon's answer. `None` if Ctrl-C cancelled the command, or a second one left it alone.
-    pub async fn wait<T>(&self, ask: impl Future<Output = Result<T, Failure>>) -> Result<Option<Answered<T>>, Failure> {
+    /// Waits for the daemon's answer.
+    pub async fn wait<T>(&self, ask: impl Future<Output = Result<T, Failure>>) -> Result<Waited<T>, Failure> {
         let (mut ask, mut explain) = (pin!(ask), pin!(self.explain()));
         let listens_after = if terminal::can_ask() { AFTER_QUESTION } else { Duration::ZERO };
         let early = tokio::select! {
@@ -44,44 +63,52 @@ impl Turn {
             answer = ask.as_mut(), if !listens_after.is_zero() => Some(answer?),
             () = sleep(listens_after) => None,
         };
-        let mut presses = signal(SignalKind::interrupt()).map_err(Failure::client)?;
+        let mut stops = Stops::listen()?;
         if let Some(answer) = early {
-            return Ok(Some(Answered { answer, presses }));
+            return Ok(Waited::Answered(Answered { answer, stops, is_stopped: false }));
         }
-        let (mut explained, mut pressed) = (false, false);
+        let (mut explained, mut sent) = (false, None::<Sent>);
         loop {
             tokio::select! {
                 biased;
-                answer = ask.as_mut() => return match answer {
-                    Ok(answer) => Ok(Some(Answered { answer, presses })),
-                    Err(_) if pressed => Ok(None),
-                    Err(failure) => Err(failure),
-                },
-                _ = presses.recv() => {
-                    if pressed {
-                        return Ok(None);
+                answer = ask.as_mut() => return match (answer, sent) {
+                    (Ok(answer), sent) => {
+                        if let Some(Sent { stop, arrived: false }) = sent {
+                            self.pass_on(stop).await?;
+                        }
+                        Ok(Waited::Answered(Answered { answer, stops, is_stopped: sent.is_some() }))
                     }
-                    pressed = true;
-                    self.interrupt().await?;
+                    (Err(_), Some(Sent { stop, .. })) => Ok(Waited::Left(stop)),
+                    (Err(failure), None) => Err(failure),
+                },
+                stop = stops.next() => {
+                    if sent.is_some() {
+                        return Ok(Waited::Left(stop));
+                    }
+                    sent = Some(Sent { stop, arrived: self.pass_on(stop).await? });
                 }
+                Some(stop) = too_early(sent) => sent = Some(Sent { stop, arrived: self.pass_on(stop).await? }),
                 () = explain.as_mut(), if !explained => explained = true,
             }
         }
     }
 
-    /// Interrupts our command, or cancels it if it has not started.
-    pub async fn interrupt(&self) -> Result<(), Failure> {
+    /// Sends our command a signal, or cancels it if it has not started. False if the daemon does not have it yet.
+    pub async fn pass_on(&self, stop: Stop) -> Result<bool, Failure> {
         let mut client = Client::connect(&self.endpoint).await.map_err(Failure::client)?;
         let path = format!("/v1/sessions/{}/runs/{}/signal", self.session, self.request_id);
-        let request = SignalRequest { signal: "INT".to_owned(), hold: self.hold.clone() };
+        let request = SignalRequest { signal: stop.name().to_owned(), hold: self.hold.clone() };
         match client.post::<_, SignalSent>(&path, &request).await {
             // It ended while we asked: all the better.
-            Err(ClientError::Refused(refused)) if ["run_ended", "run_not_found"].contains(&&*refused.problem.code) => {
-                Ok(())
+            Err(ClientError::Refused(refused)) if refused.problem.code == "run_ended" => Ok(true),
+            Err(ClientError::Refused(refused))
+                if ["run_not_found", "session_not_found"].contains(&&*refused.problem.code) =>
+            {
+                Ok(false)
             }
             sent => {
                 sent?;
-                Ok(())
+                Ok(true)
             }
         }
     }
@@ -106,4 +133,11 @@ impl Turn {
             terminal::harmless(&shorten(&run.command)),
         ));
     }
+}
+
+/// The signal that came before the daemon had our command, after a moment; at once nothing if there is none.
+async fn too_early(sent: Option<Sent>) -> Option<Stop> {
+    let stop = sent.filter(|sent| !sent.arrived)?.stop;
+    sleep(AGAIN).await;
+    Some(stop)
 }

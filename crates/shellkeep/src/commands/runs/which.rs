@@ -29,7 +29,7 @@ impl WhichRun {
 /// Which run, and words that follow its id.
 #[derive(Debug, Args)]
 pub struct RunAndWords {
-    /// The session, the run's id, and what is sent; with -s, without the session
+    /// The session, the run's id, and the input or signal to send; with -s, without the session
     #[arg(value_names = ["SESSION", "RUN"], num_args = 1.., required = true)]
     names: Vec<String>,
     /// The session

@@ -88,7 +88,7 @@ enum Restart {
 
 pub async fn start(daemon: &DaemonArgs, args: StartArgs, json: bool) -> Result<ExitCode, Failure> {
     let root = find::of_session(&args.session)?;
-    let (session, new) = (args.session.clone(), args.new.clone());
+    let (session, new) = (args.session.clone(), args.new.beside_json(json));
     let request = request(args)?;
     let mut client = Client::open(daemon).await?;
     let starting = client.in_session(&session, &new, async |client| client.post(&root, &request).await);

@@ -10,7 +10,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointLayer {
-    /// Keep files after each command that changed some [default: true]
+    /// Save the files after each command that changed some [default: true]
     #[arg(
         long = "checkpoints-on", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true"
@@ -19,16 +19,16 @@ pub struct CheckpointLayer {
     /// Leave out files that are larger than this [default: 33554432]
     #[arg(long = "checkpoints-max-file-bytes", value_name = "BYTES")]
     pub max_file_bytes: Option<u64>,
-    /// Bytes on disk that the checkpoints of one session may take; the oldest give way [default: 1073741824]
+    /// Bytes on disk that the checkpoints of one session may take; the oldest checkpoints are deleted first [default: 1073741824]
     #[arg(long = "checkpoints-bytes-per-session", value_name = "BYTES")]
     pub bytes_per_session: Option<u64>,
-    /// Keep no more files of one workspace than this [default: 200000]
+    /// Maximum number of files of one workspace that are saved [default: 200000]
     #[arg(long = "checkpoints-max-files", value_name = "N")]
     pub max_files: Option<u64>,
     /// How long one checkpoint may take [default: 10s]
     #[arg(long = "checkpoints-time", value_name = "TIME")]
     pub time: Option<Span>,
-    /// How many of the newest are all kept; of older ones, one an hour, and after a day one a day [default: 200]
+    /// How many of the newest checkpoints are all kept; of older ones, one per hour, and after a day one per day [default: 200]
     #[arg(long = "checkpoints-keep-all", value_name = "N")]
     pub keep_all: Option<usize>,
 }

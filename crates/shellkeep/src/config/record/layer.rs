@@ -30,7 +30,7 @@ pub struct RecordLayer {
     /// Secrets that are masked wherever they stand. A command line can be read by others, so it does not take them.
     #[arg(skip)]
     pub secrets: Option<Secrets>,
-    /// Mask the secrets in this file, one to a line
+    /// Mask the secrets in this file, one on each line
     #[arg(long = "record-secrets-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub secrets_file: Option<PathBuf>,
     /// Mask national ids of these kinds, as in us_ssn,de_steuer_id [default: none]
@@ -42,16 +42,16 @@ pub struct RecordLayer {
         default_missing_value = "true"
     )]
     pub phone_numbers: Option<bool>,
-    /// Keep the signing key in this file, which is made if it is not there [default: DATA/sign.key]
+    /// Keep the signing key in this file, which is created if it does not exist [default: DATA/sign.key]
     #[arg(long = "record-signing-key", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub signing_key: Option<PathBuf>,
-    /// Put signed heads there: a file, http://HOST[:PORT]/PATH, or `log` [default: nowhere]
+    /// Also write the signed heads of recordings to a file, http://HOST[:PORT]/PATH, or `log` [default: nowhere]
     #[arg(long = "record-anchor", value_name = "PLACE")]
     pub anchor: Option<String>,
-    /// How often, as in 60s [default: 60s]
+    /// How often signed heads are written there, as in 60s [default: 60s]
     #[arg(long = "record-anchor-interval", value_name = "TIME")]
     pub anchor_interval: Option<Span>,
-    /// Mask by these rules only [default: all but telephone numbers and national ids]
+    /// Use only these rules to find secrets [default: all but telephone numbers and national ids]
     #[arg(long = "record-rules", value_name = "NAMES")]
     pub rules: Option<Names>,
 }

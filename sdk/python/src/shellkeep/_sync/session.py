@@ -285,6 +285,9 @@ class Session(Handle):
         """Whether its recording is as it was written."""
         return Verdict.from_json(self.client.post(f"{self.path}/verify", None, repeatable=True))
 
-    def scrub(self, secret: str) -> ScrubReport:
-        """Masks a secret in everything that is kept of it."""
-        return ScrubReport.from_json(self.client.post(f"{self.path}/scrub", {"secret": secret}))
+    def scrub(self, secret: str, *, force: bool = False) -> ScrubReport:
+        """Masks a secret in everything that is kept of it; with `force` also a common one, such as `123456`."""
+        body: dict[str, Any] = {"secret": secret}
+        if force:
+            body["force"] = True
+        return ScrubReport.from_json(self.client.post(f"{self.path}/scrub", body))
