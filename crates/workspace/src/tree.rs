@@ -226,9 +226,22 @@ impl Tree {
     }
 
     /// Removes what is at a path; a link, not what it points to. A directory that is not empty only if `recursive`.
-    pub fn remove(&self, path: &[u8], recursive: bool) -> Result<(), TreeError> {
+    pub fn remove(&self, path: &[u8], recursive: bool, expected: &Expected) -> Result<(), TreeError> {
         let place = self.place(path)?;
-        if FileType::from_raw_mode(place.stat()?.st_mode) != FileType::Directory {
+        let kind = FileType::from_raw_mode(place.stat()?.st_mode);
+        match expected {
+            Expected::Anything => {}
+            Expected::Nothing => return Err(TreeError::Unexpected { current: self.sha256(path)? }),
+            Expected::Sha256(wanted) if kind == FileType::RegularFile => return place.remove_only(wanted),
+            Expected::Sha256(wanted) => {
+                // Whoever reads at a link reads what it leads to.
+                let current = self.sha256(path)?;
+                if current.as_ref() != Some(wanted) {
+                    return Err(TreeError::Unexpected { current });
+                }
+            }
+        }
+        if kind != FileType::Directory {
             return Ok(rustix::fs::unlinkat(&place.directory, place.name, AtFlags::empty())?);
         }
         if !recursive {
@@ -236,6 +249,15 @@ impl Tree {
         }
         // From the directory that is held open, so that nothing on the way can be swapped. Links are not followed.
         Ok(remove_at(place.directory.as_fd(), place.name)?)
+    }
+
+    /// The SHA-256 of the file that a path leads to; none if it leads to no file, or to one that is too large for one call.
+    fn sha256(&self, path: &[u8]) -> Result<Option<String>, TreeError> {
+        match self.open_file(path) {
+            Ok(file) if file.metadata()?.len() <= MAX_FILE_BYTES as u64 => Ok(Some(sha256_of(file)?)),
+            Err(error @ (TreeError::Io(_) | TreeError::Unsteady)) => Err(error),
+            Ok(_) | Err(_) => Ok(None),
+        }
     }
 
     /// Opens a regular file to read it.

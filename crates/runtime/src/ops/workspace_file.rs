@@ -60,6 +60,17 @@ pub struct FileWritten {
     pub notices: Vec<Notice>,
 }
 
+/// A file to remove, or a link or a directory.
+#[derive(Debug, Clone)]
+pub struct RemoveFile {
+    /// Its path, relative to the workspace or absolute inside it.
+    pub path: ByteString,
+    /// Whether a directory is removed with everything in it.
+    pub recursive: bool,
+    /// The precondition.
+    pub expected: ExpectedFile,
+}
+
 /// A file that was removed.
 #[derive(Debug, Clone)]
 pub struct FileRemoved {
@@ -113,7 +124,7 @@ pub enum FileError {
     },
     /// The file is not what the caller expected.
     #[error(
-        "'{path}' was not written: {}; read it again before you write it",
+        "'{path}' was not changed: {}; read it again before you change it",
         if current.is_some() { "it is not the expected file" } else { "there is no such file" }
     )]
     Unexpected {

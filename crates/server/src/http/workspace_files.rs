@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{
     FileListing, FileRemoved, FileWritten, ListFilesParams, ReadFileParams, RemoveFileParams, WriteFileParams,
 };
-use shellkeep_runtime::{FilePart, Lent, MAX_FILE_BYTES, WriteFile};
+use shellkeep_runtime::{FilePart, Lent, MAX_FILE_BYTES, RemoveFile, WriteFile};
 
 /// The size of the file of which a part is returned.
 const FILE_SIZE: HeaderName = HeaderName::from_static("x-file-size");
@@ -113,18 +113,26 @@ pub async fn write(
 /// Removes a file, a symbolic link, or a directory; one that is not empty only with `recursive=true`.
 ///
 /// The change is recorded as a `tool_call` and saved in a checkpoint; a rewind restores what checkpoints contain.
+/// With `If-Match` it is removed only if the file has that SHA-256.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session_id}/files/content", tag = "files", operation_id = "remove_file",
-    params(SessionPath, RemoveFileParams),
+    params(
+        SessionPath, RemoveFileParams,
+        ("If-Match" = Option<String>, Header, description = "The SHA-256 that the file must have now, as its `ETag`")
+    ),
     responses((status = 200, description = "It is gone", body = FileRemoved), SingleFile, Common)
 )]
 pub async fn remove(
     Scoped(engine): Scoped,
     SessionPath(id): SessionPath,
     Params(params): Params<RemoveFileParams>,
+    headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let path = translate::file_path(params.path, params.path_base64)?;
-    let recursive = translate::is_on(params.recursive);
-    let removed = detached(async move { engine.files().remove(&id, &path, recursive).await }).await??;
+    let remove = RemoveFile {
+        path: translate::file_path(params.path, params.path_base64)?,
+        recursive: translate::is_on(params.recursive),
+        expected: translate::expected_file(&headers)?,
+    };
+    let removed = detached(async move { engine.files().remove(&id, remove).await }).await??;
     Ok(json(StatusCode::OK, &translate::file_removed(removed)))
 }

@@ -160,6 +160,24 @@ fn a_file_is_written_only_if_it_is_what_the_caller_read() {
     assert_eq!(daemon.tree("s"), files(&[("f", "two")]));
 }
 
+/// A DELETE ignored its condition, so that a file was gone which its caller had not read.
+#[test]
+fn a_file_is_removed_only_if_it_is_what_the_caller_read() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    written(&daemon, "path=f", b"hello");
+    let with = |name: &str, value: &str| daemon.send(&content("DELETE", "path=f").header(name, value));
+    let other = with("if-match", &format!("\"{}\"", "0".repeat(64)));
+    assert_eq!(refused(&other), (412, "precondition_failed".to_owned()));
+    assert_eq!(other.json()["sha256"], json!(HELLO), "{}", other.text());
+    assert_eq!(with("if-none-match", "*").status, 412);
+    assert_eq!(with("if-match", "not a hash").status, 400);
+    assert_eq!(daemon.tree("s"), files(&[("f", "hello")]));
+    assert_eq!(with("if-match", &format!("\"{HELLO}\"")).status, 200);
+    assert_eq!(with("if-match", HELLO).status, 404, "there is nothing to remove");
+    assert_eq!(daemon.tree("s"), files(&[]));
+}
+
 /// The change is a tool call of the daemon's own, has a checkpoint, and is in the diff, the history and the rewind.
 #[test]
 fn a_written_file_is_recorded_kept_and_brought_back() {

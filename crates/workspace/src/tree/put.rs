@@ -1,4 +1,5 @@
-//! Writing a file: aside first, then by one rename, so that a reader finds the old content or the new.
+//! Writing a file: aside first, then by one rename, so that a reader finds the old content or the new. And removing one
+//! only if it is the expected one.
 
 use super::{MAX_FILE_BYTES, MODE_BITS, NameAt, Tree, TreeError, sha256, sha256_of, split};
 use crate::owner::{Owner, make_directory};
@@ -30,7 +31,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// had exchanged, and the file of one that was refused stayed. Directories share them.
 static EXCHANGES: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
 
-/// What must be at a path for a file to be written there.
+/// What must be at a path for a file to be written or removed there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
     Anything,
@@ -273,6 +274,42 @@ impl NameAt<'_> {
         if beside.identity()? != ours {
             // Another caller wrote here in between. Its file is the newest, so it stays.
             exchange()?;
+        }
+        Err(TreeError::Unexpected { current: found? })
+    }
+
+    /// Removes the file that is here, if it is the expected one. It is moved aside before it is compared for the last time,
+    /// so that what somebody writes here in between is never removed.
+    pub(super) fn remove_only(&self, wanted: &str) -> Result<(), TreeError> {
+        let found = self.sha256()?;
+        if found.as_deref() != Some(wanted) {
+            return Err(TreeError::Unexpected { current: found });
+        }
+        let name = format!("{ASIDE}{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let aside = Aside { directory: &self.directory, name };
+        let turn = fstat(&self.directory)?.st_ino as usize % EXCHANGES.len();
+        let _turn = EXCHANGES[turn].lock().unwrap_or_else(PoisonError::into_inner);
+        let only_new = RenameFlags::NOREPLACE;
+        match renameat_with(&self.directory, self.name, &self.directory, aside.name.as_str(), only_new) {
+            // Some file systems cannot promise it. We have just checked, which is nearly as good.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                return Ok(unlinkat(&self.directory, self.name, AtFlags::empty())?);
+            }
+            Err(Errno::NOENT) => return Err(TreeError::Unexpected { current: None }),
+            moved => moved?,
+        }
+        let beside = NameAt {
+            directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?,
+            name: aside.name.as_bytes(),
+        };
+        let found = beside.sha256();
+        if matches!(&found, Ok(Some(found)) if found == wanted) {
+            return Ok(());
+        }
+        match renameat_with(&self.directory, aside.name.as_str(), &self.directory, self.name, only_new) {
+            // A newer one is here by now, and stays.
+            Err(Errno::EXIST) => {}
+            back => back?,
         }
         Err(TreeError::Unexpected { current: found? })
     }

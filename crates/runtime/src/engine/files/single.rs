@@ -108,16 +108,12 @@ impl FileOps<'_> {
     }
 
     /// Removes a file, a link, or a directory.
-    pub fn remove<'a>(
-        &'a self,
-        id: &'a SessionId,
-        path: &'a ByteString,
-        recursive: bool,
-    ) -> BoxFuture<'a, Result<FileRemoved, OpError>> {
+    pub fn remove<'a>(&'a self, id: &'a SessionId, remove: RemoveFile) -> BoxFuture<'a, Result<FileRemoved, OpError>> {
         Box::pin(async move {
             let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit(REMOVE, id.as_str());
-            let place = in_workspace(parts, &id, path).await?;
+            let RemoveFile { path, recursive, expected } = remove;
+            let place = in_workspace(parts, &id, &path).await?;
             let path = place.path.clone();
             if path.as_bytes().is_empty() {
                 let detail = "path: the workspace itself cannot be removed; delete the session instead".to_owned();
@@ -125,7 +121,7 @@ impl FileOps<'_> {
             }
             parts.ctx.registry.ask(&id, Message::BeforeChange).await?;
             let began = Instant::now();
-            let remove = move |tree: &Tree, path: &[u8]| tree.remove(path, recursive);
+            let remove = move |tree: &Tree, path: &[u8]| tree.remove(path, recursive, &expected);
             with_tree(parts, place, "could not be removed", remove).await?;
             let parameters = json!({"path": key_text(&path), "recursive": recursive});
             let posted = self.record(parts, &id, REMOVE, parameters, began).await?;
