@@ -2,6 +2,7 @@
 //! anything happens.
 
 mod check;
+mod condition;
 mod files;
 mod kv;
 mod node;

@@ -230,7 +230,7 @@ impl Tree {
         let place = self.place(path)?;
         let kind = FileType::from_raw_mode(place.stat()?.st_mode);
         match expected {
-            Expected::Anything => {}
+            Expected::Anything | Expected::Something => {}
             Expected::Nothing => return Err(TreeError::Unexpected { current: self.sha256(path)? }),
             Expected::Sha256(wanted) if kind == FileType::RegularFile => return place.remove_only(wanted),
             Expected::Sha256(wanted) => {

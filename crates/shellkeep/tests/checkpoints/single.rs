@@ -158,6 +158,16 @@ fn a_file_is_written_only_if_it_is_what_the_caller_read() {
     assert_eq!(with("if-match", HELLO, b"three").status, 412);
     assert_eq!(with("if-match", "not a hash", b"three").status, 400);
     assert_eq!(daemon.tree("s"), files(&[("f", "two")]));
+    // Valid for the agent's state, and a 400 here.
+    assert_eq!(with("if-match", "*", b"hello").status, 200);
+    let none = daemon.send(&content("PUT", "path=g").header("if-match", "*"));
+    assert_eq!(refused(&none), (412, "precondition_failed".to_owned()));
+    assert_eq!(daemon.tree("s"), files(&[("f", "hello")]));
+    // Who has the file was sent it again.
+    let read = |tag: &str| daemon.send(&content("GET", "path=f").header("if-none-match", tag));
+    let same = read(&format!("\"other\", \"{HELLO}\""));
+    assert_eq!((same.status, same.body.len(), same.header("etag")), (304, 0, Some(&*format!("\"{HELLO}\""))));
+    assert_eq!((read("*").status, read("\"other\"").body), (304, b"hello".to_vec()));
 }
 
 /// A DELETE ignored its condition, so that a file was gone which its caller had not read.

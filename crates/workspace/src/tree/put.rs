@@ -35,6 +35,8 @@ static EXCHANGES: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
     Anything,
+    /// Any file.
+    Something,
     Nothing,
     /// A file with this SHA-256, in hexadecimal.
     Sha256(String),
@@ -102,7 +104,7 @@ impl Made<'_> {
     /// The directory, made if need be and if the file can be written at all.
     fn directory(&mut self, put: &Put<'_>) -> Result<OwnedFd, TreeError> {
         match self.tree.resolve(self.path, super::DIRECTORY) {
-            Err(Errno::NOENT) if matches!(put.expected, Expected::Sha256(_)) => {
+            Err(Errno::NOENT) if matches!(put.expected, Expected::Sha256(_) | Expected::Something) => {
                 Err(TreeError::Unexpected { current: None })
             }
             Err(Errno::NOENT) => self.make(),
@@ -219,18 +221,19 @@ impl NameAt<'_> {
         let current = || self.sha256();
         match (&put.expected, mode) {
             (Expected::Nothing, Some(_)) => return Err(TreeError::Unexpected { current: current()? }),
-            (Expected::Sha256(_), None) => return Err(TreeError::Unexpected { current: None }),
+            (Expected::Sha256(_) | Expected::Something, None) => return Err(TreeError::Unexpected { current: None }),
             (Expected::Sha256(wanted), Some(_)) => match current()? {
                 found if found.as_ref() != Some(wanted) => return Err(TreeError::Unexpected { current: found }),
                 _ => {}
             },
-            (Expected::Anything, _) | (Expected::Nothing, None) => {}
+            (Expected::Anything, _) | (Expected::Something, Some(_)) | (Expected::Nothing, None) => {}
         }
         let aside = self.write_aside(put, put.mode.or(mode).map(|mode| mode & PERMISSIONS), owner)?;
         match &put.expected {
             Expected::Anything => renameat(&self.directory, aside.name.as_str(), &self.directory, self.name)?,
             Expected::Nothing => self.move_new(&aside)?,
-            Expected::Sha256(wanted) => self.swap(&aside, wanted)?,
+            Expected::Something => self.swap(&aside, None)?,
+            Expected::Sha256(wanted) => self.swap(&aside, Some(wanted))?,
         }
         if put.power {
             File::from(openat(&self.directory, c".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?).sync_all()?;
@@ -249,8 +252,9 @@ impl NameAt<'_> {
         }
     }
 
-    /// Moves a file here in exchange for the one that is expected, and back if another one was here by then.
-    fn swap(&self, aside: &Aside<'_>, wanted: &str) -> Result<(), TreeError> {
+    /// Moves a file here in exchange for the one that is expected, or for any file, and back if something else was here by
+    /// then.
+    fn swap(&self, aside: &Aside<'_>, wanted: Option<&str>) -> Result<(), TreeError> {
         let name = aside.name.as_str();
         let turn = fstat(&self.directory)?.st_ino as usize % EXCHANGES.len();
         let _turn = EXCHANGES[turn].lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,10 +268,18 @@ impl NameAt<'_> {
             Err(Errno::INVAL | Errno::NOSYS) => {
                 return Ok(renameat(&self.directory, name, &self.directory, self.name)?);
             }
+            Err(Errno::NOENT) => return Err(TreeError::Unexpected { current: None }),
             exchanged => exchanged?,
         }
-        let found = beside.sha256();
-        if matches!(&found, Ok(Some(found)) if found == wanted) {
+        let found = match wanted {
+            Some(_) => beside.sha256(),
+            None => Ok(None),
+        };
+        let is_expected = match wanted {
+            Some(wanted) => matches!(&found, Ok(Some(found)) if found == wanted),
+            None => beside.stat().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile),
+        };
+        if is_expected {
             return Ok(());
         }
         exchange()?;

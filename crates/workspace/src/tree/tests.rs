@@ -201,6 +201,12 @@ fn a_file_is_written_only_over_what_is_expected() {
     assert_eq!(read(&tree, "f").unwrap(), b"old");
     tree.write(b"f", &expecting(Expected::Sha256(sha256(b"old")))).unwrap();
     assert_eq!(read(&tree, "f").unwrap(), b"new");
+    tree.write(b"f", &Put { bytes: b"any", ..expecting(Expected::Something) }).unwrap();
+    assert_eq!(read(&tree, "f").unwrap(), b"any");
+    for path in ["none", "d/none"] {
+        let missing = tree.write(path.as_bytes(), &expecting(Expected::Something));
+        assert!(matches!(missing, Err(TreeError::Unexpected { current: None })), "{path}: {missing:?}");
+    }
     assert_eq!(tree.list(b"", b"", 10).unwrap().0.len(), 1);
 }
 
