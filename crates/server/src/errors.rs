@@ -260,7 +260,7 @@ fn record_status(error: &RecordError) -> StatusCode {
 fn file_status(error: &FileError) -> StatusCode {
     match error {
         FileError::Outside { .. } => StatusCode::FORBIDDEN,
-        FileError::NotFound { .. } => StatusCode::NOT_FOUND,
+        FileError::NotFound { .. } | FileError::Dangling { .. } => StatusCode::NOT_FOUND,
         FileError::IsDirectory { .. }
         | FileError::NotAFile { .. }
         | FileError::NotADirectory { .. }

@@ -39,6 +39,9 @@ pub enum TreeError {
     /// There is nothing at the path.
     #[error("there is no such file")]
     NotFound,
+    /// There is a link at the path, and nothing where it leads to.
+    #[error("it is a symbolic link to nothing")]
+    Dangling,
     /// A directory is where a file should be.
     #[error("it is a directory")]
     IsDirectory,
@@ -263,11 +266,21 @@ impl Tree {
     /// Opens a regular file to read it.
     fn open_file(&self, path: &[u8]) -> Result<File, TreeError> {
         // Nothing is waited for: a pipe without a writer would be waited for forever.
-        let file = self.resolve(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let file = self.follow(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         match FileType::from_raw_mode(fstat(&file)?.st_mode) {
             FileType::RegularFile => Ok(File::from(file)),
             FileType::Directory => Err(TreeError::IsDirectory),
             _ => Err(TreeError::NotAFile),
+        }
+    }
+
+    /// Opens what a path leads to, and tells a link that leads nowhere from a path at which there is nothing.
+    fn follow(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, TreeError> {
+        let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        let ends_at_link = || self.place(path).is_ok_and(|place| place.stat().is_ok_and(is_link));
+        match self.resolve(path, flags) {
+            Err(Errno::NOENT) if ends_at_link() => Err(TreeError::Dangling),
+            opened => Ok(opened?),
         }
     }
 

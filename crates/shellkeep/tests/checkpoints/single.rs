@@ -91,7 +91,7 @@ fn what_cannot_be_done_is_refused_with_a_code() {
     symlink(daemon.directory().join("secret"), workspace.join("out")).unwrap();
     symlink("../..", workspace.join("up")).unwrap();
     fs::create_dir(workspace.join("d")).unwrap();
-    daemon.sh("s", "mkfifo pipe; truncate -s 70000000 large; ln -s loop loop");
+    daemon.sh("s", "mkfifo pipe; truncate -s 70000000 large; ln -s loop loop; ln -s nowhere dangling");
     let long: &str = &format!("path=p1/p2/{}", "n".repeat(300));
     daemon.sh("s", "mkdir -p p1/p2");
     for (method, query, expected) in [
@@ -112,6 +112,12 @@ fn what_cannot_be_done_is_refused_with_a_code() {
         ("PUT", "path=f&mode=999", (400, "invalid_request")),
         ("PUT", "path=f&mode=4755", (400, "invalid_request")),
         ("PUT", "path=.", (409, "is_directory")),
+        ("PUT", "path=d/", (409, "is_directory")),
+        // These made a file, whose name has no slash.
+        ("PUT", "path=new/", (409, "is_directory")),
+        ("PUT", "path=new/.", (409, "is_directory")),
+        ("GET", "path=dangling", (404, "file_not_found")),
+        ("PUT", "path=dangling", (404, "file_not_found")),
         ("PUT", "path=large/a/b", (409, "not_a_directory")),
         ("GET", "path=loop", (409, "link_loop")),
         ("PUT", "path=loop", (409, "link_loop")),
@@ -131,6 +137,10 @@ fn what_cannot_be_done_is_refused_with_a_code() {
     let on_the_way = daemon.send(&content("PUT", "path=large/a/b")).json();
     assert!(on_the_way["detail"].as_str().unwrap().contains("'large' is not a directory"), "{on_the_way}");
     assert_eq!(daemon.at("s", &format!("files?{long}")).status, 400);
+    // Of a link that is listed, it was said that there is no file of its name.
+    let dangling = daemon.send(&content("PUT", "path=dangling")).json();
+    assert!(dangling["detail"].as_str().unwrap().contains("nothing where it leads to"), "{dangling}");
+    assert!(!workspace.join("new").exists() && !workspace.join("nowhere").exists());
     let missing = daemon.send(&content("GET", "path=none")).json();
     assert!(missing["detail"].as_str().unwrap().contains("GET …/files?path="), "{missing}");
     assert_eq!(fs::read(daemon.directory().join("secret")).unwrap(), b"outside");

@@ -191,7 +191,7 @@ impl Tree {
 
     /// The path of the file that a link leads to, below the workspace.
     fn target(&self, path: &[u8]) -> Result<Vec<u8>, TreeError> {
-        let held = self.resolve(path, OFlags::PATH)?;
+        let held = self.follow(path, OFlags::PATH)?;
         let real = |fd: &OwnedFd| {
             let name = format!("/proc/self/fd/{}", fd.as_raw_fd());
             readlinkat(rustix::fs::CWD, name, Vec::new()).map(std::ffi::CString::into_bytes)

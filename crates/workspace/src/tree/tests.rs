@@ -119,7 +119,8 @@ fn a_file_is_written_as_a_whole_and_keeps_its_permissions() {
     assert_eq!(fs::read(&path).unwrap(), b"four");
     assert!(workspace.join("link").is_symlink());
     symlink("nothing", workspace.join("dangling")).unwrap();
-    assert!(matches!(tree.write(b"dangling", &put(b"x")), Err(TreeError::NotFound)));
+    assert!(matches!(tree.write(b"dangling", &put(b"x")), Err(TreeError::Dangling)));
+    assert!(matches!(read(&tree, "dangling"), Err(TreeError::Dangling)));
     assert!(matches!(tree.write(b"a", &put(b"x")), Err(TreeError::IsDirectory)));
     assert!(matches!(tree.write(b"dangling/x", &put(b"x")), Err(TreeError::NotFound)));
 }

@@ -79,6 +79,9 @@ impl FileOps<'_> {
             self.access.audit(WRITE, id.as_str());
             let WriteFile { path, bytes, mode, expected } = write;
             let place = in_workspace(parts, &id, &path).await?;
+            if names_directory(path.as_bytes()) {
+                return Err(FileError::IsDirectory { path: text(&path) }.into());
+            }
             let (path, size, power) = (place.path.clone(), bytes.len() as u64, parts.ctx.store.survives_power());
             let agent = parts.ctx.names.agent_of(&id);
             if parts.ctx.disk.check(&id, agent.as_deref(), Usage { bytes: size, files: 1 }).is_err() {
@@ -162,6 +165,11 @@ async fn in_workspace(parts: &Parts, id: &SessionId, path: &ByteString) -> Resul
     }
 }
 
+/// Whether a path can only be a directory's: it ends with a slash, or with `.` or `..`.
+fn names_directory(path: &[u8]) -> bool {
+    matches!(path.rsplit(|byte| *byte == b'/').next(), None | Some(b"" | b"." | b".."))
+}
+
 fn outside(state: &SessionState, path: &ByteString) -> FileError {
     FileError::Outside { path: text(path), workspace: state.meta.workspace.to_text().into_owned() }
 }
@@ -207,6 +215,7 @@ fn refused(error: TreeError, place: &InWorkspace, what: &'static str) -> OpError
     OpError::File(match error {
         TreeError::Outside => outside(&place.state, &place.path),
         TreeError::NotFound => FileError::NotFound { path },
+        TreeError::Dangling => FileError::Dangling { path },
         TreeError::IsDirectory => FileError::IsDirectory { path },
         TreeError::NotAFile => FileError::NotAFile { path },
         TreeError::NotADirectory { above } => FileError::NotADirectory { path, above: text(&ByteString(above)) },
