@@ -133,7 +133,7 @@ pub struct Revocation {
 
 impl Revocation {
     /// For rights without a token.
-    pub(crate) fn never() -> Self {
+    pub fn never() -> Self {
         Self { alive: None, expiry: None }
     }
 

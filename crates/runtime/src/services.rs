@@ -196,7 +196,8 @@ impl Services {
         check(QuotaName::ServicesPerAgent, self.quotas.get(QuotaName::ServicesPerAgent), of_agent)?;
         let all = (live.values().filter(|seen| seen.is_live()).count() + all_in_background) as u64;
         check(QuotaName::Services, self.limit(), all)?;
-        Ok(enter(&mut live, entry, counted))
+        let activity = Activity::begin(entry.now);
+        Ok(enter(&mut live, entry, activity, counted))
     }
 
     /// An error that lists the caller's services, the most idle first. At a limit of the node, the host, which has no
@@ -245,7 +246,8 @@ impl Services {
     pub(crate) fn adopt(&self, entry: Entry) -> Reserved {
         let service = counted_as(entry.agent.as_deref(), &entry.session_id, &entry.service_id);
         let counted = self.agents.as_ref().zip(service).map(|(agents, service)| agents.keep_counting(service));
-        enter(&mut self.live(), entry, counted)
+        let activity = Activity::taken_over(entry.now);
+        enter(&mut self.live(), entry, activity, counted)
     }
 
     /// One that runs.
@@ -344,7 +346,12 @@ impl Services {
     }
 }
 
-fn enter(live: &mut HashMap<Name, Arc<Supervised>>, entry: Entry, counted: Option<CountedService>) -> Reserved {
+fn enter(
+    live: &mut HashMap<Name, Arc<Supervised>>,
+    entry: Entry,
+    activity: Activity,
+    counted: Option<CountedService>,
+) -> Reserved {
     let (sender, orders) = mpsc::channel(ORDERS);
     let name = (entry.session_id.clone(), entry.service_id.clone());
     let seen = Arc::new(Supervised {
@@ -354,7 +361,7 @@ fn enter(live: &mut HashMap<Name, Arc<Supervised>>, entry: Entry, counted: Optio
         directory: entry.directory,
         orders: sender,
         facts: watch::Sender::new(entry.service),
-        activity: Mutex::new(Activity::begin(entry.now)),
+        activity: Mutex::new(activity),
         counted: Mutex::new(counted),
     });
     live.insert(name, Arc::clone(&seen));
@@ -423,7 +430,8 @@ fn live_view(seen: &Supervised, members: &[Stat], tables: &mut SocketTables) -> 
     let main = service.stamps.as_ref().map(|stamps| stamps.main.pid);
     let oldest = members.iter().min_by_key(|stat| stat.started_ticks).map(|stat| stat.pid);
     view.pid = main.filter(|pid| pids.contains(pid)).or(oldest);
-    view.last_active_at = seen.activity().last_active_with(view.log_bytes);
+    // A service that was started again is active since then.
+    view.last_active_at = seen.activity().last_active_with(view.log_bytes).max(view.started_at);
     view
 }
 

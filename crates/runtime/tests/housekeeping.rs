@@ -114,14 +114,23 @@ impl Node {
     }
 
     async fn status(&self, service: &ServiceView) -> ServiceStatus {
-        self.engine.services().get(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap().status
+        self.engine
+            .services()
+            .get(&service.session_id, service.service_id.as_str(), Duration::ZERO)
+            .await
+            .unwrap()
+            .status
     }
 
     /// The service as it ended; it was told to a moment ago.
     async fn ended(&self, service: &ServiceView) -> ServiceView {
         until_async(LONG, "the service ends", async || {
-            let view =
-                self.engine.services().get(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap();
+            let view = self
+                .engine
+                .services()
+                .get(&service.session_id, service.service_id.as_str(), Duration::ZERO)
+                .await
+                .unwrap();
             (!view.status.is_live()).then_some(view)
         })
         .await
@@ -135,7 +144,11 @@ impl Node {
     async fn stop(self) {
         let all = self.engine.services().all(None).await.unwrap();
         for service in all {
-            self.engine.services().stop(&service.session_id, &service.service_id, Duration::ZERO).await.unwrap();
+            self.engine
+                .services()
+                .stop(&service.session_id, service.service_id.as_str(), Duration::ZERO)
+                .await
+                .unwrap();
         }
         self.engine.shutdown().await;
     }
@@ -210,7 +223,7 @@ async fn output_begins_the_two_hours_anew() {
     node.sh(&id, "echo again > f").await;
     until_async(LONG, "the line is in the log", async || {
         let query = LogQuery { offset: 0, limit: 100, tail: None, grep: None };
-        let log = node.engine.services().log(&id, &service.service_id, query).await.unwrap();
+        let log = node.engine.services().log(&id, service.service_id.as_str(), query).await.unwrap();
         (log.bytes == b"up\nagain\n").then_some(())
     })
     .await;

@@ -23,7 +23,8 @@ use std::sync::Arc;
 const OPEN_PATHS: [&str; 2] = ["/healthz", "/"];
 /// The console's scripts and styles, which need none either.
 const ASSETS: &str = "/assets/";
-/// Paths whose callers prove in the request itself who they are: with a code, or with a token in the first frame.
+/// Paths whose callers prove in the request itself who they are: with a code, or with a token in the first frame, because a
+/// page cannot send one with the request for a WebSocket.
 const LOBBY_PATHS: [&str; 2] = ["/v1/console/login", LIVE];
 /// A conversation, though it is read with GET.
 const LIVE: &str = "/v1/live";
@@ -102,6 +103,8 @@ impl<S: Send + Sync> FromRequestParts<S> for OfHost {
 pub struct Lobby {
     engine: Engine,
     auth: Auth,
+    /// Whether the caller may prove that it is the host. A process of a session cannot, whatever token it sends.
+    admits_host: bool,
 }
 
 impl Lobby {
@@ -109,7 +112,7 @@ impl Lobby {
     pub(crate) fn authenticate(&self, secret: &[u8]) -> Option<Guest> {
         let (Auth::SocketOwner { token } | Auth::Bearer { token, .. }) = &self.auth;
         if token.matches(secret) {
-            return Some(self.engine.identities().on_behalf(Scope::Host));
+            return self.admits_host.then(|| self.engine.identities().on_behalf(Scope::Host));
         }
         self.engine.identities().authenticate(secret)
     }
@@ -166,11 +169,11 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
     };
     let shows_token = request.headers().contains_key(header::AUTHORIZATION);
     let visitor = request.extensions_mut().remove::<Visitor>();
+    if LOBBY_PATHS.contains(&request.uri().path()) {
+        request.extensions_mut().insert(lobby(&gate, visitor.as_ref()));
+    }
     let response = match caller.and_then(|caller| place(&gate, caller, visitor.as_ref(), shows_token)) {
-        Ok(Caller::Anyone) => {
-            request.extensions_mut().insert(Lobby { engine: gate.engine.clone(), auth: gate.auth.clone() });
-            next.run(request).await
-        }
+        Ok(Caller::Anyone) => next.run(request).await,
         Ok(Caller::Host) => match proven(&request, &gate.engine, is_sent_on) {
             Ok(()) => {
                 request.extensions_mut().insert(Scoped(gate.engine.clone()));
@@ -200,6 +203,11 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
     };
     gate.counts.answered(response.status());
     response
+}
+
+fn lobby(gate: &Gate, visitor: Option<&Visitor>) -> Lobby {
+    let admits_host = matches!((&gate.auth, visitor), (Auth::Bearer { .. }, _) | (_, Some(Visitor::Host)));
+    Lobby { engine: gate.engine.clone(), auth: gate.auth.clone(), admits_host }
 }
 
 /// The caller for whom another node sent a request on.
@@ -299,9 +307,11 @@ fn admit<T>(
     if OPEN_PATHS.contains(&path) || path.starts_with(ASSETS) {
         return Ok(Caller::Anyone);
     }
-    let is_in_lobby = LOBBY_PATHS.contains(&path);
+    let shown = given.and_then(|value| bearer(value.as_bytes()));
+    // A proxy's own credentials are no token: a page behind it sends its token in the first frame nevertheless.
+    let is_in_lobby = LOBBY_PATHS.contains(&path) && (path != LIVE || shown.is_none());
     let token = match auth {
-        Auth::SocketOwner { .. } if given.is_none() && !is_in_lobby => return Ok(Caller::Host),
+        Auth::SocketOwner { .. } if given.is_none() && (path == LIVE || !is_in_lobby) => return Ok(Caller::Host),
         Auth::SocketOwner { token } => token,
         Auth::Bearer { token, loopback } => {
             let reads = (method == Method::GET || method == Method::HEAD) && path != LIVE;
@@ -319,11 +329,11 @@ fn admit<T>(
     if is_in_lobby {
         return Ok(Caller::Anyone);
     }
-    let given = given.and_then(|value| bearer(value.as_bytes())).ok_or_else(unauthorized)?;
-    if token.matches(given) {
+    let shown = shown.ok_or_else(unauthorized)?;
+    if token.matches(shown) {
         return Ok(Caller::Host);
     }
-    known(given).map(Caller::Agent).ok_or_else(unauthorized)
+    known(shown).map(Caller::Agent).ok_or_else(unauthorized)
 }
 
 fn unauthorized() -> Refusal {
@@ -441,6 +451,27 @@ mod tests {
             assert_eq!(asked(&socket, "/v1/sessions", &headers), on_socket, "{header:?}");
         }
         assert_eq!(asked(&tcp, "/healthz", &[]), Ok(Caller::Anyone));
+    }
+
+    /// Whoever opened `/v1/live` had to send a token in the first frame, also over the socket, and with one in the header.
+    #[test]
+    fn a_websocket_is_opened_with_what_other_routes_need_or_with_nothing() {
+        let tcp = Auth::Bearer { token: Token::new("secret"), loopback: true };
+        let socket = Auth::SocketOwner { token: Token::new("secret") };
+        let (refused, agent) = (|| Err("unauthorized".to_owned()), || Ok(Caller::Agent("sk_1".to_owned())));
+        for (header, on_tcp, on_socket) in [
+            (None, Ok(Caller::Anyone), Ok(Caller::Host)),
+            (Some("Bearer secret"), Ok(Caller::Host), Ok(Caller::Host)),
+            (Some("Bearer sk_1"), agent(), agent()),
+            (Some("Bearer wrong"), refused(), refused()),
+            (Some("Basic of-a-proxy"), Ok(Caller::Anyone), Ok(Caller::Anyone)),
+        ] {
+            let headers: Vec<_> = header.iter().map(|value| (header::AUTHORIZATION, *value)).collect();
+            assert_eq!(asked(&tcp, LIVE, &headers), on_tcp, "{header:?}");
+            assert_eq!(asked(&socket, LIVE, &headers), on_socket, "{header:?}");
+        }
+        let page = [(header::AUTHORIZATION, "Bearer secret"), (header::ORIGIN, "http://localhost:3000")];
+        assert_eq!(asked(&tcp, LIVE, &page), Err("forbidden_origin".to_owned()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::refusal::Refusal;
 use axum::extract::{FromRequestParts, Query, RawPathParams};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
-use shellkeep_session::{RunId, ServiceId, SessionId, id};
+use shellkeep_session::{RunId, SessionId, id};
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::Type;
@@ -17,8 +17,8 @@ pub struct SessionPath(pub SessionId);
 /// `{session_id}` and `{run_id}` of a path.
 pub struct RunPath(pub SessionId, pub RunId);
 
-/// `{session_id}` and `{service_id}` of a path.
-pub struct ServicePath(pub SessionId, pub ServiceId);
+/// `{session_id}` and `{service_id}` of a path. A service is also found by its name, which may be any text.
+pub struct ServicePath(pub SessionId, pub String);
 
 /// `{session_id}` and `{checkpoint}` of a path.
 pub struct CheckpointPath(pub SessionId, pub String);
@@ -55,7 +55,7 @@ macro_rules! described {
 described! {
     SessionPath: "session_id" = "The session";
     RunPath: "session_id" = "The session", "run_id" = "The run";
-    ServicePath: "session_id" = "The session", "service_id" = "The service's id or name";
+    ServicePath: "session_id" = "The session", "service_id" = "The service's id, or its name, percent-encoded";
     CheckpointPath: "session_id" = "The session", "checkpoint" = "As in `GET …/checkpoints/{checkpoint}`";
     KeyPath: "session_id" = "The session", "key" = "The key, percent-encoded; it may contain slashes";
 }
@@ -90,9 +90,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ServicePath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let params = path_params(parts, state).await?;
-        let service_id = ServiceId::parse(text(&params, "service_id")?);
-        let service_id = service_id.map_err(|error| Refusal::bad_id("service_id", &error))?;
-        Ok(Self(session_id(&params)?, service_id))
+        Ok(Self(session_id(&params)?, text(&params, "service_id")?.to_owned()))
     }
 }
 

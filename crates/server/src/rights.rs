@@ -8,7 +8,7 @@ use shellkeep_runtime::Scope;
 /// Paths that a token for metrics may read.
 const FIGURES: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 /// Routes with a reading method that can change something.
-const CONVERSATIONS: [&str; 3] = ["/mcp", "/v1/mcp/", "/v1/live"];
+const CONVERSATIONS: [&str; 2] = ["/mcp", "/v1/mcp/"];
 
 /// Where a token of the console may change something: sessions, but neither tokens nor the daemon.
 const SESSIONS: &str = "/v1/sessions";
@@ -72,7 +72,7 @@ mod tests {
             (Method::POST, "/metrics", false, false, false),
             (Method::GET, "/mcp", false, false, false),
             (Method::GET, "/v1/mcp/stdio", false, false, false),
-            (Method::GET, "/v1/live", false, false, false),
+            (Method::GET, "/v1/live", true, false, true),
             (Method::GET, "/v1/tokens", true, false, true),
             (Method::POST, "/v1/tokens", false, false, false),
             (Method::DELETE, "/v1/tokens/tok_1", false, false, false),

@@ -39,6 +39,9 @@ pub enum TreeError {
     /// There is nothing at the path.
     #[error("there is no such file")]
     NotFound,
+    /// There is a link at the path, and nothing where it leads to.
+    #[error("it is a symbolic link to nothing")]
+    Dangling,
     /// A directory is where a file should be.
     #[error("it is a directory")]
     IsDirectory,
@@ -226,9 +229,22 @@ impl Tree {
     }
 
     /// Removes what is at a path; a link, not what it points to. A directory that is not empty only if `recursive`.
-    pub fn remove(&self, path: &[u8], recursive: bool) -> Result<(), TreeError> {
+    pub fn remove(&self, path: &[u8], recursive: bool, expected: &Expected) -> Result<(), TreeError> {
         let place = self.place(path)?;
-        if FileType::from_raw_mode(place.stat()?.st_mode) != FileType::Directory {
+        let kind = FileType::from_raw_mode(place.stat()?.st_mode);
+        match expected {
+            Expected::Anything | Expected::Something => {}
+            Expected::Nothing => return Err(TreeError::Unexpected { current: self.sha256(path)? }),
+            Expected::Sha256(wanted) if kind == FileType::RegularFile => return place.remove_only(wanted),
+            Expected::Sha256(wanted) => {
+                // Whoever reads at a link reads what it leads to.
+                let current = self.sha256(path)?;
+                if current.as_ref() != Some(wanted) {
+                    return Err(TreeError::Unexpected { current });
+                }
+            }
+        }
+        if kind != FileType::Directory {
             return Ok(rustix::fs::unlinkat(&place.directory, place.name, AtFlags::empty())?);
         }
         if !recursive {
@@ -238,14 +254,33 @@ impl Tree {
         Ok(remove_at(place.directory.as_fd(), place.name)?)
     }
 
+    /// The SHA-256 of the file that a path leads to; none if it leads to no file, or to one that is too large for one call.
+    fn sha256(&self, path: &[u8]) -> Result<Option<String>, TreeError> {
+        match self.open_file(path) {
+            Ok(file) if file.metadata()?.len() <= MAX_FILE_BYTES as u64 => Ok(Some(sha256_of(file)?)),
+            Err(error @ (TreeError::Io(_) | TreeError::Unsteady)) => Err(error),
+            Ok(_) | Err(_) => Ok(None),
+        }
+    }
+
     /// Opens a regular file to read it.
     fn open_file(&self, path: &[u8]) -> Result<File, TreeError> {
         // Nothing is waited for: a pipe without a writer would be waited for forever.
-        let file = self.resolve(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let file = self.follow(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         match FileType::from_raw_mode(fstat(&file)?.st_mode) {
             FileType::RegularFile => Ok(File::from(file)),
             FileType::Directory => Err(TreeError::IsDirectory),
             _ => Err(TreeError::NotAFile),
+        }
+    }
+
+    /// Opens what a path leads to, and tells a link that leads nowhere from a path at which there is nothing.
+    fn follow(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, TreeError> {
+        let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        let ends_at_link = || self.place(path).is_ok_and(|place| place.stat().is_ok_and(is_link));
+        match self.resolve(path, flags) {
+            Err(Errno::NOENT) if ends_at_link() => Err(TreeError::Dangling),
+            opened => Ok(opened?),
         }
     }
 

@@ -304,11 +304,11 @@ fn entry_of(change: &KvChange) -> Option<KvEntry> {
 /// Compares a batch with what is there.
 fn prepare(keyed: &Keyed, ops: Vec<KvOp>, version: u64) -> Result<Result<Prepared, KvError>, KeyedError> {
     let mut prepared = Prepared { changes: Vec::new(), values: Vec::new(), absent: Vec::new() };
-    for KvOp { key, change, if_version } in ops {
-        if let Some(wanted) = if_version {
-            let current = keyed.get(&key)?.map_or(0, |found| found.version);
-            if current != wanted {
-                return Ok(Err(KvError::Conflict { key, current }));
+    for KvOp { key, change, expected } in ops {
+        if expected != Expected::Anything {
+            let current = keyed.get(&key)?.map(|found| found.version);
+            if !expected.holds(current) {
+                return Ok(Err(KvError::Conflict { key, current: current.unwrap_or(0) }));
             }
         }
         let value = match change {

@@ -133,13 +133,7 @@ async fn offer_agent_state(
 ) -> Result<AgentStateSaved, OpError> {
     let SaveAgentState { media_type, bytes, expected } = save;
     let current = journal.state().agent_state.as_ref().map(|state| state.version);
-    let is_expected = match expected {
-        Expected::Anything => true,
-        Expected::Nothing => current.is_none(),
-        Expected::Something => current.is_some(),
-        Expected::Version(version) => current == Some(version),
-    };
-    if !is_expected {
+    if !expected.holds(current) {
         return Err(OpError::Record(RecordError::VersionConflict { current }));
     }
     let version = journal.state().last_agent_version() + 1;

@@ -28,7 +28,7 @@ use crate::late::LateOutput;
 use crate::masking::{SessionMask, without_secrets};
 use crate::node_limits::{memory_limit, process_limits_of};
 use crate::notices;
-use crate::ops::{DEFAULT_MAX_OUTPUT, HeldBy, OpError, RunCommand, RunError, SessionView};
+use crate::ops::{DEFAULT_MAX_OUTPUT, HeldBy, OpError, RunCommand, RunError, SessionView, WhileBusy};
 use crate::running::Running;
 use crate::stored::read_error;
 use crate::tasks;
@@ -112,12 +112,13 @@ impl Session {
     }
 
     /// Another command runs.
-    pub(super) fn busy(&self, cell: &RunCell) -> OpError {
+    pub(super) fn busy(&self, cell: &RunCell, asked: WhileBusy) -> OpError {
         OpError::Run(RunError::Busy {
             session_id: self.id().to_string(),
             run_id: cell.start.run_id.to_string(),
             command: shorten(&cell.start.command.to_text()),
             running_for: cell.started.elapsed(),
+            asked,
         })
     }
 

@@ -69,7 +69,7 @@ impl LogStream {
     }
 }
 
-/// Operations on services.
+/// Operations on services. Each takes a service's id or its name.
 pub struct ServiceOps<'a> {
     access: &'a Access,
 }
@@ -109,10 +109,10 @@ impl ServiceOps<'_> {
     pub fn stop<'a>(
         &'a self,
         id: &'a SessionId,
-        service_id: &'a ServiceId,
+        service: &'a str,
         grace: Duration,
     ) -> BoxFuture<'a, Result<ServiceView, OpError>> {
-        Box::pin(async move { stop(self.access, id, service_id, grace).await })
+        Box::pin(async move { stop(self.access, id, service, grace).await })
     }
 
     /// A session's services: running ones, and those that ended recently, in the order they were started.
@@ -142,11 +142,11 @@ impl ServiceOps<'_> {
     pub fn get<'a>(
         &'a self,
         id: &'a SessionId,
-        service_id: &'a ServiceId,
+        service: &'a str,
         wait: Duration,
     ) -> BoxFuture<'a, Result<ServiceView, OpError>> {
         Box::pin(async move {
-            let service_id = &known_as(self.access, id, service_id).await;
+            let service_id = &known_as(self.access, id, service).await?;
             let Permitted { parts, id } = self.access.over(id)?;
             let in_background = parts.ctx.services.background.views(|session| session == &*id).await;
             if let Some(view) = in_background.into_iter().find(|view| view.service_id == *service_id) {
@@ -162,8 +162,8 @@ impl ServiceOps<'_> {
     }
 
     /// The id of the service with this name, if there is one.
-    pub fn named<'a>(&'a self, id: &'a SessionId, name: &'a ServiceId) -> BoxFuture<'a, Option<ServiceId>> {
-        Box::pin(async move { Some(known_as(self.access, id, name).await).filter(ServiceId::is_assigned) })
+    pub fn named<'a>(&'a self, id: &'a SessionId, name: &'a str) -> BoxFuture<'a, Option<ServiceId>> {
+        Box::pin(async move { known_as(self.access, id, name).await.ok() })
     }
 
     /// Running services of all sessions; an agent sees its own. `agent` filters.
@@ -192,11 +192,11 @@ impl ServiceOps<'_> {
     pub fn log<'a>(
         &'a self,
         id: &'a SessionId,
-        service_id: &'a ServiceId,
+        service: &'a str,
         query: LogQuery,
     ) -> BoxFuture<'a, Result<LogPage, OpError>> {
         Box::pin(async move {
-            let service_id = &known_as(self.access, id, service_id).await;
+            let service_id = &known_as(self.access, id, service).await?;
             let Permitted { parts, id } = self.access.over(id)?;
             if let Some(cell) = parts.ctx.services.background.find(&id, service_id) {
                 return self.background_log(&id, &cell.start.run_id, query).await;
@@ -223,12 +223,12 @@ impl ServiceOps<'_> {
     pub fn follow_log<'a>(
         &'a self,
         id: &'a SessionId,
-        service_id: &'a ServiceId,
+        service: &'a str,
         offset: u64,
         tail: Option<Tail>,
     ) -> BoxFuture<'a, Result<LogStream, OpError>> {
         Box::pin(async move {
-            let service_id = &known_as(self.access, id, service_id).await;
+            let service_id = &known_as(self.access, id, service).await?;
             let Permitted { parts, id } = self.access.over(id)?;
             if let Some(cell) = parts.ctx.services.background.find(&id, service_id) {
                 let detail =
@@ -258,10 +258,10 @@ impl ServiceOps<'_> {
 pub(super) async fn stop(
     access: &Access,
     id: &SessionId,
-    service_id: &ServiceId,
+    service: &str,
     grace: Duration,
 ) -> Result<ServiceView, OpError> {
-    let service_id = &known_as(access, id, service_id).await;
+    let service_id = &known_as(access, id, service).await?;
     let Permitted { parts, id } = access.over(id)?;
     access.audit("stop_service", id.as_str());
     if let Some(cell) = parts.ctx.services.background.find(&id, service_id) {
@@ -275,16 +275,19 @@ pub(super) async fn stop(
     view(parts, seen).await
 }
 
-/// The id of a service that is named by its id or its name. Of several with one name it is the one that runs, otherwise
-/// the newest. A name that no service has stays as it is.
-async fn known_as(access: &Access, id: &SessionId, service: &ServiceId) -> ServiceId {
-    if service.is_assigned() {
-        return service.clone();
+/// The id of a service that is named by its id or its name, which may be any text. Of several with one name it is the one
+/// that runs, otherwise the newest.
+async fn known_as(access: &Access, id: &SessionId, service: &str) -> Result<ServiceId, OpError> {
+    if let Some(known) = ServiceId::parse(service).ok().filter(ServiceId::is_assigned) {
+        return Ok(known);
     }
-    let views = ServiceOps { access }.list(id).await.unwrap_or_default();
-    let named = views.into_iter().filter(|view| view.name == service.as_str());
-    let found = named.max_by_key(|view| (view.status.is_live(), view.started_at));
-    found.map_or_else(|| service.clone(), |view| view.service_id)
+    let views = ServiceOps { access }.list(id).await?;
+    let named = views.into_iter().filter(|view| view.name == service);
+    if let Some(found) = named.max_by_key(|view| (view.status.is_live(), view.started_at)) {
+        return Ok(found.service_id);
+    }
+    let Permitted { id, .. } = access.over(id)?;
+    Err(ServiceError::NotFound { session_id: id.to_string(), service_id: service.to_owned() }.into())
 }
 
 async fn view(parts: &Parts, seen: Arc<Supervised>) -> Result<ServiceView, OpError> {

@@ -1,6 +1,6 @@
 //! The vocabulary of a session's keyed store.
 
-use super::Hint;
+use super::{Expected, Hint};
 use shellkeep_session::Notice;
 pub use shellkeep_store::KeyedEntry as KvEntry;
 
@@ -25,8 +25,8 @@ pub struct KvOp {
     pub key: String,
     /// The operation.
     pub change: KvPut,
-    /// The version that it must have now; 0 if it must not exist. Anything if not given.
-    pub if_version: Option<u64>,
+    /// The precondition.
+    pub expected: Expected,
 }
 
 /// An operation on a key.

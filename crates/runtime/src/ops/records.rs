@@ -159,17 +159,29 @@ pub struct MessagePage {
     pub origin: Origin,
 }
 
-/// The condition for saving a state.
+/// The condition for saving a state, or for changing a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// None: the last write wins.
     Anything,
-    /// No state was saved before.
+    /// There is none yet.
     Nothing,
-    /// A state was saved before.
+    /// There is one, of any version.
     Something,
     /// This version is current.
     Version(u64),
+}
+
+impl Expected {
+    /// Whether it holds for what there is now; `None` is nothing.
+    pub(crate) fn holds(self, current: Option<u64>) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Nothing => current.is_none(),
+            Self::Something => current.is_some(),
+            Self::Version(version) => current == Some(version),
+        }
+    }
 }
 
 /// Save the agent's state.

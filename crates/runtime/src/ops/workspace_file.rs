@@ -60,6 +60,17 @@ pub struct FileWritten {
     pub notices: Vec<Notice>,
 }
 
+/// A file to remove, or a link or a directory.
+#[derive(Debug, Clone)]
+pub struct RemoveFile {
+    /// Its path, relative to the workspace or absolute inside it.
+    pub path: ByteString,
+    /// Whether a directory is removed with everything in it.
+    pub recursive: bool,
+    /// The precondition.
+    pub expected: ExpectedFile,
+}
+
 /// A file that was removed.
 #[derive(Debug, Clone)]
 pub struct FileRemoved {
@@ -81,8 +92,14 @@ pub enum FileError {
     /// There is nothing at the path.
     #[error("there is no file '{path}' in the session's workspace")]
     NotFound { path: String },
+    /// There is a link at the path, and nothing where it leads to.
+    #[error(
+        "'{path}' is a symbolic link, and there is nothing where it leads to; use the path that it leads to, or remove \
+         the link"
+    )]
+    Dangling { path: String },
     /// A directory is where a file should be.
-    #[error("'{path}' is a directory, not a file")]
+    #[error("'{path}' names a directory, not a file")]
     IsDirectory { path: String },
     /// It is a pipe, a socket or a device.
     #[error("'{path}' is not a regular file; it cannot be read or written this way")]
@@ -113,7 +130,7 @@ pub enum FileError {
     },
     /// The file is not what the caller expected.
     #[error(
-        "'{path}' was not written: {}; read it again before you write it",
+        "'{path}' was not changed: {}; read it again before you change it",
         if current.is_some() { "it is not the expected file" } else { "there is no such file" }
     )]
     Unexpected {
@@ -127,7 +144,7 @@ impl FileError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Outside { .. } => "path_outside",
-            Self::NotFound { .. } => "file_not_found",
+            Self::NotFound { .. } | Self::Dangling { .. } => "file_not_found",
             Self::IsDirectory { .. } => "is_directory",
             Self::NotAFile { .. } => "not_a_file",
             Self::NotADirectory { .. } => "not_a_directory",
@@ -154,6 +171,7 @@ impl FileError {
         match self {
             Self::Outside { path, .. }
             | Self::NotFound { path }
+            | Self::Dangling { path }
             | Self::IsDirectory { path }
             | Self::NotAFile { path }
             | Self::NotADirectory { path, .. }

@@ -14,8 +14,14 @@ pub(super) struct Activity {
 }
 
 impl Activity {
+    /// Of a new service, which has not done anything yet.
     pub(super) fn begin(now: Timestamp) -> Self {
-        Self { last_active: now, sampled_at: now, sample: None }
+        Self { last_active: now, sampled_at: now, sample: Some(Sample::default()) }
+    }
+
+    /// Of a service that runs already: what it has done so far was not now.
+    pub(super) fn taken_over(now: Timestamp) -> Self {
+        Self { sample: None, ..Self::begin(now) }
     }
 
     /// When it was last active, if its log ends here now: what it wrote since the last check counts as now.
@@ -35,5 +41,23 @@ impl Activity {
         }
         self.sample = Some(sample);
         self.sampled_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A service that wrote was idle since its start until it was looked at for the first time, half a minute later.
+    #[test]
+    fn output_counts_before_the_first_look() {
+        let start = Timestamp::UNIX_EPOCH;
+        let mut activity = Activity::begin(start);
+        assert_eq!(activity.last_active_with(0), start);
+        let wrote = activity.last_active_with(5);
+        assert!(wrote > start);
+        assert_eq!(activity.last_active_with(5), wrote, "it has written nothing since");
+        // What another daemon has seen it write is not new.
+        assert_eq!(Activity::taken_over(start).last_active_with(5), start);
     }
 }

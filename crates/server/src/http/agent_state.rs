@@ -1,7 +1,7 @@
 //! `…/agent_state`: what an agent's framework stores in its session. Any bytes, with versions that detect concurrent
 //! writes.
 
-use super::door::json;
+use super::door::{json, unchanged};
 use super::responses::{Common, Conflict};
 use crate::auth::Scoped;
 use crate::body::Raw;
@@ -9,10 +9,10 @@ use crate::detached::detached;
 use crate::params::{Params, SessionPath};
 use crate::refusal::Refusal;
 use crate::translate;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{AgentStateParams, AgentStateSaved};
-use shellkeep_runtime::{AgentStateView, Expected, MAX_AGENT_STATE, SaveAgentState};
+use shellkeep_runtime::{AgentStateView, MAX_AGENT_STATE, SaveAgentState};
 
 /// The default content type.
 const UNSAID: &str = "application/octet-stream";
@@ -25,7 +25,8 @@ const UNSAID: &str = "application/octet-stream";
     put, path = "/v1/sessions/{session_id}/agent_state", tag = "records", operation_id = "put_agent_state",
     params(
         SessionPath,
-        ("If-Match" = Option<String>, Header, description = "The version that must be current, as in `\"3\"`"),
+        ("If-Match" = Option<String>, Header,
+            description = "The version that must be current, as in `\"3\"`; `*`: any"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: there must be none yet")
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The state"),
@@ -46,7 +47,7 @@ pub async fn put(
         Some(Ok(value)) => value.trim().to_owned(),
         Some(Err(_)) => return Err(Refusal::invalid("content-type: a media type such as application/json")),
     };
-    let save = SaveAgentState { media_type, bytes: body.to_vec(), expected: expected(&headers)? };
+    let save = SaveAgentState { media_type, bytes: body.to_vec(), expected: translate::expected_state(&headers)? };
     let saved = detached(async move { engine.records().save_agent_state(&id, save).await }).await??;
     let status = if saved.version == 1 { StatusCode::CREATED } else { StatusCode::OK };
     let tag = [(header::ETAG, etag(saved.version))];
@@ -56,7 +57,10 @@ pub async fn put(
 /// The agent's state as it was saved, with its version as the `ETag`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/agent_state", tag = "records", operation_id = "get_agent_state",
-    params(SessionPath, AgentStateParams),
+    params(
+        SessionPath, AgentStateParams,
+        ("If-None-Match" = Option<String>, Header, description = "An `ETag` that you have already")
+    ),
     responses(
         (status = 200, description = "The bytes, with the content type they were saved with", body = Vec<u8>,
             content_type = "application/octet-stream"),
@@ -74,8 +78,8 @@ pub async fn get(
 ) -> Result<Response, Refusal> {
     let AgentStateView { version, media_type, bytes } = engine.records().agent_state(&id, params.version).await?;
     let tag = etag(version);
-    if named(&headers, header::IF_NONE_MATCH).is_some_and(|given| given.split(',').any(|known| known.trim() == tag)) {
-        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+    if let Some(unchanged) = unchanged(&headers, &tag) {
+        return Ok(unchanged);
     }
     // A browser must not render what an agent has saved.
     let headers = [
@@ -89,44 +93,4 @@ pub async fn get(
 
 fn etag(version: u64) -> String {
     format!("\"{version}\"")
-}
-
-fn named(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
-}
-
-fn expected(headers: &HeaderMap) -> Result<Expected, Refusal> {
-    let is_there = |name: HeaderName| headers.contains_key(name);
-    match (named(headers, header::IF_MATCH), named(headers, header::IF_NONE_MATCH)) {
-        (None, None) if !is_there(header::IF_MATCH) && !is_there(header::IF_NONE_MATCH) => Ok(Expected::Anything),
-        (Some("*"), None) => Ok(Expected::Something),
-        (Some(tag), None) => {
-            let version = tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(tag);
-            version
-                .parse()
-                .map(Expected::Version)
-                .map_err(|_| Refusal::invalid("if-match: one version as in the ETag, such as \"3\", or * for any"))
-        }
-        (None, Some("*")) => Ok(Expected::Nothing),
-        _ => Err(Refusal::invalid("send either if-match: \"VERSION\" or if-none-match: *")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_must_be_so_is_read_from_the_headers() {
-        let with = |name: HeaderName, value: &str| expected(&HeaderMap::from_iter([(name, value.parse().unwrap())]));
-        assert_eq!(expected(&HeaderMap::new()).unwrap(), Expected::Anything);
-        assert_eq!(with(header::IF_MATCH, "\"3\"").unwrap(), Expected::Version(3));
-        assert_eq!(with(header::IF_MATCH, "3").unwrap(), Expected::Version(3));
-        assert_eq!(with(header::IF_MATCH, "*").unwrap(), Expected::Something);
-        assert_eq!(with(header::IF_NONE_MATCH, "*").unwrap(), Expected::Nothing);
-        for wrong in ["", "x", "\"3\", \"4\"", "W/\"3\"", "-1", "\u{e9}"] {
-            assert!(with(header::IF_MATCH, wrong).is_err(), "{wrong}");
-        }
-        assert!(with(header::IF_NONE_MATCH, "\"3\"").is_err());
-    }
 }

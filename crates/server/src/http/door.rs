@@ -4,7 +4,7 @@ use super::pieces;
 use crate::control::Control;
 use crate::metrics::RequestMetrics;
 use crate::refusal::Refusal;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
@@ -29,6 +29,15 @@ pub(crate) fn sourced(origin: Origin, mut answer: Response) -> Response {
         Origin::History => drop(answer.headers_mut().insert(SOURCE, HeaderValue::from_static("history"))),
     }
     answer
+}
+
+/// The answer to a caller who already has what it asks for: one of the tags in its `If-None-Match` is this one.
+pub(crate) fn unchanged(headers: &HeaderMap, tag: &str) -> Option<Response> {
+    let given = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut known = given.flat_map(|value| value.split(',')).map(str::trim);
+    // A proxy that compresses marks the tag as weak.
+    let is_known = known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag);
+    is_known.then(|| (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response())
 }
 
 /// A JSON answer.

@@ -1,6 +1,6 @@
 //! `…/kv`: a session's keyed store. Values are any bytes, with versions; a batch is atomic.
 
-use super::door::json;
+use super::door::{json, unchanged};
 use super::responses::{Common, KvRefused};
 use crate::auth::Scoped;
 use crate::body::{Json, RUN_LIMIT, Raw};
@@ -31,23 +31,25 @@ pub async fn list(
 /// A value, with the content type it was put with and its version as the `ETag`.
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "get_kv",
-    params(KeyPath),
+    params(KeyPath, ("If-None-Match" = Option<String>, Header, description = "An `ETag` that you have already")),
     responses(
         (status = 200, description = "The bytes", body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 304, description = "It still is the version of `If-None-Match`"),
         KvRefused, Common
     )
 )]
-pub async fn get(Scoped(engine): Scoped, KeyPath(id, key): KeyPath) -> Result<Response, Refusal> {
+pub async fn get(Scoped(engine): Scoped, KeyPath(id, key): KeyPath, headers: HeaderMap) -> Result<Response, Refusal> {
     let (entry, bytes) = engine.kv().get(&id, key).await?;
+    let tag = format!("\"{}\"", entry.version);
+    if let Some(unchanged) = unchanged(&headers, &tag) {
+        return Ok(unchanged);
+    }
     let share = engine.lend(Lent::BodyBytes, bytes.len() as u64)?;
     let unsaid = HeaderValue::from_static(translate::UNSAID);
     // A browser must not render what an agent has put.
     let headers = HeaderMap::from_iter([
         (header::CONTENT_TYPE, HeaderValue::from_str(&entry.value.content_type).unwrap_or(unsaid)),
-        (
-            header::ETAG,
-            HeaderValue::from_str(&format!("\"{}\"", entry.version)).unwrap_or(HeaderValue::from_static("")),
-        ),
+        (header::ETAG, HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static(""))),
         (header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment")),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ]);
@@ -56,13 +58,15 @@ pub async fn get(Scoped(engine): Scoped, KeyPath(id, key): KeyPath) -> Result<Re
 
 /// Puts a value: the body, up to 64 MiB, with your `Content-Type`.
 ///
-/// With `If-Match: "3"` it is put only if the key is at version 3, with `If-None-Match: *` only if it does not exist.
+/// With `If-Match: "3"` it is put only if the key is at version 3, with `If-Match: *` only if it exists, with
+/// `If-None-Match: *` only if it does not.
 /// The response is sent once the value survives a crash.
 #[utoipa::path(
     put, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "put_kv",
     params(
         KeyPath,
-        ("If-Match" = Option<String>, Header, description = "The version that the key must have now, as in `\"3\"`"),
+        ("If-Match" = Option<String>, Header,
+            description = "The version that the key must have now, as in `\"3\"`; `*`: any"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: the key must not exist yet")
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The value"),
@@ -81,7 +85,7 @@ pub async fn put(
     };
     let change = KvPut::Bytes { bytes: body.to_vec(), content_type };
     drop(body);
-    let op = KvOp { key, change, if_version: translate::kv_version(&headers)? };
+    let op = KvOp { key, change, expected: translate::expected_key(&headers)? };
     let changed = detached(async move { engine.kv().change(&id, vec![op]).await }).await??;
     let tag = [(header::ETAG, format!("\"{}\"", changed.version))];
     let written = translate::kv_written(changed).ok_or_else(|| {
@@ -99,7 +103,8 @@ pub async fn put(
     delete, path = "/v1/sessions/{session_id}/kv/{key}", tag = "kv", operation_id = "delete_kv",
     params(
         KeyPath,
-        ("If-Match" = Option<String>, Header, description = "The version that the key must have now, as in `\"3\"`")
+        ("If-Match" = Option<String>, Header,
+            description = "The version that the key must have now, as in `\"3\"`; `*`: any")
     ),
     responses((status = 204, description = "It is gone"), KvRefused, Common)
 )]
@@ -108,8 +113,7 @@ pub async fn delete(
     KeyPath(id, key): KeyPath,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let if_version = translate::kv_version(&headers)?;
-    let op = KvOp { key, change: KvPut::Delete, if_version };
+    let op = KvOp { key, change: KvPut::Delete, expected: translate::expected_key(&headers)? };
     detached(async move { engine.kv().change(&id, vec![op]).await }).await??;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

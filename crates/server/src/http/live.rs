@@ -1,24 +1,24 @@
 //! `GET /v1/live`: what happens in the daemon, as it happens, on one WebSocket per browser tab. The first frame
-//! authenticates. A topic sends a snapshot, then updates, as far as the client has credit; one that falls behind gets a
-//! new snapshot and never a queue.
+//! authenticates a caller who is not known yet. A topic sends a snapshot, then updates, as far as the client has credit;
+//! one that falls behind gets a new snapshot and never a queue.
 
 mod credit;
 mod topic;
 
 use super::responses::Common;
-use crate::auth::Lobby;
+use crate::auth::{Lobby, Scoped};
 use crate::connections::Way;
 use crate::http::problem::problem;
 use crate::refusal::Refusal;
 use axum::Extension;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::http::StatusCode;
 use axum::response::Response;
 use credit::Credit;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shellkeep_runtime::{Engine, Guest, Scope, tasks};
+use shellkeep_runtime::{Engine, Guest, Revocation, Scope, tasks};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use topic::{Piece, Topic};
 
-/// How long a client may take to authenticate.
+/// How long a client may take to authenticate, or to send its first order if it is known.
 const FIRST_FRAME: Duration = Duration::from_secs(5);
 /// Largest frame of a client: a token or the name of a topic.
 const MAX_FRAME: usize = 16 << 10;
@@ -62,11 +62,13 @@ struct First {
 
 /// Follows sessions, runs, services and the node on a WebSocket.
 ///
-/// The first frame is `{"auth": TOKEN}`, within 5 seconds; the answer is `{"ready": {…}}`. `{"open": N, "topic": TOPIC}`
-/// follows a topic: `sessions`, `node`, `session/ID`, `run/ID/RUN`, `screen/ID/RUN`, `service/ID/NAME`. The answers are
-/// `{"id": N, "snapshot": {…}}`, then `{"id": N, "update": {…}}`, or `{"id": N, "error": PROBLEM}`. `{"credit": N, "bytes": B}` says
-/// that the client has read B bytes; a topic sends at most 256 KiB more than that. `{"close": N}` ends a topic. Close codes:
-/// 4400 for a wrong frame, 4401 for a wrong, revoked or expired token.
+/// The first frame is `{"auth": TOKEN}`, within 5 seconds; the answer is `{"ready": {…}}`. Over the Unix socket, and with
+/// `Authorization: Bearer TOKEN` in the request, the first frame may be any other: you are known, and `ready` comes before
+/// its answer. `{"open": N, "topic": TOPIC}` follows a topic: `sessions`, `node`, `session/ID`, `run/ID/RUN`,
+/// `screen/ID/RUN`, `service/ID/NAME`. The answers are `{"id": N, "snapshot": {…}}`, then `{"id": N, "update": {…}}`, or
+/// `{"id": N, "error": PROBLEM}`. `{"credit": N, "bytes": B}` says that the client has read B bytes; a topic sends at most
+/// 256 KiB more than that. `{"close": N}` ends a topic. Close codes: 4400 for a wrong frame, 4401 for a wrong, revoked or
+/// expired token.
 #[utoipa::path(
     get, path = "/v1/live", tag = "console", operation_id = "live", security(()),
     responses(
@@ -78,6 +80,8 @@ struct First {
 )]
 pub(crate) async fn live(
     lobby: Lobby,
+    known: Option<Extension<Scoped>>,
+    revocation: Option<Extension<Revocation>>,
     way: Option<Extension<Way>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refusal> {
@@ -86,11 +90,15 @@ pub(crate) async fn live(
         return Err(Refusal::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", detail));
     };
     let way = way.map(|Extension(way)| way);
-    Ok(upgrade.max_message_size(MAX_FRAME).max_frame_size(MAX_FRAME).on_upgrade(|socket| serve(socket, lobby, way)))
+    // The host has no token that could be revoked.
+    let revocation = revocation.map_or_else(Revocation::never, |Extension(revocation)| revocation);
+    let known = known.map(|Extension(Scoped(engine))| Guest { engine, revocation });
+    let upgrade = upgrade.max_message_size(MAX_FRAME).max_frame_size(MAX_FRAME);
+    Ok(upgrade.on_upgrade(|socket| serve(socket, lobby, known, way)))
 }
 
-async fn serve(mut socket: WebSocket, lobby: Lobby, way: Option<Way>) {
-    let Some(Guest { engine, revocation }) = authenticated(&mut socket, &lobby).await else {
+async fn serve(mut socket: WebSocket, lobby: Lobby, known: Option<Guest>, way: Option<Way>) {
+    let Some((Guest { engine, revocation }, order)) = admitted(&mut socket, &lobby, known).await else {
         return close(socket, UNAUTHORIZED, "send {\"auth\": TOKEN} with a valid token first").await;
     };
     if let Some(Err(error)) = way.map(|way| way.prove(&engine)) {
@@ -105,6 +113,9 @@ async fn serve(mut socket: WebSocket, lobby: Lobby, way: Option<Way>) {
         return;
     }
     let mut client = Client::new(engine);
+    if let Some(Err(reason)) = order.map(|order| client.obey(&order)) {
+        return close(socket, BAD_FRAME, &reason).await;
+    }
     let ended = tokio::select! {
         ended = client.converse(&mut socket) => ended,
         () = revocation.happened() => Some((UNAUTHORIZED, "the token was revoked or has expired".to_owned())),
@@ -114,11 +125,13 @@ async fn serve(mut socket: WebSocket, lobby: Lobby, way: Option<Way>) {
     }
 }
 
-async fn authenticated(socket: &mut WebSocket, lobby: &Lobby) -> Option<Guest> {
+/// Who a client is, and its first order if it began with that, because it was known when it came.
+async fn admitted(socket: &mut WebSocket, lobby: &Lobby, known: Option<Guest>) -> Option<(Guest, Option<Utf8Bytes>)> {
     let Ok(Some(Ok(Message::Text(text)))) = tokio::time::timeout(FIRST_FRAME, socket.recv()).await else { return None };
-    let First { auth } = serde_json::from_str(&text).ok()?;
+    let Ok(First { auth }) = serde_json::from_str(&text) else { return Some((known?, Some(text))) };
+    // A token in a frame counts more than where the client comes from: so it was when there was nothing else.
     let guest = lobby.authenticate(auth.as_bytes())?;
-    (!matches!(guest.engine.scope(), Scope::Metrics { .. })).then_some(guest)
+    (!matches!(guest.engine.scope(), Scope::Metrics { .. })).then_some((guest, None))
 }
 
 /// A client and what it follows.

@@ -70,11 +70,11 @@ pub async fn all(Scoped(engine): Scoped, Params(params): Params<AllServicesParam
 )]
 pub async fn get(
     Scoped(engine): Scoped,
-    ServicePath(id, service_id): ServicePath,
+    ServicePath(id, service): ServicePath,
     Params(params): Params<ServiceParams>,
 ) -> Result<Response, Refusal> {
     let wait = translate::service_wait(params.wait)?;
-    let view = engine.services().get(&id, &service_id, wait).await?;
+    let view = engine.services().get(&id, &service, wait).await?;
     Ok(json(StatusCode::OK, &translate::service(view)))
 }
 
@@ -89,11 +89,11 @@ pub async fn get(
 )]
 pub async fn stop(
     Scoped(engine): Scoped,
-    ServicePath(id, service_id): ServicePath,
+    ServicePath(id, service): ServicePath,
     Json(request): Json<StopServiceRequest, SMALL_LIMIT>,
 ) -> Result<Response, Refusal> {
     let grace = translate::grace(&request)?;
-    let view = detached(async move { engine.services().stop(&id, &service_id, grace).await }).await??;
+    let view = detached(async move { engine.services().stop(&id, &service, grace).await }).await??;
     Ok(json(StatusCode::OK, &translate::service(view)))
 }
 
@@ -114,16 +114,16 @@ pub async fn stop(
 )]
 pub async fn logs(
     Scoped(engine): Scoped,
-    ServicePath(id, service_id): ServicePath,
+    ServicePath(id, service): ServicePath,
     Params(params): Params<LogParams>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     if wants_events(&headers) {
         let (offset, tail) = translate::log_follow(&params)?;
         let permit = sse::permit(&engine)?;
-        let stream = engine.services().follow_log(&id, &service_id, offset, tail).await?;
-        return Ok(sse::log(permit, stream, id, service_id));
+        let stream = engine.services().follow_log(&id, &service, offset, tail).await?;
+        return Ok(sse::log(permit, stream, id, service));
     }
-    let page = engine.services().log(&id, &service_id, translate::log_query(params)?).await?;
+    let page = engine.services().log(&id, &service, translate::log_query(params)?).await?;
     Ok(json(StatusCode::OK, &translate::log_page(page)))
 }

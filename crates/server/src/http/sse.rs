@@ -21,7 +21,7 @@ use shellkeep_protocol::{OutputEvent, StartedEvent};
 use shellkeep_runtime::{
     Attached, Engine, EventStream, Hold, Lent, LogStream, OpError, ResumeStream, RunChunk, RunStream, Share, tasks,
 };
-use shellkeep_session::{ServiceId, SessionId};
+use shellkeep_session::SessionId;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use write::event;
@@ -55,7 +55,7 @@ pub fn run(permit: StreamPermit, stream: RunStream, attached: Option<Attached>) 
 }
 
 /// A log as a stream.
-pub fn log(permit: StreamPermit, stream: LogStream, session: SessionId, service: ServiceId) -> Response {
+pub fn log(permit: StreamPermit, stream: LogStream, session: SessionId, service: String) -> Response {
     let (encoder, phase, engine) = (log::Encoder::default(), log::Phase::Following, permit.engine.clone());
     response(permit, Source::Log(log::Follow { stream, engine, session, service, encoder, phase }))
 }

@@ -179,16 +179,16 @@ async fn read_log(
     };
     let (asked, searched) = (given.offset.unwrap_or(0), given.grep.is_some());
     let query = translate::log_query(params(is_from_end.then_some(MODEL_OUTPUT as u64), given.tail))?;
-    let mut page = seat.engine.services().log(&seat.session, service_id, query).await.map_err(no_session)?;
+    let mut page = seat.engine.services().log(&seat.session, service_id.as_str(), query).await.map_err(no_session)?;
     let is_cut_tail = given.is_cut_tail(page.next_offset, page.total);
     if is_cut_tail {
         let last = translate::log_query(params(Some(MODEL_OUTPUT as u64), None))?;
-        page = seat.engine.services().log(&seat.session, service_id, last).await?;
+        page = seat.engine.services().log(&seat.session, service_id.as_str(), last).await?;
     }
     if is_from_end || is_cut_tail {
         page.offset += skip_cut_character(&mut page.bytes, page.offset);
     }
-    let service = seat.engine.services().get(&seat.session, service_id, Duration::ZERO).await?;
+    let service = seat.engine.services().get(&seat.session, service_id.as_str(), Duration::ZERO).await?;
     if !searched && (page.next_offset < page.total || !page.complete) {
         page.next_offset -= leave_cut_character(&mut page.bytes);
     }
@@ -199,7 +199,8 @@ async fn read_log(
 /// Waits until a service has written more than `offset`, or more than it has now.
 async fn more_log(seat: &Seat, service_id: &ServiceId, offset: Option<u64>, wait: Duration) -> Result<(), OpError> {
     let from_end = offset.is_none().then_some(Tail::Bytes(0));
-    let mut log = seat.engine.services().follow_log(&seat.session, service_id, offset.unwrap_or(0), from_end).await?;
+    let (services, offset) = (seat.engine.services(), offset.unwrap_or(0));
+    let mut log = services.follow_log(&seat.session, service_id.as_str(), offset, from_end).await?;
     match tokio::time::timeout(wait.min(MAX_WAIT), log.next()).await {
         Ok(Some(Err(error))) => Err(error),
         Ok(_) | Err(_) => Ok(()),

@@ -12,9 +12,9 @@ use rmcp::service::RequestContext;
 use serde_json::json;
 use shellkeep_runtime::{
     CreateSession, Engine, OpError, RunCommand, RunError, RunInput, RunStream, Scope, ScreenQuery, ScreenView,
-    ServiceView, SessionError, StartService,
+    ServiceError, ServiceView, SessionError, StartService,
 };
-use shellkeep_session::{ByteString, IdError, RunId, Sandbox, ServiceId, SessionId};
+use shellkeep_session::{ByteString, IdError, RunId, Sandbox, SessionId};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -79,17 +79,22 @@ impl Seat {
         Ok(Begun { run: self.engine.run_stream(&self.session, command).await?, is_new_session: true })
     }
 
-    /// What an id names. A service is also known by its name.
+    /// What an id names. A service is also known by its name, which may be any text.
     pub async fn target(&self, id: &str) -> Result<Target, Refusal> {
-        let target = Target::parse(id)?;
-        if let Target::Run(run_id) = &target
-            && run_id.seq().is_none()
-            && let Ok(name) = ServiceId::parse(run_id.as_str())
-            && let Some(service_id) = self.engine.services().named(&self.session, &name).await
-        {
+        let target = Target::parse(id);
+        let may_be_name = match &target {
+            Ok(Target::Run(run_id)) => run_id.seq().is_none(),
+            Ok(Target::Service(_)) => false,
+            Err(_) => true,
+        };
+        if may_be_name && let Some(service_id) = self.engine.services().named(&self.session, id).await {
             return Ok(Target::Service(service_id));
         }
-        Ok(target)
+        // What cannot be an id was meant as a name.
+        target.map_err(|_| {
+            let (session_id, service_id) = (self.session.to_string(), id.to_owned());
+            OpError::Service(ServiceError::NotFound { session_id, service_id }).into()
+        })
     }
 
     /// Sends input to a run.

@@ -72,7 +72,7 @@ pub async fn last_words(seat: &Seat, view: &ServiceView) -> Result<Option<LogPag
         return Ok(None);
     }
     let query = LogQuery { offset: 0, limit: LAST_WORDS, tail: Some(Tail::Bytes(LAST_WORDS)), grep: None };
-    Ok(Some(seat.engine.services().log(&view.session_id, &view.service_id, query).await?))
+    Ok(Some(seat.engine.services().log(&view.session_id, view.service_id.as_str(), query).await?))
 }
 
 fn request(given: Arguments) -> Result<StartServiceRequest, Refusal> {

@@ -12,7 +12,7 @@ use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_runtime::{OpError, STOP_GRACE, ServiceError, SessionError};
-use shellkeep_session::{RunId, ServiceId, SessionId};
+use shellkeep_session::{RunId, SessionId};
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
@@ -37,13 +37,12 @@ async fn stop(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
-    let service_id = ServiceId::parse(&given.service_id).map_err(|error| Refusal::bad_id("service_id", &error))?;
     let session = match &given.session {
         Some(session) => SessionId::parse(session).map_err(|error| Refusal::bad_id("session", &error))?,
         None => seat.session.clone(),
     };
-    let missing = service_id.to_string();
-    let stopped = detached(async move { seat.engine.services().stop(&session, &service_id, STOP_GRACE).await }).await?;
+    let (missing, service) = (given.service_id.clone(), given.service_id);
+    let stopped = detached(async move { seat.engine.services().stop(&session, &service, STOP_GRACE).await }).await?;
     let is_run = RunId::parse(&missing).is_ok_and(|run_id| run_id.seq().is_some());
     let view = stopped.map_err(|error| match error {
         // A service may be named like a run, so this is known only afterwards.

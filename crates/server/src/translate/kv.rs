@@ -1,11 +1,12 @@
 //! A session's keyed store: between the wire and the runtime's vocabulary.
 
 use super::check::decode;
+use super::condition::condition;
 use crate::refusal::Refusal;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::HeaderMap;
 use shellkeep_protocol as wire;
 use shellkeep_protocol::text;
-use shellkeep_runtime::{DEFAULT_KV_PAGE, KvChangedKeys, KvEntry, KvOp, KvPage, KvPut, KvQuery, MAX_KV_PAGE};
+use shellkeep_runtime::{DEFAULT_KV_PAGE, Expected, KvChangedKeys, KvEntry, KvOp, KvPage, KvPut, KvQuery, MAX_KV_PAGE};
 
 /// The default content type.
 pub const UNSAID: &str = "application/octet-stream";
@@ -48,27 +49,24 @@ fn kv_op(index: usize, op: wire::KvOp) -> Result<KvOp, Refusal> {
             }
             KvPut::Known { sha256: sha256.to_ascii_lowercase(), content_type: content_type_or_default() }
         }
+        (wire::KvOpKind::Put, None, None) => {
+            return wrong("a put needs value_base64, or the sha256 of a value that the session has");
+        }
         (wire::KvOpKind::Put, ..) => return wrong("a put has value_base64 or the sha256 of a known value, not both"),
     };
-    Ok(KvOp { key, change, if_version })
+    let expected = match if_version {
+        None => Expected::Anything,
+        Some(0) => Expected::Nothing,
+        Some(version) => Expected::Version(version),
+    };
+    Ok(KvOp { key, change, expected })
 }
 
-/// The version that a key must have, from the headers; 0 if it must not exist.
-pub fn kv_version(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
-    let named = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
-    let wrong = || Refusal::invalid("send either if-match: \"VERSION\", as in the ETag, or if-none-match: *");
-    match (named(header::IF_MATCH), named(header::IF_NONE_MATCH)) {
-        (None, None) => Ok(None),
-        (None, Some("*")) => Ok(Some(0)),
-        (Some(tag), None) => {
-            let version = tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(tag);
-            match version.parse() {
-                Ok(version) if version > 0 => Ok(Some(version)),
-                _ => Err(wrong()),
-            }
-        }
-        _ => Err(wrong()),
-    }
+/// What must be true of a key, from the headers.
+pub fn expected_key(headers: &HeaderMap) -> Result<Expected, Refusal> {
+    let valid = "send either if-match: \"VERSION\", as in the ETag (or * for any), or if-none-match: *";
+    let version = |tag: &str| tag.parse::<u64>().ok().filter(|version| *version > 0);
+    condition(headers, valid, version).map(Expected::from)
 }
 
 /// A page of keys, for the caller.
@@ -112,30 +110,35 @@ pub fn kv_written(changed: KvChangedKeys) -> Option<wire::KvWritten> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::{HeaderName, header};
 
     #[test]
     fn a_batch_says_what_is_wrong_with_it() {
         let op = |text: &str| kv_batch(serde_json::from_str(&format!("{{\"ops\": [{text}]}}")).unwrap());
         assert!(op(r#"{"op": "put", "key": "a", "value_base64": "eA=="}"#).is_ok());
         assert!(op(r#"{"op": "delete", "key": "a", "if_version": 3}"#).is_ok());
-        for wrong in [
-            r#"{"op": "put", "key": "a"}"#,
-            r#"{"op": "put", "key": "a", "value_base64": "!"}"#,
-            r#"{"op": "put", "key": "a", "value_base64": "eA==", "sha256": "00"}"#,
-            r#"{"op": "put", "key": "a", "sha256": "00"}"#,
-            r#"{"op": "delete", "key": "a", "value_base64": "eA=="}"#,
+        for (wrong, says) in [
+            // It was told not to send both.
+            (r#"{"op": "put", "key": "a"}"#, "ops[0]: a put needs"),
+            (r#"{"op": "put", "key": "a", "value_base64": "!"}"#, "not base64"),
+            (r#"{"op": "put", "key": "a", "value_base64": "eA==", "sha256": "00"}"#, "not both"),
+            (r#"{"op": "put", "key": "a", "sha256": "00"}"#, "64 hexadecimal digits"),
+            (r#"{"op": "delete", "key": "a", "value_base64": "eA=="}"#, "only key and if_version"),
         ] {
-            assert!(op(wrong).is_err(), "{wrong}");
+            let detail = op(wrong).unwrap_err().problem().detail.clone();
+            assert!(detail.contains(says), "{wrong}: {detail}");
         }
     }
 
     #[test]
     fn the_version_is_read_from_the_headers() {
-        let with = |name: HeaderName, value: &str| kv_version(&HeaderMap::from_iter([(name, value.parse().unwrap())]));
-        assert_eq!(kv_version(&HeaderMap::new()).unwrap(), None);
-        assert_eq!(with(header::IF_MATCH, "\"3\"").unwrap(), Some(3));
-        assert_eq!(with(header::IF_NONE_MATCH, "*").unwrap(), Some(0));
-        for wrong in ["*", "", "\"0\"", "x", "-1"] {
+        let with =
+            |name: HeaderName, value: &str| expected_key(&HeaderMap::from_iter([(name, value.parse().unwrap())]));
+        assert_eq!(expected_key(&HeaderMap::new()).unwrap(), Expected::Anything);
+        assert_eq!(with(header::IF_MATCH, "\"3\"").unwrap(), Expected::Version(3));
+        assert_eq!(with(header::IF_MATCH, "*").unwrap(), Expected::Something);
+        assert_eq!(with(header::IF_NONE_MATCH, "*").unwrap(), Expected::Nothing);
+        for wrong in ["", "\"0\"", "x", "-1"] {
             assert!(with(header::IF_MATCH, wrong).is_err(), "{wrong}");
         }
     }

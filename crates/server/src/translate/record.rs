@@ -1,10 +1,12 @@
 //! Events, messages, the agent's state: between the wire and the runtime's vocabulary.
 
+use super::condition::condition;
 use crate::refusal::Refusal;
+use axum::http::HeaderMap;
 use shellkeep_protocol as wire;
 use shellkeep_runtime::{
-    AgentStateSaved, EventPage, EventQuery, ExportFormat, Line, MAX_BUCKETS, MAX_EVENT_PAGE, MAX_MESSAGE_PAGE,
-    MessageAdded, MessagePage, NewEvent, NewMessage, Overview, Posted, Scrubbed, SummaryPage,
+    AgentStateSaved, EventPage, EventQuery, Expected, ExportFormat, Line, MAX_BUCKETS, MAX_EVENT_PAGE,
+    MAX_MESSAGE_PAGE, MessageAdded, MessagePage, NewEvent, NewMessage, Overview, Posted, Scrubbed, SummaryPage,
 };
 use shellkeep_session::{Notice, OutOfReach};
 
@@ -167,6 +169,12 @@ pub fn message_list(page: MessagePage) -> wire::MessageList {
         created_at: message.at.to_string(),
     };
     wire::MessageList { messages: page.messages.into_iter().map(message).collect(), next: page.next }
+}
+
+/// What must be true of the agent's state, from the headers.
+pub fn expected_state(headers: &HeaderMap) -> Result<Expected, Refusal> {
+    let valid = "send either if-match: \"VERSION\", as in the ETag (or * for any), or if-none-match: *";
+    condition(headers, valid, |tag| tag.parse::<u64>().ok()).map(Expected::from)
 }
 
 /// A state that was saved, for the caller.

@@ -1,8 +1,9 @@
 //! Single files of a workspace: between the wire and the runtime's vocabulary.
 
+use super::condition::{Condition, condition};
 use super::files::path;
 use crate::refusal::Refusal;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::HeaderMap;
 use shellkeep_protocol as wire;
 use shellkeep_protocol::text;
 use shellkeep_runtime::{
@@ -51,20 +52,18 @@ pub fn file_mode(mode: Option<&str>) -> Result<Option<u32>, Refusal> {
 
 /// What must be at a path, from the headers.
 pub fn expected_file(headers: &HeaderMap) -> Result<ExpectedFile, Refusal> {
-    let named = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
-    let wrong = || {
-        Refusal::invalid("send either if-match: \"SHA256\" (64 hexadecimal digits, as in the ETag) or if-none-match: *")
+    let valid = "send either if-match: \"SHA256\" (64 hexadecimal digits, as in the ETag; or * for any file) or \
+                 if-none-match: *";
+    let hash = |tag: &str| {
+        let is_hash = tag.len() == SHA256_DIGITS && tag.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_hash.then(|| tag.to_ascii_lowercase())
     };
-    match (named(header::IF_MATCH), named(header::IF_NONE_MATCH)) {
-        (None, None) => Ok(ExpectedFile::Anything),
-        (None, Some("*")) => Ok(ExpectedFile::Nothing),
-        (Some(tag), None) => {
-            let hash = tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(tag);
-            let is_hash = hash.len() == SHA256_DIGITS && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-            if is_hash { Ok(ExpectedFile::Sha256(hash.to_ascii_lowercase())) } else { Err(wrong()) }
-        }
-        _ => Err(wrong()),
-    }
+    Ok(match condition(headers, valid, hash)? {
+        Condition::Anything => ExpectedFile::Anything,
+        Condition::Something => ExpectedFile::Something,
+        Condition::Nothing => ExpectedFile::Nothing,
+        Condition::Tag(hash) => ExpectedFile::Sha256(hash),
+    })
 }
 
 /// What is at a path, for the caller.
@@ -121,6 +120,7 @@ fn shown(path: Vec<u8>) -> (String, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::{HeaderName, header};
 
     #[test]
     fn permissions_are_octal_digits() {
@@ -138,8 +138,9 @@ mod tests {
         assert_eq!(expected_file(&HeaderMap::new()).unwrap(), ExpectedFile::Anything);
         let expected = ExpectedFile::Sha256("ab".repeat(32));
         assert_eq!(expected_file(&with(header::IF_MATCH, &format!("\"{hash}\""))).unwrap(), expected);
+        assert_eq!(expected_file(&with(header::IF_MATCH, "*")).unwrap(), ExpectedFile::Something);
         assert_eq!(expected_file(&with(header::IF_NONE_MATCH, "*")).unwrap(), ExpectedFile::Nothing);
-        for wrong in ["*", "", "\"3\"", "W/\"3\"", "\u{e9}"] {
+        for wrong in ["", "\"3\"", "W/\"3\"", "\u{e9}"] {
             assert!(expected_file(&with(header::IF_MATCH, wrong)).is_err(), "{wrong}");
         }
         assert!(expected_file(&with(header::IF_NONE_MATCH, &hash)).is_err());

@@ -91,7 +91,7 @@ fn what_cannot_be_done_is_refused_with_a_code() {
     symlink(daemon.directory().join("secret"), workspace.join("out")).unwrap();
     symlink("../..", workspace.join("up")).unwrap();
     fs::create_dir(workspace.join("d")).unwrap();
-    daemon.sh("s", "mkfifo pipe; truncate -s 70000000 large; ln -s loop loop");
+    daemon.sh("s", "mkfifo pipe; truncate -s 70000000 large; ln -s loop loop; ln -s nowhere dangling");
     let long: &str = &format!("path=p1/p2/{}", "n".repeat(300));
     daemon.sh("s", "mkdir -p p1/p2");
     for (method, query, expected) in [
@@ -112,6 +112,12 @@ fn what_cannot_be_done_is_refused_with_a_code() {
         ("PUT", "path=f&mode=999", (400, "invalid_request")),
         ("PUT", "path=f&mode=4755", (400, "invalid_request")),
         ("PUT", "path=.", (409, "is_directory")),
+        ("PUT", "path=d/", (409, "is_directory")),
+        // These made a file, whose name has no slash.
+        ("PUT", "path=new/", (409, "is_directory")),
+        ("PUT", "path=new/.", (409, "is_directory")),
+        ("GET", "path=dangling", (404, "file_not_found")),
+        ("PUT", "path=dangling", (404, "file_not_found")),
         ("PUT", "path=large/a/b", (409, "not_a_directory")),
         ("GET", "path=loop", (409, "link_loop")),
         ("PUT", "path=loop", (409, "link_loop")),
@@ -131,6 +137,10 @@ fn what_cannot_be_done_is_refused_with_a_code() {
     let on_the_way = daemon.send(&content("PUT", "path=large/a/b")).json();
     assert!(on_the_way["detail"].as_str().unwrap().contains("'large' is not a directory"), "{on_the_way}");
     assert_eq!(daemon.at("s", &format!("files?{long}")).status, 400);
+    // Of a link that is listed, it was said that there is no file of its name.
+    let dangling = daemon.send(&content("PUT", "path=dangling")).json();
+    assert!(dangling["detail"].as_str().unwrap().contains("nothing where it leads to"), "{dangling}");
+    assert!(!workspace.join("new").exists() && !workspace.join("nowhere").exists());
     let missing = daemon.send(&content("GET", "path=none")).json();
     assert!(missing["detail"].as_str().unwrap().contains("GET …/files?path="), "{missing}");
     assert_eq!(fs::read(daemon.directory().join("secret")).unwrap(), b"outside");
@@ -158,6 +168,34 @@ fn a_file_is_written_only_if_it_is_what_the_caller_read() {
     assert_eq!(with("if-match", HELLO, b"three").status, 412);
     assert_eq!(with("if-match", "not a hash", b"three").status, 400);
     assert_eq!(daemon.tree("s"), files(&[("f", "two")]));
+    // Valid for the agent's state, and a 400 here.
+    assert_eq!(with("if-match", "*", b"hello").status, 200);
+    let none = daemon.send(&content("PUT", "path=g").header("if-match", "*"));
+    assert_eq!(refused(&none), (412, "precondition_failed".to_owned()));
+    assert_eq!(daemon.tree("s"), files(&[("f", "hello")]));
+    // Who has the file was sent it again.
+    let read = |tag: &str| daemon.send(&content("GET", "path=f").header("if-none-match", tag));
+    let same = read(&format!("\"other\", \"{HELLO}\""));
+    assert_eq!((same.status, same.body.len(), same.header("etag")), (304, 0, Some(&*format!("\"{HELLO}\""))));
+    assert_eq!((read("*").status, read("\"other\"").body), (304, b"hello".to_vec()));
+}
+
+/// A DELETE ignored its condition, so that a file was gone which its caller had not read.
+#[test]
+fn a_file_is_removed_only_if_it_is_what_the_caller_read() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    written(&daemon, "path=f", b"hello");
+    let with = |name: &str, value: &str| daemon.send(&content("DELETE", "path=f").header(name, value));
+    let other = with("if-match", &format!("\"{}\"", "0".repeat(64)));
+    assert_eq!(refused(&other), (412, "precondition_failed".to_owned()));
+    assert_eq!(other.json()["sha256"], json!(HELLO), "{}", other.text());
+    assert_eq!(with("if-none-match", "*").status, 412);
+    assert_eq!(with("if-match", "not a hash").status, 400);
+    assert_eq!(daemon.tree("s"), files(&[("f", "hello")]));
+    assert_eq!(with("if-match", &format!("\"{HELLO}\"")).status, 200);
+    assert_eq!(with("if-match", HELLO).status, 404, "there is nothing to remove");
+    assert_eq!(daemon.tree("s"), files(&[]));
 }
 
 /// The change is a tool call of the daemon's own, has a checkpoint, and is in the diff, the history and the rewind.

@@ -3,14 +3,21 @@
 use crate::support::{Daemon, Door, Request, Settings};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use tungstenite::{ClientRequestBuilder, Error, HandshakeError, Message, WebSocket};
 
 const TOKEN: &str = "the-token-of-the-host";
 /// What a topic may be ahead of a client that says nothing.
 const CREDIT: usize = 256 << 10;
 
-struct Socket(WebSocket<TcpStream>);
+/// A connection through either door.
+trait Wire: Read + Write {}
+
+impl<T: Read + Write> Wire for T {}
+
+struct Socket(WebSocket<Box<dyn Wire>>);
 
 /// What a client hears.
 #[derive(Debug, PartialEq)]
@@ -32,12 +39,20 @@ fn address(daemon: &Daemon) -> SocketAddr {
 
 /// A connection, or the status with which it was refused.
 fn connect(daemon: &Daemon, origin: Option<&str>) -> Result<Socket, u16> {
-    let address = address(daemon);
-    let mut request = ClientRequestBuilder::new(format!("ws://{address}/v1/live").parse().unwrap());
-    if let Some(origin) = origin {
-        request = request.with_header("Origin", origin);
+    let headers: Vec<(&str, &str)> = origin.map(|origin| ("Origin", origin)).into_iter().collect();
+    connect_with(daemon.tcp_door(), &headers)
+}
+
+fn connect_with(door: Door, headers: &[(&str, &str)]) -> Result<Socket, u16> {
+    let (host, wire): (String, Box<dyn Wire>) = match door {
+        Door::Tcp(address) => (address.to_string(), Box::new(TcpStream::connect(address).unwrap())),
+        Door::Socket(path) => ("localhost".to_owned(), Box::new(UnixStream::connect(path).unwrap())),
+    };
+    let mut request = ClientRequestBuilder::new(format!("ws://{host}/v1/live").parse().unwrap());
+    for (name, value) in headers {
+        request = request.with_header(*name, *value);
     }
-    match tungstenite::client(request, TcpStream::connect(address).unwrap()) {
+    match tungstenite::client(request, wire) {
         Ok((socket, _)) => Ok(Socket(socket)),
         Err(HandshakeError::Failure(Error::Http(answer))) => Err(answer.status().as_u16()),
         Err(error) => panic!("{error}"),
@@ -113,6 +128,97 @@ fn only_a_page_of_the_daemon_itself_opens_it() {
     }
     assert!(connect(&daemon, Some(&own)).is_ok());
 }
+
+/// The socket needs no token, but a WebSocket over it had to send one; a token in the header was not looked at either.
+#[test]
+fn a_caller_who_is_known_needs_no_first_frame() {
+    let daemon = daemon();
+    daemon.create("of-the-host");
+    let secret = daemon.post("/v1/tokens", &json!({"agent": "ann"})).json()["token"].as_str().unwrap().to_owned();
+    let (host, ann) = (format!("Bearer {TOKEN}"), format!("Bearer {secret}"));
+    let opened = |door: Door, header: Option<&str>| {
+        let headers: Vec<(&str, &str)> = header.map(|value| ("Authorization", value)).into_iter().collect();
+        let mut socket = connect_with(door, &headers).unwrap();
+        socket.say(&json!({"open": 1, "topic": "session/of-the-host"}));
+        (socket.frame()["ready"]["role"].clone(), socket.frame())
+    };
+    for (door, header) in [(daemon.door(), None), (daemon.door(), Some(&*host)), (daemon.tcp_door(), Some(&*host))] {
+        let (role, followed) = opened(door, header);
+        assert_eq!((&role, &followed["snapshot"]["session"]["session_id"]), (&json!("act"), &json!("of-the-host")));
+    }
+    for door in [daemon.door(), daemon.tcp_door()] {
+        let (role, followed) = opened(door, Some(&*ann));
+        assert_eq!((&role, &followed["error"]["code"]), (&json!("agent"), &json!("session_not_found")));
+    }
+    for door in [daemon.door(), daemon.tcp_door()] {
+        assert_eq!(connect_with(door, &[("Authorization", "Bearer wrong")]).err(), Some(401));
+    }
+    // A page of another origin has no use of a header that somebody adds to its request.
+    let foreign = [("Authorization", &*host), ("Origin", "http://127.0.0.1:3000")];
+    assert_eq!(connect_with(daemon.tcp_door(), &foreign).err(), Some(403));
+    // Over the socket a token may come in the first frame as before, and counts.
+    let mut socket = connect_with(daemon.door(), &[]).unwrap();
+    socket.say(&json!({"auth": secret}));
+    assert_eq!(socket.frame()["ready"]["role"], "agent");
+    // Behind a proxy with a password, the token of the page comes in the first frame.
+    let mut behind = connect_with(daemon.tcp_door(), &[("Authorization", "Basic b2Y6cHJveHk=")]).unwrap();
+    behind.say(&json!({"auth": TOKEN}));
+    assert_eq!(behind.frame()["ready"]["role"], "act");
+    let mut wrong = connect_with(daemon.door(), &[]).unwrap();
+    wrong.say(&json!({"run": "rm -rf /"}));
+    assert!(wrong.frame()["ready"].is_object());
+    assert_eq!(wrong.hear(), Heard::Closed(4400));
+}
+
+/// A process of a session is not the host on the socket, whatever token it sends; in the first frame of a WebSocket the
+/// host's token was accepted nevertheless.
+#[test]
+fn a_process_of_a_session_is_not_the_host_on_a_websocket() {
+    let daemon = daemon();
+    daemon.create("inside");
+    daemon.create("other");
+    let Door::Socket(path) = daemon.door() else { panic!("a socket") };
+    let asked = |first: &Value| {
+        let script = format!("python3 - '{}' <<'END'\n{ASK}\nEND", path.display()).replace("FIRST", &first.to_string());
+        daemon.sh("inside", &script).out()
+    };
+    let own = asked(&json!({"open": 1, "topic": "session/inside"}));
+    assert!(own.contains("\"role\":\"agent\"") && own.contains("\"snapshot\""), "{own}");
+    let other = asked(&json!({"open": 1, "topic": "session/other"}));
+    assert!(other.contains("session_not_found"), "{other}");
+    let host = asked(&json!({"auth": TOKEN}));
+    assert!(!host.contains("ready") && host.contains("valid token"), "{host}");
+}
+
+/// Opens a WebSocket over the daemon's socket, sends one frame, and prints the first two answers.
+const ASK: &str = r#"
+import base64, os, socket, struct, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+key = base64.b64encode(os.urandom(16)).decode()
+connection.sendall(
+    f"GET /v1/live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
+)
+answers = connection.makefile("rb")
+while answers.readline().strip():
+    pass
+frame = b'FIRST'
+# Masked with zeros, which changes nothing.
+connection.sendall(bytes([0x81, 0x80 | len(frame), 0, 0, 0, 0]) + frame)
+shown = 0
+while shown < 2 and len(head := answers.read(2)) == 2:
+    length = head[1]
+    if length == 126:
+        length, = struct.unpack(">H", answers.read(2))
+    elif length == 127:
+        length, = struct.unpack(">Q", answers.read(8))
+    text = answers.read(length)
+    if head[0] & 15 == 9:
+        continue
+    print(text.decode(errors="replace"))
+    shown += 1 if head[0] & 15 == 1 else 2
+"#;
 
 #[test]
 fn a_slow_client_gets_a_new_snapshot_and_never_a_queue() {

@@ -68,6 +68,19 @@ fn a_server_runs_beside_the_session_until_it_is_stopped() {
     assert_eq!(client.call("stop_service", json!({"service_id": id})).data()["status"], "stopped");
 }
 
+/// A name with a space is no id, so the tools refused it.
+#[test]
+fn a_service_has_any_name() {
+    let daemon = Daemon::start();
+    let mut client = Client::start(&daemon, daemon.directory(), &[]);
+    let started = client.call("start_service", json!({"command": "exec sleep 1000", "name": "my größe"}));
+    let id = service_id(&started);
+    let log = client.call("read_output", json!({"id": "my größe"}));
+    assert!(log.text().contains(&format!("[{id} (my größe) is running")), "{}", log.text());
+    let stopped = client.call("stop_service", json!({"service_id": "my größe"}));
+    assert_eq!(stopped.data()["status"], "stopped", "{}", stopped.text());
+}
+
 #[test]
 fn a_service_has_what_the_session_has() {
     let daemon = Daemon::start();

@@ -95,8 +95,16 @@ fn a_value_has_a_version_and_a_type() {
     assert_eq!((refused(&there), &there.json()["version"]), ((412, "version_conflict".to_owned()), &json!(version)));
     assert_eq!(with("if-match", "\"999\"").status, 412);
     assert_eq!(with("if-match", "nonsense").status, 400);
+    // Valid for the agent's state, and a 400 here.
+    let none = daemon.send(&at("PUT", "kv/none").header("if-match", "*"));
+    assert_eq!((refused(&none), &none.json()["version"]), ((412, "version_conflict".to_owned()), &json!(0)));
+    assert_eq!(daemon.send(&at("DELETE", "kv/none").header("if-match", "*")).status, 412);
+    // Who has the value was sent it again.
+    let known = daemon.send(&at("GET", "kv/a/b%20%C3%BC").header("if-none-match", &format!("\"{version}\"")));
+    assert_eq!((known.status, known.body.len()), (304, 0));
     let second = with("if-match", &format!("\"{version}\""));
     assert!(second.json()["version"].as_u64().unwrap() > version, "{}", second.text());
+    assert_eq!(with("if-match", "*").status, 200);
     let gone = daemon.send(&at("DELETE", "kv/a/b%20%C3%BC").header("if-match", &format!("\"{version}\"")));
     assert_eq!(gone.status, 412, "{}", gone.text());
     assert_eq!(daemon.send(&at("DELETE", "kv/a/b%20%C3%BC")).status, 204);

@@ -283,6 +283,8 @@ fn wrong_wishes_are_refused_with_words() {
         (json!({"command": "a\0b"}), "NUL"),
         (json!({"command": "true", "ready": {"log": "("}}), "regular expression"),
         (json!({"command": "true", "ready": {"http": "http://example.com/"}}), "this machine"),
+        // It was said that this is not on this machine.
+        (json!({"command": "true", "ready": {"http": "ftp://localhost/"}}), "does not begin with http://"),
         (json!({"command": "true", "ready": {"port": 0}}), "port"),
         (json!({"command": "true", "restart": "sometimes"}), "restart"),
         (json!({"command": "true", "env": {"A=B": "c"}}), "env"),
@@ -308,6 +310,29 @@ fn wrong_wishes_are_refused_with_words() {
         assert_eq!((answer.status, answer.json()["code"].as_str()), (404, Some("service_not_found")), "{target}");
     }
     assert!(daemon.services_of("s").is_empty(), "nothing was started");
+}
+
+/// A name may be any text without a slash, and without one a service is named after its command. In a path, a name with a
+/// space or with other letters than those of ids was refused.
+#[test]
+fn a_service_is_found_by_any_name() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let escaped = |name: &str| name.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    for (request, name) in [
+        (json!({"command": "echo up; exec sleep 1000", "name": "Ä service (web)"}), "Ä service (web)"),
+        (json!({"command": "true /; exec sleep 1001"}), "true /; exec sleep 1001"),
+    ] {
+        let service = daemon.start_service("s", request);
+        assert_eq!(service["name"], name);
+        let target = format!("/v1/sessions/s/services/{}", escaped(name));
+        assert_eq!(daemon.get(&target).json()["service_id"], service["service_id"]);
+        assert_eq!(daemon.get(&format!("{target}/logs")).status, 200, "{name}");
+        let stopped = daemon.post(&format!("{target}/stop"), &json!({"grace": 1}));
+        assert_eq!(stopped.json()["status"], "stopped", "{}", stopped.text());
+        let none = daemon.get(&format!("{target}x"));
+        assert_eq!((none.status, &none.json()["code"]), (404, &json!("service_not_found")), "{}", none.text());
+    }
 }
 
 // ---- starting again ----

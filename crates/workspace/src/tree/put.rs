@@ -1,4 +1,5 @@
-//! Writing a file: aside first, then by one rename, so that a reader finds the old content or the new.
+//! Writing a file: aside first, then by one rename, so that a reader finds the old content or the new. And removing one
+//! only if it is the expected one.
 
 use super::{MAX_FILE_BYTES, MODE_BITS, NameAt, Tree, TreeError, sha256, sha256_of, split};
 use crate::owner::{Owner, make_directory};
@@ -30,10 +31,12 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// had exchanged, and the file of one that was refused stayed. Directories share them.
 static EXCHANGES: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
 
-/// What must be at a path for a file to be written there.
+/// What must be at a path for a file to be written or removed there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
     Anything,
+    /// Any file.
+    Something,
     Nothing,
     /// A file with this SHA-256, in hexadecimal.
     Sha256(String),
@@ -101,7 +104,7 @@ impl Made<'_> {
     /// The directory, made if need be and if the file can be written at all.
     fn directory(&mut self, put: &Put<'_>) -> Result<OwnedFd, TreeError> {
         match self.tree.resolve(self.path, super::DIRECTORY) {
-            Err(Errno::NOENT) if matches!(put.expected, Expected::Sha256(_)) => {
+            Err(Errno::NOENT) if matches!(put.expected, Expected::Sha256(_) | Expected::Something) => {
                 Err(TreeError::Unexpected { current: None })
             }
             Err(Errno::NOENT) => self.make(),
@@ -188,7 +191,7 @@ impl Tree {
 
     /// The path of the file that a link leads to, below the workspace.
     fn target(&self, path: &[u8]) -> Result<Vec<u8>, TreeError> {
-        let held = self.resolve(path, OFlags::PATH)?;
+        let held = self.follow(path, OFlags::PATH)?;
         let real = |fd: &OwnedFd| {
             let name = format!("/proc/self/fd/{}", fd.as_raw_fd());
             readlinkat(rustix::fs::CWD, name, Vec::new()).map(std::ffi::CString::into_bytes)
@@ -218,18 +221,19 @@ impl NameAt<'_> {
         let current = || self.sha256();
         match (&put.expected, mode) {
             (Expected::Nothing, Some(_)) => return Err(TreeError::Unexpected { current: current()? }),
-            (Expected::Sha256(_), None) => return Err(TreeError::Unexpected { current: None }),
+            (Expected::Sha256(_) | Expected::Something, None) => return Err(TreeError::Unexpected { current: None }),
             (Expected::Sha256(wanted), Some(_)) => match current()? {
                 found if found.as_ref() != Some(wanted) => return Err(TreeError::Unexpected { current: found }),
                 _ => {}
             },
-            (Expected::Anything, _) | (Expected::Nothing, None) => {}
+            (Expected::Anything, _) | (Expected::Something, Some(_)) | (Expected::Nothing, None) => {}
         }
         let aside = self.write_aside(put, put.mode.or(mode).map(|mode| mode & PERMISSIONS), owner)?;
         match &put.expected {
             Expected::Anything => renameat(&self.directory, aside.name.as_str(), &self.directory, self.name)?,
             Expected::Nothing => self.move_new(&aside)?,
-            Expected::Sha256(wanted) => self.swap(&aside, wanted)?,
+            Expected::Something => self.swap(&aside, None)?,
+            Expected::Sha256(wanted) => self.swap(&aside, Some(wanted))?,
         }
         if put.power {
             File::from(openat(&self.directory, c".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?).sync_all()?;
@@ -248,8 +252,9 @@ impl NameAt<'_> {
         }
     }
 
-    /// Moves a file here in exchange for the one that is expected, and back if another one was here by then.
-    fn swap(&self, aside: &Aside<'_>, wanted: &str) -> Result<(), TreeError> {
+    /// Moves a file here in exchange for the one that is expected, or for any file, and back if something else was here by
+    /// then.
+    fn swap(&self, aside: &Aside<'_>, wanted: Option<&str>) -> Result<(), TreeError> {
         let name = aside.name.as_str();
         let turn = fstat(&self.directory)?.st_ino as usize % EXCHANGES.len();
         let _turn = EXCHANGES[turn].lock().unwrap_or_else(PoisonError::into_inner);
@@ -263,16 +268,60 @@ impl NameAt<'_> {
             Err(Errno::INVAL | Errno::NOSYS) => {
                 return Ok(renameat(&self.directory, name, &self.directory, self.name)?);
             }
+            Err(Errno::NOENT) => return Err(TreeError::Unexpected { current: None }),
             exchanged => exchanged?,
         }
-        let found = beside.sha256();
-        if matches!(&found, Ok(Some(found)) if found == wanted) {
+        let found = match wanted {
+            Some(_) => beside.sha256(),
+            None => Ok(None),
+        };
+        let is_expected = match wanted {
+            Some(wanted) => matches!(&found, Ok(Some(found)) if found == wanted),
+            None => beside.stat().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile),
+        };
+        if is_expected {
             return Ok(());
         }
         exchange()?;
         if beside.identity()? != ours {
             // Another caller wrote here in between. Its file is the newest, so it stays.
             exchange()?;
+        }
+        Err(TreeError::Unexpected { current: found? })
+    }
+
+    /// Removes the file that is here, if it is the expected one. It is moved aside before it is compared for the last time,
+    /// so that what somebody writes here in between is never removed.
+    pub(super) fn remove_only(&self, wanted: &str) -> Result<(), TreeError> {
+        let found = self.sha256()?;
+        if found.as_deref() != Some(wanted) {
+            return Err(TreeError::Unexpected { current: found });
+        }
+        let name = format!("{ASIDE}{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let aside = Aside { directory: &self.directory, name };
+        let turn = fstat(&self.directory)?.st_ino as usize % EXCHANGES.len();
+        let _turn = EXCHANGES[turn].lock().unwrap_or_else(PoisonError::into_inner);
+        let only_new = RenameFlags::NOREPLACE;
+        match renameat_with(&self.directory, self.name, &self.directory, aside.name.as_str(), only_new) {
+            // Some file systems cannot promise it. We have just checked, which is nearly as good.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                return Ok(unlinkat(&self.directory, self.name, AtFlags::empty())?);
+            }
+            Err(Errno::NOENT) => return Err(TreeError::Unexpected { current: None }),
+            moved => moved?,
+        }
+        let beside = NameAt {
+            directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?,
+            name: aside.name.as_bytes(),
+        };
+        let found = beside.sha256();
+        if matches!(&found, Ok(Some(found)) if found == wanted) {
+            return Ok(());
+        }
+        match renameat_with(&self.directory, aside.name.as_str(), &self.directory, self.name, only_new) {
+            // A newer one is here by now, and stays.
+            Err(Errno::EXIST) => {}
+            back => back?,
         }
         Err(TreeError::Unexpected { current: found? })
     }

@@ -39,12 +39,12 @@ fn no_path_leads_out_of_the_workspace() {
         assert!(matches!(written, Err(TreeError::Outside)), "{path}: {written:?}");
         assert!(matches!(tree.entry(path.as_bytes()), Err(TreeError::Outside)), "{path}");
     }
-    assert!(matches!(tree.remove(b"above/secret", true), Err(TreeError::Outside)));
+    assert!(matches!(tree.remove(b"above/secret", true, &Expected::Anything), Err(TreeError::Outside)));
     assert!(matches!(tree.list(b"above/w", b"", 10), Err(TreeError::Outside)));
     assert_eq!(fs::read(home.path().join("secret")).unwrap(), b"outside");
     // The links themselves are the workspace's.
     assert_eq!(tree.entry(b"up").unwrap().target.as_deref(), Some(b"../secret".as_slice()));
-    tree.remove(b"above", true).unwrap();
+    tree.remove(b"above", true, &Expected::Anything).unwrap();
     assert!(home.path().join("secret").exists());
 }
 
@@ -119,7 +119,8 @@ fn a_file_is_written_as_a_whole_and_keeps_its_permissions() {
     assert_eq!(fs::read(&path).unwrap(), b"four");
     assert!(workspace.join("link").is_symlink());
     symlink("nothing", workspace.join("dangling")).unwrap();
-    assert!(matches!(tree.write(b"dangling", &put(b"x")), Err(TreeError::NotFound)));
+    assert!(matches!(tree.write(b"dangling", &put(b"x")), Err(TreeError::Dangling)));
+    assert!(matches!(read(&tree, "dangling"), Err(TreeError::Dangling)));
     assert!(matches!(tree.write(b"a", &put(b"x")), Err(TreeError::IsDirectory)));
     assert!(matches!(tree.write(b"dangling/x", &put(b"x")), Err(TreeError::NotFound)));
 }
@@ -165,7 +166,7 @@ fn what_is_on_the_way_is_named() {
     }
     assert!(matches!(read(&tree, &long), Err(TreeError::NameTooLong)));
     assert!(matches!(tree.entry(long.as_bytes()), Err(TreeError::NameTooLong)));
-    assert!(matches!(tree.remove(long.as_bytes(), true), Err(TreeError::NameTooLong)));
+    assert!(matches!(tree.remove(long.as_bytes(), true, &Expected::Anything), Err(TreeError::NameTooLong)));
 }
 
 #[test]
@@ -201,6 +202,12 @@ fn a_file_is_written_only_over_what_is_expected() {
     assert_eq!(read(&tree, "f").unwrap(), b"old");
     tree.write(b"f", &expecting(Expected::Sha256(sha256(b"old")))).unwrap();
     assert_eq!(read(&tree, "f").unwrap(), b"new");
+    tree.write(b"f", &Put { bytes: b"any", ..expecting(Expected::Something) }).unwrap();
+    assert_eq!(read(&tree, "f").unwrap(), b"any");
+    for path in ["none", "d/none"] {
+        let missing = tree.write(path.as_bytes(), &expecting(Expected::Something));
+        assert!(matches!(missing, Err(TreeError::Unexpected { current: None })), "{path}: {missing:?}");
+    }
     assert_eq!(tree.list(b"", b"", 10).unwrap().0.len(), 1);
 }
 
@@ -229,6 +236,52 @@ fn one_of_many_writers_wins() {
         assert_eq!(won.len(), 1, "{won:?}");
         assert_eq!(read(&tree, "f").unwrap(), won[0].as_bytes());
     }
+}
+
+/// A removal removed whatever was there, also what somebody had written since the caller read it.
+#[test]
+fn a_file_is_removed_only_if_it_is_expected() {
+    let (home, tree) = tree();
+    let workspace = home.path().join("w");
+    let remove = |path: &str, expected: Expected| tree.remove(path.as_bytes(), true, &expected);
+    let hash = |text: &str| Expected::Sha256(sha256(text.as_bytes()));
+    fs::write(workspace.join("f"), "new").unwrap();
+    fs::create_dir(workspace.join("d")).unwrap();
+    symlink("f", workspace.join("link")).unwrap();
+    symlink("none", workspace.join("dangling")).unwrap();
+    let other = |path: &str| match remove(path, hash("old")) {
+        Err(TreeError::Unexpected { current }) => current,
+        removed => panic!("{path}: {removed:?}"),
+    };
+    assert_eq!((other("f"), other("link")), (Some(sha256(b"new")), Some(sha256(b"new"))));
+    assert_eq!((other("d"), other("dangling")), (None, None));
+    assert!(matches!(remove("f", Expected::Nothing), Err(TreeError::Unexpected { current: Some(_) })));
+    assert!(matches!(remove("none", hash("old")), Err(TreeError::NotFound)));
+    assert_eq!(tree.list(b"", b"", 10).unwrap().0.len(), 4, "something was removed, or left beside it");
+    remove("link", hash("new")).unwrap();
+    assert_eq!(read(&tree, "f").unwrap(), b"new");
+    remove("f", hash("new")).unwrap();
+    assert_eq!(tree.list(b"", b"", 10).unwrap().0.len(), 2, "something was left beside it");
+}
+
+/// Of a caller who removes what it has read and one who writes something new, the file of the second is there in the end.
+#[test]
+fn what_is_written_meanwhile_is_not_removed() {
+    let (home, tree) = tree();
+    let workspace = home.path().join("w");
+    for round in 0..500 {
+        tree.write(b"f", &put(b"old")).unwrap();
+        fs::write(workspace.join("new"), format!("{round}")).unwrap();
+        std::thread::scope(|scope| {
+            let remover = scope.spawn(|| tree.remove(b"f", false, &Expected::Sha256(sha256(b"old"))));
+            fs::rename(workspace.join("new"), workspace.join("f")).unwrap();
+            let removed = remover.join().unwrap();
+            let is_known = matches!(removed, Ok(()) | Err(TreeError::Unexpected { .. } | TreeError::NotFound));
+            assert!(is_known, "{round}: {removed:?}");
+        });
+        assert_eq!(read(&tree, "f").unwrap(), format!("{round}").as_bytes(), "{round}");
+    }
+    assert_eq!(tree.list(b"", b"", 10).unwrap().0.len(), 1, "something was left beside it");
 }
 
 #[test]
@@ -278,9 +331,9 @@ fn what_is_removed_is_the_name_and_not_what_it_points_to() {
     fs::create_dir_all(workspace.join("d/e")).unwrap();
     fs::write(workspace.join("d/f"), "").unwrap();
     symlink(home.path(), workspace.join("d/e/out")).unwrap();
-    assert!(matches!(tree.remove(b"d", false), Err(TreeError::NotEmpty)));
-    tree.remove(b"d/f", false).unwrap();
-    tree.remove(b"d", true).unwrap();
+    assert!(matches!(tree.remove(b"d", false, &Expected::Anything), Err(TreeError::NotEmpty)));
+    tree.remove(b"d/f", false, &Expected::Anything).unwrap();
+    tree.remove(b"d", true, &Expected::Anything).unwrap();
     assert!(home.path().join("secret").exists() && !workspace.join("d").exists());
-    assert!(matches!(tree.remove(b"d", true), Err(TreeError::NotFound)));
+    assert!(matches!(tree.remove(b"d", true, &Expected::Anything), Err(TreeError::NotFound)));
 }

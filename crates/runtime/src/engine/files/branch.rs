@@ -45,7 +45,7 @@ impl FileOps<'_> {
                     refuse_others(&tried.of_others)?;
                 }
                 for service_id in &services {
-                    services::stop(self.access, &id, service_id, STOP_GRACE).await?;
+                    services::stop(self.access, &id, service_id.as_str(), STOP_GRACE).await?;
                 }
             }
             let mut rewound = parts.files.ask(&id, |answer| FilesTask::Rewind { request, by, answer }).await?;

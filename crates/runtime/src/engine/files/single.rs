@@ -79,6 +79,9 @@ impl FileOps<'_> {
             self.access.audit(WRITE, id.as_str());
             let WriteFile { path, bytes, mode, expected } = write;
             let place = in_workspace(parts, &id, &path).await?;
+            if names_directory(path.as_bytes()) {
+                return Err(FileError::IsDirectory { path: text(&path) }.into());
+            }
             let (path, size, power) = (place.path.clone(), bytes.len() as u64, parts.ctx.store.survives_power());
             let agent = parts.ctx.names.agent_of(&id);
             if parts.ctx.disk.check(&id, agent.as_deref(), Usage { bytes: size, files: 1 }).is_err() {
@@ -108,16 +111,12 @@ impl FileOps<'_> {
     }
 
     /// Removes a file, a link, or a directory.
-    pub fn remove<'a>(
-        &'a self,
-        id: &'a SessionId,
-        path: &'a ByteString,
-        recursive: bool,
-    ) -> BoxFuture<'a, Result<FileRemoved, OpError>> {
+    pub fn remove<'a>(&'a self, id: &'a SessionId, remove: RemoveFile) -> BoxFuture<'a, Result<FileRemoved, OpError>> {
         Box::pin(async move {
             let Permitted { parts, id } = self.access.over(id)?;
             self.access.audit(REMOVE, id.as_str());
-            let place = in_workspace(parts, &id, path).await?;
+            let RemoveFile { path, recursive, expected } = remove;
+            let place = in_workspace(parts, &id, &path).await?;
             let path = place.path.clone();
             if path.as_bytes().is_empty() {
                 let detail = "path: the workspace itself cannot be removed; delete the session instead".to_owned();
@@ -125,7 +124,7 @@ impl FileOps<'_> {
             }
             parts.ctx.registry.ask(&id, Message::BeforeChange).await?;
             let began = Instant::now();
-            let remove = move |tree: &Tree, path: &[u8]| tree.remove(path, recursive);
+            let remove = move |tree: &Tree, path: &[u8]| tree.remove(path, recursive, &expected);
             with_tree(parts, place, "could not be removed", remove).await?;
             let parameters = json!({"path": key_text(&path), "recursive": recursive});
             let posted = self.record(parts, &id, REMOVE, parameters, began).await?;
@@ -164,6 +163,11 @@ async fn in_workspace(parts: &Parts, id: &SessionId, path: &ByteString) -> Resul
         Some(path) => Ok(InWorkspace { state, path: ByteString(path) }),
         None => Err(outside(&state, path).into()),
     }
+}
+
+/// Whether a path can only be a directory's: it ends with a slash, or with `.` or `..`.
+fn names_directory(path: &[u8]) -> bool {
+    matches!(path.rsplit(|byte| *byte == b'/').next(), None | Some(b"" | b"." | b".."))
 }
 
 fn outside(state: &SessionState, path: &ByteString) -> FileError {
@@ -211,6 +215,7 @@ fn refused(error: TreeError, place: &InWorkspace, what: &'static str) -> OpError
     OpError::File(match error {
         TreeError::Outside => outside(&place.state, &place.path),
         TreeError::NotFound => FileError::NotFound { path },
+        TreeError::Dangling => FileError::Dangling { path },
         TreeError::IsDirectory => FileError::IsDirectory { path },
         TreeError::NotAFile => FileError::NotAFile { path },
         TreeError::NotADirectory { above } => FileError::NotADirectory { path, above: text(&ByteString(above)) },

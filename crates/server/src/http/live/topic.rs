@@ -9,7 +9,7 @@ use shellkeep_runtime::{
     Engine, EventQuery, EventStream, FleetChange, FleetStream, Lent, LogStream, OpError, RunChunk, RunStream,
     ScreenQuery, ScreenView, ScreenWait, Share, Summary, Tail,
 };
-use shellkeep_session::{RunId, ServiceId, SessionId};
+use shellkeep_session::{RunId, SessionId};
 use std::time::Duration;
 
 /// Bytes of an output or a log in a snapshot: what a person looks at.
@@ -67,7 +67,8 @@ enum What {
     },
     Service {
         id: SessionId,
-        service: ServiceId,
+        /// Its id or name.
+        service: String,
         stream: Option<LogStream>,
         held: Vec<u8>,
     },
@@ -85,9 +86,9 @@ impl Topic {
             ["session", id] => What::Session { id: session(id)?, stream: None },
             ["run", id, run] => What::Run { id: session(id)?, run: run_id(run)?, stream: None, held: Vec::new() },
             ["screen", id, run] => What::Screen { id: session(id)?, run: run_id(run)?, seen: None },
-            ["service", id, service] => {
-                let service = ServiceId::parse(service).map_err(|error| Refusal::bad_id("topic", &error))?;
-                What::Service { id: session(id)?, service, stream: None, held: Vec::new() }
+            // A name may be any text, a whole command too.
+            ["service", id, name @ ..] if !name.is_empty() => {
+                What::Service { id: session(id)?, service: name.join("/"), stream: None, held: Vec::new() }
             }
             _ => {
                 return Err(Refusal::invalid(

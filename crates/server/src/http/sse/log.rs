@@ -6,7 +6,7 @@ use crate::refusal::Refusal;
 use crate::translate;
 use shellkeep_protocol::LogEvent;
 use shellkeep_runtime::{Engine, LogPage, LogStream};
-use shellkeep_session::{ServiceId, SessionId};
+use shellkeep_session::SessionId;
 use std::time::Duration;
 
 /// A followed log, and its service.
@@ -14,7 +14,8 @@ pub struct Follow {
     pub stream: LogStream,
     pub engine: Engine,
     pub session: SessionId,
-    pub service: ServiceId,
+    /// Its id or name.
+    pub service: String,
     pub encoder: Encoder,
     pub phase: Phase,
 }
