@@ -7,7 +7,7 @@ use crate::context::SessionContext;
 use crate::masking::{SessionMask, check_kept};
 use crate::network::Unreached;
 use crate::ops::{
-    AgentStateSaved, Expected, FilesReason, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError,
+    AgentStateSaved, FilesReason, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError,
     SaveAgentState,
 };
 use crate::output::INLINE_BYTES;
