@@ -7,8 +7,7 @@ use crate::context::SessionContext;
 use crate::masking::{SessionMask, check_kept};
 use crate::network::Unreached;
 use crate::ops::{
-    AgentStateSaved, FilesReason, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError,
-    SaveAgentState,
+    AgentStateSaved, FilesReason, MessageAdded, NewEvent, NewMessage, OpError, Posted, RecordError, SaveAgentState,
 };
 use crate::output::INLINE_BYTES;
 use crate::running::Typed;
