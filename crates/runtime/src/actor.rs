@@ -72,7 +72,7 @@ use std::sync::Arc;
 use take_over::MayRun;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use why::{admit, not_in_time, run_of, why_waiting};
+use why::{TooLate, admit, not_in_time, run_of, why_waiting};
 
 enum Happened {
     Message(Option<Message>),
@@ -276,10 +276,10 @@ impl Actor {
             return self.start(submitted, None).await;
         }
         if self.session.ctx.lifetime.is_draining() {
-            return submitted.reply.refuse(OpError::ShuttingDown);
+            return submitted.reply.refuse(RunError::ShuttingDown.into());
         }
         if submitted.command.if_busy == IfBusy::Reject {
-            return submitted.reply.refuse(why_waiting(&self.session));
+            return submitted.reply.refuse(why_waiting(&self.session, WhileBusy::NotToWait));
         }
         if self.queue.is_full() {
             let (session_id, waiting) = (self.session.id().to_string(), self.queue.len());
@@ -311,7 +311,7 @@ impl Actor {
             MayRun::Refused(error) => return submitted.reply.refuse(error),
         }
         if let Some(run) = session.phase.run() {
-            return submitted.reply.refuse(session.busy(&run.running.cell));
+            return submitted.reply.refuse(session.busy(&run.running.cell, WhileBusy::Other));
         }
         if !session.phase.has_idle() {
             session.files.watch_before_first(&session.journal).await;
@@ -372,10 +372,10 @@ impl Actor {
     }
 
     fn refuse_expired(&mut self) {
-        let reason = why_waiting(&self.session);
+        let reason = TooLate::of(&self.session);
         let expired = self.queue.take_expired(Instant::now());
         for waiting in self.taken(expired) {
-            waiting.refuse(reason.clone());
+            reason.refuse(waiting);
         }
         take_over::refuse(&self.session.journal, self.queue.take_held_back(Instant::now()));
     }

@@ -180,7 +180,7 @@ impl Waiter {
     /// Waits for the ticket or a refusal. May be dropped and called again until it has answered.
     pub async fn turn(&mut self) -> Result<Ticket, OpError> {
         // Every entry gets an answer before it is dropped.
-        (&mut self.answer).await.unwrap_or(Err(OpError::ShuttingDown))
+        (&mut self.answer).await.unwrap_or(Err(RunError::ShuttingDown.into()))
     }
 
     /// Why it is not running yet, as an error.
@@ -274,7 +274,7 @@ impl Admission {
         state.is_closed = true;
         state.deadlines.clear();
         while let Some(Entry { answer, .. }) = state.queue.pop() {
-            verdicts.push(Verdict { answer, verdict: Err(OpError::ShuttingDown) });
+            verdicts.push(Verdict { answer, verdict: Err(RunError::ShuttingDown.into()) });
         }
         self.tell(state, verdicts);
     }
@@ -305,7 +305,7 @@ impl Admission {
         verdicts: &mut Vec<Verdict>,
     ) -> Result<Option<Ticket>, OpError> {
         if state.is_closed {
-            return Err(OpError::ShuttingDown);
+            return Err(RunError::ShuttingDown.into());
         }
         state.capacity.sees(agent, now);
         self.admit(state, now, verdicts);

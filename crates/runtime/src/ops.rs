@@ -22,7 +22,7 @@ mod workspace_file;
 pub use cluster::*;
 pub use error::{
     CheckpointError, Conflict, Gone, OpError, RecordError, RunError, SearchNext, ServiceError, SessionError,
-    TokenError, whole_seconds,
+    TokenError, WhileBusy, whole_seconds,
 };
 pub use files::*;
 pub use files_reason::FilesReason;

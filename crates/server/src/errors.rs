@@ -74,7 +74,7 @@ fn with_run(refusal: Refusal, error: RunError) -> Refusal {
             refusal.with("session_id", session_id)
         }
         RunError::NotFound { session_id, run_id } => refusal.with("session_id", session_id).with("run_id", run_id),
-        RunError::Busy { session_id, run_id, command, running_for } => {
+        RunError::Busy { session_id, run_id, command, running_for, asked: _ } => {
             let refusal = refusal.with("session_id", session_id).with("run_id", run_id);
             refusal.with("command", command).with("running_seconds", running_for.as_secs())
         }
@@ -99,6 +99,7 @@ fn with_run(refusal: Refusal, error: RunError) -> Refusal {
         RunError::TmpBlocked { session_id, path, outside, .. } => {
             refusal.with("session_id", session_id).with("path", path).with("outside", outside)
         }
+        RunError::ShuttingDown => refusal.with(RETRY_AFTER, BACK_AFTER.as_secs()),
         RunError::ShellUnavailable { .. } => refusal,
     }
 }
@@ -219,9 +220,10 @@ fn run_status(error: &RunError) -> StatusCode {
         | RunError::RequestIdReused { .. } => StatusCode::CONFLICT,
         RunError::OutputReclaimed { .. } | RunError::ScreensLost { .. } => StatusCode::GONE,
         RunError::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
-        RunError::ShellUnavailable { .. } | RunError::TmpBlocked { .. } | RunError::Overloaded { .. } => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        RunError::ShellUnavailable { .. }
+        | RunError::TmpBlocked { .. }
+        | RunError::Overloaded { .. }
+        | RunError::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
@@ -315,7 +317,7 @@ fn over_quota(refusal: Refusal, met: QuotaMet) -> Refusal {
 mod tests {
     use super::*;
     use crate::mcp::service_text::tests::view;
-    use shellkeep_runtime::Hint;
+    use shellkeep_runtime::{Hint, WhileBusy};
 
     fn quota_met() -> OpError {
         let quota = shellkeep_session::QuotaName::LiveShells;
@@ -388,7 +390,8 @@ mod tests {
 
     fn busy(run_id: &str) -> OpError {
         let (command, running_for) = ("sleep 60".to_owned(), Duration::from_secs(5));
-        OpError::Run(RunError::Busy { session_id: "s".to_owned(), run_id: run_id.to_owned(), command, running_for })
+        let (session_id, run_id, asked) = ("s".to_owned(), run_id.to_owned(), WhileBusy::NotToWait);
+        OpError::Run(RunError::Busy { session_id, run_id, command, running_for, asked })
     }
 
     fn of(error: OpError) -> (u16, String) {
@@ -447,6 +450,7 @@ mod tests {
             (OpError::StoreUnavailable { reason: String::new() }, 503, "store_unavailable"),
             (OpError::StoreFull { reason: String::new() }, 507, "store_unavailable"),
             (OpError::ShuttingDown, 503, "shutting_down"),
+            (OpError::Run(RunError::ShuttingDown), 503, "shutting_down"),
         ];
         for (error, status, code) in table {
             assert_eq!(of(error), (status, code.to_owned()));

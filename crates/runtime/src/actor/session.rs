@@ -26,7 +26,7 @@ use crate::late::LateOutput;
 use crate::masking::{SessionMask, without_secrets};
 use crate::node_limits::{memory_limit, process_limits_of};
 use crate::notices;
-use crate::ops::{DEFAULT_MAX_OUTPUT, HeldBy, OpError, RunCommand, RunError, SessionView};
+use crate::ops::{DEFAULT_MAX_OUTPUT, HeldBy, OpError, RunCommand, RunError, SessionView, WhileBusy};
 use crate::pending::{self, Removal};
 use crate::running::Running;
 use crate::stored::read_error;
@@ -106,13 +106,10 @@ impl Session {
     }
 
     /// Another command runs.
-    pub(super) fn busy(&self, cell: &RunCell) -> OpError {
-        OpError::Run(RunError::Busy {
-            session_id: self.id().to_string(),
-            run_id: cell.start.run_id.to_string(),
-            command: shorten(&cell.start.command.to_text()),
-            running_for: cell.started.elapsed(),
-        })
+    pub(super) fn busy(&self, cell: &RunCell, asked: WhileBusy) -> OpError {
+        let (session_id, run_id) = (self.id().to_string(), cell.start.run_id.to_string());
+        let (command, running_for) = (shorten(&cell.start.command.to_text()), cell.started.elapsed());
+        RunError::Busy { session_id, run_id, command, running_for, asked }.into()
     }
 
     /// The run that an earlier call with the same request id started.

@@ -1,19 +1,37 @@
 //! Whether a command runs now, and why not: another one does, or the node has no room.
 
 use super::phase::{Phase, Wait};
-use super::queue::Submitted;
+use super::queue::{Submitted, Waiting};
 use super::session::Session;
 use crate::admission::{self, Ticket};
 use crate::context::SessionContext;
-use crate::ops::{IfBusy, OpError, RunError};
+use crate::ops::{IfBusy, OpError, RunError, WhileBusy};
 use shellkeep_session::{RunId, SessionState};
 
-/// What a command that cannot run now waits for.
-pub(super) fn why_waiting(session: &Session) -> OpError {
+/// What that which cannot run now would have to wait for.
+pub(super) fn why_waiting(session: &Session, asked: WhileBusy) -> OpError {
     match (session.phase.run(), session.phase.wait()) {
-        (Some(run), _) => session.busy(&run.running.cell),
+        (Some(run), _) => session.busy(&run.running.cell, asked),
         (None, Wait::Permit { waiter, .. }) => waiter.overloaded(),
         (None, _) => session.ctx.shells.why_none(),
+    }
+}
+
+/// Why what waits does not start in time.
+pub(super) struct TooLate {
+    command: OpError,
+    other: OpError,
+}
+
+impl TooLate {
+    pub(super) fn of(session: &Session) -> Self {
+        let [command, other] = [WhileBusy::Waited, WhileBusy::Other].map(|asked| why_waiting(session, asked));
+        Self { command, other }
+    }
+
+    pub(super) fn refuse(&self, waiting: Waiting) {
+        let error = if matches!(waiting, Waiting::Run(_)) { &self.command } else { &self.other };
+        waiting.refuse(error.clone());
     }
 }
 

@@ -234,9 +234,9 @@ async fn a_closed_gate_refuses_all() {
     let _ticket = granted(&gate, "a");
     let mut waiter = waits(&gate, "a");
     gate.close();
-    assert!(matches!(answer(&mut waiter), Some(Err(OpError::ShuttingDown))));
-    assert!(matches!(gate.ask(&agent("a"), Instant::now() + LONG), Err(OpError::ShuttingDown)));
-    assert!(matches!(gate.ask_now(&agent("b")), Err(OpError::ShuttingDown)));
+    assert!(matches!(answer(&mut waiter), Some(Err(OpError::Run(RunError::ShuttingDown)))));
+    assert!(matches!(gate.ask(&agent("a"), Instant::now() + LONG), Err(OpError::Run(RunError::ShuttingDown))));
+    assert!(matches!(gate.ask_now(&agent("b")), Err(OpError::Run(RunError::ShuttingDown))));
     assert_eq!(gate.figures().waiting, 0);
 }
 

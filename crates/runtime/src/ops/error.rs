@@ -9,7 +9,7 @@ mod token;
 
 pub use checkpoint::{CheckpointError, Conflict, Gone};
 pub use record::{RecordError, SearchNext};
-pub use run::{RunError, whole_seconds};
+pub use run::{RunError, WhileBusy, whole_seconds};
 pub use service::ServiceError;
 pub use session::SessionError;
 pub use token::TokenError;

@@ -17,6 +17,10 @@ pub enum Hint {
     UseTerminal,
     /// Wait for the running command, or interrupt it.
     WaitForRun,
+    /// Wait for the running command, or interrupt it, or let the next one wait longer for its turn.
+    WaitLonger,
+    /// Wait for the running command, or interrupt it, and try again.
+    TryAfterRun,
     /// Wait until a person releases the session.
     WaitForRelease,
     /// Take a hold again.
@@ -76,7 +80,7 @@ pub enum Hint {
 }
 
 impl Hint {
-    const NAMES: [(Self, &'static str); 35] = [
+    const NAMES: [(Self, &'static str); 37] = [
         (Self::ListSessions, "list_sessions"),
         (Self::ListTokens, "list_tokens"),
         (Self::ListRuns, "list_runs"),
@@ -84,6 +88,8 @@ impl Hint {
         (Self::KeepInputOpen, "keep_input_open"),
         (Self::UseTerminal, "use_terminal"),
         (Self::WaitForRun, "wait_for_run"),
+        (Self::WaitLonger, "wait_longer"),
+        (Self::TryAfterRun, "try_after_run"),
         (Self::WaitForRelease, "wait_for_release"),
         (Self::HoldAgain, "hold_again"),
         (Self::TakeWorkspaces, "take_workspaces"),

@@ -32,6 +32,8 @@ fn words(hint: Hint) -> &'static str {
         Hint::WaitForRun => {
             "wait for that run or signal it; without if_busy=reject, a command waits for its turn until its timeout"
         }
+        Hint::WaitLonger => "wait for that run or signal it, or send the command again with a longer timeout",
+        Hint::TryAfterRun => "wait for that run or signal it, then try again",
         Hint::WaitForRelease => {
             "wait until GET /v1/sessions/{session_id} shows no hold; the host can end it with DELETE …/hold"
         }
@@ -118,7 +120,7 @@ impl IntoResponse for Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shellkeep_runtime::{OpError, RunError, ServiceError};
+    use shellkeep_runtime::{OpError, RunError, ServiceError, WhileBusy};
     use std::time::Duration;
 
     #[test]
@@ -133,6 +135,25 @@ mod tests {
         assert_eq!(Refusal::from(unwell).into_response().headers()[header::RETRY_AFTER], "1");
         let unknown = OpError::Service(ServiceError::NotFound { session_id: "s".into(), service_id: "s1".into() });
         assert!(Refusal::from(unknown).into_response().headers().get(header::RETRY_AFTER).is_none());
+    }
+
+    /// A command that had waited was told that commands wait, and a rewind that it may be sent without if_busy.
+    #[test]
+    fn a_busy_session_says_what_helps_whom() {
+        let told = |asked: WhileBusy| {
+            let (session_id, run_id, command) = ("s".to_owned(), "r1".to_owned(), "sleep 60".to_owned());
+            let busy = RunError::Busy { session_id, run_id, command, running_for: Duration::from_secs(9), asked };
+            problem(&Refusal::from(OpError::Run(busy))).detail
+        };
+        assert!(
+            told(WhileBusy::NotToWait).contains("nothing was done; wait for that run or signal it; without if_busy")
+        );
+        let waited = told(WhileBusy::Waited);
+        assert!(waited.contains("timeout ran out while it waited for its turn, and nothing was run"), "{waited}");
+        assert!(waited.ends_with("or send the command again with a longer timeout"), "{waited}");
+        let other = told(WhileBusy::Other);
+        assert!(other.ends_with("nothing was done; wait for that run or signal it, then try again"), "{other}");
+        assert!(!waited.contains("if_busy") && !other.contains("if_busy"));
     }
 
     #[test]

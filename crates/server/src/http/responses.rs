@@ -49,7 +49,7 @@ refusals! {
     /// Errors of a run on a busy session.
     Busy {
         "409":
-            "`session_busy` (with `if_busy: \"reject\"`), `session_held` with `holder`, `reason` and `until`: a person \
+            "`session_busy` (with `if_busy: \"reject\"`, or if the wait timed out), `session_held` with `holder`, `reason` and `until`: a person \
              holds it (with `if_busy: \"reject\"`, or if the wait timed out); `hold_over`: your hold has ended; \
              `run_cancelled`: it waited and was cancelled; `request_id_reused`; `bad_cwd`: the session's own directory \
              is gone, the detail says what to do; `workspace_not_taken`: this daemon's data is a copy, and the \

@@ -29,7 +29,7 @@ pub fn protocol_error(refusal: &Refusal) -> ErrorData {
 fn words(hint: Hint, problem: &Problem) -> Option<String> {
     let text = |name: &str| problem.data.get(name).and_then(Value::as_str);
     Some(match hint {
-        Hint::WaitForRun => {
+        Hint::WaitForRun | Hint::WaitLonger | Hint::TryAfterRun => {
             let id = text("run_id").map_or_else(|| "id".to_owned(), |id| format!("id=\"{id}\""));
             format!("wait for it with read_output({id}, wait=30), or interrupt it with signal({id})")
         }
@@ -80,6 +80,8 @@ fn fixed(hint: Hint) -> Option<&'static str> {
         Hint::RaiseQuota => "ask the operator to raise the limit",
         Hint::Verify | Hint::SeparateFiles | Hint::ConfigureAgent => "ask the host",
         Hint::WaitForRun
+        | Hint::WaitLonger
+        | Hint::TryAfterRun
         | Hint::ReadOutput
         | Hint::ReadPages
         | Hint::StopService

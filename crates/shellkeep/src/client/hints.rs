@@ -69,7 +69,7 @@ impl Refused {
             Hint::ListRuns => format!("list its runs with `shellkeep runs ls {session}{flags}`"),
             Hint::ReadPages => format!("print its events with `shellkeep events {session}{flags}`, without --follow"),
             Hint::Verify => format!("check the rest of the recording with `shellkeep verify {session}{flags}`"),
-            Hint::WaitForRun => format!(
+            Hint::WaitForRun | Hint::WaitLonger | Hint::TryAfterRun => format!(
                 "wait for it with `shellkeep runs wait {session} {run}{flags}`, or interrupt it with `shellkeep runs \
                  signal {session} {run}{flags}`"
             ),

@@ -44,7 +44,18 @@ fn a_busy_session_refuses_to_go_back_and_says_why() {
             assert_eq!(refused(&answer), (409, "session_busy".to_owned()), "{}", answer.text());
             let problem = answer.json();
             assert_eq!((&problem["run_id"], &problem["command"]), (&json!(run_id), &json!("echo busy; read line")));
+            // They were told that a command waits without if_busy=reject, which none of them has.
+            assert_eq!(problem["hint"], "try_after_run", "{problem}");
         }
+        let run = |more: Value| {
+            let mut body = json!({"command": "true"});
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            daemon.ask("s", "run", body).json()
+        };
+        assert_eq!(run(json!({"if_busy": "reject"}))["hint"], "wait_for_run");
+        let waited = run(json!({"timeout": 0.3}));
+        assert_eq!((&waited["hint"], &waited["code"]), (&json!("wait_longer"), &json!("session_busy")), "{waited}");
+        assert!(waited["detail"].as_str().unwrap().contains("nothing was run"), "{waited}");
         let undone = scope.spawn(|| program(&daemon, &["undo", "s"])).join().unwrap();
         let said = String::from_utf8_lossy(&undone.stderr).into_owned();
         assert_eq!(undone.status.code(), Some(1), "{said}");

@@ -114,6 +114,9 @@ fn a_stop_lets_commands_finish_and_takes_no_new_ones() {
     assert_eq!(refused.header("retry-after"), Some("5"), "{}", refused.text());
     let busy = daemon.post("/v1/sessions/s/run", &json!({"command": "true"}));
     assert_eq!((busy.status, busy.json()["code"].as_str()), (503, Some("shutting_down")));
+    assert_eq!(busy.header("retry-after"), Some("5"), "{}", busy.text());
+    // Only this was not told, of all refusals of commands that have not started.
+    assert!(busy.text().contains("nothing was run"), "{}", busy.text());
     assert_eq!(daemon.get("/readyz").json()["status"], "degraded");
     fs::write(format!("{cwd}/go"), "").unwrap();
     let mut last = None;

@@ -4,6 +4,17 @@ use crate::ops::Hint;
 use shellkeep_session::Timestamp;
 use std::time::Duration;
 
+/// What was asked of a session while it ran a command. Each is told something else to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhileBusy {
+    /// To run a command, but not to wait for its turn.
+    NotToWait,
+    /// To run a command, which waited for its turn until its timeout.
+    Waited,
+    /// Something else, such as a rewind, for which no timeout can be given.
+    Other,
+}
+
 /// Why a command was not run, or a run was not found.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RunError {
@@ -44,8 +55,14 @@ pub enum RunError {
     ScreensLost { run_id: String },
     /// The session runs another command.
     #[error(
-        "session '{session_id}' is busy with run '{run_id}' (`{command}`, running for {} s); nothing was done",
-        running_for.as_secs()
+        "session '{session_id}' is busy with run '{run_id}' (`{command}`, running for {} s); {}",
+        running_for.as_secs(),
+        match asked {
+            WhileBusy::NotToWait | WhileBusy::Other => "nothing was done",
+            WhileBusy::Waited => {
+                "this command's timeout ran out while it waited for its turn, and nothing was run"
+            }
+        }
     )]
     Busy {
         session_id: String,
@@ -55,6 +72,8 @@ pub enum RunError {
         command: String,
         /// How long it has been running.
         running_for: Duration,
+        /// What was asked of it.
+        asked: WhileBusy,
     },
     /// A person holds the session.
     #[error(
@@ -76,6 +95,9 @@ pub enum RunError {
     /// The command was cancelled while it waited.
     #[error("the command was cancelled while it waited for its turn in session '{session_id}'; nothing was run")]
     Cancelled { session_id: String },
+    /// The daemon stops before the command has started.
+    #[error("the daemon is stopping; nothing was run, send it again when the daemon is back")]
+    ShuttingDown,
     /// Too many commands wait.
     #[error("session '{session_id}' already has {waiting} commands waiting; wait for some to finish")]
     QueueFull {
@@ -153,6 +175,7 @@ impl RunError {
             Self::Held { .. } => "session_held",
             Self::HoldOver { .. } => "hold_over",
             Self::Cancelled { .. } => "run_cancelled",
+            Self::ShuttingDown => "shutting_down",
             Self::QueueFull { .. } => "queue_full",
             Self::RequestIdReused { .. } => "request_id_reused",
             Self::BadCwd { .. } | Self::CwdGone { .. } => "bad_cwd",
@@ -168,7 +191,9 @@ impl RunError {
             Self::NotFound { .. } => Some(Hint::ListRuns),
             Self::NoInput { .. } => Some(Hint::KeepInputOpen),
             Self::NoTerminal { .. } => Some(Hint::UseTerminal),
-            Self::Busy { .. } => Some(Hint::WaitForRun),
+            Self::Busy { asked: WhileBusy::NotToWait, .. } => Some(Hint::WaitForRun),
+            Self::Busy { asked: WhileBusy::Waited, .. } => Some(Hint::WaitLonger),
+            Self::Busy { asked: WhileBusy::Other, .. } => Some(Hint::TryAfterRun),
             Self::Held { .. } => Some(Hint::WaitForRelease),
             Self::HoldOver { .. } => Some(Hint::HoldAgain),
             Self::CwdGone { .. } => Some(Hint::RestoreDirectory),
