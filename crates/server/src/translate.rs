@@ -28,7 +28,7 @@ pub use session::{hold, released, session, session_id, take_hold};
 pub use workspace_file::*;
 
 use crate::refusal::Refusal;
-use check::{DEFAULT_OUTPUT_PAGE, decode, no_nul, tail, variables, within};
+use check::{DEFAULT_OUTPUT_PAGE, decode, no_nul, read_from, variables, within};
 use screen::terminal;
 use session::named;
 use shellkeep_protocol::{
@@ -116,14 +116,15 @@ pub fn run(request: RunRequest) -> Result<RunCommand, Refusal> {
 
 /// A request to read output.
 pub fn output(params: wire::OutputParams) -> Result<OutputQuery, Refusal> {
+    let (offset, tail) = read_from(params.offset, params.tail, params.tail_lines)?;
     Ok(OutputQuery {
         stream: match params.stream.unwrap_or_default() {
             StreamName::Stdout => Stream::Stdout,
             StreamName::Stderr => Stream::Stderr,
         },
-        offset: params.offset.unwrap_or(0),
+        offset,
         limit: params.limit.unwrap_or(DEFAULT_OUTPUT_PAGE).min(MAX_OUTPUT_PAGE),
-        tail: tail(params.tail, params.tail_lines)?,
+        tail,
         grep: params.grep,
     })
 }

@@ -68,8 +68,14 @@ pub async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let summary = translate::summary_query(&params)?;
+    let is_limited = params.limit.is_some();
     let mut query = translate::event_query(params)?;
     if wants_events(&headers) {
+        if is_limited {
+            let detail = "limit: a stream (Accept: text/event-stream) goes on after any number of events; leave limit \
+                          out, or read pages without streaming";
+            return Err(Refusal::invalid(detail));
+        }
         if let Some(last) = headers.get(LAST_EVENT_ID) {
             let last = last.to_str().ok().and_then(|text| text.trim().parse().ok());
             query.after = last.ok_or_else(|| Refusal::invalid("last-event-id: not the number of an event"))?;

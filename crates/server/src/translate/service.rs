@@ -1,6 +1,6 @@
 //! Services: from the wire to the runtime's vocabulary and back.
 
-use super::check::{DEFAULT_OUTPUT_PAGE, no_nul, tail, variables};
+use super::check::{DEFAULT_OUTPUT_PAGE, no_nul, read_from, variables};
 use crate::refusal::Refusal;
 use shellkeep_protocol::{self as wire, text};
 use shellkeep_runtime::{
@@ -54,12 +54,9 @@ fn span(name: &str, seconds: Option<f64>, default: Duration, most: Duration) -> 
 
 /// A request to read a log.
 pub fn log_query(params: wire::LogParams) -> Result<LogQuery, Refusal> {
-    Ok(LogQuery {
-        offset: params.offset.unwrap_or(0),
-        limit: params.limit.unwrap_or(DEFAULT_OUTPUT_PAGE).min(MAX_OUTPUT_PAGE),
-        tail: tail(params.tail, params.tail_lines)?,
-        grep: params.grep,
-    })
+    let (offset, tail) = read_from(params.offset, params.tail, params.tail_lines)?;
+    let limit = params.limit.unwrap_or(DEFAULT_OUTPUT_PAGE).min(MAX_OUTPUT_PAGE);
+    Ok(LogQuery { offset, limit, tail, grep: params.grep })
 }
 
 /// A request to follow a log: where to begin.
@@ -70,7 +67,7 @@ pub fn log_follow(params: &wire::LogParams) -> Result<(u64, Option<Tail>), Refus
                 nor `grep`; use those without streaming",
         ));
     }
-    Ok((params.offset.unwrap_or(0), tail(params.tail, params.tail_lines)?))
+    read_from(params.offset, params.tail, params.tail_lines)
 }
 
 /// A service, for the caller.
