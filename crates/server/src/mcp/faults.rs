@@ -5,7 +5,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::de::IgnoredAny;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const JSON: &str = "application/json";
 /// Most of the SDK's text that is read. All of its texts are shorter.
@@ -14,6 +14,7 @@ const LONGEST: usize = 64 << 10;
 /// Codes of JSON-RPC, and those that the MCP SDKs use for a refused request and for an unknown MCP session.
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
+const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
 const REFUSED: i32 = -32000;
 const SESSION_NOT_FOUND: i32 = -32001;
@@ -23,6 +24,12 @@ const SESSION_NOT_FOUND: i32 = -32001;
 pub fn unknown_session() -> Response {
     let text = "there is no MCP session with this id; initialize again";
     (StatusCode::NOT_FOUND, message(SESSION_NOT_FOUND, text)).into_response()
+}
+
+/// The response to a request that is refused because of its URL or its headers, whatever it asks for.
+pub fn refused(id: &Value, text: &str) -> Response {
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": INVALID_PARAMS, "message": text}});
+    (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, JSON)], error.to_string()).into_response()
 }
 
 /// Whether a request says that its body is JSON.
@@ -79,7 +86,6 @@ fn content_type(headers: &HeaderMap) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     async fn told(response: Response) -> (u16, Value) {
         assert_eq!(content_type(response.headers()), Some(JSON));

@@ -40,6 +40,14 @@ impl FromStr for Toolset {
     }
 }
 
+impl Toolset {
+    /// The one that the query of a URL names, if it names one.
+    pub fn in_query(query: Option<&str>) -> Result<Option<Self>, &'static str> {
+        let mut pairs = query.unwrap_or_default().split('&');
+        pairs.find_map(|pair| pair.strip_prefix("toolset=")).map(str::parse).transpose()
+    }
+}
+
 /// The server for one client.
 pub struct Handler {
     pub(super) hub: Hub,
@@ -130,10 +138,8 @@ impl Handler {
 
     /// The tools that a request may call: those of its URL, or else those of the connection.
     pub(super) fn toolset(&self, context: &RequestContext<RoleServer>) -> Result<Toolset, ErrorData> {
-        let query = context.extensions.get::<Parts>().and_then(|parts| parts.uri.query()).unwrap_or_default();
-        match query.split('&').find_map(|pair| pair.strip_prefix("toolset=")) {
-            Some(name) => name.parse().map_err(|error: &str| ErrorData::invalid_params(error, None)),
-            None => Ok(self.toolset),
-        }
+        let query = context.extensions.get::<Parts>().and_then(|parts| parts.uri.query());
+        let asked = Toolset::in_query(query).map_err(|error| ErrorData::invalid_params(error, None))?;
+        Ok(asked.unwrap_or(self.toolset))
     }
 }

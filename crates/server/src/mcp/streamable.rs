@@ -3,13 +3,15 @@
 
 use super::bound::{Bound, Sessions};
 use super::faults;
-use super::handler::Handler;
+use super::handler::{Handler, Toolset};
+use super::hints::refusal_in_words;
 use super::hub::{Hub, engine_of};
-use super::seat::{named_session, own_session};
+use super::seat::{named_session, of_request, own_session};
 use crate::body::{self, RUN_LIMIT};
 use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -61,6 +63,12 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
         parts.extensions.insert(Arc::clone(bound));
     }
     let whole = if parts.method == Method::POST { Some(body::read(&parts, body, RUN_LIMIT).await?) } else { None };
+    if begins
+        && let (Err(wrong), Some(whole)) = (check_start(&engine, &parts), &whole)
+        && let Some(id) = initialize_id(&whole.bytes)
+    {
+        return Ok(faults::refused(&id, &wrong));
+    }
     let body = whole.as_ref().map_or_else(Body::empty, |whole| Body::from(whole.bytes.clone()));
     let sent = whole.as_ref().filter(|_| faults::is_json(&parts.headers));
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
@@ -73,6 +81,22 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
     Ok(faults::as_message(response, sent.map(|sent| &sent.bytes)).await)
+}
+
+/// What is wrong with the URL or the headers of a client that begins. They are those of all its requests, and each of them
+/// would fail.
+fn check_start(engine: &Engine, parts: &Parts) -> Result<(), String> {
+    Toolset::in_query(parts.uri.query())?;
+    match of_request(engine.clone(), &parts.headers, "") {
+        Ok(_) => Ok(()),
+        Err(refusal) => Err(refusal_in_words(&refusal)),
+    }
+}
+
+/// The id of the request with which an MCP session begins, if it is that.
+fn initialize_id(message: &[u8]) -> Option<Value> {
+    let mut message: Value = serde_json::from_slice(message).ok()?;
+    (message["method"] == "initialize").then(|| message["id"].take())
 }
 
 /// Whether an MCP session's own session is on another node, or this one is drained and begins it no more. Requests that name
@@ -114,6 +138,14 @@ fn service(hub: Hub) -> Service {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn only_an_initialize_begins_a_session() {
+        assert_eq!(initialize_id(br#"{"id": 7, "method": "initialize"}"#), Some(json!(7)));
+        for other in [&br#"{"id": 7, "method": "tools/call"}"#[..], b"[]", b"", b"x"] {
+            assert_eq!(initialize_id(other), None);
+        }
+    }
 
     #[test]
     fn a_client_says_its_name_when_it_begins() {

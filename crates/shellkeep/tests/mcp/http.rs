@@ -148,6 +148,29 @@ fn a_client_keeps_its_session_and_may_name_it() {
     assert_eq!(refused["result"]["isError"], true, "{refused}");
 }
 
+/// A client with a name that is none, or an unknown toolset, was given an MCP session, and told with its first call.
+#[test]
+fn a_client_that_begins_wrongly_is_told_at_once() {
+    let daemon = daemon();
+    let about = json!({"name": "web", "version": "1"});
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
+    let hello = json!({"jsonrpc": "2.0", "id": 5, "method": "initialize", "params": params});
+    let refused = |request: Request, expected: &str| {
+        let sent = request.header("authorization", &format!("Bearer {TOKEN}")).send(&daemon.tcp_door());
+        let answer = sent.expect("the daemon answers");
+        let error = answer.json();
+        assert_eq!((answer.status, answer.header("mcp-session-id")), (400, None), "{error}");
+        assert_eq!((&error["id"], &error["error"]["code"]), (&json!(5), &json!(-32602)), "{error}");
+        assert!(error["error"]["message"].as_str().unwrap().contains(expected), "{error}");
+    };
+    for name in ["a b", ".x", &"x".repeat(200)] {
+        refused(post(&hello).header("shellkeep-session", name), "Shellkeep-Session");
+    }
+    let mut other = post(&hello);
+    other.target = "/mcp?toolset=zz".to_owned();
+    refused(other, "`terminal`");
+}
+
 #[test]
 fn progress_comes_and_a_cancelled_command_ends() {
     let daemon = daemon();
