@@ -86,7 +86,9 @@ impl Url {
     /// Parses a caller's URL: the daemon must not send requests to other machines.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("'{text}' is not on this machine; write it as http://127.0.0.1:PORT/PATH");
-        let rest = text.strip_prefix("http://").ok_or_else(wrong)?;
+        let rest = text
+            .strip_prefix("http://")
+            .ok_or_else(|| format!("'{text}' does not begin with http://; write it as http://127.0.0.1:PORT/PATH"))?;
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let path = path.split('#').next().unwrap_or_default();
         if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {

@@ -8,8 +8,16 @@ use std::time::Duration;
 
 /// Default number of bytes per page of output.
 pub const DEFAULT_OUTPUT_PAGE: u64 = 1 << 20;
+/// Longest number that is shown without an exponent; those that mean a time are shorter.
+const MOST_DIGITS: usize = 24;
 /// Shortest timeout in seconds.
 const MIN_TIMEOUT: f64 = 0.001;
+
+/// Seconds as an error shows them: 1e308 not with its 309 digits.
+pub fn shown(seconds: f64) -> String {
+    let digits = seconds.to_string();
+    if digits.len() <= MOST_DIGITS { digits } else { format!("{seconds:e}") }
+}
 
 /// A timeout within its bounds.
 pub fn within(seconds: f64, advice: &str) -> Result<Duration, Refusal> {
@@ -17,7 +25,8 @@ pub fn within(seconds: f64, advice: &str) -> Result<Duration, Refusal> {
     let duration = duration.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     duration.filter(|timeout| *timeout <= MAX_TIMEOUT).ok_or_else(|| {
         let most = MAX_TIMEOUT.as_secs();
-        Refusal::invalid(format!("timeout: {seconds} is not a number of seconds from {MIN_TIMEOUT} to {most}{advice}"))
+        let given = shown(seconds);
+        Refusal::invalid(format!("timeout: {given} is not a number of seconds from {MIN_TIMEOUT} to {most}{advice}"))
     })
 }
 
@@ -81,6 +90,14 @@ mod tests {
         for (offset, bytes, lines) in [(None, Some(1), Some(1)), (Some(7), Some(1), None), (Some(7), None, Some(1))] {
             assert!(read_from(offset, bytes, lines).is_err(), "{offset:?} {bytes:?} {lines:?}");
         }
+    }
+
+    /// 1e308 was shown with its 309 digits.
+    #[test]
+    fn a_number_is_shown_short() {
+        let all = [0.0, -1.0, 121.0, 0.5, 1e308, -1e300, 1e-300, f64::INFINITY].map(shown);
+        assert_eq!(all, ["0", "-1", "121", "0.5", "1e308", "-1e300", "1e-300", "inf"]);
+        assert!(within(1e308, "").unwrap_err().problem().detail.starts_with("timeout: 1e308 is not"));
     }
 
     #[test]

@@ -49,6 +49,9 @@ fn kv_op(index: usize, op: wire::KvOp) -> Result<KvOp, Refusal> {
             }
             KvPut::Known { sha256: sha256.to_ascii_lowercase(), content_type: content_type_or_default() }
         }
+        (wire::KvOpKind::Put, None, None) => {
+            return wrong("a put needs value_base64, or the sha256 of a value that the session has");
+        }
         (wire::KvOpKind::Put, ..) => return wrong("a put has value_base64 or the sha256 of a known value, not both"),
     };
     let expected = match if_version {
@@ -114,14 +117,16 @@ mod tests {
         let op = |text: &str| kv_batch(serde_json::from_str(&format!("{{\"ops\": [{text}]}}")).unwrap());
         assert!(op(r#"{"op": "put", "key": "a", "value_base64": "eA=="}"#).is_ok());
         assert!(op(r#"{"op": "delete", "key": "a", "if_version": 3}"#).is_ok());
-        for wrong in [
-            r#"{"op": "put", "key": "a"}"#,
-            r#"{"op": "put", "key": "a", "value_base64": "!"}"#,
-            r#"{"op": "put", "key": "a", "value_base64": "eA==", "sha256": "00"}"#,
-            r#"{"op": "put", "key": "a", "sha256": "00"}"#,
-            r#"{"op": "delete", "key": "a", "value_base64": "eA=="}"#,
+        for (wrong, says) in [
+            // It was told not to send both.
+            (r#"{"op": "put", "key": "a"}"#, "ops[0]: a put needs"),
+            (r#"{"op": "put", "key": "a", "value_base64": "!"}"#, "not base64"),
+            (r#"{"op": "put", "key": "a", "value_base64": "eA==", "sha256": "00"}"#, "not both"),
+            (r#"{"op": "put", "key": "a", "sha256": "00"}"#, "64 hexadecimal digits"),
+            (r#"{"op": "delete", "key": "a", "value_base64": "eA=="}"#, "only key and if_version"),
         ] {
-            assert!(op(wrong).is_err(), "{wrong}");
+            let detail = op(wrong).unwrap_err().problem().detail.clone();
+            assert!(detail.contains(says), "{wrong}: {detail}");
         }
     }
 

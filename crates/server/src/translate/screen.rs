@@ -1,5 +1,6 @@
 //! The terminal of a run.
 
+use super::check::shown;
 use crate::refusal::Refusal;
 use shellkeep_protocol::{self as wire, ScreenFormat};
 use shellkeep_runtime::{
@@ -47,7 +48,7 @@ pub fn screen_query(wait: Option<&str>, timeout: Option<f64>, version: Option<u6
     let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|timeout| *timeout <= MAX_WAIT);
     let timeout = timeout.ok_or_else(|| {
         let most = MAX_WAIT.as_secs();
-        Refusal::invalid(format!("timeout: {seconds} is not a number of seconds from 0 to {most}"))
+        Refusal::invalid(format!("timeout: {} is not a number of seconds from 0 to {most}", shown(seconds)))
     })?;
     Ok(ScreenQuery { wait, timeout })
 }

@@ -1,6 +1,6 @@
 //! Services: from the wire to the runtime's vocabulary and back.
 
-use super::check::{DEFAULT_OUTPUT_PAGE, no_nul, read_from, variables};
+use super::check::{DEFAULT_OUTPUT_PAGE, no_nul, read_from, shown, variables};
 use crate::refusal::Refusal;
 use shellkeep_protocol::{self as wire, text};
 use shellkeep_runtime::{
@@ -48,7 +48,7 @@ pub fn grace(request: &wire::StopServiceRequest) -> Result<Duration, Refusal> {
 fn span(name: &str, seconds: Option<f64>, default: Duration, most: Duration) -> Result<Duration, Refusal> {
     let Some(seconds) = seconds else { return Ok(default) };
     Duration::try_from_secs_f64(seconds).ok().filter(|span| *span <= most).ok_or_else(|| {
-        Refusal::invalid(format!("{name}: {seconds} is not a number of seconds from 0 to {}", most.as_secs()))
+        Refusal::invalid(format!("{name}: {} is not a number of seconds from 0 to {}", shown(seconds), most.as_secs()))
     })
 }
 

@@ -1,5 +1,6 @@
 //! A session's name, and a session for the caller.
 
+use super::check::shown;
 use super::sandbox::sandbox_name;
 use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
@@ -59,7 +60,7 @@ pub fn take_hold(request: wire::HoldRequest) -> Result<TakeHold, Refusal> {
         None => DEFAULT_HOLD,
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok().filter(|ttl| *ttl <= MAX_HOLD).ok_or_else(|| {
             let most = MAX_HOLD.as_secs();
-            Refusal::invalid(format!("ttl: {seconds} is not a number of seconds from 0 to {most}"))
+            Refusal::invalid(format!("ttl: {} is not a number of seconds from 0 to {most}", shown(seconds)))
         })?,
     };
     Ok(TakeHold { holder: holder.unwrap_or_else(|| ANYBODY.to_owned()), reason, ttl, hold_id })

@@ -253,6 +253,8 @@ fn wrong_wishes_are_refused_with_words() {
         (json!({"command": "a\0b"}), "NUL"),
         (json!({"command": "true", "ready": {"log": "("}}), "regular expression"),
         (json!({"command": "true", "ready": {"http": "http://example.com/"}}), "this machine"),
+        // It was said that this is not on this machine.
+        (json!({"command": "true", "ready": {"http": "ftp://localhost/"}}), "does not begin with http://"),
         (json!({"command": "true", "ready": {"port": 0}}), "port"),
         (json!({"command": "true", "restart": "sometimes"}), "restart"),
         (json!({"command": "true", "env": {"A=B": "c"}}), "env"),

@@ -48,7 +48,7 @@ pub enum RunError {
     #[error("run '{run_id}' accepts no more input: its input was closed")]
     InputClosed { run_id: String },
     /// The run has no terminal.
-    #[error("run '{run_id}' has no terminal, so it has no screen and no size")]
+    #[error("run '{run_id}' has no terminal, so it takes no keys and has no screen and no size")]
     NoTerminal { run_id: String },
     /// The run was lost, and its screens with it.
     #[error("run '{run_id}' was lost when the daemon died, and its screens with it")]
