@@ -224,6 +224,9 @@ impl Conclusion {
         for (stream, bytes) in [("stdout", stdout.dropped), ("stderr", stderr.dropped)] {
             notices.extend((bytes > 0).then(|| notices::output_dropped(stream, bytes)));
         }
+        // What a command in the background defines stays in its own shell.
+        let is_vain = !cell.is_detached() && decide::has_first_aliases_in_vain(before, &delta);
+        notices.extend(is_vain.then(notices::aliases_off));
         let result = Box::new(RunResult {
             status,
             exit_code: Some(exit_code),

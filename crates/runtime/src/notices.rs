@@ -164,6 +164,13 @@ pub fn not_kept(report: &Report) -> Vec<Notice> {
     notices
 }
 
+/// A command defined the session's first aliases, and bash does not expand them.
+pub fn aliases_off() -> Notice {
+    let message = "Aliases are kept, but bash expands them only after `shopt -s expand_aliases`, in later commands. A \
+                   function works without that.";
+    notice(NoticeCode::AliasesOff, message.to_owned())
+}
+
 /// What could not be put into a new shell.
 pub fn not_restored<'a>(problems: impl Iterator<Item = &'a NotRestored>) -> Vec<Notice> {
     let told = |NotRestored { what, why }: &NotRestored| {

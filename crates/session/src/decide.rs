@@ -5,6 +5,9 @@ use crate::shell::{Options, Value};
 use crate::{Changes, ShellDelta, ShellState};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The option with which bash expands aliases. Off in a bare bash.
+const EXPAND_ALIASES: &str = "expand_aliases";
+
 /// Variables that bash itself changes with every command; they are not reported.
 const NOISE: [&str; 8] = ["_", "PIPESTATUS", "OLDPWD", "PWD", "BASH_REMATCH", "OPTIND", "OPTARG", "COPROC"];
 
@@ -55,6 +58,14 @@ pub fn changes(before: &ShellState, delta: &ShellDelta, unkept: &[String]) -> Ch
     }
     changes.umask = delta.umask.map(|umask| format!("{umask:04o}"));
     changes
+}
+
+/// Whether a session gets its first aliases while bash does not expand them, as in every shell that is not interactive. It is
+/// worth telling once: who has aliases already knows.
+pub fn has_first_aliases_in_vain(before: &ShellState, delta: &ShellDelta) -> bool {
+    let Some(aliases) = delta.aliases.as_ref().filter(|_| before.aliases.is_empty()) else { return false };
+    let options = delta.options.as_ref().or(before.options.as_ref());
+    !aliases.0.is_empty() && !options.is_some_and(|options| options.shopt.contains(EXPAND_ALIASES))
 }
 
 fn name_changes<K: Ord, V: PartialEq>(
@@ -118,6 +129,30 @@ mod tests {
         let changes = changes(&before, &delta, &[]);
         assert_eq!(changes.env.get("A"), Some(&None));
         assert_eq!(changes.variables.set, ["A"]);
+    }
+
+    /// An alias was kept, and not found by the next command, without a word.
+    #[test]
+    fn first_aliases_are_in_vain_unless_they_are_expanded() {
+        let aliases = |names: &[&str]| {
+            let all = names.iter().map(|name| ((*name).into(), "echo HELLO".into())).collect();
+            ShellDelta { aliases: Some(crate::shell::Aliases(all)), ..ShellDelta::default() }
+        };
+        let mut expanding = bare_options();
+        expanding.shopt.insert(EXPAND_ALIASES.to_owned());
+        let bare = ShellState::default();
+        assert!(has_first_aliases_in_vain(&bare, &aliases(&["hi"])));
+        assert!(
+            !has_first_aliases_in_vain(&bare, &aliases(&[]))
+                && !has_first_aliases_in_vain(&bare, &ShellDelta::default())
+        );
+        let at_once = ShellDelta { options: Some(expanding.clone()), ..aliases(&["hi"]) };
+        assert!(!has_first_aliases_in_vain(&bare, &at_once));
+        let before = ShellState { options: Some(expanding), ..ShellState::default() };
+        assert!(!has_first_aliases_in_vain(&before, &aliases(&["hi"])));
+        let mut knows = ShellState::default();
+        knows.aliases.insert("hi".into(), "echo".into());
+        assert!(!has_first_aliases_in_vain(&knows, &aliases(&["hi", "ho"])));
     }
 
     #[test]

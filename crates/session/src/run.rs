@@ -108,6 +108,8 @@ pub enum NoticeCode {
     FilesShared,
     /// A redirection or option lasted only for the command that made it.
     NotKept,
+    /// The session has aliases, and bash does not expand them.
+    AliasesOff,
     /// The store could not write; the write is being retried.
     StoreFailed,
     /// Output beyond a limit was dropped.

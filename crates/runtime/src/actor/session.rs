@@ -113,13 +113,9 @@ impl Session {
 
     /// Another command runs.
     pub(super) fn busy(&self, cell: &RunCell, asked: WhileBusy) -> OpError {
-        OpError::Run(RunError::Busy {
-            session_id: self.id().to_string(),
-            run_id: cell.start.run_id.to_string(),
-            command: shorten(&cell.start.command.to_text()),
-            running_for: cell.started.elapsed(),
-            asked,
-        })
+        let (session_id, run_id) = (self.id().to_string(), cell.start.run_id.to_string());
+        let (command, running_for) = (shorten(&cell.start.command.to_text()), cell.started.elapsed());
+        RunError::Busy { session_id, run_id, command, running_for, asked }.into()
     }
 
     /// The run that an earlier call with the same request id started.

@@ -15,6 +15,11 @@ pub const TYPES: [(&str, &[&str]); 5] = [
     ("final_output", &["output"]),
 ];
 
+/// How long something took. Replays, exports and totals count its seconds, and one that is no number counted as none.
+const DURATION: &str = "duration";
+/// The types that have it.
+const TIMED: [&str; 2] = ["llm_call", "tool_call"];
+
 /// Checks events that belong together.
 pub fn events(events: &[NewEvent]) -> Result<(), OpError> {
     if events.is_empty() || events.len() > MAX_EVENTS {
@@ -49,10 +54,15 @@ fn event_type(event: &NewEvent, place: &str) -> Result<(), OpError> {
         return Err(invalid(format!("{place}data: it must be an object with the fields of the event")));
     };
     if let Some((_, fields)) = TYPES.iter().find(|(known, _)| *known == name) {
-        return match fields.iter().find(|field| !data.contains_key(**field)) {
-            Some(missing) => Err(invalid(format!("{place}data.{missing}: missing; {name} has {}", fields.join(", ")))),
-            None => Ok(()),
-        };
+        if let Some(missing) = fields.iter().find(|field| !data.contains_key(**field)) {
+            return Err(invalid(format!("{place}data.{missing}: missing; {name} has {}", fields.join(", "))));
+        }
+        // Everything else is shown as it is, whatever it is.
+        let duration = data.get(DURATION).filter(|_| TIMED.contains(&name));
+        if duration.is_some_and(|duration| !duration.is_number() && !duration.is_null()) {
+            return Err(invalid(format!("{place}data.{DURATION}: it must be a number of seconds, or null")));
+        }
+        return Ok(());
     }
     let is_own = name.strip_prefix(OWN).is_some_and(|rest| {
         !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte))
@@ -224,6 +234,27 @@ mod tests {
     fn a_missing_field_is_named_with_all_of_the_type() {
         let (_, detail) = refused(vec![event("llm_call", json!({"prompt": "p"}))]);
         assert!(detail.contains("missing; llm_call has prompt, response"), "{detail}");
+    }
+
+    /// A text was taken, and the call was shown and counted as one that took no time.
+    #[test]
+    fn a_duration_is_a_number() {
+        let took = |event_type: &str, duration: Value| {
+            event(
+                event_type,
+                json!({"tool_name": "t", "prompt": [], "response": {}, "output": [], "duration": duration}),
+            )
+        };
+        for name in TIMED {
+            events(&[took(name, json!(1.5)), took(name, json!(2)), took(name, Value::Null)]).unwrap();
+            for wrong in [json!("1.4"), json!({}), json!(true)] {
+                let (code, detail) = refused(vec![took(name, wrong)]);
+                assert_eq!(code, "invalid_request");
+                assert!(detail.starts_with("data.duration: it must be a number"), "{detail}");
+            }
+        }
+        // Nobody reads it elsewhere, and one's own events have what fields they like.
+        events(&[took("final_output", json!("long")), took("x_mine", json!("long"))]).unwrap();
     }
 
     #[test]

@@ -18,6 +18,7 @@ use axum::response::Response;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use serde_json::Value;
 use shellkeep_runtime::{Engine, OpError, Whereabouts};
 use shellkeep_session::SessionId;
 use std::sync::Arc;
