@@ -105,7 +105,8 @@ fn client(daemon: &Daemon, before: &[&str], flags: &[&str], command: &str) -> st
     let mut client = Command::new(words[0]);
     client.args(&words[1..]).arg("--socket").arg(daemon.directory().join("s.sock"));
     client.args(["--", &format!(": > ready; {command}")]).env_clear().envs(bash::environment());
-    let client = client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let client =
+        client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the client starts");
     shellkeep_poll::until("the command to begin", || ready.exists().then_some(()));
     client
 }

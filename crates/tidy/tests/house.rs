@@ -13,7 +13,7 @@ const MAY_POLL: &[(&str, &str)] = &[
     ("crates/process/tests/driver/zygote.rs", "the clock"),
     ("crates/process/tests/service/", "processes that are not children of the test"),
     ("crates/runtime/tests/admission.rs", "figures of the node"),
-    ("crates/runtime/tests/housekeeping.rs", "services that end, and their logs"),
+    ("crates/runtime/tests/housekeeping/", "services that end, and their logs"),
     ("crates/servers/src/process.rs", "a server that starts"),
     ("crates/shared/tests/", "a server that starts, leases that end, and the thread of the ship"),
     ("crates/store/src/contract/", "the thread behind the journal"),

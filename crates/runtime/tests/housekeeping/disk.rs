@@ -1,6 +1,6 @@
 //! What is done when sessions use too much disk, and what makes room by itself.
 
-use super::{HOUR, LONG, Node, SECOND, codes, limit};
+use super::{HOUR, LONG, Node, SECOND, codes};
 use shellkeep_poll::until_async;
 use shellkeep_process::proc::Stat;
 use shellkeep_runtime::{

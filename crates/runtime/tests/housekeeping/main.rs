@@ -5,14 +5,13 @@
 mod disk;
 
 use shellkeep_poll::until_async;
-use shellkeep_process::proc::Stat;
 use shellkeep_process::{Pressure, PressureSource};
 use shellkeep_runtime::{
     CreateSession, Created, Engine, EngineConfig, LogQuery, OpError, QuotasView, Reclaim, RunCommand, RunView, Senses,
     ServiceView, StartService,
 };
 use shellkeep_session::service::Ready;
-use shellkeep_session::{NoticeCode, QuotaName, RestartPolicy, RunId, ServiceStatus, SessionId, Timestamp};
+use shellkeep_session::{NoticeCode, QuotaName, ServiceStatus, SessionId, Timestamp};
 use shellkeep_store::fault::Point;
 use shellkeep_store::{Durability, Store};
 use std::net::TcpStream;
@@ -20,7 +19,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::time::timeout;
 
 /// Far more than anything here takes, on a machine that does something else beside it.
 const LONG: Duration = Duration::from_secs(60);
