@@ -211,7 +211,7 @@ impl RunCell {
         [Stream::Stdout, Stream::Stderr].map(|stream| {
             let end = |log: &mut OutputLog| {
                 log.end();
-                FinalOutput { dropped: log.dropped(), output: self.told(stream, log.record()) }
+                FinalOutput { dropped: log.dropped(), output: told(self.start.is_merged, stream, log.record()) }
             };
             self.log(stream).with(end)
         })
@@ -345,14 +345,9 @@ impl RunCell {
 
     /// A page of output.
     pub fn page(&self, query: &OutputQuery, searching: &Searching) -> Result<OutputPage, PageError> {
-        let record = self.told(query.stream, self.log(query.stream).with(|log| log.record()));
+        let record = told(self.start.is_merged, query.stream, self.log(query.stream).with(|log| log.record()));
         let complete = self.is_finished();
         page(&record, complete, query, searching, |offset, limit| self.read(query.stream, offset, limit))
-    }
-
-    /// A stream as recorded and read: the standard error of a merged run says that it is in standard output.
-    fn told(&self, stream: Stream, output: Output) -> Output {
-        Output { merged: self.start.is_merged && stream == Stream::Stderr, ..output }
     }
 
     fn log(&self, stream: Stream) -> &SharedLog {
@@ -361,6 +356,11 @@ impl RunCell {
             Stream::Stderr => &self.stderr,
         }
     }
+}
+
+/// A stream as recorded and read: the standard error of a merged run says that it is in standard output.
+fn told(is_merged: bool, stream: Stream, output: Output) -> Output {
+    Output { merged: is_merged && stream == Stream::Stderr, ..output }
 }
 
 /// A stored run as callers see it.

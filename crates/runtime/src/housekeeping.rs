@@ -113,7 +113,7 @@ impl Housekeeping {
     }
 
     async fn look_at_services(&self) {
-        let stopped = services::look(&self.ctx.services, self.senses.now(), self.idle_services).await;
+        let stopped = services::idle::look(&self.ctx.services, self.senses.now(), self.idle_services).await;
         metrics::counter!("shellkeep_services_idle_stopped_total").increment(stopped as u64);
         metrics::gauge!("shellkeep_services").set(self.ctx.services.used() as f64);
         let reaped = tasks::blocking(shellkeep_process::reap_strays).await.unwrap_or(0);

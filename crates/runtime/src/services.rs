@@ -4,12 +4,11 @@
 
 mod activity;
 mod forward;
-mod idle;
+pub(crate) mod idle;
 mod ready;
 mod reports;
 mod supervise;
 
-pub(crate) use idle::look;
 pub(crate) use ready::{Url, pattern};
 pub(crate) use supervise::{Begin, Supervision, end_of};
 

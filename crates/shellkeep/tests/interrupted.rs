@@ -1,4 +1,5 @@
 //! Nothing of a command runs after it was interrupted, at whatever moment that was.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 mod support;
 
