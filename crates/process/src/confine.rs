@@ -15,7 +15,6 @@ mod fence;
 mod filter;
 mod granted;
 mod grants;
-mod look;
 mod plan;
 mod probe;
 mod room;

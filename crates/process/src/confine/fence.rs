@@ -269,17 +269,14 @@ impl Fence {
         for (grant, how) in self.granted.all().filter(|(grant, _)| grant.is_held()) {
             self.grant(&ruleset, grant, self.access(how))?;
         }
-        for path in self.granted.listed() {
-            match open_real(path) {
-                Ok(opened) => add_rule(&ruleset, &opened, AccessFs::ReadDir.into())?,
-                Err(error) if is_away(&error) => {}
-                Err(error) => return Err(error.into()),
+        let settings = self.granted.settings();
+        let parts = settings.map(Settings::parts).transpose()?;
+        if let (Some(settings), Some(parts)) = (settings, &parts) {
+            add_rule(&ruleset, &open_path(settings.root())?, AccessFs::ReadDir.into())?;
+            for part in &parts.granted {
+                let access = self.access(Use::Read);
+                add_rule(&ruleset, &part.opened, if part.is_directory { access } else { self.of_file(access) })?;
             }
-        }
-        let parts = self.granted.settings().map(Settings::parts).transpose()?;
-        for part in parts.iter().flat_map(|parts| &parts.granted) {
-            let access = self.access(Use::Read);
-            add_rule(&ruleset, &part.opened, if part.is_directory { access } else { self.of_file(access) })?;
         }
         let device = make_bitflags!(AccessFs::{ReadFile | WriteFile}) | self.if_known(AccessFs::IoctlDev);
         for opened in &self.devices {

@@ -1,6 +1,6 @@
 //! Which paths all sessions of a node may use, and how.
 
-use super::grants::{NOT_GRANTED, is_directory, open_real, system, without};
+use super::grants::{is_directory, open_real, system, without};
 use super::plan;
 use super::settings::{SETTINGS, Settings};
 use rustix::fd::OwnedFd;
@@ -10,12 +10,8 @@ use std::path::{Path, PathBuf};
 /// The paths.
 #[derive(Debug)]
 pub(super) struct Granted {
-    /// The system, as all sessions see it.
+    /// The system, which all sessions may read.
     system: Vec<Grant>,
-    /// What of it all of them may read, but for settings.
-    parts: Vec<Grant>,
-    /// Directories of the system that are granted in parts, and listed as a whole.
-    listed: Vec<PathBuf>,
     /// The settings of the machine, if only parts of them may be read.
     settings: Option<Settings>,
     /// What the host has named, to be read or written too.
@@ -56,19 +52,9 @@ impl Granted {
         data: &Path,
     ) -> Result<Self, NotOpened> {
         // What cannot be opened is not there, or is not for us.
-        let opened = |path: &PathBuf| Grant::open(path.clone()).ok();
-        let system = system(hidden);
+        let system = system(hidden).into_iter().filter_map(|path| Grant::open(path).ok()).collect();
         let settings = Settings::find(hidden).map_err(|error| NotOpened { path: SETTINGS.into(), error })?;
-        let roots: Vec<PathBuf> = settings.iter().flat_map(Settings::roots).map(Path::to_owned).collect();
-        let apart: Vec<PathBuf> = NOT_GRANTED.iter().map(PathBuf::from).chain(roots).collect();
-        let is_divided = |path: &&PathBuf| apart.iter().any(|apart| apart != *path && apart.starts_with(path));
-        let listed: Vec<PathBuf> = system.iter().filter(is_divided).cloned().collect();
-        // Of a directory that is divided, files are not granted: they would have to be opened for each shell.
-        let is_part = |grant: &Grant| grant.is_held() || system.contains(&grant.path().to_owned());
-        let parts = system.iter().flat_map(|path| without(path, &apart));
-        let parts = parts.filter_map(|path| opened(&path)).filter(is_part).collect();
-        let system = system.iter().filter_map(opened).collect();
-        Ok(Self { system, parts, listed, settings, read: named(read, data)?, write: named(write, data)? })
+        Ok(Self { system, settings, read: named(read, data)?, write: named(write, data)? })
     }
 
     /// Whether a real path, or what is below it, may be read.
@@ -89,12 +75,6 @@ impl Granted {
         self.write.iter()
     }
 
-    /// Directories of which only parts may be read, and all names be listed.
-    pub(super) fn listed(&self) -> impl Iterator<Item = &Path> {
-        let roots = self.settings.iter().flat_map(Settings::roots);
-        self.listed.iter().map(PathBuf::as_path).chain(roots)
-    }
-
     /// The settings of the machine, if they are granted in parts.
     pub(super) fn settings(&self) -> Option<&Settings> {
         self.settings.as_ref()
@@ -102,7 +82,10 @@ impl Granted {
 
     /// Everything but settings that are granted in parts.
     pub(super) fn all(&self) -> impl Iterator<Item = (&Grant, Use)> {
-        let read = self.parts.iter().chain(&self.read).map(|grant| (grant, Use::Read));
+        let is_in_parts =
+            |grant: &&Grant| self.settings.as_ref().is_some_and(|settings| grant.path().starts_with(settings.root()));
+        let system = self.system.iter().filter(move |grant| !is_in_parts(grant));
+        let read = system.chain(&self.read).map(|grant| (grant, Use::Read));
         read.chain(self.write.iter().map(|grant| (grant, Use::Write)))
     }
 
@@ -148,26 +131,4 @@ fn named(paths: &[PathBuf], data: &Path) -> Result<Vec<Grant>, NotOpened> {
         }
     }
     Ok(grants)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A session read the credentials that a cloud had given to its virtual machine.
-    #[test]
-    fn what_the_firmware_gives_is_not_granted() {
-        let granted = Granted::open(&[], &[], &[], Path::new("/nowhere")).unwrap();
-        for path in ["/usr/bin", "/usr/share", "/proc", "/sys/class", "/sys/kernel/mm"] {
-            assert!(granted.reads(Path::new(path)) || !Path::new(path).exists(), "{path}");
-        }
-        for path in
-            NOT_GRANTED.into_iter().chain(["/", "/sys", "/sys/kernel", "/run/NetworkManager/system-connections"])
-        {
-            assert!(!granted.reads(&Path::new(path).join("x")), "{path}");
-        }
-        // They are seen all the same.
-        assert!(granted.readable().any(|grant| grant.path() == Path::new("/usr")));
-        assert!(granted.listed().any(|path| path == Path::new("/sys")) || !Path::new("/sys/firmware").exists());
-    }
 }

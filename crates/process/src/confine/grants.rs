@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// The system: programs, libraries and their data. Not in it: homes, `/tmp`, `/dev`, mounts, and what daemons keep in
-/// `/var` and `/run`. Of NetworkManager only where to find a resolver: it keeps passwords of networks beside that.
-const SYSTEM: [&str; 23] = [
+/// `/var` and `/run`.
+const SYSTEM: [&str; 22] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -31,13 +31,8 @@ const SYSTEM: [&str; 23] = [
     "/var/cache/fontconfig",
     "/run/systemd/resolve",
     "/run/resolvconf",
-    "/run/NetworkManager/resolv.conf",
-    "/run/NetworkManager/no-stub-resolv.conf",
+    "/run/NetworkManager",
 ];
-/// What is not granted with it: what the firmware gives to the machine, such as the credentials of a virtual one, and what the
-/// kernel shows only to root.
-pub(super) const NOT_GRANTED: [&str; 4] =
-    ["/sys/firmware", "/sys/kernel/debug", "/sys/kernel/security", "/sys/kernel/tracing"];
 
 /// What others may do with a file that is not closed to them: read it; and with a directory: also pass it.
 const READ_BY_OTHERS: u32 = 0o004;

@@ -1,8 +1,7 @@
-//! The settings of the machine, of which sessions may read what every user of the machine may, and with them what its
-//! administrator has installed beside the system, where programs often have settings too.
+//! The settings of the machine, of which sessions may read what every user of the machine may.
 //!
-//! Landlock grants trees, and nothing can be taken out of them again. So where one of them has something that is closed to others
-//! and that we can read, as for a daemon that is root, they are granted in parts. A rule for a file is for that file: one that is
+//! Landlock grants trees, and nothing can be taken out of them again. So where `/etc` has something that is closed to others
+//! and that we can read, as for a daemon that is root, it is granted in parts. A rule for a file is for that file: one that is
 //! renamed over it has none. So the kernel tells when a directory or the permissions of something in it change, the parts are
 //! gathered again then, and shells with rules for other parts are to be replaced.
 //!
@@ -11,45 +10,34 @@
 
 use super::closed::Closed;
 use super::grants::{is_away, is_closed, open_real};
-use super::look::{Look, News, Tree};
 use crate::sync::lock;
 use rustix::fd::OwnedFd;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Where they are.
 pub(super) const SETTINGS: &str = "/etc";
-/// Where an administrator installs programs. Their settings, if they have some, are near the top.
-const INSTALLED: [&str; 2] = ["/opt", "/usr/local"];
-/// So deep these are looked through: as far as `/opt/program/config/secrets`. What is further down is as the directory that it
-/// is in.
-const DEPTH_OF_INSTALLED: usize = 3;
-/// And so many entries of each: there may be whole systems below, and after a change there they are looked at again before the
-/// next shell starts, which takes some ten milliseconds for so many.
-const MOST_OF_INSTALLED: usize = 1 << 13;
 
 /// How long what was seen is believed where the kernel does not tell: of any change, if a user may watch no more directories; that
 /// a part was closed under another of its names. If it tells nothing at all, a new shell always looks.
 const BELIEVED: Duration = Duration::from_secs(1);
 
+/// Room for some hundred changes.
+const NEWS_BYTES: usize = 4096;
+
 /// The settings, if they are granted in parts.
 #[derive(Debug)]
 pub(super) struct Settings {
-    roots: Vec<Root>,
+    root: PathBuf,
     hidden: Vec<PathBuf>,
     current: Mutex<Current>,
-}
-
-/// One of the trees, by its real path, and how much of it is looked at.
-#[derive(Debug)]
-struct Root {
-    path: PathBuf,
-    depth: usize,
-    entries: usize,
 }
 
 #[derive(Debug)]
@@ -83,26 +71,25 @@ pub(super) struct Part {
 impl Settings {
     /// The settings without what is hidden, if some of them are hidden or closed. `None` if they can be granted as a whole.
     pub(super) fn find(hidden: &[PathBuf]) -> io::Result<Option<Self>> {
-        let mut roots = Root::at(SETTINGS, usize::MAX, usize::MAX)?;
-        // What a plain user has installed for himself he may have closed to all others, and his sessions need it.
-        for path in INSTALLED.into_iter().filter(|_| geteuid().is_root()) {
-            roots.extend(Root::at(path, DEPTH_OF_INSTALLED, MOST_OF_INSTALLED)?);
+        match Path::new(SETTINGS).canonicalize() {
+            Ok(root) => Self::below(root, hidden, News::open()),
+            Err(error) if is_away(&error) => Ok(None),
+            Err(error) => Err(error),
         }
-        Self::below(roots, hidden, News::open())
     }
 
-    fn below(roots: Vec<Root>, hidden: &[PathBuf], mut news: Option<News>) -> io::Result<Option<Self>> {
+    fn below(root: PathBuf, hidden: &[PathBuf], mut news: Option<News>) -> io::Result<Option<Self>> {
         let mut closed = Closed::at_start();
-        let Found { paths, is_whole: false } = gather(&roots, hidden, &mut news, &mut closed)? else { return Ok(None) };
+        let Tree::Parts(paths) = look_through(&root, hidden, &mut news, &mut closed)? else { return Ok(None) };
         closed.has_started();
         let parts = Arc::new(Parts { generation: 1, granted: opened(paths)? });
         let current = Mutex::new(Current { parts, news, closed, is_behind: false, looked_at: Instant::now() });
-        Ok(Some(Self { roots, hidden: hidden.to_vec(), current }))
+        Ok(Some(Self { root, hidden: hidden.to_vec(), current }))
     }
 
-    /// The directories that are granted in parts.
-    pub(super) fn roots(&self) -> impl Iterator<Item = &Path> {
-        self.roots.iter().map(|root| root.path.as_path())
+    /// The directory of all settings.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The parts as they are now.
@@ -126,23 +113,16 @@ impl Settings {
             return Ok(());
         }
         let Current { news, closed, .. } = &mut *current;
-        let granted = opened(gather(&self.roots, &self.hidden, news, closed)?.paths)?;
+        let granted = match look_through(&self.root, &self.hidden, news, closed)? {
+            Tree::Parts(paths) => opened(paths)?,
+            Tree::Open => opened(vec![self.root.clone()])?,
+            Tree::Away => Vec::new(),
+        };
         if !granted.iter().map(Part::key).eq(current.parts.granted.iter().map(Part::key)) {
             current.parts = Arc::new(Parts { generation: current.parts.generation + 1, granted });
         }
         current.is_behind = false;
         Ok(())
-    }
-}
-
-impl Root {
-    /// What is at a path, by its real one; nothing if there is nothing.
-    fn at(path: &str, depth: usize, entries: usize) -> io::Result<Vec<Self>> {
-        match Path::new(path).canonicalize() {
-            Ok(path) => Ok(vec![Self { path, depth, entries }]),
-            Err(error) if is_away(&error) => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
     }
 }
 
@@ -189,27 +169,100 @@ fn opened(mut paths: Vec<PathBuf>) -> io::Result<Vec<Part>> {
     paths.into_iter().filter_map(|path| Part::open(path).transpose()).collect()
 }
 
-/// What may be read of some trees.
-struct Found {
-    paths: Vec<PathBuf>,
-    /// Whether it is all of them.
-    is_whole: bool,
+/// What of a tree may be read.
+#[derive(Debug, PartialEq, Eq)]
+enum Tree {
+    /// All of it.
+    Open,
+    /// Only these parts.
+    Parts(Vec<PathBuf>),
+    /// It is gone, or a link, or not even we can read it. There is no rule for it, and it is not in the way of one for more: a rule
+    /// for a link would be one for what it names, which may be hidden.
+    Away,
 }
 
-fn gather(roots: &[Root], hidden: &[PathBuf], news: &mut Option<News>, closed: &mut Closed) -> io::Result<Found> {
-    let mut found = Found { paths: Vec::new(), is_whole: true };
-    for root in roots {
-        let mut look = Look { hidden, news: &mut *news, closed: &mut *closed, entries: root.entries };
-        match look.through(&root.path, root.depth)? {
-            Tree::Open => found.paths.push(root.path.clone()),
-            Tree::Parts(paths) => {
-                found.paths.extend(paths);
-                found.is_whole = false;
+/// Looks for what is hidden in a tree, and what is closed to other users in it, such as `/etc/shadow`, and can be read by us. Asked
+/// of the permissions and not by trying: root reads everything. What was closed before still is. All open directories are watched
+/// from before their entries are looked at; if one cannot be, nothing is told any more.
+fn look_through(tree: &Path, hidden: &[PathBuf], news: &mut Option<News>, closed: &mut Closed) -> io::Result<Tree> {
+    if hidden.iter().any(|path| tree.starts_with(path)) {
+        return Ok(Tree::Parts(Vec::new()));
+    }
+    let about = match std::fs::symlink_metadata(tree) {
+        Ok(about) if about.is_symlink() => return Ok(Tree::Away),
+        Ok(about) => about,
+        Err(error) if is_away(&error) => return Ok(Tree::Away),
+        Err(error) => return Err(error),
+    };
+    let is_closed_now = is_closed(about.mode(), about.is_dir());
+    if is_closed_now || closed.has(tree, &about, SystemTime::now()) {
+        let is_ours = rustix::fs::access(tree, rustix::fs::Access::READ_OK).is_ok();
+        if is_closed_now && (is_ours || about.uid() == geteuid().as_raw()) {
+            closed.remember(tree, &about);
+        }
+        return Ok(if is_ours { Tree::Parts(Vec::new()) } else { Tree::Away });
+    }
+    if !about.is_dir() {
+        return Ok(Tree::Open);
+    }
+    if news.as_ref().is_some_and(|news| !news.watch(tree)) {
+        *news = None;
+    }
+    let entries = match std::fs::read_dir(tree) {
+        Ok(entries) => entries,
+        Err(error) if is_away(&error) => return Ok(Tree::Away),
+        Err(error) => return Err(error),
+    };
+    let (mut parts, mut is_whole) = (Vec::new(), true);
+    for entry in entries {
+        let path = entry?.path();
+        match look_through(&path, hidden, news, closed)? {
+            Tree::Open => parts.push(path),
+            Tree::Parts(below) => {
+                parts.extend(below);
+                is_whole = false;
             }
             Tree::Away => {}
         }
     }
-    Ok(found)
+    Ok(if is_whole { Tree::Open } else { Tree::Parts(parts) })
+}
+
+/// What the kernel tells of directories: changes of their entries, and of permissions.
+#[derive(Debug)]
+struct News(OwnedFd);
+
+impl News {
+    /// None where a user may have no more of these.
+    fn open() -> Option<Self> {
+        inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok().map(Self)
+    }
+
+    /// Tells of a directory too, from now on. Whether that can be done, or there is no such directory any more.
+    fn watch(&self, directory: &Path) -> bool {
+        let wanted = WatchFlags::ATTRIB
+            | WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::ONLYDIR
+            | WatchFlags::DONT_FOLLOW;
+        matches!(inotify::add_watch(&self.0, directory, wanted), Ok(_) | Err(Errno::NOENT | Errno::NOTDIR))
+    }
+
+    /// Whether there were news since the last call.
+    fn take(&self) -> bool {
+        let mut bytes = [0; NEWS_BYTES];
+        let mut had_some = false;
+        loop {
+            match rustix::io::read(&self.0, &mut bytes) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return had_some,
+                Ok(_) => had_some = true,
+                Err(_) => return true,
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -219,56 +272,6 @@ mod tests {
 
     fn close(path: &Path) {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    }
-
-    fn look(tree: &Path, hidden: &[PathBuf], depth: usize, entries: usize) -> Tree {
-        let (news, closed) = (&mut None, &mut Closed::at_start());
-        Look { hidden, news, closed, entries }.through(tree, depth).unwrap()
-    }
-
-    fn all_of(top: &tempfile::TempDir) -> Vec<Root> {
-        vec![Root { path: top.path().to_owned(), depth: usize::MAX, entries: usize::MAX }]
-    }
-
-    /// Root's own files of programs in `/opt` could be read by its sessions. Whoever has a whole system there must not wait for a
-    /// look at all of it.
-    #[test]
-    fn what_is_installed_is_looked_at_near_the_top() {
-        let root = tempfile::tempdir().unwrap();
-        let at = |name: &str| root.path().join(name);
-        for name in ["app/config/far/deep", "tool/bin"] {
-            std::fs::create_dir_all(at(name)).unwrap();
-        }
-        for name in ["app/key", "app/config/secrets", "app/config/far/closed", "app/config/far/deep/hidden"] {
-            std::fs::write(at(name), "").unwrap();
-            close(&at(name));
-        }
-        let parts = |hidden: &[PathBuf], depth: usize, entries: usize| match look(root.path(), hidden, depth, entries) {
-            Tree::Parts(mut parts) => {
-                parts.sort();
-                parts
-            }
-            Tree::Open => vec![root.path().to_owned()],
-            Tree::Away => panic!("it is there"),
-        };
-        assert_eq!(parts(&[], 3, 100), [at("app/config/far"), at("tool")]);
-        assert_eq!(parts(&[], 2, 100), [at("app/config"), at("tool")]);
-        assert_eq!(parts(&[], 1, 100), [root.path()], "what is closed is further down");
-        assert_eq!(parts(&[], 3, 0), [root.path()], "no more than so many");
-        let hidden = [at("app/config/far/deep/hidden")];
-        assert_eq!(parts(&hidden, 1, 100), [at("tool")], "however far down it is hidden");
-        // A daemon that finds something in one of them grants all in parts, so that it notices what is closed later.
-        let open = tempfile::tempdir().unwrap();
-        let roots = all_of(&root).into_iter().chain(all_of(&open)).collect();
-        let settings = Settings::below(roots, &[], News::open()).unwrap().unwrap();
-        let granted = || settings.parts().unwrap().granted.iter().map(|part| part.path.clone()).collect::<Vec<_>>();
-        assert!(granted().contains(&open.path().to_owned()));
-        for name in ["open", "later"] {
-            std::fs::write(open.path().join(name), "").unwrap();
-        }
-        close(&open.path().join("later"));
-        let now = granted();
-        assert!(now.contains(&open.path().join("open")) && !now.contains(&open.path().to_owned()), "{now:?}");
     }
 
     #[test]
@@ -294,16 +297,17 @@ mod tests {
         {
             set(name, mode);
         }
-        let parts = |hidden: &[PathBuf]| match look(root.path(), hidden, usize::MAX, usize::MAX) {
-            Tree::Parts(mut parts) => {
-                parts.sort();
-                parts
-            }
-            other => panic!("{other:?}"),
-        };
+        let parts =
+            |hidden: &[PathBuf]| match look_through(root.path(), hidden, &mut None, &mut Closed::at_start()).unwrap() {
+                Tree::Parts(mut parts) => {
+                    parts.sort();
+                    parts
+                }
+                other => panic!("{other:?}"),
+            };
         assert_eq!(parts(&[]), ["all", "open/key", "passwd"].map(at));
         assert_eq!(parts(&[at("all/deep/key"), at("none")]), ["open/key", "passwd"].map(at));
-        let seen = |name: &str| look(&at(name), &[], usize::MAX, usize::MAX);
+        let seen = |name: &str| look_through(&at(name), &[], &mut None, &mut Closed::at_start()).unwrap();
         assert_eq!((seen("shadow"), seen("all")), (Tree::Parts(Vec::new()), Tree::Open));
         assert_eq!((seen("missing"), seen("link"), seen("passwd")), (Tree::Away, Tree::Away, Tree::Open));
     }
@@ -322,10 +326,10 @@ mod tests {
         for name in ["hosts", "shadow", "ssl/cert", "ssl/key", "ssl/deep/list"] {
             std::fs::write(at(name), "x").unwrap();
         }
-        assert!(Settings::below(all_of(&top), &[], None).unwrap().is_none(), "nothing is closed");
+        assert!(Settings::below(top.path().to_owned(), &[], None).unwrap().is_none(), "nothing is closed");
         ["shadow", "ssl/key"].iter().for_each(|name| close(&at(name)));
         let is_told = news.is_some();
-        let settings = Settings::below(all_of(&top), &[], news).unwrap().unwrap();
+        let settings = Settings::below(top.path().to_owned(), &[], news).unwrap().unwrap();
         let now = || {
             let parts = settings.parts().unwrap();
             (parts.generation, parts.granted.iter().map(|part| part.path.clone()).collect::<Vec<_>>())
@@ -362,7 +366,7 @@ mod tests {
         }
         close(&at("shadow"));
         set("private", 0o700);
-        let settings = Settings::below(all_of(&top), &[], News::open()).unwrap().unwrap();
+        let settings = Settings::below(top.path().to_owned(), &[], News::open()).unwrap().unwrap();
         let now = || {
             let parts = settings.parts().unwrap();
             (parts.generation, parts.granted.iter().map(|part| part.path.clone()).collect::<Vec<_>>())

@@ -2,13 +2,10 @@
 
 use crate::support::daemon::free_port;
 use crate::support::{Agent, Daemon, Door, Request, Settings, bash, groups, skip};
-use rustix::process::geteuid;
 use serde_json::{Value, json};
 use shellkeep_poll::until;
-use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -78,36 +75,6 @@ fn settings_that_are_for_root_alone_are_closed_to_sessions() {
         assert!(told.out().starts_with("root:1\n"), "{sandbox}: {:?}", told.json);
         let read = daemon.get(&format!("/v1/sessions/{sandbox}/sandbox")).json()["read"].clone();
         assert!(read.as_array().unwrap().contains(&json!("/etc")), "{sandbox}: {read}");
-    }
-}
-
-/// What an administrator installs beside the system has settings too. Root reads them, and so did its sessions.
-#[test]
-fn programs_that_are_installed_keep_what_is_for_root_alone() {
-    if !geteuid().is_root() || !Path::new("/opt").is_dir() {
-        // Only root's sessions could read them.
-        return;
-    }
-    let daemon = Daemon::with(Settings::default());
-    let installed = tempfile::Builder::new().prefix("shellkeep-test-").tempdir_in("/opt").unwrap();
-    let at = |name: &str| installed.path().join(name);
-    let set = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    set(installed.path(), 0o755);
-    fs::create_dir(at("private")).unwrap();
-    set(&at("private"), 0o700);
-    for (name, mode) in [("private/key", 0o644), ("password", 0o600), ("program", 0o755)] {
-        fs::write(at(name), format!("#!/bin/sh\necho {name}\n")).unwrap();
-        set(&at(name), mode);
-    }
-    for sandbox in ["fence", "room"] {
-        daemon.create_with(json!({"session_id": sandbox, "sandbox": sandbox}));
-        let top = installed.path().display();
-        let told = daemon.sh(sandbox, &format!("cd {top}; cat private/key password; ./program; ls | wc -l"));
-        assert_eq!(told.err().matches("Permission denied").count(), 2, "{sandbox}: {:?}", told.json);
-        assert!(told.out().starts_with("program\n3\n"), "{sandbox}: {:?}", told.json);
-        // And what the firmware gives to the machine.
-        assert_eq!(daemon.sh(sandbox, "find /sys/firmware -type f -exec cat {} + 2>/dev/null | wc -c").out(), "0\n");
-        assert_eq!(daemon.sh(sandbox, "ls /usr /usr/local /opt > /dev/null").exit_code(), Some(0), "{sandbox}");
     }
 }
 
