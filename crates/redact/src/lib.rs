@@ -30,7 +30,7 @@ pub use config::{Config, ConfigError, Pattern};
 pub use names::looks_secret;
 pub use redactor::{Finding, Redactor};
 pub use rules::{Rules, UnknownRule};
-pub use secrets::{MOST_FOUND, Unmaskable, forms_of, is_maskable, why_not_maskable};
+pub use secrets::{ALL_FORMS, MOST_FOUND, Unmaskable, forms_of, is_maskable, why_not_maskable};
 pub use stream::{Stream, Work};
 
 /// What is in the place of a secret.

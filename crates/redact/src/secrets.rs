@@ -23,7 +23,7 @@ pub(crate) const LONGEST: usize = 2 * PIECE - 1;
 pub const MOST_FOUND: usize = 512 << 10;
 /// Of those, the shortest are looked for in all forms while they have this many bytes together, and the others only as they
 /// are: all forms of a value are about thirty times as long as it is. Keys and tokens are short, and hundreds of them fit.
-const ALL_FORMS: usize = 32 << 10;
+pub const ALL_FORMS: usize = 8 << 10;
 /// Progress worth a round when a line has no end yet.
 const ROUND: usize = 512;
 /// The most text that is held back.

@@ -229,7 +229,7 @@ impl Actor {
             Message::MayAct { hold, answer } => drop(answer.send(take_over::may_act(journal, queue, hold.as_deref()))),
             Message::End { reason, answer } => drop(answer.send(Ok(self.end(&reason).await))),
             // The caller found another shell meanwhile.
-            Message::Evict { answer, .. } if answer.is_closed() => {}
+            Message::Evict { why: RestReason::Idle, answer } if answer.is_closed() => {}
             Message::Evict { why, answer } => drop(answer.send(session.evict(why))),
             Message::Detached { running, ended } => session.on_detached(*running, ended).await,
             Message::Typed { run_id, typed, answer } => notes::typed(journal, run_id, typed, answer).await,

@@ -135,6 +135,7 @@ impl Housekeeping {
         // Nobody uses these: a service, an agent, and what a command has left running write by themselves.
         sessions.extend(self.ctx.services.sessions());
         sessions.extend(self.agents.sessions());
+        sessions.extend(self.ctx.runs.detached(|_| true).into_iter().map(|(id, _)| id));
         let ctx = Arc::clone(&self.ctx);
         let measuring = tasks::blocking(move || {
             let left = shellkeep_process::assignees_at_work(&ctx.services.factory);

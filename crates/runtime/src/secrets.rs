@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// How many sessions' secrets are cached.
 const REMEMBERED: usize = 64;
-/// How many bytes of values are cached. To mask them takes some thirty times that in memory.
-const REMEMBERED_BYTES: usize = 4 << 20;
+/// How much memory what is cached may take, by estimate.
+const REMEMBERED_BYTES: usize = 128 << 20;
 
 /// The secrets of sessions.
 pub(crate) struct Secrets {
@@ -90,8 +90,8 @@ impl Secrets {
 
     fn remember(&self, id: &SessionId, secrets: Known) {
         let mut known = self.known();
-        let bytes: usize = known.values().map(|known| known.values.bytes()).sum();
-        if known.len() >= REMEMBERED || bytes + secrets.values.bytes() > REMEMBERED_BYTES {
+        let bytes: usize = known.values().map(|known| known.values.memory()).sum();
+        if known.len() >= REMEMBERED || bytes + secrets.values.memory() > REMEMBERED_BYTES {
             known.clear();
         }
         known.insert(id.clone(), secrets);

@@ -2,9 +2,11 @@
 //! runs there. The workspace's directory is held open and every path is resolved below it by the kernel, so neither `..`
 //! nor a symbolic link leads out, also if someone swaps a directory for a link at that very moment.
 
+mod expected;
 mod put;
 
-pub use put::{Expected, Put, Written};
+pub use expected::Expected;
+pub use put::{Put, Written};
 
 use crate::deep::remove_at;
 use crate::root;

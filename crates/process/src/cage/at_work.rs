@@ -2,32 +2,31 @@
 
 use super::CageFactory;
 use super::census::Census;
-use crate::proc::{ProcessStamp, Stat};
+use crate::proc::Stat;
 use crate::sync::lock;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The assignees of cages in which more runs than one thread of one process, which is all that a shell without work has. Looks
-/// at every cage, so not on a hot path.
+/// The assignees of cages in which something besides an idle shell is: another process, or a second thread of the shell's. A
+/// command that has taken the place of its shell looks like an idle one. Looks at every cage, so not on a hot path.
 pub fn assignees_at_work(factory: &CageFactory) -> HashSet<Arc<str>> {
     let cages = factory.cages();
-    let threads: HashMap<String, u64> = if factory.has_groups() {
-        cages.iter().map(|cage| (cage.name.clone(), threads_of(&cage.members()))).collect()
+    let mut members: HashMap<String, Vec<Stat>> = HashMap::new();
+    if factory.has_groups() {
+        members.extend(cages.iter().map(|cage| (cage.name.clone(), cage.members())));
     } else {
-        // The first process of a room runs nothing.
-        let idle: HashSet<ProcessStamp> = cages.iter().filter_map(|cage| lock(&cage.roots).init).collect();
-        let mut threads = HashMap::new();
         for (stat, name) in Census::take(&factory.shared.instance, &cages).inhabitants {
-            if !idle.contains(&stat.stamp()) {
-                *threads.entry(name).or_default() += stat.threads;
-            }
+            members.entry(name).or_default().push(stat);
         }
-        threads
-    };
-    let works = cages.iter().filter(|cage| threads.get(&cage.name).is_some_and(|threads| *threads > 1));
+    }
+    let works = cages.iter().filter(|cage| {
+        let roots = lock(&cage.roots);
+        let works = |stat: &Stat| match Some(stat.stamp()) {
+            // The first process of a room runs nothing.
+            stamp if stamp == roots.init => false,
+            stamp => stat.threads > 1 || stamp != roots.main,
+        };
+        members.get(&cage.name).is_some_and(|members| members.iter().any(works))
+    });
     works.filter_map(|cage| cage.assignee.get().cloned()).collect()
-}
-
-fn threads_of(members: &[Stat]) -> u64 {
-    members.iter().map(|stat| stat.threads).sum()
 }

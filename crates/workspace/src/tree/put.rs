@@ -1,6 +1,7 @@
 //! Writing a file: aside first, then by one rename, so that a reader finds the old content or the new. And removing one
 //! only if it is the expected one.
 
+use super::expected::Expected;
 use super::{MAX_FILE_BYTES, MODE_BITS, NameAt, Tree, TreeError, sha256, sha256_of, split};
 use crate::owner::{Owner, make_directory};
 use rustix::fs::{
@@ -30,17 +31,6 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Held while a file is exchanged and perhaps put back. Of three callers that did so at once, one could put back what another
 /// had exchanged, and the file of one that was refused stayed. Directories share them.
 static EXCHANGES: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
-
-/// What must be at a path for a file to be written or removed there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
-    Anything,
-    /// Any file.
-    Something,
-    Nothing,
-    /// A file with this SHA-256, in hexadecimal.
-    Sha256(String),
-}
 
 /// A file to write.
 #[derive(Debug)]
