@@ -289,7 +289,10 @@ impl<'a> Applier<'a> {
             Ok(_) | Err(Errno::NOENT) => return Ok(Outcome::Placed),
             Err(error) => return Err(error),
         }
-        match staged.move_to(&self.root.spot(path)?) {
+        let spot = self.root.spot(path)?;
+        match staged.move_to(&spot) {
+            // In a directory that nobody could read, what was thought gone may still be there.
+            Err(Errno::EXIST) if staged.is_like(&spot) == Ok(true) => Ok(Outcome::Done),
             Err(Errno::EXIST) => Ok(Outcome::Kept(OCCUPIED)),
             other => other.map(|()| Outcome::Placed),
         }

@@ -1,0 +1,144 @@
+//! Directories and files that the daemon may not read. Root may read all, so these parts run as another user.
+
+use crate::fixture::Room;
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+const NOBODY: u32 = 65_534;
+const PLACE: &str = "SHELLKEEP_TEST_PLACE";
+
+/// Runs the ignored test of this name as a user to whom not everything is open, or the part itself if this is one.
+fn as_another_user(name: &str, part: fn(&Path)) {
+    let temporary = tempfile::tempdir().unwrap();
+    if !rustix::process::getuid().is_root() {
+        return part(temporary.path());
+    }
+    chown(temporary.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    // A copy of this program that others may reach.
+    let program = temporary.path().join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["--exact", name, "--ignored", "--nocapture"]).env(PLACE, temporary.path());
+    let output = command.stdin(Stdio::null()).uid(NOBODY).gid(NOBODY).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+fn place() -> Option<PathBuf> {
+    std::env::var_os(PLACE).map(PathBuf::from)
+}
+
+/// As if time had passed: the clock of a file system is too coarse to tell what happens in a row apart.
+fn later(path: PathBuf) {
+    File::open(path).unwrap().set_modified(SystemTime::now() + Duration::from_secs(60)).unwrap();
+}
+
+/// A directory that became unreadable was no change. An undo of `chmod 000 A` therefore took back the command before it,
+/// which had made the files in A, and deleted them.
+#[test]
+fn closing_a_directory_is_undone() {
+    as_another_user("closed::closing_a_directory_as_another_user", closing_a_directory);
+}
+
+#[test]
+#[ignore = "run by the other"]
+fn closing_a_directory_as_another_user() {
+    place().iter().for_each(|place| closing_a_directory(place));
+}
+
+fn closing_a_directory(place: &Path) {
+    type Change = fn(&mut Room);
+    let changes: [(Change, bool); 6] = [
+        (|room| room.chmod("A", 0o000), true),
+        (|room| room.chmod("A", 0o111), true),
+        (
+            |room| {
+                fs::remove_dir_all(room.path("A")).unwrap();
+                fs::create_dir(room.path("A")).unwrap();
+                later(room.path("A"));
+                room.chmod("A", 0o000);
+            },
+            false,
+        ),
+        (
+            |room| {
+                fs::remove_file(room.path("A/A")).unwrap();
+                later(room.path("A"));
+                room.chmod("A", 0o000);
+            },
+            false,
+        ),
+        (
+            // What is below is changed back through all that is closed above it.
+            |room| {
+                room.write("A/B/b", "other");
+                room.save();
+                room.chmod("A", 0o000);
+            },
+            false,
+        ),
+        (
+            |room| {
+                fs::remove_file(room.path("t")).unwrap();
+                fs::create_dir(room.path("t")).unwrap();
+                room.chmod("t", 0o000);
+            },
+            false,
+        ),
+    ];
+    for (number, (change, is_known)) in changes.into_iter().enumerate() {
+        let mut room = Room::at(&place.join(number.to_string()));
+        room.write("A/A", "a");
+        room.write("A/B/b", "b");
+        room.write("t", "t");
+        let open = room.save();
+        let before = room.seen();
+        change(&mut room);
+        let closed = room.save();
+        assert_ne!(closed, open, "change {number} is none");
+        assert_eq!(room.rewind(Some(open)), [], "change {number}");
+        assert_eq!(room.seen(), before, "change {number}");
+        if is_known {
+            let bits = |room: &Room| fs::metadata(room.path("A")).unwrap().permissions().mode() & 0o777;
+            assert_eq!(room.save(), open);
+            assert_eq!(room.rewind(Some(closed)), []);
+            assert_ne!(bits(&room), 0o755, "change {number} was not made again");
+            assert_eq!(room.rewind(Some(open)), []);
+            assert_eq!(room.seen(), before, "change {number}, again");
+        }
+    }
+}
+
+/// The stage of an interrupted rewind was looked for in a workspace that nobody may enter, and the answer was that an
+/// earlier rewind was not complete, which was false.
+#[test]
+fn a_closed_workspace_is_no_interrupted_rewind() {
+    as_another_user("closed::a_closed_workspace_as_another_user", a_closed_workspace);
+}
+
+#[test]
+#[ignore = "run by the other"]
+fn a_closed_workspace_as_another_user() {
+    place().iter().for_each(|place| a_closed_workspace(place));
+}
+
+fn a_closed_workspace(place: &Path) {
+    let mut room = Room::at(place);
+    room.write("f", "f");
+    let open = room.save();
+    let before = room.seen();
+    // It can still be listed, so closing it this far is a change that can be taken back.
+    room.chmod("", 0o644);
+    assert_ne!(room.save(), open);
+    let nothing = shellkeep_workspace::restore::recover(&room.workspace, &room.home, &room.faults).unwrap();
+    assert!(nothing.is_none());
+    let applied = room.try_rewind(Some(open)).unwrap();
+    assert_eq!(applied.kept_back, []);
+    applied.finish().unwrap();
+    assert_eq!(room.seen(), before);
+}
