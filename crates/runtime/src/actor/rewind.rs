@@ -303,7 +303,7 @@ async fn apply(
     };
     if plan.steps.is_empty() {
         session.journal.record(event);
-        return Ok(Done { kept_back: Vec::new(), here_only: session.journal.settle().await? });
+        return Ok(Done { kept_back: kept_back(&kept), here_only: session.journal.settle().await? });
     }
     let note = FileChange { seq: session.journal.state().seq, event: event.clone() }.encode();
     let note = note.map_err(|error| files_failed(&session.journal, "could not be changed", &error))?;

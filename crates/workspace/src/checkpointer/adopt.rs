@@ -59,7 +59,7 @@ impl Checkpointer {
         let is_new = now.filter(|now| *now != commit && has_files(repo, *now));
         let set_aside = is_new.map(|now| repo.publish(&label.tag, now)).transpose()?;
         let plan = restore::plan(repo, now, Some(commit))?;
-        let mut kept_back = 0;
+        let mut kept_back = plan.kept_back.len();
         if !plan.steps.is_empty() {
             let staged = restore::stage(repo, &self.workspace, &self.home, &plan, &self.faults)?;
             let applied = restore::apply(staged, b"", &self.faults)?;

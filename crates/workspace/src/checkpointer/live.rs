@@ -9,6 +9,7 @@ use crate::repo::{Commit, ObjectId, Repo, RepoError};
 use crate::root;
 use crate::scan::{Known, Look, Omissions};
 use crate::sync::lock;
+use crate::unsaved;
 use crate::watch::{Mailbox, Watcher, Watches};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fstat, lstat};
@@ -295,7 +296,7 @@ impl Live {
             parents,
             author: label.author.clone(),
             seconds: label.seconds,
-            message: message(label, self.omissions.told().total),
+            message: message(label, &self.omissions),
         })?;
         Ok(Some((commit, written)))
     }
@@ -324,13 +325,9 @@ impl Live {
     }
 }
 
-fn message(label: &Label, left_out: u64) -> String {
+fn message(label: &Label, omissions: &Omissions) -> String {
     let text = label.message.trim_end();
-    let mut message = format!("{text}\n\nIgnored-By-Default: {}\n", ignored::in_words());
-    if left_out > 0 {
-        message.push_str(&format!("Left-Out: {left_out}\n"));
-    }
-    message
+    format!("{text}\n\n{}{}\n{}", unsaved::RULES, ignored::in_words(), unsaved::lines(omissions.paths()))
 }
 
 /// The root, or None if there is none.

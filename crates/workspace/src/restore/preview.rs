@@ -21,7 +21,7 @@ pub fn preview(workspace: &Path, plan: &Plan) -> io::Result<Vec<KeptBack>> {
     let root = Root::open(workspace)?;
     let opened: HashSet<&[u8]> = loosened(&root, plan).into_iter().map(|(path, _)| path).collect();
     let removed = plan.steps.iter().filter(|step| step.new.is_none()).map(|step| step.path.as_slice()).collect();
-    let mut kept_back = Vec::new();
+    let mut kept_back = plan.kept_back.clone();
     for step in &plan.steps {
         let reason = match look(&root, workspace, step, &removed) {
             Ok(reason) => reason,

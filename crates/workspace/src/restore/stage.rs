@@ -3,7 +3,7 @@
 use super::intent::{self, Action, Expected, Intent, StageLocation, Task};
 use super::place::Root;
 use super::stage_directory::StageDirectory;
-use super::{Item, PathChange, Plan, RestoreError};
+use super::{Item, KeptBack, PathChange, Plan, RestoreError};
 use crate::deep::remove_all;
 use crate::fault::{Faults, Point};
 use crate::meta::MODE_BITS;
@@ -46,6 +46,8 @@ pub struct Staged {
     pub(super) intent: Intent,
     pub(super) stage: StageDirectory,
     pub(super) is_kept: bool,
+    /// What the plan kept back from the start.
+    pub(super) kept_back: Vec<KeptBack>,
 }
 
 impl Drop for Staged {
@@ -67,7 +69,14 @@ pub fn stage(repo: &Repo, workspace: &Path, home: &Path, plan: &Plan, faults: &F
     let place = choose(workspace, home).map_err(RestoreError::Stage)?;
     let stage = StageDirectory::make(&place, workspace, home).map_err(RestoreError::Stage)?;
     let intent = Intent { note: Vec::new(), place, tasks: Vec::new() };
-    let mut staged = Staged { workspace: workspace.to_owned(), home: home.to_owned(), intent, stage, is_kept: false };
+    let mut staged = Staged {
+        workspace: workspace.to_owned(),
+        home: home.to_owned(),
+        intent,
+        stage,
+        is_kept: false,
+        kept_back: plan.kept_back.clone(),
+    };
     let mut stager = Stager { repo, stage: &staged.stage, owner, written: Vec::new() };
     // A workspace of another user's is not opened to others again, whatever it was before it was his.
     for step in plan.steps.iter().filter(|step| owner.is_none() || !step.path.is_empty()) {

@@ -6,26 +6,33 @@ use super::plan::join;
 use crate::ignored;
 use crate::repo::{Kind, ObjectId, Repo, RepoError};
 use crate::scan::MAX_DEPTH;
+use crate::unsaved::Unsaved;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Removes from the directory `copy` what the commit does not hold and its rules do not leave out; `None` is the empty
+/// Removes from the directory `copy` what the commit does not hold and did not leave out; `None` is the empty
 /// workspace. `.git` stays, and so do caches and environments by their marks.
 pub fn strip(repo: &Repo, commit: Option<ObjectId>, copy: &Path) -> Result<(), RepoError> {
     let tree = commit.map(|commit| repo.objects.tree_of(commit)).transpose()?;
-    let mut strip = Strip { repo, rules: PastRules::new(repo, tree) };
+    let mut strip = Strip { repo, rules: PastRules::new(repo, tree), unsaved: Unsaved::of(repo, commit)? };
     strip.directory(copy, &[], tree)
 }
 
 struct Strip<'a> {
     repo: &'a Repo,
     rules: PastRules<'a>,
+    unsaved: Unsaved,
 }
 
 impl Strip<'_> {
+    /// Whether something that the commit does not hold may have been at a path all the same.
+    fn leaves_out(&mut self, path: &[u8], is_directory: bool) -> Result<bool, RepoError> {
+        Ok(self.unsaved.why(path).is_some() || self.rules.leave_out(path, is_directory)?)
+    }
+
     fn directory(&mut self, place: &Path, path: &[u8], tree: Option<ObjectId>) -> Result<(), RepoError> {
         let entries = tree.map(|tree| self.repo.objects.read_tree(tree)).transpose()?.unwrap_or_default();
         let held: HashMap<Vec<u8>, (Kind, ObjectId)> =
@@ -47,7 +54,7 @@ impl Strip<'_> {
                 continue;
             }
             let held = held.get(name);
-            if ignored::is_never_kept(name) || held.is_none() && self.rules.leave_out(&below, is_directory)? {
+            if ignored::is_never_kept(name) || held.is_none() && self.leaves_out(&below, is_directory)? {
                 continue;
             }
             if !is_directory {
