@@ -13,6 +13,7 @@ use crate::unsaved;
 use crate::watch::{Mailbox, Watcher, Watches};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fstat, lstat};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -153,6 +154,19 @@ impl Live {
     pub fn align(&mut self, repo: Option<&Repo>, commit: Option<ObjectId>) -> Result<(), Trouble> {
         self.is_touched = true;
         align::align(&mut self.index, repo, commit)
+    }
+
+    /// The files were put to another checkpoint, but for the paths that were kept back.
+    pub fn took(
+        &mut self,
+        repo: Option<&Repo>,
+        commit: Option<ObjectId>,
+        kept_back: &BTreeSet<&[u8]>,
+    ) -> Result<(), Trouble> {
+        if let (Some(repo), Some(commit)) = (repo, commit) {
+            align::place(&mut self.index, repo, commit, kept_back)?;
+        }
+        self.align(repo, commit)
     }
 
     /// Brings the index up to what is on the disk.

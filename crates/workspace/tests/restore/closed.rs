@@ -1,6 +1,7 @@
 //! Directories and files that the daemon may not read. Root may read all, so these parts run as another user.
 
 use crate::fixture::Room;
+use shellkeep_workspace::restore::{self, Plan};
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
@@ -135,10 +136,50 @@ fn a_closed_workspace(place: &Path) {
     // It can still be listed, so closing it this far is a change that can be taken back.
     room.chmod("", 0o644);
     assert_ne!(room.save(), open);
-    let nothing = shellkeep_workspace::restore::recover(&room.workspace, &room.home, &room.faults).unwrap();
+    let nothing = restore::recover(&room.workspace, &room.home, &room.faults).unwrap();
     assert!(nothing.is_none());
     let applied = room.try_rewind(Some(open)).unwrap();
     assert_eq!(applied.kept_back, []);
     applied.finish().unwrap();
     assert_eq!(room.seen(), before);
+}
+
+/// A file that a rewind puts there may be one that the daemon cannot read. The next checkpoint had the bytes of before the
+/// rewind for it, and undoing the rewind gave the old bytes the new permissions and reported success.
+#[test]
+fn what_a_rewind_puts_there_is_known_unread() {
+    as_another_user("closed::what_a_rewind_puts_there_as_another_user", what_a_rewind_puts_there);
+}
+
+#[test]
+#[ignore = "run by the other"]
+fn what_a_rewind_puts_there_as_another_user() {
+    place().iter().for_each(|place| what_a_rewind_puts_there(place));
+}
+
+fn what_a_rewind_puts_there(place: &Path) {
+    let mut room = Room::at(place);
+    let remove = |room: &Room| {
+        fs::remove_file(room.path("f")).unwrap();
+        fs::remove_dir_all(room.path("d")).unwrap();
+    };
+    room.write("f", "old");
+    room.write("d/g", "old");
+    room.save();
+    room.chmod("f", 0o111);
+    room.chmod("d/g", 0o111);
+    let old = room.save();
+    remove(&room);
+    room.write("f", "new");
+    let new = room.save();
+    assert_eq!(room.rewind(Some(old)), []);
+    // Nothing has changed since, also as far as it cannot be read.
+    let rewound = room.save();
+    assert_eq!(restore::plan(room.repo(), Some(old), Some(rewound)).unwrap(), Plan::default());
+    // It cannot be compared with what is to be replaced, so it stays, and that is said.
+    let kept: Vec<_> = room.rewind(Some(new)).into_iter().map(|kept| kept.path).collect();
+    assert_eq!(kept, [b"d".to_vec(), b"d/g".to_vec(), b"f".to_vec()]);
+    room.chmod("f", 0o644);
+    assert_eq!(fs::read(room.path("f")).unwrap(), b"old");
+    remove(&room);
 }
