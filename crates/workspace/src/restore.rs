@@ -27,7 +27,7 @@ pub use plan::{Snapshot, plan, plan_between};
 pub use preview::preview;
 pub use stage::{Staged, stage};
 pub use steps::{Item, KeptBack, PathChange, Plan};
-pub use strip::strip;
+pub use strip::{make_way, strip};
 
 use crate::fault::Faults;
 use stage_directory::StageDirectory;

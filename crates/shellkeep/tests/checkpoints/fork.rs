@@ -208,6 +208,45 @@ fn a_fork_of_the_past_has_what_was_kept_then_and_what_never_is() {
     assert_eq!(daemon.sh("now", "ls -A").out(), ".env\n.gitignore\na\nlate\nnode_modules\n");
 }
 
+/// What is ignored now was in the way of the files of then, and stayed in the fork instead of them, unsaid.
+#[test]
+fn a_fork_of_the_past_has_the_files_of_then_where_others_are_ignored_now() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo original > data; mkdir -p d e; echo 1 > d/x; echo 1 > e/x; echo keep > keep");
+    let early = seq(&daemon, "s");
+    daemon.checkpoints("s");
+    daemon.sh("s", "rm -r data d e");
+    daemon.checkpoints("s");
+    let ignored =
+        "printf 'data\nd\ne\n' > .gitignore; echo other > data; ln -s e d; mkdir e; echo 2 > e/x; echo 2 > e/y";
+    daemon.sh("s", ignored);
+    daemon.checkpoints("s");
+    let made = fork(&daemon, "s", json!({"session_id": "past", "at": early}));
+    assert!(!made["notices"].to_string().contains("missing from this copy"), "{made}");
+    assert_eq!(
+        daemon.tree("past"),
+        files(&[("d/x", "1\n"), ("data", "original\n"), ("e/x", "1\n"), ("keep", "keep\n")])
+    );
+    // Its origin is as it was.
+    assert_eq!(daemon.sh("s", "cat data e/x; readlink d").out(), "other\n2\ne\n");
+}
+
+/// A later version of what was too large to be saved then is not presented as that of then.
+#[test]
+fn a_fork_of_the_past_says_what_was_not_saved_then() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "truncate -s 34M model.bin; echo 1 > other");
+    let early = seq(&daemon, "s");
+    daemon.checkpoints("s");
+    daemon.sh("s", "echo small > model.bin; echo 2 > other");
+    daemon.checkpoints("s");
+    let made = fork(&daemon, "s", json!({"session_id": "past", "at": early}));
+    assert!(made["notices"].to_string().contains("model.bin (it was there at that moment"), "{made}");
+    assert_eq!(daemon.tree("past"), files(&[("model.bin", "small\n"), ("other", "1\n")]));
+}
+
 #[test]
 fn a_fork_is_made_while_directories_come_and_go() {
     let daemon = Daemon::start();
