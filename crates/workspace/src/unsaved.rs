@@ -75,8 +75,13 @@ impl Unsaved {
         if self.paths.contains(path) {
             return Some(WAS_THERE);
         }
-        let mut above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
-        (self.is_more || above.any(|directory| self.paths.contains(directory))).then_some(MAY_HAVE_BEEN)
+        (self.is_more || self.names(path)).then_some(MAY_HAVE_BEEN)
+    }
+
+    /// Whether a path is named, or a directory that it is in.
+    pub fn names(&self, path: &[u8]) -> bool {
+        let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+        above.chain([path]).any(|one| self.paths.contains(one))
     }
 }
 

@@ -8,6 +8,9 @@ use crate::repo::{Entry, Kind, ObjectId, Repo, RepoError};
 use crate::unsaved::Unsaved;
 use std::collections::BTreeMap;
 
+/// Of a file that could not be read, a checkpoint has the bytes of before and the permissions of now.
+const ONLY_BITS: &str = "it could not be read, so only its permissions are changed back";
+
 /// A directory as a checkpoint holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot {
@@ -27,7 +30,7 @@ impl Snapshot {
 /// What leads from what is on disk (the commit `now`) to the commit `target`; `None` is an empty workspace.
 pub fn plan(repo: &Repo, now: Option<ObjectId>, target: Option<ObjectId>) -> Result<Plan, RepoError> {
     let snapshot = |commit: Option<ObjectId>| commit.map(|commit| Snapshot::of(repo, commit)).transpose();
-    let mut unsaved = Unsaved::of(repo, target)?;
+    let (mut unsaved, unread) = (Unsaved::of(repo, target)?, Unsaved::of(repo, now)?);
     let (now, target) = (snapshot(now)?, snapshot(target)?);
     let mut plan = plan_between((repo, now), (repo, target))?;
     for step in &plan.steps {
@@ -40,7 +43,11 @@ pub fn plan(repo: &Repo, now: Option<ObjectId>, target: Option<ObjectId>) -> Res
     let mut rules = PastRules::new(repo, target.map(|target| target.tree));
     let mut steps = Vec::with_capacity(plan.steps.len());
     for step in plan.steps {
-        if step.new.is_some() {
+        if let Some(new) = &step.new {
+            let is_mode = !new.is_directory() && step.old.as_ref().is_some_and(|old| old.is_same_but_bits(new));
+            if is_mode && unread.names(&step.path) {
+                plan.kept_back.push(KeptBack { path: step.path.clone(), reason: ONLY_BITS });
+            }
             steps.push(step);
             continue;
         }
