@@ -433,6 +433,16 @@ pub fn not_copied(left_out: &[(Vec<u8>, String)], total: u64) -> Notice {
     )
 }
 
+/// Paths of a fork that a merge did not change in its origin.
+pub fn not_merged(first: &[LeftOut], total: u64) -> Notice {
+    let named = list(first, total, |left| format!("{} ({})", left.path.to_text(), left.reason));
+    let was = if total == 1 { "was" } else { "were" };
+    notice(
+        NoticeCode::CheckpointIncomplete,
+        format!("{} {was} not changed by the merge: {named}. The fork still has its version.", counted(total, "path")),
+    )
+}
+
 /// A number of things, as text.
 pub fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })

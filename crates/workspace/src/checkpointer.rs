@@ -181,10 +181,15 @@ impl Checkpointer {
     }
 
     /// The files are now, as far as they are kept, those of another checkpoint; `None` is the empty workspace before
-    /// the first. What was put there is read again at the next save; counts are from this checkpoint on.
-    pub fn took(&mut self, commit: Option<ObjectId>) -> Result<(), Trouble> {
+    /// the first. `kept_back` are paths that are not as it has them. What was put there is read again at the next save;
+    /// counts are from this checkpoint on.
+    pub fn took<'a>(
+        &mut self,
+        commit: Option<ObjectId>,
+        kept_back: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<(), Trouble> {
         match &mut self.live {
-            Some(live) => live.align(self.repo.as_ref(), commit),
+            Some(live) => live.took(self.repo.as_ref(), commit, &kept_back.into_iter().collect()),
             None => Ok(()),
         }
     }

@@ -32,7 +32,7 @@ impl Stamp {
         Self {
             inode: stat.st_ino,
             size: u64::try_from(stat.st_size).unwrap_or_default(),
-            modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            modified: modified(stat),
             changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
             mode: stat.st_mode,
         }
@@ -57,6 +57,11 @@ impl Stamp {
 #[allow(clippy::unnecessary_fallible_conversions, reason = "the type of nanoseconds differs between machines")]
 pub(crate) fn nanoseconds(seconds: i64, nanoseconds: impl TryInto<i64>) -> i64 {
     seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds.try_into().unwrap_or_default())
+}
+
+/// When a file or directory was last changed.
+pub(crate) fn modified(about: &Stat) -> i64 {
+    nanoseconds(about.st_mtime, about.st_mtime_nsec)
 }
 
 /// A file or a link.
@@ -109,6 +114,8 @@ pub(crate) struct Directory {
     /// Permission bits.
     pub bits: u32,
     pub inode: u64,
+    /// When an entry last came or went, as seen before the last look at the entries. 0: not known, as after a rest.
+    pub modified: i64,
     /// Whether the rules leave it out, so that only what was kept before is kept on.
     pub is_ignored: bool,
     /// The rules of its own `.gitignore`.
@@ -155,6 +162,13 @@ impl Directory {
     /// Notes that something in here must be written.
     pub fn mark(&mut self) {
         self.written = None;
+    }
+
+    /// Whether this is still the directory with these entries, as far as one sees from outside. The number of one that was
+    /// removed is given to the next one that is made, so it does not tell two apart.
+    pub fn is_still(&self, about: &Stat) -> bool {
+        let is_same = |known: i64, now: i64| known == 0 || known == now;
+        (self.inode == 0 || self.inode == about.st_ino) && is_same(self.modified, modified(about))
     }
 
     /// Trusts nothing: every file must be read again.

@@ -20,6 +20,7 @@ mod root;
 mod scan;
 mod sync;
 pub mod tree;
+mod unsaved;
 mod usage;
 pub mod watch;
 

@@ -5,7 +5,7 @@
 mod spare;
 mod text;
 
-pub use spare::spare;
+pub use spare::{keep_unsaved, spare};
 
 use crate::repo::{Kind, ObjectId, Repo, RepoError, hash_blob};
 use crate::restore::{Item, PathChange, Plan, Snapshot, plan_between};

@@ -21,13 +21,13 @@ mod stage_directory;
 mod steps;
 mod strip;
 
-pub use apply::{Applied, KeptBack, apply};
+pub use apply::{Applied, apply};
 pub use error::RestoreError;
 pub use plan::{Snapshot, plan, plan_between};
 pub use preview::preview;
 pub use stage::{Staged, stage};
-pub use steps::{Item, PathChange, Plan};
-pub use strip::strip;
+pub use steps::{Item, KeptBack, PathChange, Plan};
+pub use strip::{make_way, strip};
 
 use crate::fault::Faults;
 use stage_directory::StageDirectory;

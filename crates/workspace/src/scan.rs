@@ -9,7 +9,7 @@ pub use left_out::{LeftOut, Reason};
 
 use crate::checkpointer::Trouble;
 use crate::ignored::{self, Rules, RulesUse, Verdict};
-use crate::index::{Changes, Directory, Leaf, Node, Stamp, note};
+use crate::index::{Changes, Directory, Leaf, Node, Stamp, modified, note};
 use crate::limits::Limits;
 use crate::meta::MODE_BITS;
 use crate::watch::{Depth, Mail, ROOT_ITSELF, Watches};
@@ -90,7 +90,7 @@ impl<'a> Look<'a> {
     /// Looks at an open directory itself.
     fn permissions(&self, directory: &mut Directory, place: &OwnedFd) -> Result<(), Trouble> {
         let about = fstat(place).map_err(|error| self.trouble(error))?;
-        directory.inode = about.st_ino;
+        (directory.inode, directory.modified) = (about.st_ino, modified(&about));
         if directory.bits != about.st_mode & MODE_BITS {
             directory.bits = about.st_mode & MODE_BITS;
             directory.mark();
@@ -108,6 +108,7 @@ impl<'a> Look<'a> {
     ) -> Result<(), Trouble> {
         let entered = self.rules.enter(&self.path, here.rules.as_ref());
         let result = if way.is_empty() {
+            here.modified = fstat(place).map_or(0, |about| modified(&about));
             names.iter().try_for_each(|(name, depth)| self.look_at(here, place, name, *depth))
         } else {
             self.descend(here, place, way, names)
@@ -294,8 +295,40 @@ impl<'a> Look<'a> {
             Ok(opened) => self.go_into(parent, name, &opened, aim.is_out),
             // It became something else since we asked; that is news to come.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
-            Err(error) => self.unreadable(error),
+            Err(error) => {
+                if !is_shortage(error) {
+                    self.closed(parent, name, about, aim.is_out);
+                }
+                self.unreadable(error)
+            }
         }
+    }
+
+    /// A directory that may not be read. Its kind and permissions are seen all the same: otherwise closing it would be no
+    /// change, and an undo would take back the command before. What is known to be in it stays only while it is the same
+    /// directory and no entry came or went; otherwise an undo must put it back. Never inlined, for the stack of a deep look.
+    #[inline(never)]
+    fn closed(&mut self, parent: &mut Directory, name: &[u8], about: &Stat, is_out: bool) {
+        let (bits, modified) = (about.st_mode & MODE_BITS, modified(about));
+        match parent.entries.get_mut(name) {
+            Some(Node::Directory(known)) if known.is_still(about) => {
+                (known.inode, known.modified) = (about.st_ino, modified);
+                if known.bits == bits {
+                    return;
+                }
+                known.bits = bits;
+                known.mark();
+            }
+            _ => {
+                self.remove(parent, name);
+                if is_out {
+                    return;
+                }
+                let closed = Directory { bits, modified, inode: about.st_ino, ..Directory::default() };
+                parent.entries.insert(name.into(), Node::Directory(Box::new(closed)));
+            }
+        }
+        parent.mark();
     }
 
     fn go_into(&mut self, parent: &mut Directory, name: &[u8], opened: &OwnedFd, is_out: bool) -> Result<(), Trouble> {
@@ -383,7 +416,7 @@ impl<'a> Look<'a> {
 
     /// What may not be read is left as it was, and said. Having no descriptor or memory left is another matter.
     fn unreadable(&mut self, error: Errno) -> Result<(), Trouble> {
-        if matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM) {
+        if is_shortage(error) {
             return Err(self.trouble(error));
         }
         self.leave_out(false, Reason::Unreadable);
@@ -419,6 +452,11 @@ impl<'a> Look<'a> {
 struct Aim {
     is_out: bool,
     depth: Depth,
+}
+
+/// Whether we are short of something, which says nothing of what is there.
+fn is_shortage(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
 }
 
 fn is_inode(opened: &OwnedFd, inode: u64) -> bool {

@@ -229,6 +229,7 @@ impl World {
     fn rewind(&mut self, to: usize, fault: Option<u64>) {
         self.save();
         let (target, nodes) = self.saved[to % self.saved.len()].clone();
+        let mut kept_back = Vec::new();
         if let Some(repo) = self.checkpointer.repo() {
             let plan = restore::plan(repo, self.now, target).unwrap();
             let staged = restore::stage(repo, &self.workspace, &self.home, &plan, &self.faults).unwrap();
@@ -244,10 +245,11 @@ impl World {
             self.faults.disarm(Point::Applying);
             self.model.rewind(&nodes);
             assert_eq!(applied.kept_back.is_empty(), self.model.kept == nodes, "{:?}", applied.kept_back);
+            kept_back.clone_from(&applied.kept_back);
             applied.finish().unwrap();
         }
         self.now = target;
-        self.checkpointer.took(target).unwrap();
+        self.checkpointer.took(target, kept_back.iter().map(|kept| kept.path.as_slice())).unwrap();
     }
 
     fn act(&mut self, step: &Step) {

@@ -186,8 +186,15 @@ async fn copy_files(files: &mut Files, journal: &mut Journal, copying: Move) -> 
             if target.is_some() || empty {
                 let mut plan = restore::plan(&own, now, target)?;
                 plan.steps.retain(|step| top_mode == TopMode::Same || !step.path.is_empty());
+                if to.exists() {
+                    restore::make_way(&to, &plan)?;
+                }
                 let staged = restore::stage(&own, &to, &home, &plan, &faults)?;
                 let applied = restore::apply(staged, &[], &faults)?;
+                copied.left_out_total += applied.kept_back.len() as u64;
+                let room = MAX_NAMED_FILES.saturating_sub(copied.left_out.len());
+                let kept = applied.kept_back.iter().take(room);
+                copied.left_out.extend(kept.map(|kept| (kept.path.clone(), kept.reason.to_owned())));
                 applied.finish()?;
                 if to.exists() {
                     restore::strip(&own, target, &to)?;

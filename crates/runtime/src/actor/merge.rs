@@ -5,7 +5,8 @@ use super::files::{Files, files_failed};
 use super::journal::Journal;
 use super::message::MergeOrder;
 use crate::checkpoints;
-use crate::file_views::plan_views;
+use crate::file_views::{kept_back, plan_views};
+use crate::notices;
 use crate::ops::*;
 use shellkeep_session::{ByteString, Cause, LeftOut};
 use shellkeep_workspace::merge::{self, Merge};
@@ -32,6 +33,8 @@ pub(super) async fn merge(files: &mut Files, journal: &mut Journal, order: Merge
             let own = keeper.repo().unwrap_or(&fork);
             let mut merge = merge::plan(base, (own, ours), (&fork, theirs), choice)?;
             merge::spare(&mut merge, keeper.workspace(), &theirs_now, choice);
+            let failed = |source| RepoError::Io { path: keeper.workspace().to_owned(), source };
+            merge::keep_unsaved(&mut merge, keeper.workspace(), choice).map_err(failed)?;
             Ok(merge)
         })
         .await?;
@@ -59,7 +62,15 @@ pub(super) async fn merge(files: &mut Files, journal: &mut Journal, order: Merge
     }
     save_now(files, journal, Cause::Manual).await?;
     merged.undo = Some(journal.state().seq);
+    let mut done = plan.clone();
     let (applied, pending) = change_files(files, journal, plan, Some(repository), Vec::new()).await?;
+    // It changed after it was compared, or it is a directory with more in it.
+    if !applied.kept_back.is_empty() {
+        let is_kept = |path: &[u8]| applied.kept_back.iter().any(|kept| kept.path == path);
+        done.steps.retain(|step| !is_kept(&step.path));
+        (merged.files, merged.files_total) = plan_views(&done);
+        merged.notices.push(notices::not_merged(&kept_back(&applied.kept_back), applied.kept_back.len() as u64));
+    }
     let saved = save_now(files, journal, Cause::Merge).await?;
     applied.finish().map_err(|error| changed_but(journal, &error))?;
     pending.done();

@@ -303,16 +303,17 @@ async fn apply(
     };
     if plan.steps.is_empty() {
         session.journal.record(event);
-        return Ok(Done { kept_back: Vec::new(), here_only: session.journal.settle().await? });
+        return Ok(Done { kept_back: kept_back(&kept), here_only: session.journal.settle().await? });
     }
     let note = FileChange { seq: session.journal.state().seq, event: event.clone() }.encode();
     let note = note.map_err(|error| files_failed(&session.journal, "could not be changed", &error))?;
     let (applied, pending) = change_files(&mut session.files, &mut session.journal, plan, None, note).await?;
+    let kept: Vec<Vec<u8>> = applied.kept_back.iter().map(|kept| kept.path.clone()).collect();
     let taken = session.files.with_keeper(&mut session.journal, move |keeper| {
         if let (Some(repo), Some(commit)) = (keeper.repo_mut(), commit) {
             repo.set_head(commit)?;
         }
-        keeper.took(commit)
+        keeper.took(commit, kept.iter().map(Vec::as_slice))
     });
     taken.await?.map_err(|error| changed_but(&session.journal, &error))?;
     let all = kept_back(&applied.kept_back);

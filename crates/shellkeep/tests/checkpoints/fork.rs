@@ -164,6 +164,33 @@ fn what_a_fork_has_in_a_form_that_is_not_kept_is_not_removed() {
     assert_eq!(daemon.tree("s"), files(&[("data", "small\n"), ("pipe", "p\n"), ("x", "two\n")]));
 }
 
+/// What no checkpoint of the origin has is not replaced, and the merge said nothing about it: it named four files as merged
+/// and had changed one. Who then removed the fork lost the rest.
+#[test]
+fn what_the_origin_has_and_does_not_save_is_a_conflict() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo '*.bak' > .gitignore; echo a > a; mkdir gone; echo 1 > gone/file");
+    daemon.checkpoints("s");
+    fork(&daemon, "s", json!({"session_id": "f"}));
+    daemon.sh("s", "echo mine > notes.bak; mkfifo p; mkdir q.bak; echo 1 > q.bak/x; echo 1 > gone/x.bak");
+    daemon.sh("f", ": > .gitignore; echo fork > notes.bak; echo fork > p; echo fork > q.bak; rm -r gone");
+    let trial = daemon.ask("f", "merge_back", json!({"dry_run": true})).json();
+    let conflicts = trial["conflicts"].as_array().unwrap().iter();
+    let conflicts: Vec<&str> = conflicts.map(|conflict| conflict["path"].as_str().unwrap()).collect();
+    assert_eq!(conflicts, ["notes.bak", "p", "q.bak"], "{trial}");
+    assert_eq!(trial["files_total"], 2, "{trial}");
+    for body in [json!({}), json!({"prefer": "fork"})] {
+        assert_eq!(refused(&daemon.ask("f", "merge_back", body)), (409, "merge_conflict".to_owned()));
+    }
+    let merged = daemon.ask("f", "merge_back", json!({"prefer": "origin"})).json();
+    assert_eq!(merged["files_total"], 2, "{merged}");
+    // The directory stays for what is ignored in it; that is no reason to refuse, and is said.
+    assert!(merged["notices"].to_string().contains("gone (the directory contains"), "{merged}");
+    let left = daemon.sh("s", "cat .gitignore notes.bak q.bak/x; test -p p && echo pipe; ls gone");
+    assert_eq!(left.out(), "mine\n1\npipe\nx.bak\n");
+}
+
 #[test]
 fn a_fork_of_the_past_has_what_was_kept_then_and_what_never_is() {
     let daemon = Daemon::start();
@@ -179,6 +206,45 @@ fn a_fork_of_the_past_has_what_was_kept_then_and_what_never_is() {
     assert_eq!(daemon.ask("past", "checkpoints", json!({})).status, 204, "nothing is new in it");
     fork(&daemon, "s", json!({"session_id": "now"}));
     assert_eq!(daemon.sh("now", "ls -A").out(), ".env\n.gitignore\na\nlate\nnode_modules\n");
+}
+
+/// What is ignored now was in the way of the files of then, and stayed in the fork instead of them, unsaid.
+#[test]
+fn a_fork_of_the_past_has_the_files_of_then_where_others_are_ignored_now() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "echo original > data; mkdir -p d e; echo 1 > d/x; echo 1 > e/x; echo keep > keep");
+    let early = seq(&daemon, "s");
+    daemon.checkpoints("s");
+    daemon.sh("s", "rm -r data d e");
+    daemon.checkpoints("s");
+    let ignored =
+        "printf 'data\nd\ne\n' > .gitignore; echo other > data; ln -s e d; mkdir e; echo 2 > e/x; echo 2 > e/y";
+    daemon.sh("s", ignored);
+    daemon.checkpoints("s");
+    let made = fork(&daemon, "s", json!({"session_id": "past", "at": early}));
+    assert!(!made["notices"].to_string().contains("missing from this copy"), "{made}");
+    assert_eq!(
+        daemon.tree("past"),
+        files(&[("d/x", "1\n"), ("data", "original\n"), ("e/x", "1\n"), ("keep", "keep\n")])
+    );
+    // Its origin is as it was.
+    assert_eq!(daemon.sh("s", "cat data e/x; readlink d").out(), "other\n2\ne\n");
+}
+
+/// A later version of what was too large to be saved then is not presented as that of then.
+#[test]
+fn a_fork_of_the_past_says_what_was_not_saved_then() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "truncate -s 34M model.bin; echo 1 > other");
+    let early = seq(&daemon, "s");
+    daemon.checkpoints("s");
+    daemon.sh("s", "echo small > model.bin; echo 2 > other");
+    daemon.checkpoints("s");
+    let made = fork(&daemon, "s", json!({"session_id": "past", "at": early}));
+    assert!(made["notices"].to_string().contains("model.bin (it was there at that moment"), "{made}");
+    assert_eq!(daemon.tree("past"), files(&[("model.bin", "small\n"), ("other", "1\n")]));
 }
 
 #[test]

@@ -62,6 +62,29 @@ fn what_no_checkpoint_holds_is_left_alone() {
     assert_eq!(left.out(), "one\n.git\nx.log\n1\n");
 }
 
+/// What was too large for the checkpoint of a moment counted as not there at that moment: an undo of the command that wrote
+/// a small file in its place deleted the file, and said nothing.
+#[test]
+fn what_was_too_large_to_be_saved_is_not_deleted() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    daemon.sh("s", "truncate -s 34M model.bin; mkfifo p; echo 1 > other");
+    let early = seq(&daemon, "s");
+    daemon.checkpoints("s");
+    daemon.sh("s", "echo small > model.bin; rm p; mkdir p; echo x > p/x; echo 2 > other; echo n > new");
+    daemon.checkpoints("s");
+    let left = files(&[("model.bin", "small\n"), ("other", "1\n"), ("p/x", "x\n")]);
+    let named = |rewound: &Value| {
+        let kept = rewound["kept_back"].as_array().unwrap().iter();
+        kept.map(|kept| kept["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let undone = daemon.rewind_to("s", json!("undo"));
+    assert_eq!(named(&undone), ["model.bin", "p", "p/x"]);
+    assert_eq!(daemon.tree("s"), left, "{undone}");
+    // Nothing is left to do, and what is kept back is said again.
+    assert_eq!(named(&daemon.rewind_to("s", json!(early))), ["model.bin", "p", "p/x"]);
+}
+
 #[test]
 fn services_are_stopped_if_asked_and_bad_requests_are_told() {
     let daemon = Daemon::start();

@@ -59,16 +59,16 @@ impl Checkpointer {
         let is_new = now.filter(|now| *now != commit && has_files(repo, *now));
         let set_aside = is_new.map(|now| repo.publish(&label.tag, now)).transpose()?;
         let plan = restore::plan(repo, now, Some(commit))?;
-        let mut kept_back = 0;
+        let mut kept_back = plan.kept_back.clone();
         if !plan.steps.is_empty() {
             let staged = restore::stage(repo, &self.workspace, &self.home, &plan, &self.faults)?;
             let applied = restore::apply(staged, b"", &self.faults)?;
-            kept_back = applied.kept_back.len();
+            kept_back.clone_from(&applied.kept_back);
             applied.finish().map_err(RestoreError::Stage)?;
         }
         repo.set_head(commit)?;
-        self.took(Some(commit))?;
-        Ok(Adopted { set_aside, kept_back })
+        self.took(Some(commit), kept_back.iter().map(|kept| kept.path.as_slice()))?;
+        Ok(Adopted { set_aside, kept_back: kept_back.len() })
     }
 }
 

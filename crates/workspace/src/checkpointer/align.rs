@@ -5,6 +5,7 @@ use super::Trouble;
 use crate::index::{Base, Changes, Directory, Index, Leaf, Node, Stamp, Told, Written};
 use crate::meta;
 use crate::repo::{Entry, Kind, ObjectId, Repo, RepoError};
+use std::collections::BTreeSet;
 
 /// The file type in a mode.
 const REGULAR: u32 = 0o100_000;
@@ -34,14 +35,17 @@ fn seed_directory(repo: &Repo, written: Written) -> Result<Directory, RepoError>
             let meta = level.below.get(&entry.name).copied();
             Node::Directory(Box::new(seed_directory(repo, Written { tree: entry.id, meta })?))
         } else {
-            let told = told(&entry, &level.modes);
-            let mode = if told.kind == Kind::Link { LINK } else { REGULAR } | told.bits;
-            let stamp = Stamp { mode, ..Stamp::default() };
-            Node::Leaf(Leaf { stamp, id: Some(entry.id), is_sure: false, is_racy: true })
+            Node::Leaf(unread(told(&entry, &level.modes)))
         };
         directory.entries.insert(entry.name.into(), node);
     }
     Ok(directory)
+}
+
+/// A file of which only a checkpoint is known, and nothing of the disk.
+fn unread(told: Told) -> Leaf {
+    let mode = if told.kind == Kind::Link { LINK } else { REGULAR } | told.bits;
+    Leaf { stamp: Stamp { mode, ..Stamp::default() }, id: Some(told.id), is_sure: false, is_racy: true }
 }
 
 fn told(entry: &Entry, modes: &meta::Modes) -> Told {
@@ -50,6 +54,68 @@ fn told(entry: &Entry, modes: &meta::Modes) -> Told {
         Kind::Link | Kind::Directory => 0,
     };
     Told { id: entry.id, kind: entry.kind, bits }
+}
+
+/// Puts into the index what a checkpoint holds, where it was just put on the disk. What may be read is read again; of what may
+/// not, this is all that is ever known, and what the index had is no longer there. `kept_back` are the paths that are not as
+/// the checkpoint has them.
+pub(super) fn place(
+    index: &mut Index,
+    repo: &Repo,
+    commit: ObjectId,
+    kept_back: &BTreeSet<&[u8]>,
+) -> Result<(), RepoError> {
+    let written = base(repo, commit)?.written;
+    Placing { repo, kept_back, path: Vec::new() }.directory(&mut index.root, written)?;
+    index.recount();
+    Ok(())
+}
+
+struct Placing<'a> {
+    repo: &'a Repo,
+    kept_back: &'a BTreeSet<&'a [u8]>,
+    path: Vec<u8>,
+}
+
+impl Placing<'_> {
+    fn directory(&mut self, here: &mut Directory, there: Written) -> Result<(), RepoError> {
+        if here.written == Some(there) {
+            return Ok(());
+        }
+        let level = meta::read(self.repo, there.meta)?;
+        let length = self.path.len();
+        for entry in self.repo.objects.read_tree(there.tree)? {
+            push(&mut self.path, &entry.name);
+            if entry.kind == Kind::Directory {
+                let meta = level.below.get(&entry.name).copied();
+                self.below(here, &entry.name, Written { tree: entry.id, meta })?;
+            } else if !self.kept_back.contains(self.path.as_slice()) {
+                let told = told(&entry, &level.modes);
+                let is_known = match here.entries.get(entry.name.as_slice()) {
+                    Some(Node::Leaf(leaf)) => leaf.told() == Some(told),
+                    // The next look finds out what became of it.
+                    Some(Node::Directory(_)) => true,
+                    None => false,
+                };
+                if !is_known {
+                    here.entries.insert(entry.name.into(), Node::Leaf(unread(told)));
+                    here.mark();
+                }
+            }
+            self.path.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn below(&mut self, here: &mut Directory, name: &[u8], there: Written) -> Result<(), RepoError> {
+        let node = here.entries.entry(name.into()).or_insert_with(|| Node::Directory(Box::default()));
+        let Node::Directory(below) = node else { return Ok(()) };
+        self.directory(below, there)?;
+        if below.written.is_none() {
+            here.mark();
+        }
+        Ok(())
+    }
 }
 
 /// Takes another checkpoint as the one before. What is known of the disk stays as it is; what counts as changed is
@@ -87,7 +153,7 @@ impl Compared<'_> {
         let length = self.path.len();
         let find = |name: &[u8]| here.and_then(|here| here.entries.get(name));
         for entry in &entries {
-            self.push(&entry.name);
+            push(&mut self.path, &entry.name);
             match (entry.kind, find(&entry.name)) {
                 (Kind::Directory, known) => {
                     let known =
@@ -107,7 +173,7 @@ impl Compared<'_> {
             entries.iter().map(|entry| (entry.name.as_slice(), entry.kind == Kind::Directory)).collect();
         there.sort_unstable();
         for (name, node) in here.iter().flat_map(|here| &here.entries) {
-            self.push(name);
+            push(&mut self.path, name);
             let is_known = |is_directory| there.binary_search(&(&**name, is_directory)).is_ok();
             match node {
                 Node::Leaf(_) if !is_known(false) => {
@@ -120,11 +186,12 @@ impl Compared<'_> {
         }
         Ok(())
     }
+}
 
-    fn push(&mut self, name: &[u8]) {
-        if !self.path.is_empty() {
-            self.path.push(b'/');
-        }
-        self.path.extend_from_slice(name);
+/// Goes on to a name in the directory at a path.
+fn push(path: &mut Vec<u8>, name: &[u8]) {
+    if !path.is_empty() {
+        path.push(b'/');
     }
+    path.extend_from_slice(name);
 }

@@ -9,9 +9,11 @@ use crate::repo::{Commit, ObjectId, Repo, RepoError};
 use crate::root;
 use crate::scan::{Known, Look, Omissions};
 use crate::sync::lock;
+use crate::unsaved;
 use crate::watch::{Mailbox, Watcher, Watches};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fstat, lstat};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -152,6 +154,19 @@ impl Live {
     pub fn align(&mut self, repo: Option<&Repo>, commit: Option<ObjectId>) -> Result<(), Trouble> {
         self.is_touched = true;
         align::align(&mut self.index, repo, commit)
+    }
+
+    /// The files were put to another checkpoint, but for the paths that were kept back.
+    pub fn took(
+        &mut self,
+        repo: Option<&Repo>,
+        commit: Option<ObjectId>,
+        kept_back: &BTreeSet<&[u8]>,
+    ) -> Result<(), Trouble> {
+        if let (Some(repo), Some(commit)) = (repo, commit) {
+            align::place(&mut self.index, repo, commit, kept_back)?;
+        }
+        self.align(repo, commit)
     }
 
     /// Brings the index up to what is on the disk.
@@ -295,7 +310,7 @@ impl Live {
             parents,
             author: label.author.clone(),
             seconds: label.seconds,
-            message: message(label, self.omissions.told().total),
+            message: message(label, &self.omissions),
         })?;
         Ok(Some((commit, written)))
     }
@@ -324,13 +339,9 @@ impl Live {
     }
 }
 
-fn message(label: &Label, left_out: u64) -> String {
+fn message(label: &Label, omissions: &Omissions) -> String {
     let text = label.message.trim_end();
-    let mut message = format!("{text}\n\nIgnored-By-Default: {}\n", ignored::in_words());
-    if left_out > 0 {
-        message.push_str(&format!("Left-Out: {left_out}\n"));
-    }
-    message
+    format!("{text}\n\n{}{}\n{}", unsaved::RULES, ignored::in_words(), unsaved::lines(omissions.paths()))
 }
 
 /// The root, or None if there is none.

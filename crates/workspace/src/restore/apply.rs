@@ -1,11 +1,11 @@
 //! Carries out an intent: renames, removals, permissions. Each action looks at what is there and can be repeated, so
 //! after a crash all of them are simply done again.
 
-use super::RestoreError;
 use super::intent::{self, Action, Expected, Intent, Task};
 use super::place::{Root, Spot};
 use super::stage::Staged;
 use super::stage_directory::StageDirectory;
+use super::{KeptBack, RestoreError};
 use crate::deep::remove_all;
 use crate::fault::{Faults, Point};
 use crate::meta::MODE_BITS;
@@ -24,14 +24,6 @@ const ATTEMPTS: usize = 1000;
 const CHANGED: &str = "it was changed after the last checkpoint";
 const OCCUPIED: &str = "something that checkpoints do not save is in its place";
 const ASIDE: &str = "it changed at that moment, and is there under a name that ends with shellkeep-kept and a number";
-
-/// A path that is not as the plan wants it, and why: something of the user's is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptBack {
-    pub path: Vec<u8>,
-    /// Why, in words.
-    pub reason: &'static str,
-}
 
 /// What was done. The intent stays until [`Applied::finish`], so that the caller can first write down that it happened;
 /// after a crash before that, [`super::recover`] gives the note again.
@@ -67,7 +59,9 @@ pub fn apply(mut staged: Staged, note: &[u8], faults: &Faults) -> Result<Applied
     })?;
     staged.is_kept = true;
     let intent = staged.intent.clone();
-    carry_out(&staged.workspace, &staged.home, intent, &staged.stage, faults)
+    let mut applied = carry_out(&staged.workspace, &staged.home, intent, &staged.stage, faults)?;
+    applied.kept_back.append(&mut staged.kept_back);
+    Ok(applied)
 }
 
 pub(super) fn carry_out(
@@ -289,7 +283,10 @@ impl<'a> Applier<'a> {
             Ok(_) | Err(Errno::NOENT) => return Ok(Outcome::Placed),
             Err(error) => return Err(error),
         }
-        match staged.move_to(&self.root.spot(path)?) {
+        let spot = self.root.spot(path)?;
+        match staged.move_to(&spot) {
+            // In a directory that nobody could read, what was thought gone may still be there.
+            Err(Errno::EXIST) if staged.is_like(&spot) == Ok(true) => Ok(Outcome::Done),
             Err(Errno::EXIST) => Ok(Outcome::Kept(OCCUPIED)),
             other => other.map(|()| Outcome::Placed),
         }

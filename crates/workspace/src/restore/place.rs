@@ -52,24 +52,28 @@ impl Root {
 
     /// Sets a file's or directory's permissions, if `is_wanted` says so of what it is. No link is followed.
     pub fn set_bits(&self, path: &[u8], bits: u32, is_wanted: impl FnOnce(&Stat) -> bool) -> Result<bool, Errno> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let held = if path.is_empty() {
-            openat(&self.0, c".", flags, Mode::empty())?
-        } else {
-            let spot = self.spot(path)?;
-            openat(&spot.directory, spot.name.as_slice(), flags, Mode::empty())?
-        };
-        let stat = fstat(&held)?;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink || !is_wanted(&stat) {
-            return Ok(false);
+        if path.is_empty() {
+            // Not by a name in it, for which it would have to be open already.
+            return set_bits(&self.0, bits, is_wanted);
         }
-        // A directory keeps what its owner set beyond permissions (setgid, sticky); a file never gets such a bit from us.
-        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        let special = if is_directory { stat.st_mode & SPECIAL } else { 0 };
-        // What is held by name only can be changed through this name of it, whatever the path leads to by now.
-        chmod(format!("/proc/self/fd/{}", held.as_raw_fd()), Mode::from_raw_mode(special | bits & MODE_BITS))?;
-        Ok(true)
+        let spot = self.spot(path)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        set_bits(&openat(&spot.directory, spot.name.as_slice(), flags, Mode::empty())?, bits, is_wanted)
     }
+}
+
+/// Sets the permissions of what is held by name only.
+fn set_bits(held: &OwnedFd, bits: u32, is_wanted: impl FnOnce(&Stat) -> bool) -> Result<bool, Errno> {
+    let stat = fstat(held)?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink || !is_wanted(&stat) {
+        return Ok(false);
+    }
+    // A directory keeps what its owner set beyond permissions (setgid, sticky); a file never gets such a bit from us.
+    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    let special = if is_directory { stat.st_mode & SPECIAL } else { 0 };
+    // What is held by name only can be changed through this name of it, whatever the path leads to by now.
+    chmod(format!("/proc/self/fd/{}", held.as_raw_fd()), Mode::from_raw_mode(special | bits & MODE_BITS))?;
+    Ok(true)
 }
 
 impl Spot {
@@ -104,22 +108,41 @@ impl Spot {
     pub fn is(&self, expected: &Expected) -> Result<bool, Errno> {
         let stat = self.stat()?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Symlink if expected.is_link => {
-                let text = match readlinkat(&self.directory, self.name.as_slice(), Vec::new()) {
-                    // Someone put something else here since we looked.
-                    Err(Errno::INVAL) => return Ok(false),
-                    other => other?,
-                };
-                Ok(hash(&mut text.as_bytes(), text.as_bytes().len() as u64) == Some(expected.id))
-            }
+            FileType::Symlink if expected.is_link => Ok(self.link()? == Some(expected.id)),
             FileType::RegularFile if !expected.is_link && stat.st_mode & MODE_BITS == expected.bits => {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                let file = openat(&self.directory, self.name.as_slice(), flags, Mode::empty())?;
-                let size = u64::try_from(fstat(&file)?.st_size).unwrap_or_default();
-                Ok(hash(&mut Contents(file.as_fd()), size) == Some(expected.id))
+                Ok(self.file()? == Some(expected.id))
             }
             _ => Ok(false),
         }
+    }
+
+    /// Whether this and another are two of the same, as a checkpoint would hold them.
+    pub fn is_like(&self, other: &Spot) -> Result<bool, Errno> {
+        let stat = self.stat()?;
+        let (is_link, bits) = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => (true, 0),
+            FileType::RegularFile => (false, stat.st_mode & MODE_BITS),
+            _ => return Ok(false),
+        };
+        let id = if is_link { self.link()? } else { self.file()? };
+        id.map_or(Ok(false), |id| other.is(&Expected { is_link, bits, id }))
+    }
+
+    /// The id of where the link here points; none if someone put something else here since we looked.
+    fn link(&self) -> Result<Option<ObjectId>, Errno> {
+        match readlinkat(&self.directory, self.name.as_slice(), Vec::new()) {
+            Ok(text) => Ok(hash(&mut text.as_bytes(), text.as_bytes().len() as u64)),
+            Err(Errno::INVAL) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The id of the bytes of the file here.
+    fn file(&self) -> Result<Option<ObjectId>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&self.directory, self.name.as_slice(), flags, Mode::empty())?;
+        let size = u64::try_from(fstat(&file)?.st_size).unwrap_or_default();
+        Ok(hash(&mut Contents(file.as_fd()), size))
     }
 }
 

@@ -2,10 +2,14 @@
 //! only the repository is read.
 
 use super::past_rules::PastRules;
-use super::{Item, PathChange, Plan};
+use super::{Item, KeptBack, PathChange, Plan};
 use crate::meta::{self, Level};
 use crate::repo::{Entry, Kind, ObjectId, Repo, RepoError};
+use crate::unsaved::Unsaved;
 use std::collections::BTreeMap;
+
+/// Of a file that could not be read, a checkpoint has the bytes of before and the permissions of now.
+const ONLY_BITS: &str = "it could not be read, so only its permissions are changed back";
 
 /// A directory as a checkpoint holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,15 +30,32 @@ impl Snapshot {
 /// What leads from what is on disk (the commit `now`) to the commit `target`; `None` is an empty workspace.
 pub fn plan(repo: &Repo, now: Option<ObjectId>, target: Option<ObjectId>) -> Result<Plan, RepoError> {
     let snapshot = |commit: Option<ObjectId>| commit.map(|commit| Snapshot::of(repo, commit)).transpose();
+    let (mut unsaved, unread) = (Unsaved::of(repo, target)?, Unsaved::of(repo, now)?);
     let (now, target) = (snapshot(now)?, snapshot(target)?);
     let mut plan = plan_between((repo, now), (repo, target))?;
-    // What the target's own rules leave out may have existed at that time, so it is not removed.
+    for step in &plan.steps {
+        if step.new.as_ref().is_some_and(|new| !new.is_directory()) {
+            unsaved.was_saved(&step.path);
+        }
+    }
+    // What the target's own rules leave out may have existed at that time, so it is not removed. What it left out for another
+    // reason did exist.
     let mut rules = PastRules::new(repo, target.map(|target| target.tree));
     let mut steps = Vec::with_capacity(plan.steps.len());
     for step in plan.steps {
-        let is_directory = step.old.as_ref().is_some_and(|old| old.kind == Kind::Directory);
-        if step.new.is_some() || !rules.leave_out(&step.path, is_directory)? {
+        if let Some(new) = &step.new {
+            let is_mode = !new.is_directory() && step.old.as_ref().is_some_and(|old| old.is_same_but_bits(new));
+            if is_mode && unread.names(&step.path) {
+                plan.kept_back.push(KeptBack { path: step.path.clone(), reason: ONLY_BITS });
+            }
             steps.push(step);
+            continue;
+        }
+        let is_directory = step.old.as_ref().is_some_and(Item::is_directory);
+        match unsaved.why(&step.path) {
+            _ if rules.leave_out(&step.path, is_directory)? => {}
+            Some(reason) => plan.kept_back.push(KeptBack { path: step.path, reason }),
+            None => steps.push(step),
         }
     }
     plan.steps = steps;
@@ -48,7 +69,7 @@ pub fn plan_between(now: (&Repo, Option<Snapshot>), target: (&Repo, Option<Snaps
     // A workspace itself is neither made nor removed.
     walk.steps.retain(|step| !step.path.is_empty() || step.old.is_some() && step.new.is_some());
     walk.steps.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(Plan { steps: walk.steps })
+    Ok(Plan { steps: walk.steps, kept_back: Vec::new() })
 }
 
 struct Walk<'a> {

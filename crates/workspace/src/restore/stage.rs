@@ -3,7 +3,7 @@
 use super::intent::{self, Action, Expected, Intent, StageLocation, Task};
 use super::place::Root;
 use super::stage_directory::StageDirectory;
-use super::{Item, PathChange, Plan, RestoreError};
+use super::{Item, KeptBack, PathChange, Plan, RestoreError};
 use crate::deep::remove_all;
 use crate::fault::{Faults, Point};
 use crate::meta::MODE_BITS;
@@ -14,7 +14,7 @@ use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, StatxFlags, fallocate, mkdirat, statat, statx, symlinkat,
 };
 use rustix::io::Errno;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -33,6 +33,8 @@ const SYNCED_ALONE: usize = 64;
 const IN_WORKSPACE: &str = ".shellkeep-stage-";
 /// No one else's business while it is staged.
 const PRIVATE: u32 = 0o700;
+/// What the owner needs of a directory that is only on the way.
+const ENTERED: u32 = 0o100;
 /// statx reports the mount; rustix has no name for it.
 const MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x1000);
 
@@ -44,6 +46,8 @@ pub struct Staged {
     pub(super) intent: Intent,
     pub(super) stage: StageDirectory,
     pub(super) is_kept: bool,
+    /// What the plan kept back from the start.
+    pub(super) kept_back: Vec<KeptBack>,
 }
 
 impl Drop for Staged {
@@ -65,7 +69,14 @@ pub fn stage(repo: &Repo, workspace: &Path, home: &Path, plan: &Plan, faults: &F
     let place = choose(workspace, home).map_err(RestoreError::Stage)?;
     let stage = StageDirectory::make(&place, workspace, home).map_err(RestoreError::Stage)?;
     let intent = Intent { note: Vec::new(), place, tasks: Vec::new() };
-    let mut staged = Staged { workspace: workspace.to_owned(), home: home.to_owned(), intent, stage, is_kept: false };
+    let mut staged = Staged {
+        workspace: workspace.to_owned(),
+        home: home.to_owned(),
+        intent,
+        stage,
+        is_kept: false,
+        kept_back: plan.kept_back.clone(),
+    };
     let mut stager = Stager { repo, stage: &staged.stage, owner, written: Vec::new() };
     // A workspace of another user's is not opened to others again, whatever it was before it was his.
     for step in plan.steps.iter().filter(|step| owner.is_none() || !step.path.is_empty()) {
@@ -73,8 +84,10 @@ pub fn stage(repo: &Repo, workspace: &Path, home: &Path, plan: &Plan, faults: &F
         staged.intent.tasks.push(stager.task(step, number)?);
         faults.check(Point::Staged).map_err(RestoreError::Stage)?;
     }
-    let loosened = loosened(workspace, &staged.intent.tasks).map_err(RestoreError::Stage)?;
-    staged.intent.tasks.extend(loosened);
+    let root = Root::open(workspace).map_err(RestoreError::Stage)?;
+    let loosened = loosened(&root, plan).into_iter();
+    let loosen = |(path, bits): (&[u8], u32)| Task { path: path.to_vec(), action: Action::Loosen { bits } };
+    staged.intent.tasks.extend(loosened.map(loosen));
     stager.end(staged.intent.tasks.len()).map_err(RestoreError::Stage)?;
     Ok(staged)
 }
@@ -86,7 +99,12 @@ pub(super) fn drop_unfinished(workspace: &Path, home: &Path) -> io::Result<()> {
     for place in [Some(StageLocation::Home), is_real.then(|| in_workspace(home))].into_iter().flatten() {
         match remove_all(&place.path(workspace, home)) {
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Err(error);
+                // A workspace that nobody may enter is no rewind that was interrupted. If a stage is in it, making the next
+                // one says so.
+                let is_closed = error.kind() == io::ErrorKind::PermissionDenied;
+                if place == StageLocation::Home || !is_closed {
+                    return Err(error);
+                }
             }
             _ => {}
         }
@@ -212,22 +230,31 @@ fn expected(item: &Item) -> Expected {
     Expected { is_link: item.is_link(), bits: item.bits, id: item.id }
 }
 
-/// Directories whose entries change and whose permissions forbid it.
-fn loosened(workspace: &Path, tasks: &[Task]) -> io::Result<Vec<Task>> {
-    let root = Root::open(workspace)?;
-    let changes_above = tasks.iter().filter(|task| !matches!(task.action, Action::Mode { .. }));
-    let above: BTreeSet<&[u8]> = changes_above.map(|task| above(&task.path)).collect();
-    let mut found = Vec::new();
-    for path in above {
-        let Ok(stat) = root.stat(path) else { continue };
-        let bits = stat.st_mode & MODE_BITS;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && bits & PRIVATE != PRIVATE {
-            found.push(Task { path: path.to_vec(), action: Action::Loosen { bits } });
+/// Directories that a plan needs opened, with their permissions: those whose entries change, and those on the way there.
+pub(super) fn loosened<'a>(root: &Root, plan: &'a Plan) -> Vec<(&'a [u8], u32)> {
+    let mut needed: BTreeMap<&[u8], u32> = BTreeMap::new();
+    for step in &plan.steps {
+        let is_mode = matches!((&step.old, &step.new), (Some(old), Some(new)) if old.is_same_but_bits(new));
+        let (mut path, mut need) = (step.path.as_slice(), if is_mode { ENTERED } else { PRIVATE });
+        while !path.is_empty() {
+            path = above(path);
+            let known = needed.entry(path).or_default();
+            if *known & need == need {
+                break;
+            }
+            *known |= need;
+            need = ENTERED;
         }
     }
-    Ok(found)
+    let forbids = |(path, need): (&'a [u8], u32)| {
+        let stat = root.stat(path).ok()?;
+        let (is_directory, bits) =
+            (FileType::from_raw_mode(stat.st_mode) == FileType::Directory, stat.st_mode & MODE_BITS);
+        (is_directory && bits & need != need).then_some((path, bits))
+    };
+    needed.into_iter().filter_map(forbids).collect()
 }
 
-fn above(path: &[u8]) -> &[u8] {
+pub(super) fn above(path: &[u8]) -> &[u8] {
     path.iter().rposition(|byte| *byte == b'/').map_or(b"", |slash| &path[..slash])
 }

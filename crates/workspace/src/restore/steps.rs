@@ -42,9 +42,19 @@ pub struct PathChange {
     pub new: Option<Item>,
 }
 
+/// A path that is not as the plan wants it, and why: something of the user's is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptBack {
+    pub path: Vec<u8>,
+    /// Why, in words.
+    pub reason: &'static str,
+}
+
 /// All that a restore will do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// By path.
     pub steps: Vec<PathChange>,
+    /// What is not removed, because it may have been there and was not saved.
+    pub kept_back: Vec<KeptBack>,
 }

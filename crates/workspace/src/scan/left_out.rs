@@ -105,6 +105,11 @@ impl Omissions {
         });
     }
 
+    /// All of them.
+    pub fn paths(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.paths.keys().map(Vec::as_slice)
+    }
+
     pub fn told(&self) -> LeftOut {
         let first = self.paths.iter().take(NAMED).map(|(path, reason)| (path.clone(), *reason)).collect();
         LeftOut { first, total: self.paths.len() as u64 }

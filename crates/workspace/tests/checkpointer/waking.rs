@@ -68,7 +68,7 @@ fn files_of_another_checkpoint_are_no_change() {
     room.write("a/b/one", "1");
     room.write("three", "3");
     fs::remove_dir_all(room.path("new")).unwrap();
-    room.checkpointer.took(Some(first)).unwrap();
+    room.checkpointer.took(Some(first), []).unwrap();
     room.last = Some(first);
     assert_eq!(room.try_save().unwrap(), None);
     room.assert_clean();
@@ -84,7 +84,7 @@ fn files_of_another_checkpoint_are_no_change() {
     // The empty workspace before the first.
     fs::remove_dir_all(room.path("a")).unwrap();
     fs::remove_file(room.path("three")).unwrap();
-    room.checkpointer.took(None).unwrap();
+    room.checkpointer.took(None, []).unwrap();
     room.last = None;
     assert_eq!(room.try_save().unwrap(), None);
     room.write("other", "x");

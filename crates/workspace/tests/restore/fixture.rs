@@ -104,7 +104,7 @@ impl Room {
         let told: Vec<_> = kept_back.iter().map(|kept| kept.path.clone()).collect();
         assert!(foreseen.iter().all(|path| told.contains(path)), "{foreseen:?} {told:?}");
         self.now = target;
-        self.checkpointer.took(target).unwrap();
+        self.checkpointer.took(target, kept_back.iter().map(|kept| kept.path.as_slice())).unwrap();
         self.assert_tidy();
         kept_back
     }

@@ -199,3 +199,38 @@ fn setuid_is_neither_kept_nor_brought_back() {
     let bits = |name: &str| fs::metadata(fork.join(name)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((bits("tool"), bits("shared")), (0o711, 0o775));
 }
+
+/// What a checkpoint left out counted as not there, so a rewind removed what came later under that name, unsaid.
+#[test]
+fn what_was_there_and_not_saved_is_not_removed() {
+    let mut room = Room::new();
+    for name in ["pipe", "place"] {
+        let path = room.path(name);
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+    room.write("file", "one");
+    let one = room.save();
+    for name in ["pipe", "place"] {
+        fs::remove_file(room.path(name)).unwrap();
+    }
+    room.write("pipe", "now a file");
+    room.write("place/below", "now below");
+    room.write("new", "new");
+    let two = room.save();
+    let kept = room.rewind(Some(one));
+    assert_eq!(paths(&kept), ["pipe", "place", "place/below"]);
+    assert_eq!(kept[0].reason, "it was there at that moment, but was not saved");
+    assert_eq!(fs::read(room.path("pipe")).unwrap(), b"now a file");
+    assert_eq!(fs::read(room.path("place/below")).unwrap(), b"now below");
+    assert!(!room.path("new").exists());
+    // A copy for an earlier moment keeps them, too.
+    restore::strip(room.repo(), Some(one), &room.workspace).unwrap();
+    assert!(room.path("pipe").exists() && room.path("place/below").exists());
+    // Where all was saved, everything else goes.
+    room.save();
+    fs::remove_file(room.path("file")).unwrap();
+    room.write("later", "later");
+    room.save();
+    assert_eq!(room.rewind(Some(two)), []);
+    assert!(!room.path("later").exists() && room.path("new").exists());
+}
