@@ -33,12 +33,15 @@ impl FoundValues {
         is_new
     }
 
+    /// How many bytes are kept of them.
+    pub(crate) fn bytes(&self) -> usize {
+        if self.are_too_many() { 0 } else { self.bytes }
+    }
+
     /// About how much memory it takes to mask them: a byte of those that are looked for in all forms 900, of others 30.
     pub(crate) fn memory(&self) -> usize {
-        match self.are_too_many() {
-            true => 0,
-            false => self.bytes.min(ALL_FORMS) * 900 + self.bytes.saturating_sub(ALL_FORMS) * 30,
-        }
+        let bytes = self.bytes();
+        bytes.min(ALL_FORMS) * 900 + bytes.saturating_sub(ALL_FORMS) * 30
     }
 
     /// Whether they are more than can be masked. Then they are not kept.

@@ -113,7 +113,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
         }
         let digits = part.strip_prefix('x')?.get(..2)?;
         path.push(u8::from_str_radix(digits, 16).ok()?);
-        path.extend_from_slice(part[3..].as_bytes());
+        path.extend_from_slice(&part.as_bytes()[3..]);
     }
     Some(path)
 }
