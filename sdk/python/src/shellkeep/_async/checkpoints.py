@@ -204,10 +204,10 @@ class AsyncCheckpoints:
         wanted = {f"t/{thread}": thread_id.encode()}
         if isinstance(run_id, str):
             wanted[f"r/{quote(run_id, safe='')}/{thread}"] = b""
-        fresh = {key: value for key, value in wanted.items() if key not in self.cache.indexed}
+        fresh = {key: value for key, value in wanted.items() if not self.cache.is_indexed(key)}
         if fresh:
             await self._batch(await self.index(), [Put(key, value or b"-") for key, value in fresh.items()])
-            self.cache.indexed.update(fresh)
+            self.cache.add_indexed(fresh)
 
     # References
 
