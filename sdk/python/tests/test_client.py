@@ -253,6 +253,23 @@ def test_problems_without_a_body_are_errors_too() -> None:
     assert isinstance(busy, shellkeep.Overloaded) and busy.retry_after == 7 and busy.retryable
 
 
+def classes_of_errors(kind: type[shellkeep.ShellkeepError]) -> list[type[shellkeep.ShellkeepError]]:
+    return [kind, *(found for below in kind.__subclasses__() for found in classes_of_errors(below))]
+
+
+def test_errors_go_to_another_process_as_they_are(session: shellkeep.Session) -> None:
+    """They could not be unpickled, so `multiprocessing.Pool.get` never returned when a worker raised one."""
+    kinds = [kind for kind in classes_of_errors(shellkeep.ShellkeepError) if not issubclass(kind, errors.CommandError)]
+    assert shellkeep.VersionConflict in kinds
+    raised = [kind("some_code", "what happened", status=412, data={"version": 3}) for kind in kinds]
+    with pytest.raises(shellkeep.CommandFailed) as failed:
+        session.run("exit 3", check=True)
+    for error in [*raised, failed.value]:
+        for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+            assert (type(copied), str(copied), copied.args) == (type(error), str(error), error.args)
+            assert vars(copied) == vars(error)
+
+
 def test_an_option_that_does_not_exist_is_refused(session: shellkeep.Session) -> None:
     wrong: Any = {"timout": 3}
     with pytest.raises(TypeError, match="timout.*timeout"):

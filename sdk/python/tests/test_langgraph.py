@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import pickle
 import random
 import string
 import threading
@@ -416,6 +417,10 @@ def test_what_cannot_be_stored_is_named(client: shellkeep.Client, session: shell
         holding(saver, {"lock": threading.Lock()}).invoke({}, config(name()), durability="sync")
     with pytest.raises(UnknownType, match=r"state\['value'\]\[0\].*allowed_types=\[Mine\]"):
         holding(saver, [Mine(1)]).invoke({}, config(name()), durability="sync")
+    for kind in (UnserialisableState, UnknownType):
+        error = kind("state['x']", object())
+        copied = pickle.loads(pickle.dumps(error))
+        assert (type(copied), str(copied), vars(copied)) == (kind, str(error), vars(error))
     thread = name()
     allowed = holding(ShellkeepSaver(client, allowed_types=[Mine]), [Mine(1)])
     allowed.invoke({}, config(thread))

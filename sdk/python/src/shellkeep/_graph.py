@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ._threads import session_id_for
-from .errors import InvalidRequest, ShellkeepError
+from .errors import InvalidRequest, ShellkeepError, pickled
 
 #: Bytes of values that a saver remembers.
 CACHED_BYTES = 64 * 1024 * 1024
@@ -49,6 +49,9 @@ class UnserialisableState(TypeError):
         )
         self.path = path
         self.kind = kind
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickled(self)
 
 
 class UnknownType(UnserialisableState):
