@@ -8,7 +8,7 @@ import os
 import resource
 import threading
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
@@ -44,6 +44,27 @@ async def test_wait_for_interrupts_the_command(asession: shellkeep.AsyncSession)
     with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(asession.run("sleep 300", on_stdout=print), 0.5)
     assert (await asession.run("echo free")).stdout == "free\n"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_cancelling_does_not_wait_for_a_daemon_that_hangs(
+    own_client: shellkeep.Client, frozen: Callable[[], None], monkeypatch: pytest.MonkeyPatch, is_streamed: bool
+) -> None:
+    """A cancelled run waited for the daemon to interrupt its command, and so for ever."""
+    monkeypatch.setattr("shellkeep._async.run.FAREWELL", 0.1)
+    assert own_client.daemon is not None
+    async with shellkeep.AsyncClient(socket=own_client.daemon.socket) as client:
+        session = await client.session("demo")
+        follow = session.events.follow(type="run_started")
+        on_stdout = print if is_streamed else None
+        task = asyncio.create_task(session.run("sleep 300", on_stdout=on_stdout))
+        await anext(follow)
+        assert isinstance(follow, AsyncGenerator)
+        await follow.aclose()
+        frozen()
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=60)
+        assert done and task.cancelled()
 
 
 async def test_cancelling_takes_a_command_out_of_the_queue(asession: shellkeep.AsyncSession) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
+import socket
 import socketserver
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -179,6 +182,54 @@ def test_the_address_that_a_daemon_prints_is_one(
     monkeypatch.setenv("SHELLKEEP_URL", url)
     with shellkeep.Client(start=False) as by_variable:
         assert by_variable.node().memory > 0
+
+
+def test_interrupting_does_not_wait_for_a_daemon_that_hangs(
+    own_client: shellkeep.Client, frozen: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C waited for the daemon to interrupt the command, and so for ever."""
+    monkeypatch.setattr("shellkeep._sync.run.FAREWELL", 0.1)
+    session = own_client.session("demo")
+
+    def interrupt(text: str) -> None:
+        frozen()
+        raise KeyboardInterrupt
+
+    def work() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            session.run("echo started; sleep 300", on_stdout=interrupt)
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    worker.join(60)
+    assert not worker.is_alive()
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_an_address_that_drops_packets_is_given_up(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """The system tries for two minutes. A listener whose queue is full does not answer either."""
+    monkeypatch.setattr(f"shellkeep._{kind}.io.CONNECT_TIMEOUT", 0.1)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        host, port = listener.getsockname()
+        with socket.create_connection((host, port)):
+            url = f"http://{host}:{port}"
+            failures: list[BaseException] = []
+
+            def ask() -> None:
+                with pytest.raises(shellkeep.DaemonUnavailable) as raised:
+                    if kind == "sync":
+                        shellkeep.Client(url).node()
+                    else:
+                        asyncio.run(ask_awaited())
+                failures.append(raised.value)
+
+            async def ask_awaited() -> None:
+                await shellkeep.AsyncClient(url).node()
+
+            worker = threading.Thread(target=ask, daemon=True)
+            worker.start()
+            worker.join(60)
+            assert len(failures) == 1 and "timed out" in str(failures[0])
 
 
 class Other(http.server.BaseHTTPRequestHandler):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 300.0
 #: The pauses in which a request that was sent and abandoned arrives.
 ARRIVAL = PAUSES[:3]
+#: Seconds in which the daemon answers that it interrupted an abandoned command. A daemon that hangs must not hold a
+#: caller who cancels.
+FAREWELL = 5.0
 
 
 class AsyncRun(Handle):
@@ -143,7 +146,7 @@ class AsyncRunStream(Handle):
             except Exception:
                 raise
             except BaseException:
-                await to_the_end(self.close)
+                await self.close()
                 raise
             if chunk is not None:
                 return chunk
@@ -262,7 +265,9 @@ class AsyncRunStream(Handle):
             await self._events.close()
             self._events = None
         if self._result is None and self._interrupt and self._begun:
-            await interrupt_request(self._session, self._body, self.run_id)
+            # Once: a stream that is cancelled is closed, and closed again when it is left.
+            self._interrupt = False
+            await to_the_end(lambda: interrupt_request(self._session, self._body, self.run_id))
 
 
 async def interrupt_request(session: AsyncSession, body: dict[str, Any], run_id: str | None = None) -> None:
@@ -272,7 +277,8 @@ async def interrupt_request(session: AsyncSession, body: dict[str, Any], run_id:
     for pause in ARRIVAL:
         await sleep(pause)
         try:
-            await session.client.post(path, {"signal": "INT"})
+            request = Request("POST", path, body=encode_json({"signal": "INT"}), patience=FAREWELL)
+            await session.client.wire.request(request)
         except ShellkeepError as error:
             if error.code == "run_not_found":
                 continue

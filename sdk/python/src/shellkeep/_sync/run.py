@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 300.0
 #: The pauses in which a request that was sent and abandoned arrives.
 ARRIVAL = PAUSES[:3]
+#: Seconds in which the daemon answers that it interrupted an abandoned command. A daemon that hangs must not hold a
+#: caller who cancels.
+FAREWELL = 5.0
 
 
 class Run(Handle):
@@ -144,7 +147,7 @@ class RunStream(Handle):
             except Exception:
                 raise
             except BaseException:
-                to_the_end(self.close)
+                self.close()
                 raise
             if chunk is not None:
                 return chunk
@@ -263,7 +266,9 @@ class RunStream(Handle):
             self._events.close()
             self._events = None
         if self._result is None and self._interrupt and self._begun:
-            interrupt_request(self._session, self._body, self.run_id)
+            # Once: a stream that is cancelled is closed, and closed again when it is left.
+            self._interrupt = False
+            to_the_end(lambda: interrupt_request(self._session, self._body, self.run_id))
 
 
 def interrupt_request(session: Session, body: dict[str, Any], run_id: str | None = None) -> None:
@@ -273,7 +278,8 @@ def interrupt_request(session: Session, body: dict[str, Any], run_id: str | None
     for pause in ARRIVAL:
         sleep(pause)
         try:
-            session.client.post(path, {"signal": "INT"})
+            request = Request("POST", path, body=encode_json({"signal": "INT"}), patience=FAREWELL)
+            session.client.wire.request(request)
         except ShellkeepError as error:
             if error.code == "run_not_found":
                 continue
