@@ -32,7 +32,7 @@ class LocalDaemon:
             self._environment.pop(name, None)
         self.endpoint = Endpoint(self.socket, "", 0, None, None)
         self._process = self._launch()
-        self._finalizer = weakref.finalize(self, _stop, self._process, self._temporary)
+        self._finalizer = self._stopping()
 
     @property
     def pid(self) -> int:
@@ -50,7 +50,10 @@ class LocalDaemon:
             _end(self._process)
         self._finalizer.detach()
         self._process = self._launch()
-        self._finalizer = weakref.finalize(self, _stop, self._process, self._temporary)
+        self._finalizer = self._stopping()
+
+    def _stopping(self) -> weakref.finalize[..., LocalDaemon]:
+        return weakref.finalize(self, _stop, self._process, self._temporary, os.getpid())
 
     def stop(self) -> None:
         """Stops the daemon, and removes its data if it is temporary."""
@@ -96,7 +99,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _stop(process: subprocess.Popen[bytes], temporary: str | None) -> None:
+def _stop(process: subprocess.Popen[bytes], temporary: str | None, owner: int) -> None:
+    if os.getpid() != owner:
+        # A forked process has a copy of the handle; the daemon and its data are its parent's.
+        return
     _end(process)
     if temporary is not None:
         shutil.rmtree(temporary, ignore_errors=True)
