@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+from pathlib import Path
+
+import pytest
 
 import shellkeep
+from shellkeep import _local
+
+
+def ends(pid: int) -> bool:
+    """Waits for a process that is no child of this one."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], 30)[0])
+    finally:
+        os.close(descriptor)
 
 
 def test_a_forked_process_leaves_the_daemon_of_its_parent() -> None:
@@ -21,4 +39,33 @@ def test_a_forked_process_leaves_the_daemon_of_its_parent() -> None:
         assert os.path.exists(client.daemon.data)
         assert session.run("cat file").stdout == "kept\n"
         assert client.session("new").run("echo works").stdout == "works\n"
+    assert not os.path.exists(client.daemon.data)
+
+
+@pytest.mark.parametrize("service", ["exec sleep 300", "trap '' TERM; while :; do sleep 1; done"])
+def test_services_end_with_temporary_data(service: str) -> None:
+    """They went on without data and without a daemon that could stop them."""
+    with shellkeep.Client.local() as client:
+        info = client.session("demo").service(service, restart="always").info
+        assert info.pid is not None
+    assert ends(info.pid)
+
+
+def test_services_outlive_a_daemon_whose_data_stays(tmp_path: Path) -> None:
+    with shellkeep.Client.local(tmp_path / "data") as client:
+        pid = client.session("demo").service("exec sleep 300", name="s").info.pid
+    with shellkeep.Client.local(tmp_path / "data") as client:
+        (service,) = client.session("demo").services()
+        assert (service.info.status, service.info.pid) == ("running", pid)
+        service.stop()
+
+
+def test_a_daemon_that_hangs_is_killed_with_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking it for its services has a bound too."""
+    monkeypatch.setattr(_local, "SERVICE_TIMEOUT", 0.1)
+    monkeypatch.setattr(_local, "STOP_TIMEOUT", 0.1)
+    client = shellkeep.Client.local()
+    assert client.daemon is not None
+    os.kill(client.daemon.pid, signal.SIGSTOP)
+    client.close()
     assert not os.path.exists(client.daemon.data)
