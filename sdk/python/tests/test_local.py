@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -69,3 +71,26 @@ def test_a_daemon_that_hangs_is_killed_with_its_client(monkeypatch: pytest.Monke
     os.kill(client.daemon.pid, signal.SIGSTOP)
     client.close()
     assert not os.path.exists(client.daemon.data)
+
+
+def test_an_interrupted_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ctrl-C while the daemon started left it running, with its data."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            started.append(self)
+
+    def interrupt(*args: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setattr(select, "select", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        shellkeep.Client.local()
+    (process,) = started
+    assert process.returncode is not None
+    assert list(tmp_path.iterdir()) == []

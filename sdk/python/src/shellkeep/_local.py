@@ -37,7 +37,11 @@ class LocalDaemon:
         for name in ("SHELLKEEP_URL", "SHELLKEEP_SOCKET", "SHELLKEEP_DATA", "SHELLKEEP_TOKEN"):
             self._environment.pop(name, None)
         self.endpoint = Endpoint(self.socket, "", 0, None, None)
-        self._process = self._launch()
+        try:
+            self._process = self._launch()
+        except BaseException:
+            _remove(self._temporary)
+            raise
         self._finalizer = self._stopping()
 
     @property
@@ -69,6 +73,7 @@ class LocalDaemon:
         Path(self.data).mkdir(mode=0o700, parents=True, exist_ok=True)
         reader, writer = os.pipe()
         log = os.path.join(self.data, "daemon.log")
+        process = None
         try:
             with open(log, "ab") as output:
                 command = [find_bin(), "serve", "--no-listen", "--data", self.data, "--socket", self.socket]
@@ -85,6 +90,11 @@ class LocalDaemon:
             ready, _, _ = select.select([reader], [], [], START_TIMEOUT)
             if ready and os.read(reader, 1):
                 return process
+        except BaseException:
+            # Ctrl-C does not reach the daemon, which has a terminal session of its own.
+            if process is not None:
+                _end(process)
+            raise
         finally:
             os.close(reader)
             if writer >= 0:
@@ -112,8 +122,7 @@ def _stop(process: subprocess.Popen[bytes], endpoint: Endpoint, temporary: str |
     if temporary is not None and process.poll() is None:
         _stop_services(endpoint)
     _end(process)
-    if temporary is not None:
-        shutil.rmtree(temporary, ignore_errors=True)
+    _remove(temporary)
 
 
 def _stop_services(endpoint: Endpoint) -> None:
@@ -131,3 +140,8 @@ def _stop_services(endpoint: Endpoint) -> None:
         return
     finally:
         wire.close()
+
+
+def _remove(temporary: str | None) -> None:
+    if temporary is not None:
+        shutil.rmtree(temporary, ignore_errors=True)
