@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,25 @@ def test_notes_are_kept(session: shellkeep.Session) -> None:
     assert session.agent_state.get() is None
     saved = session.agent_state.put(b"\x00state", if_version=0)
     assert session.agent_state.get() == (b"\x00state", saved.version)
+
+
+def test_an_empty_page_is_not_the_end(
+    client: shellkeep.Client, session: shellkeep.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that takes long answers with an empty page that has a `next`; a list ended there."""
+    for number in range(3):
+        session.events.post("x_mine", {"n": number})
+    session.messages.add("user", "hi")
+    get = client.get
+
+    def search(path: str, query: Mapping[str, Any] | None = None) -> Any:
+        if query is not None and "after" in query and query["after"] is None:
+            return {"events": [], "messages": [], "next": 0}
+        return get(path, query)
+
+    monkeypatch.setattr(client, "get", search)
+    assert len(list(session.events.list(type="x_mine"))) == 3
+    assert [message.content for message in session.messages.list()] == ["hi"]
 
 
 def test_files_go_back_with_a_session(session: shellkeep.Session) -> None:

@@ -49,7 +49,8 @@ class AsyncEvents:
             page = EventList.from_json(await self._session.client.get(f"{self._session.path}/events", query))
             for event in page.events:
                 yield event
-            if page.next is None or not page.events:
+            # A page may be empty and not the last: a search answers before it has found anything.
+            if page.next is None:
                 return
             after = page.next
 
@@ -133,7 +134,7 @@ class AsyncMessages:
             page = MessageList.from_json(await self._session.client.get(f"{self._session.path}/messages", query))
             for message in page.messages:
                 yield message
-            if page.next is None or not page.messages:
+            if page.next is None:
                 return
             after = page.next
 

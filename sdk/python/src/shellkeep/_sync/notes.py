@@ -50,7 +50,8 @@ class Events:
             page = EventList.from_json(self._session.client.get(f"{self._session.path}/events", query))
             for event in page.events:
                 yield event
-            if page.next is None or not page.events:
+            # A page may be empty and not the last: a search answers before it has found anything.
+            if page.next is None:
                 return
             after = page.next
 
@@ -134,7 +135,7 @@ class Messages:
             page = MessageList.from_json(self._session.client.get(f"{self._session.path}/messages", query))
             for message in page.messages:
                 yield message
-            if page.next is None or not page.messages:
+            if page.next is None:
                 return
             after = page.next
 
