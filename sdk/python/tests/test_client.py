@@ -106,6 +106,17 @@ def test_a_command_in_the_background(session: shellkeep.Session) -> None:
     assert session.get_run(run.run_id).wait().exit_code == 5
 
 
+def test_pieces_of_kept_output_are_whole_characters(session: shellkeep.Session) -> None:
+    """A page ends at any byte. The halves of a character came as two characters that say that something is wrong."""
+    run = session.start("printf a; yes é | head -n 1000000 | tr -d '\\n'; printf '\\xc3'")
+    run.wait()
+    pieces = list(run)
+    assert len(pieces) > 1
+    assert b"".join(piece.data for piece in pieces) == b"a" + "é".encode() * 1_000_000 + b"\xc3"
+    assert "".join(piece.text for piece in pieces) == "a" + "é" * 1_000_000 + "\ufffd"
+    assert all(piece.text == piece.data.decode("utf-8", "replace") for piece in pieces)
+
+
 def test_a_signal_ends_a_command(session: shellkeep.Session) -> None:
     run = session.start("sleep 300")
     run.signal("TERM")

@@ -10,7 +10,7 @@ from .._handle import Handle
 from .._http import Request, ServerEvent, encode_json, segment
 from ..errors import DaemonUnavailable, ShellkeepError
 from ..models import OutputResponse
-from ..results import Chunk, RunResult
+from ..results import Chunk, RunResult, exact, without_cut_character
 from .io import sleep, to_the_end
 from .wire import PAUSES, EventStream
 
@@ -213,10 +213,12 @@ class RunStream(Handle):
         names: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
         for stream in names:
             page = run.output(stream, offset=self._seen[stream])
-            exact = base64.b64decode(page.base64) if page.base64 else page.text.encode()
-            if exact:
-                self._seen[stream] = page.next_offset
-                return Chunk(stream, page.text, exact)
+            found = exact(page.text, page.base64)
+            if found:
+                # A page may end in the middle of a character, which then begins the next one.
+                data = found if page.next_offset >= page.total else without_cut_character(found)
+                self._seen[stream] = page.next_offset - (len(found) - len(data))
+                return Chunk(stream, data.decode("utf-8", "replace"), data)
         self._finish(run.poll(max_output=self._body.get("max_output")))
         return None
 
@@ -238,14 +240,14 @@ class RunStream(Handle):
         data = event.json()
         if event.name == "stdout" or event.name == "stderr":
             self._breaks = 0
-            exact = base64.b64decode(data["base64"]) if data.get("base64") else data["text"].encode()
-            skip = min(self._skip[event.name], len(exact))
+            found = exact(data["text"], data.get("base64"))
+            skip = min(self._skip[event.name], len(found))
             self._skip[event.name] -= skip
-            if skip == len(exact):
+            if skip == len(found):
                 return None
-            self._seen[event.name] += len(exact) - skip
-            text = data["text"] if skip == 0 else exact[skip:].decode("utf-8", "replace")
-            return Chunk("stdout" if event.name == "stdout" else "stderr", text, exact[skip:])
+            self._seen[event.name] += len(found) - skip
+            text = data["text"] if skip == 0 else found[skip:].decode("utf-8", "replace")
+            return Chunk("stdout" if event.name == "stdout" else "stderr", text, found[skip:])
         if event.name == "started":
             self.run_id = data["run_id"]
         elif event.name == "result":
