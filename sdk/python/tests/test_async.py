@@ -89,6 +89,19 @@ async def test_streams(asession: shellkeep.AsyncSession) -> None:
     assert [chunk.text async for chunk in run] == ["y\n"]
 
 
+async def test_leaving_a_loop_over_a_stream_interrupts_its_command(asession: shellkeep.AsyncSession) -> None:
+    """The event loop closes what an abandoned `async for` holds."""
+    async for chunk in asession.stream("echo started; sleep 300"):
+        assert chunk.text == "started\n"
+        break
+    assert (await asession.run("echo free")).stdout == "free\n"
+    async with asession.stream("echo one; until [ -e go ]; do sleep 0.05; done; echo two") as stream:
+        async for chunk in stream:
+            break
+        await asession.files.write("go", "")
+        assert [chunk.text async for chunk in stream] == ["two\n"]
+
+
 async def test_a_hundred_sessions_at_once(aclient: shellkeep.AsyncClient) -> None:
     async def work(number: int) -> str:
         async with aclient.session(f"many-{number}") as session:

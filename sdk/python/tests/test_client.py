@@ -95,6 +95,36 @@ def test_leaving_a_stream_interrupts_its_command(session: shellkeep.Session) -> 
     assert session.run("echo free").stdout == "free\n"
 
 
+def test_leaving_a_loop_over_a_stream_interrupts_its_command(session: shellkeep.Session) -> None:
+    """Nothing closed the stream, so the command went on and the session was busy."""
+    for chunk in session.stream("echo started; sleep 300"):
+        assert chunk.text == "started\n"
+        break
+    assert session.run("echo free").stdout == "free\n"
+    stream = session.stream("echo started; sleep 300")
+    for _ in stream:
+        break
+    assert session.run("echo free").stdout == "free\n"
+
+
+def test_an_entered_stream_can_be_read_in_several_loops(session: shellkeep.Session) -> None:
+    with session.stream("echo one; until [ -e go ]; do sleep 0.05; done; echo two") as stream:
+        for chunk in stream:
+            assert chunk.text == "one\n"
+            break
+        session.files.write("go", "")
+        assert [chunk.text for chunk in stream] == ["two\n"]
+        assert stream.result.ok
+
+
+def test_leaving_a_loop_over_a_run_leaves_the_run_alone(session: shellkeep.Session) -> None:
+    run = session.start("echo started; until [ -e go ]; do sleep 0.05; done; echo ended")
+    for _ in run:
+        break
+    session.files.write("go", "")
+    assert run.wait().stdout == "started\nended\n"
+
+
 def test_a_command_in_the_background(session: shellkeep.Session) -> None:
     run = session.start("read name; echo hi $name; exit 5")
     assert run.poll().status == "running"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._handle import Handle
@@ -96,14 +97,15 @@ class AsyncRun(Handle):
         """Its output from the beginning, then as it comes. Closing the stream leaves the command alone."""
         return AsyncRunStream(self._session, {}, run_id=self.run_id, interrupt=False)
 
-    def __aiter__(self) -> AsyncRunStream:
-        return self.stream()
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        return self.stream().__aiter__()
 
 
 class AsyncRunStream(Handle):
     """The output of a command as it comes; `result` is there after the last piece.
 
-    If the connection breaks, the stream reconnects and continues where it was: the command runs once.
+    If the connection breaks, the stream reconnects and continues where it was: the command runs once. A loop over it
+    that is left early closes it, unless it was entered with `async with`, which closes it at its own end.
     """
 
     def __init__(
@@ -120,6 +122,8 @@ class AsyncRunStream(Handle):
         self._seen = {"stdout": 0, "stderr": 0}
         self._skip = {"stdout": 0, "stderr": 0}
         self._breaks = 0
+        #: Whether it is closed at the end of a `with`, and not of a loop.
+        self._is_entered = False
         #: Whether the daemon may have accepted the command.
         self._begun = False
         #: The run's id, once it is known.
@@ -133,10 +137,25 @@ class AsyncRunStream(Handle):
             raise ShellkeepError("still_running", "the command has not ended; read the stream to its end first")
         return self._result
 
-    def __aiter__(self) -> AsyncRunStream:
-        return self
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        return self if self._is_entered else self._read()
+
+    async def _read(self) -> AsyncIterator[Chunk]:
+        """All pieces, for a loop: one that is left early closes the stream, since nothing else would."""
+        try:
+            while (chunk := await self._advance()) is not None:
+                yield chunk
+        finally:
+            await self.close()
 
     async def __anext__(self) -> Chunk:
+        chunk = await self._advance()
+        if chunk is None:
+            raise StopAsyncIteration
+        return chunk
+
+    async def _advance(self) -> Chunk | None:
+        """The next piece; `None` after the last."""
         while self._result is None:
             try:
                 chunk = await self._next()
@@ -153,7 +172,7 @@ class AsyncRunStream(Handle):
         if self._events is not None:
             await self._events.close()
             self._events = None
-        raise StopAsyncIteration
+        return None
 
     async def _next(self) -> Chunk | None:
         if self._ended is not None:
@@ -256,6 +275,7 @@ class AsyncRunStream(Handle):
         return None
 
     async def __aenter__(self) -> AsyncRunStream:
+        self._is_entered = True
         return self
 
     async def __aexit__(self, *exception: object) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._handle import Handle
@@ -97,14 +98,15 @@ class Run(Handle):
         """Its output from the beginning, then as it comes. Closing the stream leaves the command alone."""
         return RunStream(self._session, {}, run_id=self.run_id, interrupt=False)
 
-    def __iter__(self) -> RunStream:
-        return self.stream()
+    def __iter__(self) -> Iterator[Chunk]:
+        return self.stream().__iter__()
 
 
 class RunStream(Handle):
     """The output of a command as it comes; `result` is there after the last piece.
 
-    If the connection breaks, the stream reconnects and continues where it was: the command runs once.
+    If the connection breaks, the stream reconnects and continues where it was: the command runs once. A loop over it
+    that is left early closes it, unless it was entered with `with`, which closes it at its own end.
     """
 
     def __init__(
@@ -121,6 +123,8 @@ class RunStream(Handle):
         self._seen = {"stdout": 0, "stderr": 0}
         self._skip = {"stdout": 0, "stderr": 0}
         self._breaks = 0
+        #: Whether it is closed at the end of a `with`, and not of a loop.
+        self._is_entered = False
         #: Whether the daemon may have accepted the command.
         self._begun = False
         #: The run's id, once it is known.
@@ -134,10 +138,25 @@ class RunStream(Handle):
             raise ShellkeepError("still_running", "the command has not ended; read the stream to its end first")
         return self._result
 
-    def __iter__(self) -> RunStream:
-        return self
+    def __iter__(self) -> Iterator[Chunk]:
+        return self if self._is_entered else self._read()
+
+    def _read(self) -> Iterator[Chunk]:
+        """All pieces, for a loop: one that is left early closes the stream, since nothing else would."""
+        try:
+            while (chunk := self._advance()) is not None:
+                yield chunk
+        finally:
+            self.close()
 
     def __next__(self) -> Chunk:
+        chunk = self._advance()
+        if chunk is None:
+            raise StopIteration
+        return chunk
+
+    def _advance(self) -> Chunk | None:
+        """The next piece; `None` after the last."""
         while self._result is None:
             try:
                 chunk = self._next()
@@ -154,7 +173,7 @@ class RunStream(Handle):
         if self._events is not None:
             self._events.close()
             self._events = None
-        raise StopIteration
+        return None
 
     def _next(self) -> Chunk | None:
         if self._ended is not None:
@@ -257,6 +276,7 @@ class RunStream(Handle):
         return None
 
     def __enter__(self) -> RunStream:
+        self._is_entered = True
         return self
 
     def __exit__(self, *exception: object) -> None:
