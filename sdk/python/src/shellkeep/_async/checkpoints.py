@@ -733,7 +733,7 @@ def key_of(record: Record) -> tuple[str, str]:
 
 
 def newest_gone(gone: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The key of the newest checkpoint of each namespace that goes, by the namespace's key. Keys sort the newest first."""
+    """For each namespace, by its key, the key of the newest checkpoint that goes. Keys sort the newest first."""
     newest: dict[str, str] = {}
     for ns, checkpoint_id in gone:
         space, key = token(ns), id_key(checkpoint_id)

@@ -59,7 +59,7 @@ class AsyncService(Handle):
         return LogResponse.from_json(await self._session.client.get(f"{self._path}/logs", query))
 
     async def follow(self, *, offset: int | None = None, tail: int | None = None) -> AsyncIterator[bytes]:
-        """Its log as it comes, until the service ends. A connection that breaks is made again, as in `events.follow`."""
+        """Its log as it comes, until the service ends. A broken connection is made again, as in `events.follow`."""
         query = {"offset": offset, "tail": tail}
 
         def request() -> Request:

@@ -60,7 +60,7 @@ class Service(Handle):
         return LogResponse.from_json(self._session.client.get(f"{self._path}/logs", query))
 
     def follow(self, *, offset: int | None = None, tail: int | None = None) -> Iterator[bytes]:
-        """Its log as it comes, until the service ends. A connection that breaks is made again, as in `events.follow`."""
+        """Its log as it comes, until the service ends. A broken connection is made again, as in `events.follow`."""
         query = {"offset": offset, "tail": tail}
 
         def request() -> Request:
