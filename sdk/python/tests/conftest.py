@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def own_client() -> Iterator[shellkeep.Client]:
     """A daemon for one test, which may kill it."""
     with shellkeep.Client.local() as client:
         yield client
+
+
+@pytest.fixture
+def frozen(own_client: shellkeep.Client) -> Iterator[Callable[[], None]]:
+    """Freezes the daemon of `own_client` when it is called. It does not go on after that."""
+    daemon = own_client.daemon
+    assert daemon is not None
+    yield lambda: os.kill(daemon.pid, signal.SIGSTOP)
+    daemon.kill()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import os
 import resource
 import threading
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
@@ -46,6 +46,27 @@ async def test_wait_for_interrupts_the_command(asession: shellkeep.AsyncSession)
     assert (await asession.run("echo free")).stdout == "free\n"
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_cancelling_does_not_wait_for_a_daemon_that_hangs(
+    own_client: shellkeep.Client, frozen: Callable[[], None], monkeypatch: pytest.MonkeyPatch, is_streamed: bool
+) -> None:
+    """A cancelled run waited for the daemon to interrupt its command, and so for ever."""
+    monkeypatch.setattr("shellkeep._async.run.FAREWELL", 0.1)
+    assert own_client.daemon is not None
+    async with shellkeep.AsyncClient(socket=own_client.daemon.socket) as client:
+        session = await client.session("demo")
+        follow = session.events.follow(type="run_started")
+        on_stdout = print if is_streamed else None
+        task = asyncio.create_task(session.run("sleep 300", on_stdout=on_stdout))
+        await anext(follow)
+        assert isinstance(follow, AsyncGenerator)
+        await follow.aclose()
+        frozen()
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=60)
+        assert done and task.cancelled()
+
+
 async def test_cancelling_takes_a_command_out_of_the_queue(asession: shellkeep.AsyncSession) -> None:
     """Cancelling asked for the command again, was refused because it waited, and the command ran later."""
     busy = await asession.start("sleep 300")
@@ -66,6 +87,19 @@ async def test_streams(asession: shellkeep.AsyncSession) -> None:
     await run.send("y\n", eof=True)
     assert (await run.wait()).stdout == "y\n"
     assert [chunk.text async for chunk in run] == ["y\n"]
+
+
+async def test_leaving_a_loop_over_a_stream_interrupts_its_command(asession: shellkeep.AsyncSession) -> None:
+    """The event loop closes what an abandoned `async for` holds."""
+    async for chunk in asession.stream("echo started; sleep 300"):
+        assert chunk.text == "started\n"
+        break
+    assert (await asession.run("echo free")).stdout == "free\n"
+    async with asession.stream("echo one; until [ -e go ]; do sleep 0.05; done; echo two") as stream:
+        async for chunk in stream:
+            break
+        await asession.files.write("go", "")
+        assert [chunk.text async for chunk in stream] == ["two\n"]
 
 
 async def test_a_hundred_sessions_at_once(aclient: shellkeep.AsyncClient) -> None:

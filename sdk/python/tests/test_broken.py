@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
+import socket
 import socketserver
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cutter import Cutter
@@ -181,6 +185,54 @@ def test_the_address_that_a_daemon_prints_is_one(
         assert by_variable.node().memory > 0
 
 
+def test_interrupting_does_not_wait_for_a_daemon_that_hangs(
+    own_client: shellkeep.Client, frozen: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C waited for the daemon to interrupt the command, and so for ever."""
+    monkeypatch.setattr("shellkeep._sync.run.FAREWELL", 0.1)
+    session = own_client.session("demo")
+
+    def interrupt(text: str) -> None:
+        frozen()
+        raise KeyboardInterrupt
+
+    def work() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            session.run("echo started; sleep 300", on_stdout=interrupt)
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    worker.join(60)
+    assert not worker.is_alive()
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_an_address_that_drops_packets_is_given_up(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """The system tries for two minutes. A listener whose queue is full does not answer either."""
+    monkeypatch.setattr(f"shellkeep._{kind}.io.CONNECT_TIMEOUT", 0.1)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        host, port = listener.getsockname()
+        with socket.create_connection((host, port)):
+            url = f"http://{host}:{port}"
+            failures: list[BaseException] = []
+
+            def ask() -> None:
+                with pytest.raises(shellkeep.DaemonUnavailable) as raised:
+                    if kind == "sync":
+                        shellkeep.Client(url).node()
+                    else:
+                        asyncio.run(ask_awaited())
+                failures.append(raised.value)
+
+            async def ask_awaited() -> None:
+                await shellkeep.AsyncClient(url).node()
+
+            worker = threading.Thread(target=ask, daemon=True)
+            worker.start()
+            worker.join(60)
+            assert len(failures) == 1 and "timed out" in str(failures[0])
+
+
 class Other(http.server.BaseHTTPRequestHandler):
     """A daemon of another version."""
 
@@ -249,3 +301,80 @@ def test_events_are_whole_however_they_are_cut() -> None:
         parser = EventParser()
         events = [e for start in range(0, len(text), size) for e in parser.feed(text[start : start + size])]
         assert [(e.name, e.data) for e in events] == [("stdout", '{"text":"é"}'), ("result", "x\ny")], size
+
+
+def mine(events: Iterator[shellkeep.models.Event], count: int) -> list[Any]:
+    return [next(events).data["n"] for _ in range(count)]
+
+
+def test_followed_events_go_on_where_they_broke(client: shellkeep.Client, session: shellkeep.Session) -> None:
+    """Cut in the middle of an event, twice: none is missed, and none comes twice."""
+    left = [2]
+
+    def cut(request: bytes, answer: bytes) -> int | None:
+        if b"text/event-stream" in request and left[0] > 0 and b'"n":3' in answer:
+            left[0] -= 1
+            return 40
+        return None
+
+    with Cutter(socket_of(client), cut) as cutter, shellkeep.Client(socket=cutter.path, start=False) as shaky:
+        for number in range(3):
+            session.events.post("x_mine", {"n": number})
+        events = shaky.attach(session.id).events.follow(type="x_mine")
+        assert mine(events, 3) == [0, 1, 2]
+        for number in range(3, 6):
+            session.events.post("x_mine", {"n": number})
+        assert (mine(events, 3), cutter.cuts) == ([3, 4, 5], 2)
+
+
+def test_a_followed_log_goes_on_where_it_broke(client: shellkeep.Client, session: shellkeep.Session) -> None:
+    left = [2]
+
+    def cut(request: bytes, answer: bytes) -> int | None:
+        if b"text/event-stream" in request and left[0] > 0 and b"second" in answer:
+            left[0] -= 1
+            return 40
+        return None
+
+    with Cutter(socket_of(client), cut) as cutter, shellkeep.Client(socket=cutter.path, start=False) as shaky:
+        service = session.service("echo first; until [ -e go ]; do sleep 0.05; done; echo second é")
+        (seen,) = shaky.attach(session.id).services()
+        log = seen.follow()
+        pieces = [next(log)]
+        session.run("touch go")
+        assert (b"".join([*pieces, *log]).decode(), cutter.cuts) == ("first\nsecond é\n", 2)
+        assert service.refresh().status == "exited"
+
+
+def test_followed_events_survive_a_restart(own_client: shellkeep.Client) -> None:
+    daemon = own_client.daemon
+    assert daemon is not None
+    session = own_client.session("demo")
+    events = session.events.follow(type="x_mine")
+    session.events.post("x_mine", {"n": 0})
+    assert mine(events, 1) == [0]
+    daemon.restart()
+    session.events.post("x_mine", {"n": 1})
+    assert mine(events, 1) == [1]
+
+
+def test_following_says_why_it_ended(own_client: shellkeep.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended like a list when the daemon stopped, and `error` events were skipped."""
+    monkeypatch.setattr("shellkeep._sync.follow.PAUSES", (0.0, 0.0))
+    daemon = own_client.daemon
+    assert daemon is not None
+    gone = own_client.session("gone")
+    events = gone.events.follow()
+    assert next(events).event_type == "session_created"
+    gone.delete()
+    with pytest.raises(shellkeep.SessionNotFound):
+        list(events)
+    session = own_client.session("demo")
+    service = session.service("exec sleep 300")
+    events, log = session.events.follow(type="session_created"), service.follow()
+    assert next(events).event_type == "session_created"
+    subprocess_stop(daemon.pid)
+    for followed in (events, log):
+        with pytest.raises(shellkeep.DaemonUnavailable):
+            list(followed)
+    daemon.restart()

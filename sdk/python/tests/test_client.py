@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,36 @@ def test_leaving_a_stream_interrupts_its_command(session: shellkeep.Session) -> 
     assert session.run("echo free").stdout == "free\n"
 
 
+def test_leaving_a_loop_over_a_stream_interrupts_its_command(session: shellkeep.Session) -> None:
+    """Nothing closed the stream, so the command went on and the session was busy."""
+    for chunk in session.stream("echo started; sleep 300"):
+        assert chunk.text == "started\n"
+        break
+    assert session.run("echo free").stdout == "free\n"
+    stream = session.stream("echo started; sleep 300")
+    for _ in stream:
+        break
+    assert session.run("echo free").stdout == "free\n"
+
+
+def test_an_entered_stream_can_be_read_in_several_loops(session: shellkeep.Session) -> None:
+    with session.stream("echo one; until [ -e go ]; do sleep 0.05; done; echo two") as stream:
+        for chunk in stream:
+            assert chunk.text == "one\n"
+            break
+        session.files.write("go", "")
+        assert [chunk.text for chunk in stream] == ["two\n"]
+        assert stream.result.ok
+
+
+def test_leaving_a_loop_over_a_run_leaves_the_run_alone(session: shellkeep.Session) -> None:
+    run = session.start("echo started; until [ -e go ]; do sleep 0.05; done; echo ended")
+    for _ in run:
+        break
+    session.files.write("go", "")
+    assert run.wait().stdout == "started\nended\n"
+
+
 def test_a_command_in_the_background(session: shellkeep.Session) -> None:
     run = session.start("read name; echo hi $name; exit 5")
     assert run.poll().status == "running"
@@ -103,6 +134,17 @@ def test_a_command_in_the_background(session: shellkeep.Session) -> None:
     assert run.output().text == "hi ann\n"
     assert "".join(chunk.text for chunk in run) == "hi ann\n"
     assert session.get_run(run.run_id).wait().exit_code == 5
+
+
+def test_pieces_of_kept_output_are_whole_characters(session: shellkeep.Session) -> None:
+    """A page ends at any byte. The halves of a character came as two characters that say that something is wrong."""
+    run = session.start("printf a; yes é | head -n 1000000 | tr -d '\\n'; printf '\\xc3'")
+    run.wait()
+    pieces = list(run)
+    assert len(pieces) > 1
+    assert b"".join(piece.data for piece in pieces) == b"a" + "é".encode() * 1_000_000 + b"\xc3"
+    assert "".join(piece.text for piece in pieces) == "a" + "é" * 1_000_000 + "\ufffd"
+    assert all(piece.text == piece.data.decode("utf-8", "replace") for piece in pieces)
 
 
 def test_a_signal_ends_a_command(session: shellkeep.Session) -> None:
@@ -169,6 +211,25 @@ def test_notes_are_kept(session: shellkeep.Session) -> None:
     assert session.agent_state.get() is None
     saved = session.agent_state.put(b"\x00state", if_version=0)
     assert session.agent_state.get() == (b"\x00state", saved.version)
+
+
+def test_an_empty_page_is_not_the_end(
+    client: shellkeep.Client, session: shellkeep.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that takes long answers with an empty page that has a `next`; a list ended there."""
+    for number in range(3):
+        session.events.post("x_mine", {"n": number})
+    session.messages.add("user", "hi")
+    get = client.get
+
+    def search(path: str, query: Mapping[str, Any] | None = None) -> Any:
+        if query is not None and "after" in query and query["after"] is None:
+            return {"events": [], "messages": [], "next": 0}
+        return get(path, query)
+
+    monkeypatch.setattr(client, "get", search)
+    assert len(list(session.events.list(type="x_mine"))) == 3
+    assert [message.content for message in session.messages.list()] == ["hi"]
 
 
 def test_files_go_back_with_a_session(session: shellkeep.Session) -> None:
@@ -251,6 +312,23 @@ def test_problems_without_a_body_are_errors_too() -> None:
     assert (error.code, error.status) == ("unexpected_answer", 502)
     busy = errors.from_problem(503, b'{"code":"overloaded","detail":"busy"}', "7")
     assert isinstance(busy, shellkeep.Overloaded) and busy.retry_after == 7 and busy.retryable
+
+
+def classes_of_errors(kind: type[shellkeep.ShellkeepError]) -> list[type[shellkeep.ShellkeepError]]:
+    return [kind, *(found for below in kind.__subclasses__() for found in classes_of_errors(below))]
+
+
+def test_errors_go_to_another_process_as_they_are(session: shellkeep.Session) -> None:
+    """They could not be unpickled, so `multiprocessing.Pool.get` never returned when a worker raised one."""
+    kinds = [kind for kind in classes_of_errors(shellkeep.ShellkeepError) if not issubclass(kind, errors.CommandError)]
+    assert shellkeep.VersionConflict in kinds
+    raised = [kind("some_code", "what happened", status=412, data={"version": 3}) for kind in kinds]
+    with pytest.raises(shellkeep.CommandFailed) as failed:
+        session.run("exit 3", check=True)
+    for error in [*raised, failed.value]:
+        for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+            assert (type(copied), str(copied), copied.args) == (type(error), str(error), error.args)
+            assert vars(copied) == vars(error)
 
 
 def test_an_option_that_does_not_exist_is_refused(session: shellkeep.Session) -> None:

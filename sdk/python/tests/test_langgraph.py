@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import pickle
 import random
 import string
 import threading
@@ -229,6 +230,34 @@ def test_retention_does_not_break_delta_channels(client: shellkeep.Client, limit
     assert fresh.get_state(config(f"{thread}-copy")).values == model.get_state(config(thread)).values
 
 
+def numbered(number: int) -> Any:
+    """A checkpoint, the newest so far."""
+    made = empty_checkpoint()
+    return {**made, "channel_values": {"n": number}, "channel_versions": {"n": number}}
+
+
+def test_retention_spares_writes_that_come_before_their_checkpoint(client: shellkeep.Client) -> None:
+    """A node that had finished ran again when its graph was resumed.
+
+    LangGraph stores a checkpoint and the writes on top of it at the same time. The retention removed the writes of every
+    checkpoint that it did not find, so also those of one that was still on its way. What belongs to no checkpoint and
+    is older than what goes is still removed: nothing else would.
+    """
+    saver, thread = ShellkeepSaver(client, keep_last=2), name()
+    place = config(thread, checkpoint_ns="")
+    late = numbered(0)["id"]
+    for number in range(1, 6):
+        place = saver.put(place, numbered(number), {"step": number}, {"n": number})
+    coming = numbered(6)
+    for checkpoint_id in (late, coming["id"]):
+        saver.put_writes(config(thread, checkpoint_ns="", checkpoint_id=checkpoint_id), [("n", "done")], "task")
+    assert saver.retain(thread) == 3
+    place = saver.put(place, coming, {"step": 6}, {"n": 6})
+    found = saver.get_tuple(place)
+    assert found is not None and found.pending_writes == [("task", "n", "done")]
+    assert saver.usage(thread).writes == 1
+
+
 def test_what_is_removed_takes_no_room(saver: ShellkeepSaver) -> None:
     graph, thread = chat(saver, texts(6)), name()
     for number in range(10):
@@ -388,6 +417,10 @@ def test_what_cannot_be_stored_is_named(client: shellkeep.Client, session: shell
         holding(saver, {"lock": threading.Lock()}).invoke({}, config(name()), durability="sync")
     with pytest.raises(UnknownType, match=r"state\['value'\]\[0\].*allowed_types=\[Mine\]"):
         holding(saver, [Mine(1)]).invoke({}, config(name()), durability="sync")
+    for kind in (UnserialisableState, UnknownType):
+        error = kind("state['x']", object())
+        copied = pickle.loads(pickle.dumps(error))
+        assert (type(copied), str(copied), vars(copied)) == (kind, str(error), vars(error))
     thread = name()
     allowed = holding(ShellkeepSaver(client, allowed_types=[Mine]), [Mine(1)])
     allowed.invoke({}, config(thread))

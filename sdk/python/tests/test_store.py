@@ -24,8 +24,27 @@ def fill(store: BaseStore) -> None:
     store.put(("users", "ann", "notes"), "n/1 ü", {"text": "x" * 1000, "rank": 2})
     store.put(("users", "bob"), "likes", {"food": "figs", "rank": 3})
     store.put(("usersx",), "other", {"rank": 4})
+    nested = {"food": {"kind": "rice", "rank": 1}, "tags": ["x", {"n": 1, "m": 2}], "no": None, "rank": 6}
+    store.put(("users", "eve"), "likes", nested)
     store.put(("users", "bob"), "gone", {"rank": 5})
     store.delete(("users", "bob"), "gone")
+
+
+NESTED: list[dict[str, Any]] = [
+    {"food": {"kind": "rice"}},
+    {"food": {"kind": "figs"}},
+    {"food": {"rank": {"$lt": 2}}},
+    {"food": {}},
+    {"food": {"kind": "rice", "more": None}},
+    {"food": {"$eq": {"kind": "rice"}}},
+    {"tags": ["x", {"n": 1}]},
+    {"tags": ("x", {"n": 1, "m": 2})},
+    {"tags": ["x"]},
+    {"tags": {}},
+    {"no": None},
+    {"no": {}},
+    {"none": {"kind": "rice"}},
+]
 
 
 def found(items: Any) -> list[Any]:
@@ -42,6 +61,8 @@ def test_the_same_as_in_memory(store: ShellkeepStore) -> None:
         (("users", "ann"), {}),
         (("users",), {"filter": {"rank": {"$gt": 1}}}),
         (("users",), {"filter": {"food": "rice"}}),
+        # Of a mapping only the keys count that the filter names.
+        *((("users", "eve"), {"filter": filter}) for filter in NESTED),
         (("none",), {}),
     ]
     for prefix, query in searches:

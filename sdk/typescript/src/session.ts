@@ -1,5 +1,6 @@
 // A session: commands, files of its workspace, keyed values, events. It holds a name, never a process.
 import { randomUUID } from "node:crypto";
+import { StringDecoder } from "node:string_decoder";
 import { setTimeout } from "node:timers/promises";
 import type { Client, Schemas } from "./client.js";
 import { ShellkeepError } from "./errors.js";
@@ -14,6 +15,16 @@ export type RunOptions = Omit<Schemas["RunRequest"], "command" | "blocking"> & {
 export interface Chunk {
   stream: "stdout" | "stderr";
   text: string;
+}
+
+/** A part of an output as the daemon sends it: with its bytes where they are not UTF-8. */
+interface Piece {
+  text: string;
+  base64?: string | null;
+}
+
+function bytes({ text, base64 }: Piece): Buffer {
+  return base64 ? Buffer.from(base64, "base64") : Buffer.from(text);
 }
 
 /** How often a run is requested again after a broken connection. The request id ensures that it runs once. */
@@ -47,6 +58,7 @@ export class Session {
   /** Runs a command; the loop gets its output as it is written, and the generator returns the result. */
   async *stream(command: string, options: RunOptions = {}): AsyncGenerator<Chunk, RunResult, void> {
     const { signal, body } = this.#request(command, options);
+    const seen = { stdout: 0, stderr: 0 };
     let ended = false;
     try {
       const answer = await this.#client.open("post", "/v1/sessions/{session_id}/run", {
@@ -61,7 +73,9 @@ export class Session {
           return JSON.parse(data) as RunResult;
         }
         if (event === "stdout" || event === "stderr") {
-          yield { stream: event, text: (JSON.parse(data) as { text: string }).text };
+          const piece = JSON.parse(data) as Piece;
+          seen[event] += bytes(piece).length;
+          yield { stream: event, text: piece.text };
         }
       }
     } catch (error) {
@@ -69,8 +83,27 @@ export class Session {
     } finally {
       if (!ended && (signal?.aborted ?? false)) await this.#interrupt(body);
     }
-    // The stream broke, not the command: its result is requested with the same request id.
-    return await this.run(command, { ...options, request_id: body.request_id ?? null });
+    // The stream broke, not the command: its result is requested with the same request id, and then what was not streamed.
+    const result = await this.run(command, { ...options, request_id: body.request_id ?? null });
+    for (const stream of ["stdout", "stderr"] as const) yield* this.#rest(result.run_id, stream, seen[stream], signal);
+    return result;
+  }
+
+  /** What is kept of a run's output, from an offset. A page may end in the middle of a character. */
+  async *#rest(runId: string, stream: Chunk["stream"], from: number, signal: AbortSignal | undefined): AsyncGenerator<Chunk, void, void> {
+    const decoder = new StringDecoder("utf8");
+    for (let offset = from; ; ) {
+      const page = await this.#client.call("get", "/v1/sessions/{session_id}/runs/{run_id}/output", {
+        path: { ...this.#path, run_id: runId },
+        query: { stream, offset },
+        signal,
+      });
+      offset = page.next_offset;
+      const isLast = offset >= page.total;
+      const text = decoder.write(bytes(page)) + (isLast ? decoder.end() : "");
+      if (text !== "") yield { stream, text };
+      if (isLast) return;
+    }
   }
 
   /** Starts a command and returns at once; `wait` on the client's `runs` route gets its result. */

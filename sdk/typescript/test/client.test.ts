@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { connect, createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { after, before, suite, test } from "node:test";
 import { Client, DaemonUnavailable, program, ShellkeepError, type Chunk } from "../src/index.js";
@@ -182,6 +183,65 @@ test("a daemon is started, also after it was killed, and a stream goes on to the
   process.kill(await pid(), "SIGTERM");
   await closed;
   client.close();
+});
+
+/** A way to the daemon that cuts the first stream as soon as what was streamed has this text. */
+async function cutting(text: string): Promise<{ path: string; cuts: () => number; close: () => Promise<void> }> {
+  const path = join(room, "cut.sock");
+  let cuts = 0;
+  const server = createServer((near) => {
+    const far = connect(socket);
+    let asked = "";
+    let answered = "";
+    near.on("data", (data) => {
+      asked += data.toString();
+      far.write(data);
+    });
+    far.on("data", (data) => {
+      answered += data.toString();
+      if (cuts === 0 && asked.includes("text/event-stream") && answered.includes(text)) {
+        cuts += 1;
+        near.end(data);
+        far.destroy();
+      } else {
+        near.write(data);
+      }
+    });
+    for (const [one, other] of [[near, far], [far, near]] as const) {
+      one.on("error", () => other.destroy());
+      one.on("close", () => other.end());
+    }
+  });
+  server.listen(path);
+  await once(server, "listening");
+  return { path, cuts: () => cuts, close: async () => void (await once(server.close(), "close")) };
+}
+
+test("a stream that broke has all output", async () => {
+  // What was written after the connection broke was in the result only, and cut to its size there.
+  const way = await cutting("three");
+  const client = new Client({ socket: way.path, start: false });
+  const session = await client.session("cut");
+  const { workspace } = await session.info();
+  const command = "echo one; printf '\\xff' >&2; echo three; until [ -e go ]; do sleep 0.05; done; yes é | head -n 600000; echo end >&2";
+  const stream = session.stream(command, { max_output: 1000 });
+  const told = { stdout: "", stderr: "" };
+  for (;;) {
+    const next = await stream.next();
+    if (next.done) {
+      assert.equal(next.value.exit_code, 0);
+      break;
+    }
+    told[next.value.stream] += next.value.text;
+    if (told.stdout.endsWith("three\n")) {
+      await writeFile(join(workspace, "go"), "");
+    }
+  }
+  assert.equal(told.stdout, `one\nthree\n${"é\n".repeat(600000)}`);
+  assert.equal(told.stderr, "\ufffdend\n");
+  assert.equal(way.cuts(), 1);
+  client.close();
+  await way.close();
 });
 
 test("no daemon and a wrong address say what to do", async () => {

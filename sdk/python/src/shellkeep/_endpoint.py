@@ -15,6 +15,8 @@ from .errors import DaemonUnavailable, InvalidRequest
 AGENT_TOKEN_PREFIX = "sk_"
 #: The longest a start of the daemon may take.
 START_TIMEOUT = 60.0
+#: Seconds to connect to an address. One that drops packets would hold a caller for the two minutes of the system.
+CONNECT_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ import threading
 import uuid
 import zlib
 from collections import OrderedDict
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from ._threads import session_id_for
-from .errors import InvalidRequest, ShellkeepError
+from .errors import InvalidRequest, ShellkeepError, pickled
 
 #: Bytes of values that a saver remembers.
 CACHED_BYTES = 64 * 1024 * 1024
@@ -49,6 +49,9 @@ class UnserialisableState(TypeError):
         )
         self.path = path
         self.kind = kind
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickled(self)
 
 
 class UnknownType(UnserialisableState):
@@ -305,16 +308,27 @@ class Cache:
         self.records: dict[tuple[str, str, str], Record] = {}
         self.heads: dict[tuple[str, str], tuple[str, int]] = {}
         self.dead: set[str | None] = set()
-        self.indexed: set[str] = set()
         self.stale: list[Stale] = []
         self.puts: dict[str, int] = {}
         self._known: set[tuple[str, bytes]] = set()
+        self._indexed: set[str] = set()
         self._forgotten: dict[str, int] = {}
+        #: Threads share a saver: while one goes through what is known, no other may add to it.
+        self._lock = threading.Lock()
 
     def add_record(self, thread: str, ns: str, record: Record) -> None:
-        if len(self.records) >= CACHED_RECORDS:
-            self.records.clear()
-        self.records[(thread, ns, record.id)] = record
+        with self._lock:
+            if len(self.records) >= CACHED_RECORDS:
+                self.records.clear()
+            self.records[(thread, ns, record.id)] = record
+
+    def is_indexed(self, key: str) -> bool:
+        return key in self._indexed
+
+    def add_indexed(self, keys: Iterable[str]) -> None:
+        """Notes that the index has these keys."""
+        with self._lock:
+            self._indexed.update(keys)
 
     def epoch(self, thread: str) -> int:
         """Changes whenever the thread is forgotten. Taken before values are written, for `know`."""
@@ -322,24 +336,26 @@ class Cache:
 
     def know(self, thread: str, keys: Collection[bytes], epoch: int) -> None:
         """Notes that values are stored, unless the thread was forgotten since: they may have been removed again."""
-        if epoch != self.epoch(thread):
-            return
-        if len(self._known) >= KNOWN_VALUES:
-            self._known.clear()
-        self._known.update((thread, key) for key in keys)
+        with self._lock:
+            if epoch != self.epoch(thread):
+                return
+            if len(self._known) >= KNOWN_VALUES:
+                self._known.clear()
+            self._known.update((thread, key) for key in keys)
 
     def is_known(self, thread: str, key: bytes) -> bool:
         return (thread, key) in self._known
 
     def forget(self, thread: str) -> None:
         """Forgets what is known of a thread, except what its values are: their names are their hashes."""
-        self._forgotten[thread] = self.epoch(thread) + 1
-        for key in [key for key in list(self.records) if key[0] == thread]:
-            self.records.pop(key, None)
-        for head in [head for head in list(self.heads) if head[0] == thread]:
-            self.heads.pop(head, None)
-        self._known = {entry for entry in self._known if entry[0] != thread}
-        self.indexed = {key for key in self.indexed if not key.endswith(f"/{thread}")}
+        with self._lock:
+            self._forgotten[thread] = self.epoch(thread) + 1
+            for key in [key for key in list(self.records) if key[0] == thread]:
+                self.records.pop(key, None)
+            for head in [head for head in list(self.heads) if head[0] == thread]:
+                self.heads.pop(head, None)
+            self._known = {entry for entry in self._known if entry[0] != thread}
+            self._indexed = {key for key in self._indexed if not key.endswith(f"/{thread}")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     #: Whether sending it twice has the effect of sending it once.
     repeatable: bool = False
+    #: Seconds that the connection may take for each of its steps; `None` waits for as long as the daemon needs.
+    patience: float | None = None
     #: Whether a connection has taken it, so that the daemon may have seen it.
     sent: bool = field(default=False, init=False)
 

@@ -14,10 +14,16 @@ from pathlib import Path
 
 from ._binary import find_bin
 from ._endpoint import START_TIMEOUT, Endpoint
-from .errors import DaemonUnavailable
+from ._http import Request, encode_json, segment
+from ._sync.wire import Wire
+from .errors import DaemonUnavailable, ShellkeepError
 
 #: How long a daemon may take to stop before it is killed.
 STOP_TIMEOUT = 20.0
+#: Seconds between SIGTERM and SIGKILL for a service whose data is about to be removed.
+SERVICE_GRACE = 1.0
+#: Seconds in which the daemon answers about its services. One that hangs must not hold the end of the program.
+SERVICE_TIMEOUT = 5.0
 
 
 class LocalDaemon:
@@ -31,8 +37,12 @@ class LocalDaemon:
         for name in ("SHELLKEEP_URL", "SHELLKEEP_SOCKET", "SHELLKEEP_DATA", "SHELLKEEP_TOKEN"):
             self._environment.pop(name, None)
         self.endpoint = Endpoint(self.socket, "", 0, None, None)
-        self._process = self._launch()
-        self._finalizer = weakref.finalize(self, _stop, self._process, self._temporary)
+        try:
+            self._process = self._launch()
+        except BaseException:
+            _remove(self._temporary)
+            raise
+        self._finalizer = self._stopping()
 
     @property
     def pid(self) -> int:
@@ -50,16 +60,20 @@ class LocalDaemon:
             _end(self._process)
         self._finalizer.detach()
         self._process = self._launch()
-        self._finalizer = weakref.finalize(self, _stop, self._process, self._temporary)
+        self._finalizer = self._stopping()
+
+    def _stopping(self) -> weakref.finalize[..., LocalDaemon]:
+        return weakref.finalize(self, _stop, self._process, self.endpoint, self._temporary, os.getpid())
 
     def stop(self) -> None:
-        """Stops the daemon, and removes its data if it is temporary."""
+        """Stops the daemon. If its data is temporary, its services end with it and the data is removed."""
         self._finalizer()
 
     def _launch(self) -> subprocess.Popen[bytes]:
         Path(self.data).mkdir(mode=0o700, parents=True, exist_ok=True)
         reader, writer = os.pipe()
         log = os.path.join(self.data, "daemon.log")
+        process = None
         try:
             with open(log, "ab") as output:
                 command = [find_bin(), "serve", "--no-listen", "--data", self.data, "--socket", self.socket]
@@ -76,6 +90,11 @@ class LocalDaemon:
             ready, _, _ = select.select([reader], [], [], START_TIMEOUT)
             if ready and os.read(reader, 1):
                 return process
+        except BaseException:
+            # Ctrl-C does not reach the daemon, which has a terminal session of its own.
+            if process is not None:
+                _end(process)
+            raise
         finally:
             os.close(reader)
             if writer >= 0:
@@ -96,7 +115,33 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _stop(process: subprocess.Popen[bytes], temporary: str | None) -> None:
+def _stop(process: subprocess.Popen[bytes], endpoint: Endpoint, temporary: str | None, owner: int) -> None:
+    if os.getpid() != owner:
+        # A forked process has a copy of the handle; the daemon and its data are its parent's.
+        return
+    if temporary is not None and process.poll() is None:
+        _stop_services(endpoint)
     _end(process)
+    _remove(temporary)
+
+
+def _stop_services(endpoint: Endpoint) -> None:
+    """Stops all services. They outlive a daemon, for the next one on the same data; here there will be none."""
+    wire = Wire(endpoint)
+    try:
+        found = wire.request(Request("GET", "/v1/services", patience=SERVICE_TIMEOUT)).json()["services"]
+        for service in found:
+            if service["status"] in ("starting", "running"):
+                path = f"/v1/sessions/{segment(service['session_id'])}/services/{segment(service['service_id'])}/stop"
+                body = encode_json({"grace": SERVICE_GRACE})
+                wire.request(Request("POST", path, body=body, patience=SERVICE_GRACE + SERVICE_TIMEOUT))
+    except ShellkeepError:
+        # A daemon that does not answer is killed next.
+        return
+    finally:
+        wire.close()
+
+
+def _remove(temporary: str | None) -> None:
     if temporary is not None:
         shutil.rmtree(temporary, ignore_errors=True)

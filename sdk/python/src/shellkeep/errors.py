@@ -23,6 +23,9 @@ class ShellkeepError(Exception):
         self.status = status
         self.data: dict[str, Any] = dict(data or {})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickled(self)
+
     @property
     def retryable(self) -> bool:
         """Whether the same request can succeed later without a change."""
@@ -33,6 +36,21 @@ class ShellkeepError(Exception):
         """Seconds to wait before the next try, if the daemon said so."""
         value = self.data.get("retry_after")
         return float(value) if isinstance(value, (int, float)) else None
+
+
+def pickled(error: BaseException) -> tuple[Any, ...]:
+    """How to copy an exception or send it to another process.
+
+    Python would call its class with the message alone, which is not what these classes take. A `multiprocessing.Pool`
+    whose answer cannot be read never returns.
+    """
+    return _restored, (type(error), error.args, error.__dict__)
+
+
+def _restored(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class InvalidRequest(ShellkeepError):

@@ -34,7 +34,7 @@ from ._clients import Clients
 from ._gate import AsyncGate
 from ._sync.client import Client
 from .errors import NotFound, ShellkeepError
-from .results import RunResult
+from .results import RunResult, exact
 
 __all__ = ["PROVIDER", "ShellkeepCapability", "ShellkeepLocalWorkspace", "ShellkeepWorkspace", "workspace"]
 
@@ -185,13 +185,14 @@ async def _whole(session: AsyncSession, result: RunResult) -> tuple[str, str]:
     streams: list[str] = []
     names: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
     for stream in names:
-        text = ""
+        pages: list[bytes] = []
         offset = 0
         while True:
             page = await run.output(stream, offset=offset)
-            text += page.text
+            pages.append(exact(page.text, page.base64))
             offset = page.next_offset
             if offset >= page.total:
                 break
-        streams.append(text)
+        # Decoded at once, because a page may end in the middle of a character.
+        streams.append(b"".join(pages).decode("utf-8", "replace"))
     return streams[0], streams[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
@@ -35,11 +36,11 @@ class RunResult(RunResponse):
 
     def stdout_bytes_exact(self) -> bytes:
         """Standard output as the bytes that the command wrote, also where they are not UTF-8."""
-        return _exact(self.stdout, self.stdout_base64)
+        return exact(self.stdout, self.stdout_base64)
 
     def stderr_bytes_exact(self) -> bytes:
         """Standard error as the bytes that the command wrote, also where they are not UTF-8."""
-        return _exact(self.stderr, self.stderr_base64)
+        return exact(self.stderr, self.stderr_base64)
 
     def check(self) -> RunResult:
         """Returns itself, or raises `CommandFailed`, `CommandTimedOut` or `CommandLost`."""
@@ -66,5 +67,14 @@ class Chunk:
     data: bytes
 
 
-def _exact(text: str, encoded: str | None) -> bytes:
+def exact(text: str, encoded: str | None) -> bytes:
+    """The bytes of a part of an answer, which has them in base64 where they are not UTF-8."""
     return text.encode() if encoded is None else base64.b64decode(encoded)
+
+
+def without_cut_character(data: bytes) -> bytes:
+    """Bytes without the beginning of a character at their end, if there is one and it is not all of them."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data)
+    waiting = len(decoder.getstate()[0])
+    return data[: len(data) - waiting] or data

@@ -204,10 +204,10 @@ class AsyncCheckpoints:
         wanted = {f"t/{thread}": thread_id.encode()}
         if isinstance(run_id, str):
             wanted[f"r/{quote(run_id, safe='')}/{thread}"] = b""
-        fresh = {key: value for key, value in wanted.items() if key not in self.cache.indexed}
+        fresh = {key: value for key, value in wanted.items() if not self.cache.is_indexed(key)}
         if fresh:
             await self._batch(await self.index(), [Put(key, value or b"-") for key, value in fresh.items()])
-            self.cache.indexed.update(fresh)
+            self.cache.add_indexed(fresh)
 
     # References
 
@@ -541,8 +541,11 @@ class AsyncCheckpoints:
         changed = {key for key, record in stays.items() if await self._detach(place, record, gone, objects)}
         changed |= self._repack(stays, writes, objects)
         ops: list[KvOp] = [Put(f"c/{'/'.join(key)}", self.codec.pack(stays[key].to_plain())) for key in sorted(changed)]
+        newest = newest_gone(gone)
         for key, tasks in writes.items():
-            if key not in stays:
+            space, checkpoint = key
+            # Writes may be stored before their checkpoint. Those of one that is newer than all that go are such writes.
+            if key not in stays and space in newest and checkpoint >= newest[space]:
                 ops += [Delete(f"w/{'/'.join(key)}/{task_key(task.task_id)}") for task in tasks]
         # The newest go first: what is still there between two batches lacks nothing, so another process can use it.
         ops += [Delete(record_key(ns, checkpoint_id)) for ns, checkpoint_id in sorted(gone, key=lambda k: k[1], reverse=True)]
@@ -727,6 +730,15 @@ def record_key(ns: str, checkpoint_id: str) -> str:
 def key_of(record: Record) -> tuple[str, str]:
     """How the writes of a checkpoint are found."""
     return token(record.ns), id_key(record.id)
+
+
+def newest_gone(gone: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """For each namespace, by its key, the key of the newest checkpoint that goes. Keys sort the newest first."""
+    newest: dict[str, str] = {}
+    for ns, checkpoint_id in gone:
+        space, key = token(ns), id_key(checkpoint_id)
+        newest[space] = min(newest.get(space, key), key)
+    return newest
 
 
 def kept_refs(record: Record) -> list[Any]:

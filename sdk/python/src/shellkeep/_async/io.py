@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from .._endpoint import Endpoint
+from .._endpoint import CONNECT_TIMEOUT, Endpoint
 from .._idle import READ_SIZE, Idle
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ T = TypeVar("T")
 class AsyncConnection:
     """One connection to the daemon, used by one event loop."""
 
-    __slots__ = ("_is_watched", "_waiter", "loop", "raw")
+    __slots__ = ("_is_watched", "_patience", "_waiter", "loop", "raw")
 
     def __init__(self, raw: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         self.raw = raw
@@ -31,15 +31,19 @@ class AsyncConnection:
         self._is_watched = False
         #: The reader that waits for the next bytes.
         self._waiter: asyncio.Future[bytes] | None = None
+        #: Seconds that each step may take.
+        self._patience: float | None = None
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, loop: asyncio.AbstractEventLoop) -> AsyncConnection:
+    async def open(
+        cls, endpoint: Endpoint, loop: asyncio.AbstractEventLoop, patience: float | None = None
+    ) -> AsyncConnection:
         if endpoint.socket is not None:
             return cls(await connect(socket.AF_UNIX, endpoint.socket), loop)
         failure: OSError = OSError(f"no address for {endpoint.host}")
         for family, _, _, _, address in await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM):
             try:
-                raw = await connect(family, address)
+                raw = await within(patience or CONNECT_TIMEOUT, connect(family, address))
             except OSError as error:
                 failure = error
                 continue
@@ -48,13 +52,17 @@ class AsyncConnection:
             return cls(raw, loop)
         raise failure
 
+    def limit(self, patience: float) -> None:
+        """Makes each step raise `TimeoutError` after so many seconds."""
+        self._patience = patience
+
     async def send(self, data: bytes) -> None:
         try:
             sent = self.raw.send(data)
         except BlockingIOError:
             sent = 0
         if sent < len(data):
-            await self.loop.sock_sendall(self.raw, data[sent:])
+            await within(self._patience, self.loop.sock_sendall(self.raw, data[sent:]))
 
     async def receive(self) -> bytes:
         """The next bytes; none at the end."""
@@ -63,7 +71,7 @@ class AsyncConnection:
             self._is_watched = True
         self._waiter = self.loop.create_future()
         try:
-            return await self._waiter
+            return await (self._waiter if self._patience is None else within(self._patience, self._waiter))
         finally:
             self._waiter = None
 
@@ -98,6 +106,17 @@ class AsyncConnection:
             self.loop.call_soon_threadsafe(self.close)
 
 
+async def within(seconds: float | None, work: Awaitable[T]) -> T:
+    """Waits for something for so many seconds; `None` is for ever."""
+    if seconds is None:
+        return await work
+    try:
+        return await asyncio.wait_for(work, seconds)
+    except asyncio.TimeoutError:
+        # Before Python 3.11 this is another class, and no `OSError`.
+        raise TimeoutError("timed out") from None
+
+
 def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
     try:
         return asyncio.get_running_loop() is loop
@@ -124,10 +143,10 @@ class AsyncPool:
         self._idle: dict[asyncio.AbstractEventLoop, Idle[AsyncConnection]] = {}
         self._lock = threading.Lock()
 
-    async def take(self) -> AsyncConnection:
+    async def take(self, patience: float | None = None) -> AsyncConnection:
         loop = asyncio.get_running_loop()
         idle = self._idle.get(loop) or self._meet(loop)
-        return idle.take() or await AsyncConnection.open(self.endpoint, loop)
+        return idle.take() or await AsyncConnection.open(self.endpoint, loop, patience)
 
     def _meet(self, loop: asyncio.AbstractEventLoop) -> Idle[AsyncConnection]:
         """Begins to serve a loop, with the connections of loops that have ended."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._handle import Handle
 from .._http import Request, ServerEvent, encode_json, segment
 from ..errors import DaemonUnavailable, ShellkeepError
 from ..models import OutputResponse
-from ..results import Chunk, RunResult
+from ..results import Chunk, RunResult, exact, without_cut_character
 from .io import sleep, to_the_end
 from .wire import PAUSES, AsyncEventStream
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 300.0
 #: The pauses in which a request that was sent and abandoned arrives.
 ARRIVAL = PAUSES[:3]
+#: Seconds in which the daemon answers that it interrupted an abandoned command. A daemon that hangs must not hold a
+#: caller who cancels.
+FAREWELL = 5.0
 
 
 class AsyncRun(Handle):
@@ -93,14 +97,15 @@ class AsyncRun(Handle):
         """Its output from the beginning, then as it comes. Closing the stream leaves the command alone."""
         return AsyncRunStream(self._session, {}, run_id=self.run_id, interrupt=False)
 
-    def __aiter__(self) -> AsyncRunStream:
-        return self.stream()
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        return self.stream().__aiter__()
 
 
 class AsyncRunStream(Handle):
     """The output of a command as it comes; `result` is there after the last piece.
 
-    If the connection breaks, the stream reconnects and continues where it was: the command runs once.
+    If the connection breaks, the stream reconnects and continues where it was: the command runs once. A loop over it
+    that is left early closes it, unless it was entered with `async with`, which closes it at its own end.
     """
 
     def __init__(
@@ -117,6 +122,8 @@ class AsyncRunStream(Handle):
         self._seen = {"stdout": 0, "stderr": 0}
         self._skip = {"stdout": 0, "stderr": 0}
         self._breaks = 0
+        #: Whether it is closed at the end of a `with`, and not of a loop.
+        self._is_entered = False
         #: Whether the daemon may have accepted the command.
         self._begun = False
         #: The run's id, once it is known.
@@ -130,10 +137,25 @@ class AsyncRunStream(Handle):
             raise ShellkeepError("still_running", "the command has not ended; read the stream to its end first")
         return self._result
 
-    def __aiter__(self) -> AsyncRunStream:
-        return self
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        return self if self._is_entered else self._read()
+
+    async def _read(self) -> AsyncIterator[Chunk]:
+        """All pieces, for a loop: one that is left early closes the stream, since nothing else would."""
+        try:
+            while (chunk := await self._advance()) is not None:
+                yield chunk
+        finally:
+            await self.close()
 
     async def __anext__(self) -> Chunk:
+        chunk = await self._advance()
+        if chunk is None:
+            raise StopAsyncIteration
+        return chunk
+
+    async def _advance(self) -> Chunk | None:
+        """The next piece; `None` after the last."""
         while self._result is None:
             try:
                 chunk = await self._next()
@@ -143,14 +165,14 @@ class AsyncRunStream(Handle):
             except Exception:
                 raise
             except BaseException:
-                await to_the_end(self.close)
+                await self.close()
                 raise
             if chunk is not None:
                 return chunk
         if self._events is not None:
             await self._events.close()
             self._events = None
-        raise StopAsyncIteration
+        return None
 
     async def _next(self) -> Chunk | None:
         if self._ended is not None:
@@ -209,10 +231,12 @@ class AsyncRunStream(Handle):
         names: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
         for stream in names:
             page = await run.output(stream, offset=self._seen[stream])
-            exact = base64.b64decode(page.base64) if page.base64 else page.text.encode()
-            if exact:
-                self._seen[stream] = page.next_offset
-                return Chunk(stream, page.text, exact)
+            found = exact(page.text, page.base64)
+            if found:
+                # A page may end in the middle of a character, which then begins the next one.
+                data = found if page.next_offset >= page.total else without_cut_character(found)
+                self._seen[stream] = page.next_offset - (len(found) - len(data))
+                return Chunk(stream, data.decode("utf-8", "replace"), data)
         self._finish(await run.poll(max_output=self._body.get("max_output")))
         return None
 
@@ -234,14 +258,14 @@ class AsyncRunStream(Handle):
         data = event.json()
         if event.name == "stdout" or event.name == "stderr":
             self._breaks = 0
-            exact = base64.b64decode(data["base64"]) if data.get("base64") else data["text"].encode()
-            skip = min(self._skip[event.name], len(exact))
+            found = exact(data["text"], data.get("base64"))
+            skip = min(self._skip[event.name], len(found))
             self._skip[event.name] -= skip
-            if skip == len(exact):
+            if skip == len(found):
                 return None
-            self._seen[event.name] += len(exact) - skip
-            text = data["text"] if skip == 0 else exact[skip:].decode("utf-8", "replace")
-            return Chunk("stdout" if event.name == "stdout" else "stderr", text, exact[skip:])
+            self._seen[event.name] += len(found) - skip
+            text = data["text"] if skip == 0 else found[skip:].decode("utf-8", "replace")
+            return Chunk("stdout" if event.name == "stdout" else "stderr", text, found[skip:])
         if event.name == "started":
             self.run_id = data["run_id"]
         elif event.name == "result":
@@ -251,6 +275,7 @@ class AsyncRunStream(Handle):
         return None
 
     async def __aenter__(self) -> AsyncRunStream:
+        self._is_entered = True
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -262,7 +287,9 @@ class AsyncRunStream(Handle):
             await self._events.close()
             self._events = None
         if self._result is None and self._interrupt and self._begun:
-            await interrupt_request(self._session, self._body, self.run_id)
+            # Once: a stream that is cancelled is closed, and closed again when it is left.
+            self._interrupt = False
+            await to_the_end(lambda: interrupt_request(self._session, self._body, self.run_id))
 
 
 async def interrupt_request(session: AsyncSession, body: dict[str, Any], run_id: str | None = None) -> None:
@@ -272,7 +299,8 @@ async def interrupt_request(session: AsyncSession, body: dict[str, Any], run_id:
     for pause in ARRIVAL:
         await sleep(pause)
         try:
-            await session.client.post(path, {"signal": "INT"})
+            request = Request("POST", path, body=encode_json({"signal": "INT"}), patience=FAREWELL)
+            await session.client.wire.request(request)
         except ShellkeepError as error:
             if error.code == "run_not_found":
                 continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .._handle import Handle
 from .._http import Request, segment
 from ..models import LogEvent, LogResponse, ServiceInfo
+from .follow import AsyncFollowed
 
 if TYPE_CHECKING:
     from .session import AsyncSession
@@ -58,14 +59,21 @@ class AsyncService(Handle):
         return LogResponse.from_json(await self._session.client.get(f"{self._path}/logs", query))
 
     async def follow(self, *, offset: int | None = None, tail: int | None = None) -> AsyncIterator[bytes]:
-        """Its log as it comes, until the service ends."""
+        """Its log as it comes, until the service ends. A broken connection is made again, as in `events.follow`."""
         query = {"offset": offset, "tail": tail}
-        request = Request("GET", f"{self._path}/logs", query, accept="text/event-stream")
-        events = await self._session.client.wire.stream(request)
+
+        def request() -> Request:
+            return Request("GET", f"{self._path}/logs", query, accept="text/event-stream")
+
+        events = AsyncFollowed(self._session.client.wire, request)
         try:
-            async for event in events:
+            while True:
+                event = await events.next()
+                if event.name == "end":
+                    return
                 if event.name == "log":
                     piece = LogEvent.from_json(event.json())
+                    query = {"offset": piece.next_offset}
                     yield base64.b64decode(piece.base64) if piece.base64 else piece.text.encode()
         finally:
             await events.close()

@@ -75,7 +75,7 @@ class AsyncWire:
         raise from_problem(head.status, body, head.headers.get("retry-after"))
 
     async def _once(self, request: Request) -> Response:
-        connection = await self._connect()
+        connection = await self._connect(request.patience)
         parser = ResponseParser()
         try:
             body = await self._head(connection, request, parser)
@@ -91,7 +91,7 @@ class AsyncWire:
         head = parser.head
         assert head is not None
         self._met = True
-        if head.keep_alive and not self._closed:
+        if head.keep_alive and not self._closed and request.patience is None:
             self._pool.give(connection)
         else:
             connection.close()
@@ -119,18 +119,18 @@ class AsyncWire:
             parts += parser.feed(data)
         return b"".join(parts)
 
-    async def _connect(self) -> AsyncConnection:
+    async def _connect(self, patience: float | None = None) -> AsyncConnection:
         if self._closed:
             raise ShellkeepError("client_closed", "this client was closed; make a new one")
         try:
-            connection = await self._pool.take()
+            connection = await self._pool.take(patience)
         except (FileNotFoundError, ConnectionRefusedError) as error:
             self._checked = False
             if self.endpoint.data is None:
                 raise self.endpoint.unreachable(error) from error
             await run_blocking(lambda: start_daemon(self.endpoint))
             try:
-                connection = await self._pool.take()
+                connection = await self._pool.take(patience)
             except OSError as again:
                 raise self.endpoint.unreachable(again) from again
         except OSError as error:
@@ -138,15 +138,17 @@ class AsyncWire:
         if not self._checked:
             self._checked = True
             try:
-                await self._check_version()
+                await self._check_version(patience)
             except BaseException:
                 self._checked = False
                 connection.close()
                 raise
+        if patience is not None:
+            connection.limit(patience)
         return connection
 
-    async def _check_version(self) -> None:
-        response = await self._once(Request("GET", "/healthz"))
+    async def _check_version(self, patience: float | None) -> None:
+        response = await self._once(Request("GET", "/healthz", patience=patience))
         if response.status != 200:
             raise from_problem(response.status, response.body)
         version = str(response.json().get("version"))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from .._endpoint import Endpoint
+from .._endpoint import CONNECT_TIMEOUT, Endpoint
 from .._idle import READ_SIZE, Idle
 
 T = TypeVar("T")
@@ -22,9 +22,10 @@ class Connection:
         self.raw = raw
 
     @classmethod
-    def open(cls, endpoint: Endpoint) -> Connection:
+    def open(cls, endpoint: Endpoint, patience: float | None = None) -> Connection:
         if endpoint.socket is None:
-            raw = socket.create_connection((endpoint.host, endpoint.port))
+            raw = socket.create_connection((endpoint.host, endpoint.port), patience or CONNECT_TIMEOUT)
+            raw.settimeout(None)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             return cls(raw)
@@ -35,6 +36,10 @@ class Connection:
             raw.close()
             raise
         return cls(raw)
+
+    def limit(self, patience: float) -> None:
+        """Makes each step raise `TimeoutError` after so many seconds."""
+        self.raw.settimeout(patience)
 
     def send(self, data: bytes) -> None:
         self.raw.sendall(data)
@@ -54,8 +59,8 @@ class Pool:
         self.endpoint = endpoint
         self._idle: Idle[Connection] = Idle()
 
-    def take(self) -> Connection:
-        return self._idle.take() or Connection.open(self.endpoint)
+    def take(self, patience: float | None = None) -> Connection:
+        return self._idle.take() or Connection.open(self.endpoint, patience)
 
     def give(self, connection: Connection) -> None:
         self._idle.give(connection)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .._http import Request, version_of
 from ..errors import NotFound
 from ..models import AgentStateSaved, Event, EventList, Message, MessageAdded, MessageList, PostedEvents
+from .follow import Followed
 
 if TYPE_CHECKING:
     from .session import Session
@@ -50,20 +51,30 @@ class Events:
             page = EventList.from_json(self._session.client.get(f"{self._session.path}/events", query))
             for event in page.events:
                 yield event
-            if page.next is None or not page.events:
+            # A page may be empty and not the last: a search answers before it has found anything.
+            if page.next is None:
                 return
             after = page.next
 
     def follow(self, *, after: int | None = None, type: str | None = None) -> Iterator[Event]:
-        """Its events, and those to come."""
-        query = {"after": after, "type": type}
-        request = Request("GET", f"{self._session.path}/events", query, accept="text/event-stream")
-        events = self._session.client.wire.stream(request)
+        """Its events, and those to come.
+
+        A connection that breaks is made again, and no event is missed or comes twice. `DaemonUnavailable` is raised if
+        no daemon comes back within two seconds.
+        """
+
+        def request() -> Request:
+            query = {"after": after, "type": type}
+            return Request("GET", f"{self._session.path}/events", query, accept="text/event-stream")
+
+        events = Followed(self._session.client.wire, request)
         try:
-            for event in events:
-                data = event.json()
+            while True:
+                data = (events.next()).json()
                 if "event_type" in data:
-                    yield Event.from_json(data)
+                    event = Event.from_json(data)
+                    after = event.seq
+                    yield event
         finally:
             events.close()
 
@@ -134,7 +145,7 @@ class Messages:
             page = MessageList.from_json(self._session.client.get(f"{self._session.path}/messages", query))
             for message in page.messages:
                 yield message
-            if page.next is None or not page.messages:
+            if page.next is None:
                 return
             after = page.next
 

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._handle import Handle
 from .._http import Request, ServerEvent, encode_json, segment
 from ..errors import DaemonUnavailable, ShellkeepError
 from ..models import OutputResponse
-from ..results import Chunk, RunResult
+from ..results import Chunk, RunResult, exact, without_cut_character
 from .io import sleep, to_the_end
 from .wire import PAUSES, EventStream
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 300.0
 #: The pauses in which a request that was sent and abandoned arrives.
 ARRIVAL = PAUSES[:3]
+#: Seconds in which the daemon answers that it interrupted an abandoned command. A daemon that hangs must not hold a
+#: caller who cancels.
+FAREWELL = 5.0
 
 
 class Run(Handle):
@@ -94,14 +98,15 @@ class Run(Handle):
         """Its output from the beginning, then as it comes. Closing the stream leaves the command alone."""
         return RunStream(self._session, {}, run_id=self.run_id, interrupt=False)
 
-    def __iter__(self) -> RunStream:
-        return self.stream()
+    def __iter__(self) -> Iterator[Chunk]:
+        return self.stream().__iter__()
 
 
 class RunStream(Handle):
     """The output of a command as it comes; `result` is there after the last piece.
 
-    If the connection breaks, the stream reconnects and continues where it was: the command runs once.
+    If the connection breaks, the stream reconnects and continues where it was: the command runs once. A loop over it
+    that is left early closes it, unless it was entered with `with`, which closes it at its own end.
     """
 
     def __init__(
@@ -118,6 +123,8 @@ class RunStream(Handle):
         self._seen = {"stdout": 0, "stderr": 0}
         self._skip = {"stdout": 0, "stderr": 0}
         self._breaks = 0
+        #: Whether it is closed at the end of a `with`, and not of a loop.
+        self._is_entered = False
         #: Whether the daemon may have accepted the command.
         self._begun = False
         #: The run's id, once it is known.
@@ -131,10 +138,25 @@ class RunStream(Handle):
             raise ShellkeepError("still_running", "the command has not ended; read the stream to its end first")
         return self._result
 
-    def __iter__(self) -> RunStream:
-        return self
+    def __iter__(self) -> Iterator[Chunk]:
+        return self if self._is_entered else self._read()
+
+    def _read(self) -> Iterator[Chunk]:
+        """All pieces, for a loop: one that is left early closes the stream, since nothing else would."""
+        try:
+            while (chunk := self._advance()) is not None:
+                yield chunk
+        finally:
+            self.close()
 
     def __next__(self) -> Chunk:
+        chunk = self._advance()
+        if chunk is None:
+            raise StopIteration
+        return chunk
+
+    def _advance(self) -> Chunk | None:
+        """The next piece; `None` after the last."""
         while self._result is None:
             try:
                 chunk = self._next()
@@ -144,14 +166,14 @@ class RunStream(Handle):
             except Exception:
                 raise
             except BaseException:
-                to_the_end(self.close)
+                self.close()
                 raise
             if chunk is not None:
                 return chunk
         if self._events is not None:
             self._events.close()
             self._events = None
-        raise StopIteration
+        return None
 
     def _next(self) -> Chunk | None:
         if self._ended is not None:
@@ -210,10 +232,12 @@ class RunStream(Handle):
         names: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
         for stream in names:
             page = run.output(stream, offset=self._seen[stream])
-            exact = base64.b64decode(page.base64) if page.base64 else page.text.encode()
-            if exact:
-                self._seen[stream] = page.next_offset
-                return Chunk(stream, page.text, exact)
+            found = exact(page.text, page.base64)
+            if found:
+                # A page may end in the middle of a character, which then begins the next one.
+                data = found if page.next_offset >= page.total else without_cut_character(found)
+                self._seen[stream] = page.next_offset - (len(found) - len(data))
+                return Chunk(stream, data.decode("utf-8", "replace"), data)
         self._finish(run.poll(max_output=self._body.get("max_output")))
         return None
 
@@ -235,14 +259,14 @@ class RunStream(Handle):
         data = event.json()
         if event.name == "stdout" or event.name == "stderr":
             self._breaks = 0
-            exact = base64.b64decode(data["base64"]) if data.get("base64") else data["text"].encode()
-            skip = min(self._skip[event.name], len(exact))
+            found = exact(data["text"], data.get("base64"))
+            skip = min(self._skip[event.name], len(found))
             self._skip[event.name] -= skip
-            if skip == len(exact):
+            if skip == len(found):
                 return None
-            self._seen[event.name] += len(exact) - skip
-            text = data["text"] if skip == 0 else exact[skip:].decode("utf-8", "replace")
-            return Chunk("stdout" if event.name == "stdout" else "stderr", text, exact[skip:])
+            self._seen[event.name] += len(found) - skip
+            text = data["text"] if skip == 0 else found[skip:].decode("utf-8", "replace")
+            return Chunk("stdout" if event.name == "stdout" else "stderr", text, found[skip:])
         if event.name == "started":
             self.run_id = data["run_id"]
         elif event.name == "result":
@@ -252,6 +276,7 @@ class RunStream(Handle):
         return None
 
     def __enter__(self) -> RunStream:
+        self._is_entered = True
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -263,7 +288,9 @@ class RunStream(Handle):
             self._events.close()
             self._events = None
         if self._result is None and self._interrupt and self._begun:
-            interrupt_request(self._session, self._body, self.run_id)
+            # Once: a stream that is cancelled is closed, and closed again when it is left.
+            self._interrupt = False
+            to_the_end(lambda: interrupt_request(self._session, self._body, self.run_id))
 
 
 def interrupt_request(session: Session, body: dict[str, Any], run_id: str | None = None) -> None:
@@ -273,7 +300,8 @@ def interrupt_request(session: Session, body: dict[str, Any], run_id: str | None
     for pause in ARRIVAL:
         sleep(pause)
         try:
-            session.client.post(path, {"signal": "INT"})
+            request = Request("POST", path, body=encode_json({"signal": "INT"}), patience=FAREWELL)
+            session.client.wire.request(request)
         except ShellkeepError as error:
             if error.code == "run_not_found":
                 continue

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .._handle import Handle
 from .._http import Request, segment
 from ..models import LogEvent, LogResponse, ServiceInfo
+from .follow import Followed
 
 if TYPE_CHECKING:
     from .session import Session
@@ -59,14 +60,21 @@ class Service(Handle):
         return LogResponse.from_json(self._session.client.get(f"{self._path}/logs", query))
 
     def follow(self, *, offset: int | None = None, tail: int | None = None) -> Iterator[bytes]:
-        """Its log as it comes, until the service ends."""
+        """Its log as it comes, until the service ends. A broken connection is made again, as in `events.follow`."""
         query = {"offset": offset, "tail": tail}
-        request = Request("GET", f"{self._path}/logs", query, accept="text/event-stream")
-        events = self._session.client.wire.stream(request)
+
+        def request() -> Request:
+            return Request("GET", f"{self._path}/logs", query, accept="text/event-stream")
+
+        events = Followed(self._session.client.wire, request)
         try:
-            for event in events:
+            while True:
+                event = events.next()
+                if event.name == "end":
+                    return
                 if event.name == "log":
                     piece = LogEvent.from_json(event.json())
+                    query = {"offset": piece.next_offset}
                     yield base64.b64decode(piece.base64) if piece.base64 else piece.text.encode()
         finally:
             events.close()

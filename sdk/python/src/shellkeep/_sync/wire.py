@@ -76,7 +76,7 @@ class Wire:
         raise from_problem(head.status, body, head.headers.get("retry-after"))
 
     def _once(self, request: Request) -> Response:
-        connection = self._connect()
+        connection = self._connect(request.patience)
         parser = ResponseParser()
         try:
             body = self._head(connection, request, parser)
@@ -92,7 +92,7 @@ class Wire:
         head = parser.head
         assert head is not None
         self._met = True
-        if head.keep_alive and not self._closed:
+        if head.keep_alive and not self._closed and request.patience is None:
             self._pool.give(connection)
         else:
             connection.close()
@@ -120,18 +120,18 @@ class Wire:
             parts += parser.feed(data)
         return b"".join(parts)
 
-    def _connect(self) -> Connection:
+    def _connect(self, patience: float | None = None) -> Connection:
         if self._closed:
             raise ShellkeepError("client_closed", "this client was closed; make a new one")
         try:
-            connection = self._pool.take()
+            connection = self._pool.take(patience)
         except (FileNotFoundError, ConnectionRefusedError) as error:
             self._checked = False
             if self.endpoint.data is None:
                 raise self.endpoint.unreachable(error) from error
             run_blocking(lambda: start_daemon(self.endpoint))
             try:
-                connection = self._pool.take()
+                connection = self._pool.take(patience)
             except OSError as again:
                 raise self.endpoint.unreachable(again) from again
         except OSError as error:
@@ -139,15 +139,17 @@ class Wire:
         if not self._checked:
             self._checked = True
             try:
-                self._check_version()
+                self._check_version(patience)
             except BaseException:
                 self._checked = False
                 connection.close()
                 raise
+        if patience is not None:
+            connection.limit(patience)
         return connection
 
-    def _check_version(self) -> None:
-        response = self._once(Request("GET", "/healthz"))
+    def _check_version(self, patience: float | None) -> None:
+        response = self._once(Request("GET", "/healthz", patience=patience))
         if response.status != 200:
             raise from_problem(response.status, response.body)
         version = str(response.json().get("version"))

@@ -225,9 +225,14 @@ def matches(value: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
 
 
 def compare(value: Any, wanted: Any) -> bool:
-    if not (isinstance(wanted, dict) and any(str(key).startswith("$") for key in wanted)):
-        return bool(value == wanted)
-    return all(operate(value, name, operand) for name, operand in wanted.items())
+    """As LangGraph's own stores: of a mapping the keys that are named, of a list every item."""
+    if isinstance(wanted, dict):
+        if any(str(key).startswith("$") for key in wanted):
+            return all(operate(value, name, operand) for name, operand in wanted.items())
+        return isinstance(value, dict) and matches(value, wanted)
+    if isinstance(wanted, (list, tuple)):
+        return isinstance(value, list) and len(value) == len(wanted) and all(map(compare, value, wanted))
+    return bool(value == wanted)
 
 
 def operate(value: Any, name: str, operand: Any) -> bool:
