@@ -218,6 +218,9 @@ impl Attached {
         let events = match turn.wait(asked).await? {
             Waited::Left(Stop::Interrupt) => return Ok(Next::Prompt),
             Waited::Left(stop) => return Ok(Next::Exit(stop.code())),
+            Waited::Answered(Answered { stopped: Some(stop), .. }) if stop != Stop::Interrupt => {
+                return Ok(Next::Exit(stop.code()));
+            }
             Waited::Answered(Answered { answer: Ok(events), .. }) => events,
             Waited::Answered(Answered { answer: Err(ClientError::Broken(_)), .. }) => {
                 self.reconnect(None).await?;
