@@ -310,15 +310,18 @@ fn admit<T>(
     let shown = given.and_then(|value| bearer(value.as_bytes()));
     // A proxy's own credentials are no token: a page behind it sends its token in the first frame nevertheless.
     let is_in_lobby = LOBBY_PATHS.contains(&path) && (path != LIVE || shown.is_none());
+    let reads = (method == Method::GET || method == Method::HEAD) && path != LIVE;
+    // Also on the socket, which ssh or socat may pass on from a port that browsers reach: without a token, a page would be
+    // the host.
+    if !reads {
+        check_writer(uri, headers)?;
+    }
     let token = match auth {
         Auth::SocketOwner { .. } if given.is_none() && (path == LIVE || !is_in_lobby) => return Ok(Caller::Host),
         Auth::SocketOwner { token } => token,
         Auth::Bearer { token, loopback } => {
-            let reads = (method == Method::GET || method == Method::HEAD) && path != LIVE;
             if reads {
-                check_reader(headers)?
-            } else {
-                check_writer(uri, headers)?
+                check_reader(headers)?;
             }
             if *loopback {
                 check_host(uri, headers)?;
@@ -472,6 +475,11 @@ mod tests {
         }
         let page = [(header::AUTHORIZATION, "Bearer secret"), (header::ORIGIN, "http://localhost:3000")];
         assert_eq!(asked(&tcp, LIVE, &page), Err("forbidden_origin".to_owned()));
+        // Where the socket was passed on from a port, a page of any origin was the host there.
+        for origin in ["http://evil.example", "http://localhost:3000", "null"] {
+            let page = [(header::ORIGIN, origin), (header::HOST, "localhost:9000")];
+            assert_eq!(asked(&socket, LIVE, &page), Err("forbidden_origin".to_owned()), "{origin}");
+        }
     }
 
     #[test]
