@@ -52,7 +52,8 @@ pub async fn post(
 /// then `failed` returns only those that went wrong. With `Accept: text/event-stream` the response
 /// is a stream: each event is an `event` with its number as the id, first the existing ones after `after` (or
 /// `Last-Event-ID`), then new ones as they happen. The stream ends only after `limit`
-/// events, if that is given, or when the session leaves the node: then with an `error` event (`owner_unreachable`), and goes on at the other node with `Last-Event-ID`.
+/// events, if that is given, or when the session leaves the node: then with an `error` event (`owner_unreachable`), and it
+/// goes on at the other node with `Last-Event-ID`.
 ///
 /// A session that this node does not have is read from history, if there is a history database. It cannot be followed: 409
 /// `only_in_history`.
