@@ -168,11 +168,12 @@ pub(crate) async fn gate(State(gate): State<Arc<Gate>>, mut request: Request, ne
         None => admit(&gate.auth, request.method(), request.uri(), request.headers(), known),
     };
     let shows_token = request.headers().contains_key(header::AUTHORIZATION);
+    let is_live = request.uri().path() == LIVE;
     let visitor = request.extensions_mut().remove::<Visitor>();
     if LOBBY_PATHS.contains(&request.uri().path()) {
         request.extensions_mut().insert(lobby(&gate, visitor.as_ref()));
     }
-    let response = match caller.and_then(|caller| place(&gate, caller, visitor.as_ref(), shows_token)) {
+    let response = match caller.and_then(|caller| place(&gate, caller, visitor.as_ref(), shows_token, is_live)) {
         Ok(Caller::Anyone) => next.run(request).await,
         Ok(Caller::Host) => match proven(&request, &gate.engine, is_sent_on) {
             Ok(()) => {
@@ -265,6 +266,7 @@ fn place(
     caller: Caller<Guest>,
     visitor: Option<&Visitor>,
     shows_token: bool,
+    is_live: bool,
 ) -> Result<Caller<Guest>, Refusal> {
     let (Caller::Host, Auth::SocketOwner { .. }) = (&caller, &gate.auth) else { return Ok(caller) };
     match visitor {
@@ -277,6 +279,8 @@ fn place(
              rights of its session",
             from.session_id
         ))),
+        // It may still send an agent's token in the first frame; the lobby does not let it be the host.
+        Some(Visitor::Unclear(_)) if is_live && !shows_token => Ok(Caller::Anyone),
         Some(Visitor::Unclear(reason)) => Err(forbidden_peer(format!(
             "cannot determine whether the connecting process belongs to a session: {reason}. Use an agent token \
              (SHELLKEEP_TOKEN), or connect from a process outside all sessions that stays alive"
@@ -310,15 +314,18 @@ fn admit<T>(
     let shown = given.and_then(|value| bearer(value.as_bytes()));
     // A proxy's own credentials are no token: a page behind it sends its token in the first frame nevertheless.
     let is_in_lobby = LOBBY_PATHS.contains(&path) && (path != LIVE || shown.is_none());
+    let reads = (method == Method::GET || method == Method::HEAD) && path != LIVE;
+    // Also on the socket, which ssh or socat may pass on from a port that browsers reach: without a token, a page would be
+    // the host.
+    if !reads {
+        check_writer(uri, headers)?;
+    }
     let token = match auth {
         Auth::SocketOwner { .. } if given.is_none() && (path == LIVE || !is_in_lobby) => return Ok(Caller::Host),
         Auth::SocketOwner { token } => token,
         Auth::Bearer { token, loopback } => {
-            let reads = (method == Method::GET || method == Method::HEAD) && path != LIVE;
             if reads {
-                check_reader(headers)?
-            } else {
-                check_writer(uri, headers)?
+                check_reader(headers)?;
             }
             if *loopback {
                 check_host(uri, headers)?;
@@ -472,6 +479,11 @@ mod tests {
         }
         let page = [(header::AUTHORIZATION, "Bearer secret"), (header::ORIGIN, "http://localhost:3000")];
         assert_eq!(asked(&tcp, LIVE, &page), Err("forbidden_origin".to_owned()));
+        // Where the socket was passed on from a port, a page of any origin was the host there.
+        for origin in ["http://evil.example", "http://localhost:3000", "null"] {
+            let page = [(header::ORIGIN, origin), (header::HOST, "localhost:9000")];
+            assert_eq!(asked(&socket, LIVE, &page), Err("forbidden_origin".to_owned()), "{origin}");
+        }
     }
 
     #[test]

@@ -150,3 +150,40 @@ fn a_hangup_that_is_ignored_reaches_no_command() {
     let ended = client.wait_with_output().unwrap();
     assert_eq!((ended.status.code(), ended.stdout.as_slice()), (Some(0), &b"done\n"[..]), "{ended:?}");
 }
+
+/// The client waited without end for a stuck daemon to pass the signal on, and heard no second one meanwhile: `timeout` could
+/// not end it.
+#[test]
+fn a_stuck_daemon_keeps_no_client() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    for flags in [&[][..], &["--json"]] {
+        let client = client(&daemon, &[], flags, "sleep 600");
+        signal(daemon.pid(), "STOP");
+        signal(client.id(), "TERM");
+        let ended = client.wait_with_output().unwrap();
+        signal(daemon.pid(), "CONT");
+        assert_eq!(ended.status.code(), Some(143), "{flags:?}: {ended:?}");
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(told.contains("the daemon does not answer"), "{flags:?}: {told}");
+        let run = daemon.get("/v1/sessions/s/runs?limit=1").json()["runs"][0]["run_id"].as_str().unwrap().to_owned();
+        daemon.signal_run("s", &run, "TERM");
+        daemon.wait_run("s", &run, 20);
+    }
+}
+
+/// A client that wrote to a pipe that nobody read heard no signal at all.
+#[test]
+fn a_second_signal_ends_a_client_that_cannot_write() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let mut client = client(&daemon, &[], &[], "yes");
+    let unread = client.stdout.take().unwrap();
+    let is_filled = || rustix::io::ioctl_fionread(&unread).is_ok_and(|bytes| bytes > 1 << 15).then_some(());
+    shellkeep_poll::until("the pipe to be full", is_filled);
+    signal(client.id(), "TERM");
+    signal(client.id(), "HUP");
+    let code = shellkeep_poll::until("the client to end", || client.try_wait().unwrap()).code();
+    // Which of the two is heard first is not said.
+    assert!([Some(143), Some(129)].contains(&code), "{code:?}");
+}

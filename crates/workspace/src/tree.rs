@@ -232,8 +232,13 @@ impl Tree {
 
     /// Removes what is at a path; a link, not what it points to. A directory that is not empty only if `recursive`.
     pub fn remove(&self, path: &[u8], recursive: bool, expected: &Expected) -> Result<(), TreeError> {
-        let place = self.place(path)?;
-        let kind = FileType::from_raw_mode(place.stat()?.st_mode);
+        // What must be there is not, as when it goes away while we look.
+        let missing = |error: TreeError| match (error, expected) {
+            (TreeError::NotFound, Expected::Sha256(_) | Expected::Something) => TreeError::Unexpected { current: None },
+            (error, _) => error,
+        };
+        let place = self.place(path).map_err(missing)?;
+        let kind = FileType::from_raw_mode(place.stat().map_err(|error| missing(error.into()))?.st_mode);
         match expected {
             Expected::Anything | Expected::Something => {}
             Expected::Nothing => return Err(TreeError::Unexpected { current: self.sha256(path)? }),

@@ -93,10 +93,7 @@ pub enum FileError {
     #[error("there is no file '{path}' in the session's workspace")]
     NotFound { path: String },
     /// There is a link at the path, and nothing where it leads to.
-    #[error(
-        "'{path}' is a symbolic link, and there is nothing where it leads to; use the path that it leads to, or remove \
-         the link"
-    )]
+    #[error("'{path}' is a symbolic link to a path that does not exist; write to that path, or remove the link")]
     Dangling { path: String },
     /// A directory is where a file should be.
     #[error("'{path}' names a directory, not a file")]
@@ -131,7 +128,7 @@ pub enum FileError {
     /// The file is not what the caller expected.
     #[error(
         "'{path}' was not changed: {}; read it again before you change it",
-        if current.is_some() { "it is not the expected file" } else { "there is no such file" }
+        if current.is_some() { "it is not the expected file" } else { "there is no file of up to 64 MiB there to compare" }
     )]
     Unexpected {
         path: String,

@@ -51,8 +51,9 @@ pub async fn post(
 /// For the next page set `after` to `next`. `type` and `search` filter. `view=summary` returns each event in one line, and
 /// then `failed` returns only those that went wrong. With `Accept: text/event-stream` the response
 /// is a stream: each event is an `event` with its number as the id, first the existing ones after `after` (or
-/// `Last-Event-ID`), then new ones as they happen. The stream does not end, unless the session leaves the node: then it
-/// ends with an `error` event (`owner_unreachable`), and goes on at the other node with `Last-Event-ID`.
+/// `Last-Event-ID`), then new ones as they happen. The stream ends only after `limit`
+/// events, if that is given, or when the session leaves the node: then with an `error` event (`owner_unreachable`), and it
+/// goes on at the other node with `Last-Event-ID`.
 ///
 /// A session that this node does not have is read from history, if there is a history database. It cannot be followed: 409
 /// `only_in_history`.
@@ -76,17 +77,13 @@ pub async fn list(
     let is_limited = params.limit.is_some();
     let mut query = translate::event_query(params)?;
     if wants_events(&headers) {
-        if is_limited {
-            let detail = "limit: a stream (Accept: text/event-stream) goes on after any number of events; leave limit \
-                          out, or read pages without streaming";
-            return Err(Refusal::invalid(detail));
-        }
         if let Some(last) = headers.get(LAST_EVENT_ID) {
             let last = last.to_str().ok().and_then(|text| text.trim().parse().ok());
             query.after = last.ok_or_else(|| Refusal::invalid("last-event-id: not the number of an event"))?;
         }
         let permit = sse::permit(&engine)?;
-        return Ok(sse::events(permit, engine.records().follow_events(&id, query).await?));
+        let most = is_limited.then_some(query.limit);
+        return Ok(sse::events(permit, most, engine.records().follow_events(&id, query).await?));
     }
     if let Some(failed) = summary {
         let page = engine.records().summaries(&id, query, failed).await?;

@@ -63,12 +63,12 @@ struct First {
 /// Follows sessions, runs, services and the node on a WebSocket.
 ///
 /// The first frame is `{"auth": TOKEN}`, within 5 seconds; the answer is `{"ready": {…}}`. Over the Unix socket, and with
-/// `Authorization: Bearer TOKEN` in the request, the first frame may be any other: you are known, and `ready` comes before
-/// its answer. `{"open": N, "topic": TOPIC}` follows a topic: `sessions`, `node`, `session/ID`, `run/ID/RUN`,
-/// `screen/ID/RUN`, `service/ID/NAME`. The answers are `{"id": N, "snapshot": {…}}`, then `{"id": N, "update": {…}}`, or
-/// `{"id": N, "error": PROBLEM}`. `{"credit": N, "bytes": B}` says that the client has read B bytes; a topic sends at most
-/// 256 KiB more than that. `{"close": N}` ends a topic. Close codes: 4400 for a wrong frame, 4401 for a wrong, revoked or
-/// expired token.
+/// `Authorization: Bearer TOKEN` in the request, the first frame may be any other: you are known, and `ready` comes
+/// before its answer, or after 5 seconds without a frame. `{"open": N, "topic": TOPIC}` follows a topic: `sessions`,
+/// `node`, `session/ID`, `run/ID/RUN`, `screen/ID/RUN`, `service/ID/NAME`. The answers are `{"id": N, "snapshot": {…}}`,
+/// then `{"id": N, "update": {…}}`, or `{"id": N, "error": PROBLEM}`. `{"credit": N, "bytes": B}` says that the client
+/// has read B bytes; a topic sends at most 256 KiB more than that. `{"close": N}` ends a topic. Close codes: 4400 for a
+/// wrong frame, 4401 for a wrong, revoked or expired token.
 #[utoipa::path(
     get, path = "/v1/live", tag = "console", operation_id = "live", security(()),
     responses(
@@ -127,7 +127,12 @@ async fn serve(mut socket: WebSocket, lobby: Lobby, known: Option<Guest>, way: O
 
 /// Who a client is, and its first order if it began with that, because it was known when it came.
 async fn admitted(socket: &mut WebSocket, lobby: &Lobby, known: Option<Guest>) -> Option<(Guest, Option<Utf8Bytes>)> {
-    let Ok(Some(Ok(Message::Text(text)))) = tokio::time::timeout(FIRST_FRAME, socket.recv()).await else { return None };
+    let text = match tokio::time::timeout(FIRST_FRAME, socket.recv()).await {
+        Ok(Some(Ok(Message::Text(text)))) => text,
+        Ok(_) => return None,
+        // It may wait for `ready`.
+        Err(_) => return Some((known?, None)),
+    };
     let Ok(First { auth }) = serde_json::from_str(&text) else { return Some((known?, Some(text))) };
     // A token in a frame counts more than where the client comes from: so it was when there was nothing else.
     let guest = lobby.authenticate(auth.as_bytes())?;

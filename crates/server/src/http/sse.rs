@@ -61,8 +61,8 @@ pub fn log(permit: StreamPermit, stream: LogStream, session: SessionId, service:
 }
 
 /// A recording as a stream.
-pub fn events(permit: StreamPermit, stream: EventStream) -> Response {
-    response(permit, Source::Events(events::Follow { stream, over: false }))
+pub fn events(permit: StreamPermit, most: Option<usize>, stream: EventStream) -> Response {
+    response(permit, Source::Events(events::Follow { stream, over: false, left: most }))
 }
 
 /// The pause of the daemon's writes as a stream.

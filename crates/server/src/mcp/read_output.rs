@@ -82,6 +82,8 @@ async fn read(
 ) -> Result<CallToolResult, Refusal> {
     let seat = handler.seat(context)?;
     let wait = translate::wait(given.wait)?;
+    // A model that fills in both wants the end.
+    let given = Arguments { offset: given.offset.filter(|_| given.tail.is_none()), ..given };
     match seat.target(&given.id).await? {
         Target::Run(run_id) => read_run(handler, &seat, &run_id, given, wait).await,
         Target::Service(service_id) => read_log(&seat, &service_id, given, wait).await,

@@ -6,13 +6,13 @@ use super::names::{self, TakenName};
 use super::target::Target;
 use crate::refusal::Refusal;
 use crate::sync::lock;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use serde_json::json;
 use shellkeep_runtime::{
     CreateSession, Engine, OpError, RunCommand, RunError, RunInput, RunStream, Scope, ScreenQuery, ScreenView,
-    ServiceError, ServiceView, SessionError, StartService,
+    ServiceView, SessionError, StartService,
 };
 use shellkeep_session::{ByteString, IdError, RunId, Sandbox, SessionId};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,10 +90,14 @@ impl Seat {
         if may_be_name && let Some(service_id) = self.engine.services().named(&self.session, id).await {
             return Ok(Target::Service(service_id));
         }
-        // What cannot be an id was meant as a name.
-        target.map_err(|_| {
-            let (session_id, service_id) = (self.session.to_string(), id.to_owned());
-            OpError::Service(ServiceError::NotFound { session_id, service_id }).into()
+        // What cannot be an id may have been meant as a name.
+        target.map_err(|error| {
+            if id.is_empty() {
+                return error;
+            }
+            let detail =
+                format!("session '{}' has no run or service '{id}'; list services with list_services", self.session);
+            Refusal::new(StatusCode::NOT_FOUND, "service_not_found", detail)
         })
     }
 

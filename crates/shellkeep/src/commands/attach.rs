@@ -35,6 +35,8 @@ const A_DAY: f64 = 86_400.0;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long the daemon may take to take the session back. One that is stuck must not keep a person who leaves, nor a signal.
+const HANDED_BACK: Duration = Duration::from_secs(5);
 /// The code of an error that says that somebody else holds the session.
 const SESSION_HELD: &str = "session_held";
 /// How many earlier commands the up arrow finds.
@@ -218,6 +220,9 @@ impl Attached {
         let events = match turn.wait(asked).await? {
             Waited::Left(Stop::Interrupt) => return Ok(Next::Prompt),
             Waited::Left(stop) => return Ok(Next::Exit(stop.code())),
+            Waited::Answered(Answered { stopped: Some(stop), .. }) if stop != Stop::Interrupt => {
+                return Ok(Next::Exit(stop.code()));
+            }
             Waited::Answered(Answered { answer: Ok(events), .. }) => events,
             Waited::Answered(Answered { answer: Err(ClientError::Broken(_)), .. }) => {
                 self.reconnect(None).await?;
@@ -322,13 +327,17 @@ impl Attached {
     /// Hands the session back.
     async fn leave(&mut self) {
         let Some(lease) = self.lease.take() else { return terminal::notice("detached") };
-        if let Ok(client) = self.client.another().await {
-            self.client = client;
-        }
-        match lease.release(&mut self.client).await {
-            Ok(Some(notice)) => terminal::notice(&format!("handed back; the agent will read: {notice}")),
-            Ok(None) => terminal::notice("handed back"),
-            Err(error) => terminal::notice(&format!("the hold ends within two minutes: {error}")),
+        let release = async {
+            if let Ok(client) = self.client.another().await {
+                self.client = client;
+            }
+            lease.release(&mut self.client).await
+        };
+        match tokio::time::timeout(HANDED_BACK, release).await {
+            Ok(Ok(Some(notice))) => terminal::notice(&format!("handed back; the agent will read: {notice}")),
+            Ok(Ok(None)) => terminal::notice("handed back"),
+            Ok(Err(error)) => terminal::notice(&format!("the hold ends within two minutes: {error}")),
+            Err(_) => terminal::notice("the daemon does not answer; the hold ends within two minutes"),
         }
     }
 }

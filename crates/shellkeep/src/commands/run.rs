@@ -23,7 +23,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use stops::Stop;
-use turn::{Answered, Turn, Waited};
+use turn::{Answered, Passed, Turn, Waited};
 
 /// Exit code when the command moved to the background, or has no exit code after a timeout, as for `timeout(1)`.
 const TIMED_OUT: u8 = 124;
@@ -51,7 +51,8 @@ sessions. On a terminal, it asks before creating a session whose name is similar
 
 While another command runs in the session, this one waits for its turn and says what for. Ctrl-C cancels a command that
 waits; it interrupts one that runs and waits for its end, and a second one leaves it alone. SIGTERM and SIGHUP do the
-same with their own signal (with --tty they end only this program).
+same with their own signal (with --tty they end only this program), or just end this program if the daemon does not
+answer within 5 seconds.
 
 Exit codes: the command's own (128+n for a signal); 124 if it timed out without one or went to the background; 130, 143
 or 129 if Ctrl-C, SIGTERM or SIGHUP cancelled it, or came second; 141 if the output pipe was closed; 255 for shellkeep's own errors; 2 for wrong usage.")]
@@ -118,7 +119,11 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
         let new = args.new.beside_json(args.json);
         let run = client.in_session(&args.session, &new, async |client| client.post(&path, &request).await);
         return match turn.wait(run).await? {
-            Waited::Answered(Answered { answer, .. }) => finished(&args, &answer),
+            Waited::Answered(Answered { answer, stops, .. }) => {
+                // The daemon has answered: what is left to end is our own printing.
+                drop(stops.guard(true)?);
+                finished(&args, &answer)
+            }
             Waited::Left(stop) => Ok(stop.code()),
         };
     }
@@ -135,17 +140,17 @@ async fn run(args: RunArgs) -> Result<u8, Failure> {
 
 /// Passes a command's output on to us, and our signals on to the command.
 async fn follow(args: &RunArgs, turn: &Turn, answered: Answered<EventReader>) -> Result<u8, Failure> {
-    let Answered { answer: mut events, mut stops, mut is_stopped } = answered;
+    let Answered { answer: mut events, stops, stopped } = answered;
+    let mut first = stops.guard(stopped.is_some())?;
     loop {
         let event = tokio::select! {
             event = events.next() => event?,
-            stop = stops.next() => {
-                if is_stopped {
-                    return Ok(stop.code());
+            Some(stop) = first.recv() => {
+                let stop = stop.map_err(Failure::client)?;
+                match turn.pass_on(stop).await? {
+                    Passed::Arrived | Passed::TooEarly => continue,
+                    Passed::Unanswered => return Ok(stop.code()),
                 }
-                is_stopped = true;
-                turn.pass_on(stop).await?;
-                continue;
             }
         };
         let Some(event) = event else { return Err(Failure::client("the daemon ended the stream without a result")) };
@@ -155,7 +160,11 @@ async fn follow(args: &RunArgs, turn: &Turn, answered: Answered<EventReader>) ->
                 turn.pass_on(Stop::Interrupt).await?;
                 return Ok(NO_READER);
             }
-            Next::Result(result) => return finished(args, &result),
+            Next::Result(result) => {
+                // There is no command left to pass a signal on to: the next one ends us.
+                drop(first);
+                return finished(args, &result);
+            }
         }
     }
 }
@@ -170,6 +179,7 @@ async fn on_terminal(args: &RunArgs, mut client: Client, turn: &Turn, request: &
     let ask = async |client: &mut Client| client.post_events(&path, request).await;
     let asked = client.in_session(&args.session, &args.new, ask);
     let events = match turn.wait(asked).await? {
+        Waited::Answered(Answered { stopped: Some(stop), .. }) if stop != Stop::Interrupt => return Ok(stop.code()),
         Waited::Answered(Answered { answer, .. }) => answer,
         Waited::Left(stop) => return Ok(stop.code()),
     };
@@ -239,7 +249,7 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
     }
     // Now and not at the start, when whoever writes to a pipe may not have begun.
     if !(args.stdin || args.tty || args.json) && input::is_waiting() {
-        terminal::hint("stdin was not passed to the command; use --stdin to pass it");
+        terminal::hint("stdin was not passed to the command; if the command needs stdin, use --stdin");
     }
     match (result.status, result.exit_code) {
         (_, Some(code)) => Ok(u8::try_from(code & 0xff).unwrap_or(RUN_FAILED)),

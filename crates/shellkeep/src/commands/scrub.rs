@@ -34,7 +34,7 @@ pub struct ScrubArgs {
     /// Read the secret from standard input; it cannot be an argument, because other users can see arguments
     #[arg(long, required = true)]
     secret_stdin: bool,
-    /// Mask it even if it is a common word or a series such as 123456, and other text is masked with it
+    /// Mask it even if it is a common word or a series such as 123456, even though other text will be masked too
     #[arg(long)]
     force: bool,
     /// Print JSON

@@ -139,7 +139,7 @@ fn what_cannot_be_done_is_refused_with_a_code() {
     assert_eq!(daemon.at("s", &format!("files?{long}")).status, 400);
     // Of a link that is listed, it was said that there is no file of its name.
     let dangling = daemon.send(&content("PUT", "path=dangling")).json();
-    assert!(dangling["detail"].as_str().unwrap().contains("nothing where it leads to"), "{dangling}");
+    assert!(dangling["detail"].as_str().unwrap().contains("a path that does not exist"), "{dangling}");
     assert!(!workspace.join("new").exists() && !workspace.join("nowhere").exists());
     let missing = daemon.send(&content("GET", "path=none")).json();
     assert!(missing["detail"].as_str().unwrap().contains("GET …/files?path="), "{missing}");

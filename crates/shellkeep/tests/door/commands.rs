@@ -320,7 +320,7 @@ fn input_that_is_not_passed_is_told_to_a_person() {
         assert!(ran.status.success(), "{ran:?}");
         (out(&ran), whole(master))
     };
-    let told = "shellkeep: stdin was not passed to the command; use --stdin to pass it\r\n";
+    let told = "shellkeep: stdin was not passed to the command; if the command needs stdin, use --stdin\r\n";
     assert_eq!(on_terminal(&[], pipe(b"hello\n")), ("0\n".to_owned(), told.to_owned()));
     assert_eq!(on_terminal(&[], File::open(&file).unwrap().into()), ("0\n".to_owned(), told.to_owned()));
     for (flags, stdin, result) in

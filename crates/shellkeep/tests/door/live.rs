@@ -153,6 +153,11 @@ fn a_caller_who_is_known_needs_no_first_frame() {
     for door in [daemon.door(), daemon.tcp_door()] {
         assert_eq!(connect_with(door, &[("Authorization", "Bearer wrong")]).err(), Some(401));
     }
+    // One that waited for `ready` was sent away after 5 seconds, as if it were not known.
+    let mut silent = connect_with(daemon.door(), &[]).unwrap();
+    assert_eq!(silent.frame()["ready"]["role"], "act");
+    silent.say(&json!({"open": 1, "topic": "session/of-the-host"}));
+    assert_eq!(silent.frame()["snapshot"]["session"]["session_id"], "of-the-host");
     // A page of another origin has no use of a header that somebody adds to its request.
     let foreign = [("Authorization", &*host), ("Origin", "http://127.0.0.1:3000")];
     assert_eq!(connect_with(daemon.tcp_door(), &foreign).err(), Some(403));

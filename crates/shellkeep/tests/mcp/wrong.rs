@@ -69,6 +69,7 @@ fn a_wrong_call_says_what_would_be_right() {
         ("run_command", json!({"command": "a\0b"}), "NUL"),
         ("run_command", json!({"command": "true", "cwd": "/no/such/place"}), "(bad_cwd)"),
         ("read_output", json!({"id": "r999"}), "(run_not_found)"),
+        ("read_output", json!({"id": ""}), "(invalid_request)"),
         // What cannot be an id may be the name of a service.
         ("read_output", json!({"id": "../x"}), "(service_not_found)"),
         ("stop_service", json!({"service_id": "sleep 60"}), "(service_not_found)"),

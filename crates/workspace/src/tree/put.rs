@@ -288,11 +288,15 @@ impl NameAt<'_> {
             return Err(TreeError::Unexpected { current: found });
         }
         let name = format!("{ASIDE}{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let aside = Aside { directory: &self.directory, name };
+        // Opened now: what fails once the file is aside must not leave it there.
+        let beside = NameAt {
+            directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?,
+            name: name.as_bytes(),
+        };
         let turn = fstat(&self.directory)?.st_ino as usize % EXCHANGES.len();
         let _turn = EXCHANGES[turn].lock().unwrap_or_else(PoisonError::into_inner);
         let only_new = RenameFlags::NOREPLACE;
-        match renameat_with(&self.directory, self.name, &self.directory, aside.name.as_str(), only_new) {
+        match renameat_with(&self.directory, self.name, &self.directory, name.as_str(), only_new) {
             // Some file systems cannot promise it. We have just checked, which is nearly as good.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 return Ok(unlinkat(&self.directory, self.name, AtFlags::empty())?);
@@ -300,17 +304,15 @@ impl NameAt<'_> {
             Err(Errno::NOENT) => return Err(TreeError::Unexpected { current: None }),
             moved => moved?,
         }
-        let beside = NameAt {
-            directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?,
-            name: aside.name.as_bytes(),
-        };
+        // From here on the file has no guard: it may be one that nobody has compared.
+        let remove = || unlinkat(&self.directory, name.as_str(), AtFlags::empty());
         let found = beside.sha256();
         if matches!(&found, Ok(Some(found)) if found == wanted) {
-            return Ok(());
+            return Ok(remove()?);
         }
-        match renameat_with(&self.directory, aside.name.as_str(), &self.directory, self.name, only_new) {
+        match renameat_with(&self.directory, name.as_str(), &self.directory, self.name, only_new) {
             // A newer one is here by now, and stays.
-            Err(Errno::EXIST) => {}
+            Err(Errno::EXIST) => remove()?,
             back => back?,
         }
         Err(TreeError::Unexpected { current: found? })

@@ -63,7 +63,7 @@ pub enum RecordError {
     Unreadable { session_id: String, reason: String },
     /// The session's secrets are more than can be masked.
     #[error(
-        "the secret variables of session '{session_id}' have or had {bytes} bytes, more than the {most} that can be masked, so its recording cannot be shown masked"
+        "the secret variables of session '{session_id}' have or had at least {bytes} bytes, more than the {most} that can be masked, so its recording cannot be shown masked"
     )]
     TooManySecrets {
         session_id: String,

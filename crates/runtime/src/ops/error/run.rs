@@ -96,7 +96,7 @@ pub enum RunError {
     #[error("the command was cancelled while it waited for its turn in session '{session_id}'; nothing was run")]
     Cancelled { session_id: String },
     /// The daemon stops before the command has started.
-    #[error("the daemon is stopping; nothing was run, send it again when the daemon is back")]
+    #[error("the daemon is stopping; nothing was run; send it again when the daemon is back")]
     ShuttingDown,
     /// Too many commands wait.
     #[error("session '{session_id}' already has {waiting} commands waiting; wait for some to finish")]

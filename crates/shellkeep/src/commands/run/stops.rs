@@ -2,7 +2,10 @@
 
 use crate::failure::Failure;
 use std::future::pending;
+use std::io;
+use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// A signal that we pass on to our command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +68,33 @@ impl Stops {
             _ = interrupt.recv() => Stop::Interrupt,
             _ = terminate.recv() => Stop::Terminate,
             _ = hung_up => Stop::Hangup,
+        }
+    }
+
+    /// Listens on a thread of its own from here on, because a write to a pipe that nobody reads blocks ours. The receiver gets
+    /// the first signal, unless one came before; the next one ends this program. So does the first one once the receiver
+    /// is dropped.
+    pub fn guard(self, is_stopped: bool) -> Result<UnboundedReceiver<io::Result<Stop>>, Failure> {
+        let (sender, first) = unbounded_channel();
+        let listen = move || {
+            let runtime = match runtime::Builder::new_current_thread().enable_io().build() {
+                Ok(runtime) => runtime,
+                // Nobody may be left to tell.
+                Err(error) => return drop(sender.send(Err(error))),
+            };
+            runtime.block_on(self.count(&sender, is_stopped));
+        };
+        std::thread::Builder::new().name("signals".to_owned()).spawn(listen).map_err(Failure::client)?;
+        Ok(first)
+    }
+
+    async fn count(mut self, first: &UnboundedSender<io::Result<Stop>>, mut is_stopped: bool) {
+        loop {
+            let stop = self.next().await;
+            if is_stopped || first.send(Ok(stop)).is_err() {
+                std::process::exit(stop.code().into());
+            }
+            is_stopped = true;
         }
     }
 }

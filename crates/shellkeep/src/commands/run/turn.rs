@@ -7,9 +7,10 @@ use crate::terminal;
 use shellkeep_protocol::{RunList, RunStatus, SignalRequest, SignalSent};
 use shellkeep_session::plan::shorten;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// A command starts within some milliseconds unless it has to wait.
 const AT_ONCE: Duration = Duration::from_millis(250);
@@ -17,6 +18,8 @@ const AT_ONCE: Duration = Duration::from_millis(250);
 const AFTER_QUESTION: Duration = Duration::from_millis(50);
 /// How soon a signal is passed on again if it came before the daemon had our command.
 const AGAIN: Duration = Duration::from_millis(50);
+/// How long the daemon may take to pass a signal on. Whoever sent it wants us to end, also if the daemon is stuck.
+const PASSED_ON: Duration = Duration::from_secs(5);
 /// The newest runs, among which the one that is in the way is looked for.
 const LOOKED_AT: usize = 50;
 
@@ -41,8 +44,18 @@ pub enum Waited<T> {
 pub struct Answered<T> {
     pub answer: T,
     pub stops: Stops,
-    /// Whether one was passed on already.
-    pub is_stopped: bool,
+    /// The one that was passed on already.
+    pub stopped: Option<Stop>,
+}
+
+/// What became of a signal that was to be passed on.
+pub enum Passed {
+    /// Our command got it, or has ended.
+    Arrived,
+    /// The daemon does not have our command yet.
+    TooEarly,
+    /// The daemon did not answer. That was said.
+    Unanswered,
 }
 
 /// A signal that was passed on.
@@ -65,7 +78,7 @@ impl Turn {
         };
         let mut stops = Stops::listen()?;
         if let Some(answer) = early {
-            return Ok(Waited::Answered(Answered { answer, stops, is_stopped: false }));
+            return Ok(Waited::Answered(Answered { answer, stops, stopped: None }));
         }
         let (mut explained, mut sent) = (false, None::<Sent>);
         loop {
@@ -73,10 +86,12 @@ impl Turn {
                 biased;
                 answer = ask.as_mut() => return match (answer, sent) {
                     (Ok(answer), sent) => {
-                        if let Some(Sent { stop, arrived: false }) = sent {
-                            self.pass_on(stop).await?;
+                        if let Some(Sent { stop, arrived: false }) = sent
+                            && let ControlFlow::Break(stop) = self.send(stop, &mut stops).await?
+                        {
+                            return Ok(Waited::Left(stop));
                         }
-                        Ok(Waited::Answered(Answered { answer, stops, is_stopped: sent.is_some() }))
+                        Ok(Waited::Answered(Answered { answer, stops, stopped: sent.map(|sent| sent.stop) }))
                     }
                     (Err(_), Some(Sent { stop, .. })) => Ok(Waited::Left(stop)),
                     (Err(failure), None) => Err(failure),
@@ -85,16 +100,49 @@ impl Turn {
                     if sent.is_some() {
                         return Ok(Waited::Left(stop));
                     }
-                    sent = Some(Sent { stop, arrived: self.pass_on(stop).await? });
+                    match self.send(stop, &mut stops).await? {
+                        ControlFlow::Continue(passed) => sent = Some(passed),
+                        ControlFlow::Break(stop) => return Ok(Waited::Left(stop)),
+                    }
                 }
-                Some(stop) = too_early(sent) => sent = Some(Sent { stop, arrived: self.pass_on(stop).await? }),
+                Some(stop) = too_early(sent) => match self.send(stop, &mut stops).await? {
+                    ControlFlow::Continue(passed) => sent = Some(passed),
+                    ControlFlow::Break(stop) => return Ok(Waited::Left(stop)),
+                },
                 () = explain.as_mut(), if !explained => explained = true,
             }
         }
     }
 
-    /// Sends our command a signal, or cancels it if it has not started. False if the daemon does not have it yet.
-    pub async fn pass_on(&self, stop: Stop) -> Result<bool, Failure> {
+    /// Passes a signal on while it listens for the next one. Breaks with the one that ends us: the second, or this one if the
+    /// daemon does not answer.
+    async fn send(&self, stop: Stop, stops: &mut Stops) -> Result<ControlFlow<Stop, Sent>, Failure> {
+        let passed = tokio::select! {
+            passed = self.pass_on(stop) => passed?,
+            second = stops.next() => return Ok(ControlFlow::Break(second)),
+        };
+        Ok(match passed {
+            Passed::Arrived => ControlFlow::Continue(Sent { stop, arrived: true }),
+            Passed::TooEarly => ControlFlow::Continue(Sent { stop, arrived: false }),
+            Passed::Unanswered => ControlFlow::Break(stop),
+        })
+    }
+
+    /// Sends our command a signal, or cancels it if it has not started.
+    pub async fn pass_on(&self, stop: Stop) -> Result<Passed, Failure> {
+        match timeout(PASSED_ON, self.ask_to_pass_on(stop)).await {
+            Ok(arrived) => Ok(if arrived? { Passed::Arrived } else { Passed::TooEarly }),
+            Err(_) => {
+                terminal::notice(
+                    "the daemon does not answer; the command may have run, may still run, or may run later",
+                );
+                Ok(Passed::Unanswered)
+            }
+        }
+    }
+
+    /// False if the daemon does not have our command yet.
+    async fn ask_to_pass_on(&self, stop: Stop) -> Result<bool, Failure> {
         let mut client = Client::connect(&self.endpoint).await.map_err(Failure::client)?;
         let path = format!("/v1/sessions/{}/runs/{}/signal", self.session, self.request_id);
         let request = SignalRequest { signal: stop.name().to_owned(), hold: self.hold.clone() };
