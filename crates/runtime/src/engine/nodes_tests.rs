@@ -7,6 +7,7 @@ use crate::engine::{Engine, EngineConfig};
 use crate::ops::{
     ClusterError, ClusterNode, CreateSession, Created, NewEvent, OpError, RunCommand, StartService, Whereabouts,
 };
+use crate::pending::Removal;
 use serde_json::json;
 use shellkeep_session::SessionId;
 use shellkeep_session::ownership::{Ask, Claimed, Claims};
@@ -163,6 +164,21 @@ async fn a_creation_on_a_full_disk_is_answered_and_lets_go_of_its_session() {
     node.store.faults().arm(Point::JournalWrite, 0);
     let drained = timeout(LONG, node.drain()).await.expect("it lets go of the session");
     assert_eq!(drained.sessions, 0);
+    node.engine.shutdown().await;
+}
+
+/// The bug: a deletion whose last record this node could not keep had removed the session from the shared store, and stopped there.
+/// Its files stayed, and nobody could use its name until the node was started again.
+#[tokio::test]
+async fn a_deletion_that_cannot_be_recorded_is_completed() {
+    let (url, tier) = shared("a deletion that cannot be recorded");
+    let node = Node::start(&url, "n1").await;
+    let id = node.create("s").await;
+    node.store.close().unwrap();
+    let ctx = &node.engine.access.at_large().ctx;
+    ctx.remover.destroy_unread(&id, Removal::Purge).await.unwrap();
+    assert_eq!(tier.clone().find(&id), Ok(None));
+    assert!(!ctx.cluster.as_ref().unwrap().removals().is_waiting(&id) && !ctx.names.contains(&id), "its name is free");
     node.engine.shutdown().await;
 }
 
