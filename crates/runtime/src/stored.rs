@@ -7,7 +7,7 @@ use crate::newborn::Newborn;
 use crate::ops::{HeldBy, MessagePage, OpError, Origin, RunError, SessionError, SessionView};
 use crate::sandboxes::Sandboxes;
 use shellkeep_session::{Record, RunId, SessionId, SessionState, StoredRun};
-use shellkeep_store::{ReadError, Store};
+use shellkeep_store::{ReadError, Store, last_seq};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -89,6 +89,11 @@ impl Stored {
             }
             tokio::time::sleep(STORE_PAUSE).await;
         }
+    }
+
+    /// The number of a session's last record.
+    pub(crate) async fn last_seq(&self, id: &SessionId) -> Result<u64, OpError> {
+        in_time(id, last_seq(&self.store, id)).await?.ok_or_else(|| not_found(id))
     }
 
     /// A run of a session.
