@@ -6,7 +6,7 @@ use crate::names::{Names, not_found};
 use crate::newborn::Newborn;
 use crate::ops::{HeldBy, MessagePage, OpError, Origin, RunError, SessionError, SessionView};
 use crate::sandboxes::Sandboxes;
-use shellkeep_session::{Record, RunId, SessionId, SessionState, StoredRun};
+use shellkeep_session::{Claim, Record, RunId, SessionId, SessionState, StoredRun};
 use shellkeep_store::{ReadError, Store, last_seq};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,6 +62,13 @@ impl Stored {
             return Err(moved(id));
         }
         Ok(state)
+    }
+
+    /// Nothing follows under this claim of a session.
+    pub(crate) fn give_back(&self, id: &SessionId, claim: &Claim) {
+        if let Some(cluster) = &self.cluster {
+            cluster.give_back(id, claim);
+        }
     }
 
     /// A session sleeps from now on.

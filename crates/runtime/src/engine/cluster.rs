@@ -481,7 +481,7 @@ async fn reclaim(parts: Weak<Parts>, id: SessionId) {
     if !cluster.reclaim(&state).await {
         return let_go(Arc::clone(&parts), id).await;
     }
-    parts.ctx.registry.left_asleep(&id).await;
+    parts.ctx.registry.left_asleep(&id, None).await;
 }
 
 /// A session as this node's store has it: its task may be waiting for the shared store itself, and would answer only afterwards.

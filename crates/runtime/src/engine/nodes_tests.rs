@@ -2,7 +2,7 @@
 //! middle of something.
 
 use crate::actor::Message;
-use crate::cluster::{ClusterConfig, in_memory};
+use crate::cluster::{ClusterConfig, Creation, in_memory};
 use crate::engine::{Engine, EngineConfig};
 use crate::ops::{
     ClusterError, ClusterNode, CreateSession, Created, NewEvent, OpError, RunCommand, StartService, Whereabouts,
@@ -10,7 +10,7 @@ use crate::ops::{
 use crate::pending::Removal;
 use serde_json::json;
 use shellkeep_session::SessionId;
-use shellkeep_session::ownership::{Ask, Claimed, Claims};
+use shellkeep_session::ownership::{Ask, Claim, Claimed, Claims};
 use shellkeep_shared::memory::MemoryTier;
 use shellkeep_shared::{ClaimRequest, Closing, LEASE, Tier as _, WhenAlone};
 use shellkeep_store::fault::Point;
@@ -180,6 +180,24 @@ async fn a_deletion_that_cannot_be_recorded_is_completed() {
     assert_eq!(tier.clone().find(&id), Ok(None));
     assert!(!ctx.cluster.as_ref().unwrap().removals().is_waiting(&id) && !ctx.names.contains(&id), "its name is free");
     node.engine.shutdown().await;
+}
+
+/// The bug: a creation that had waited for the shared store for long closed the lane of whatever had its name by then. A later
+/// creation of the name lost its lease in the middle.
+#[tokio::test]
+async fn a_creation_that_ends_late_leaves_a_later_one_of_its_name_alone() {
+    let (url, _tier) = shared("a creation that ends late");
+    let node = Node::start(&url, "n1").await;
+    let (id, earlier) = (SessionId::parse("s").unwrap(), "1.n1.earlier".parse::<Claim>().unwrap());
+    let ctx = &node.engine.access.at_large().ctx;
+    let cluster = ctx.cluster.as_ref().unwrap();
+    let Ok(Creation::Mine { name, .. }) = cluster.create(&id, None, 9).await else { panic!("it is this node's") };
+    ctx.registry.left_asleep(&id, Some(&earlier)).await;
+    assert!(cluster.members().works_with(&id));
+    ctx.registry.left_asleep(&id, Some(name.claim())).await;
+    assert!(!cluster.members().works_with(&id));
+    drop(name);
+    node.stop().await;
 }
 
 /// Twice this many records are more than a node keeps at hand after it has sent them: it gives its state in their place.
