@@ -42,7 +42,7 @@ use own::Asker;
 pub(crate) use own::Own;
 use removal_notes::RemovalNotes;
 pub(crate) use removals::{Removals, TakenOut};
-use shellkeep_session::{Notice, Record, SessionId, SessionState};
+use shellkeep_session::{Claim, Notice, Record, SessionId, SessionState};
 use shellkeep_shared::{Closing, Down, Moved, Remembered, Settled, Ship, ShipOptions};
 use shellkeep_store::{FeedControl, Store, deleted};
 use shellkeep_workspace::Workspaces;
@@ -165,6 +165,11 @@ impl Cluster {
         if state.seq.is_multiple_of(REST_EVERY) {
             self.ship.rest(&stands_for(state, 1, "they are on the node that owned the session"));
         }
+    }
+
+    /// Nothing follows under this claim of a session. One that has another claim by now is left as it is.
+    pub(crate) fn give_back(&self, id: &SessionId, claim: &Claim) {
+        self.ship.give_back(id, claim);
     }
 
     /// The session sleeps.

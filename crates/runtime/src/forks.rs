@@ -30,7 +30,7 @@ pub(crate) async fn begin(
         events.insert(1, name.owned());
     }
     let (state, records) = append(ctx, id, events).await?;
-    let is_shared = name.is_some();
+    let claim = name.as_ref().map(|name| name.claim().clone());
     let is_unconfirmed = name.as_ref().is_some_and(ClaimedName::is_unconfirmed);
     // Before anybody can wake it, who would find the shared store without its records.
     name.into_iter().for_each(|name| name.send(&state, &records));
@@ -39,15 +39,15 @@ pub(crate) async fn begin(
         // The store may have come back before there was a session to claim again; waking it claims it.
         drop(ctx.registry.ask(id, Message::View).await);
     }
-    if is_shared {
+    if claim.is_some() {
         ctx.share_files(&state);
         if !state.kv.is_unused() {
             share_keys(ctx, id).await;
         }
     }
     let settled = ctx.settle(id, state.seq).await;
-    if is_shared {
-        ctx.registry.left_asleep(id).await;
+    if let Some(claim) = &claim {
+        ctx.registry.left_asleep(id, Some(claim)).await;
     }
     Ok(Begun { session: asleep(state, &ctx.sandboxes), notice: settled? })
 }

@@ -11,7 +11,7 @@ use crate::ops::{ClusterError, OpError};
 use crate::stored::{STORE_WAIT, Stored};
 use crate::sync::lock;
 use crate::tasks;
-use shellkeep_session::{SessionId, SessionState};
+use shellkeep_session::{Claim, SessionId, SessionState};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -260,13 +260,17 @@ impl Registry {
     }
 
     /// A session was created, or given to the shared store again, and nobody goes on with it: it sleeps, unless it is woken in this
-    /// moment. Its task lets go of it otherwise.
-    pub(crate) async fn left_asleep(&self, id: &SessionId) {
+    /// moment. Its task lets go of it otherwise. With a claim, only what this node sends under that is given up: whoever waited for
+    /// long may find another session of the name.
+    pub(crate) async fn left_asleep(&self, id: &SessionId, claim: Option<&Claim>) {
         let lock = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());
         let waking = Waking { registry: self, id, lock };
         let _guard = waking.lock.lock().await;
         if !self.is_awake(id) {
-            self.stored.left(id);
+            match claim {
+                Some(claim) => self.stored.give_back(id, claim),
+                None => self.stored.left(id),
+            }
         }
     }
 

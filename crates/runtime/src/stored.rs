@@ -6,8 +6,8 @@ use crate::names::{Names, not_found};
 use crate::newborn::Newborn;
 use crate::ops::{HeldBy, MessagePage, OpError, Origin, RunError, SessionError, SessionView};
 use crate::sandboxes::Sandboxes;
-use shellkeep_session::{Record, RunId, SessionId, SessionState, StoredRun};
-use shellkeep_store::{ReadError, Store};
+use shellkeep_session::{Claim, Record, RunId, SessionId, SessionState, StoredRun};
+use shellkeep_store::{ReadError, Store, last_seq};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,6 +64,13 @@ impl Stored {
         Ok(state)
     }
 
+    /// Nothing follows under this claim of a session.
+    pub(crate) fn give_back(&self, id: &SessionId, claim: &Claim) {
+        if let Some(cluster) = &self.cluster {
+            cluster.give_back(id, claim);
+        }
+    }
+
     /// A session sleeps from now on.
     pub(crate) fn left(&self, id: &SessionId) {
         if let Some(cluster) = &self.cluster {
@@ -89,6 +96,11 @@ impl Stored {
             }
             tokio::time::sleep(STORE_PAUSE).await;
         }
+    }
+
+    /// The number of a session's last record.
+    pub(crate) async fn last_seq(&self, id: &SessionId) -> Result<u64, OpError> {
+        in_time(id, last_seq(&self.store, id)).await?.ok_or_else(|| not_found(id))
     }
 
     /// A run of a session.

@@ -351,14 +351,15 @@ impl Lanes {
                     Rewind::Apart => self.lose(session_id, head.last.at.clone()),
                 }
             }
-            // The tier has lost the session: it came back empty.
-            Err(Refusal::Fenced(None)) => {
+            Err(Refusal::Fenced(Some(owner))) if owner != append.claim => self.lose(session_id, Some(owner)),
+            // The tier has lost the session: it came back empty. Or the session was removed under its claim, as with a renewal that
+            // was due while this node deleted it: nothing has taken it from here.
+            Err(Refusal::Fenced(_)) => {
                 self.queued_bytes -= lane.drop_queue();
                 // It has lost this node too.
                 self.has_news = true;
                 Some(Moved::Reclaim(session_id.clone()))
             }
-            Err(Refusal::Fenced(Some(owner))) => self.lose(session_id, Some(owner)),
         }
     }
 
@@ -412,5 +413,30 @@ impl Lanes {
             |slept: &Unclaimed| slept.slept_at.is_some_and(|since| now.saturating_duration_since(since) > SLEPT);
         let forgotten = self.unclaimed.extract_if(|_, unclaimed| is_old(unclaimed));
         self.queued_bytes -= forgotten.map(|(_, unclaimed)| unclaimed.bytes()).sum::<usize>();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Remembered, WhenAlone};
+    use shellkeep_session::ownership::Point;
+
+    /// The bug: a deletion removes the session from the shared store before it ends the lane, and a renewal that came in between was
+    /// answered with this node's own claim. The session was taken for another node's, with a warning that said so.
+    #[test]
+    fn a_session_that_was_removed_under_its_own_claim_is_no_other_node_s() {
+        let (own, other): (Claim, Claim) = ("1.n1.x".parse().unwrap(), "2.n2.y".parse().unwrap());
+        let id = SessionId::parse("s").unwrap();
+        let remembered = Remembered::default();
+        let given = Given::at(remembered.given_file(), "n1");
+        let mut lanes = Lanes::new(Tenure::new("n1", WhenAlone::Serve, remembered), given);
+        lanes.all.insert(id.clone(), Lane::new(own.clone(), 1, Some(Point::default())));
+        let (session_id, claim, after) = (id.clone(), own.clone(), Point::default());
+        let renewal = Append { session_id, claim, after, from: 1, first: 1, through: 0, lines: Vec::new() };
+        let mut answered =
+            |owner: &Claim| lanes.appended(&renewal, Instant::now(), Err(Refusal::Fenced(Some(owner.clone()))));
+        assert_eq!(answered(&own), Some(Moved::Reclaim(id.clone())));
+        assert_eq!(answered(&other), Some(Moved::Away(id, Some(other.clone()))));
     }
 }

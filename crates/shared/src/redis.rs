@@ -5,8 +5,8 @@
 //! - `sk:{S}:head`: hash with `owner` (the claim that may write), `seq` and `at` (the last record and its claim), `claims`
 //!   (who wrote from which number on), `home`, `data`, `agent`, `files` (the newest checkpoint that all nodes can read);
 //!   `removed` if the session was removed, `free` if its owner released it for good, `forks` (what other nodes wrote and is
-//!   kept as sessions of their own, until the owner has recorded it). With an expiry while nothing is recorded and nobody
-//!   claims it.
+//!   kept as sessions of their own, until the owner has recorded it). With an expiry, and `last` in place of `owner`, while
+//!   nothing is recorded and nobody claims it.
 //! - `sk:{S}:lease`: the claim of the node that works with it, with an expiry.
 //! - `sk:{S}:log`: list of records, oldest first; `sk:{S}:base`: the record that stands for those before them;
 //!   `sk:{S}:next`: the one that will replace it; `sk:{S}:packed`: the records before the log of a session that slept, with gzip.
@@ -369,11 +369,12 @@ impl Tier for RedisTier {
     fn find(&mut self, session_id: &SessionId) -> Result<Option<Found>, Down> {
         let [head_key, lease] = keys(session_id, ["head", "lease"]);
         let mut both = pipe();
-        let fields = ["owner", "seq", "at", "claims", "data", "agent", "removed", "files", "free", "forks"];
+        let fields = ["owner", "seq", "at", "claims", "data", "agent", "removed", "files", "free", "forks", "last"];
         both.cmd("HMGET").arg(&head_key).arg(&fields).cmd("GET").arg(&lease);
         let (fields, lease): (Vec<Option<String>>, Option<String>) = self.query_all(&both)?;
-        let [owner, seq, at, claims, data, agent, removed, files, free, forks] = fields.try_into().unwrap_or_default();
-        let (Some(owner), Some(seq), None) = (owner, seq, removed) else { return Ok(None) };
+        let [owner, seq, at, claims, data, agent, removed, files, free, forks, last] =
+            fields.try_into().unwrap_or_default();
+        let (Some(owner), Some(seq), None) = (owner.or(last), seq, removed) else { return Ok(None) };
         let found = || {
             let head = head(&owner, &seq, at.as_deref().unwrap_or_default(), claims.as_deref().unwrap_or_default())?;
             let lease = lease.map(|lease| lease.parse()).transpose()?;

@@ -114,6 +114,9 @@ pub trait Backend: Send {
     /// A session's state.
     fn load(&mut self, session_id: &SessionId) -> Result<Option<SessionState>, BackendError>;
 
+    /// The number of a session's last record, also of a damaged one.
+    fn last_seq(&mut self, session_id: &SessionId) -> Result<Option<u64>, BackendError>;
+
     /// Sessions ordered by id, those of one agent or all, from the first id greater than `after`.
     fn list(
         &mut self,

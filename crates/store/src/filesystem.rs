@@ -286,6 +286,10 @@ impl Backend for FilesystemBackend {
         }
     }
 
+    fn last_seq(&mut self, session_id: &SessionId) -> Result<Option<u64>> {
+        Ok(self.files(session_id).summary(session_id)?.map(|summary| summary.seq))
+    }
+
     fn list(&mut self, agent: Option<&str>, after: Option<&SessionId>, limit: usize) -> Result<Vec<SessionSummary>> {
         let ids = self.ids()?;
         let from = after.map_or(0, |after| ids.partition_point(|id| id <= after));

@@ -156,6 +156,10 @@ impl Backend for MemoryBackend {
         Ok(self.healthy(session_id)?.map(|session| session.state.clone()))
     }
 
+    fn last_seq(&mut self, session_id: &SessionId) -> Result<Option<u64>, BackendError> {
+        Ok(self.sessions.get(session_id).map(|session| session.state.seq))
+    }
+
     fn list(
         &mut self,
         agent: Option<&str>,

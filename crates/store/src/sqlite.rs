@@ -217,6 +217,12 @@ impl Backend for SqliteBackend {
         loaded
     }
 
+    fn last_seq(&mut self, session_id: &SessionId) -> Result<Option<u64>, BackendError> {
+        let mut statement = self.db.prepare_cached("SELECT seq FROM sessions WHERE id = ?1").map_err(failed)?;
+        let seq = statement.query_row([session_id.as_str()], |row| row.get::<_, i64>(0)).optional();
+        Ok(seq.map_err(failed)?.map(uint))
+    }
+
     fn list(
         &mut self,
         agent: Option<&str>,

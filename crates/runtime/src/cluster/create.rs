@@ -51,6 +51,11 @@ impl ClaimedName {
         self.owned()
     }
 
+    /// The claim.
+    pub(crate) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
     /// Whether the shared store did not confirm the claim.
     pub(crate) fn is_unconfirmed(&self) -> bool {
         self.known.is_none()

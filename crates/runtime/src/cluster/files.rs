@@ -388,8 +388,15 @@ impl SharedFiles {
 
     /// Removes everything of a session.
     pub(crate) async fn remove(&self, id: &SessionId, created_at: Timestamp) -> Result<(), String> {
-        if let Some(busy) = lock(&self.busy).get_mut(id) {
-            *busy = Busy { is_removed: true, noted: busy.noted, has_task: busy.has_task, ..Busy::default() };
+        {
+            let mut all = lock(&self.busy);
+            if all.get(id).is_some_and(|busy| !busy.has_task) {
+                // An earlier process noted it. No task goes on with it yet that would end, so it would be waited for in vain.
+                all.remove(id);
+                self.unput.remove(id);
+            } else if let Some(busy) = all.get_mut(id) {
+                *busy = Busy { is_removed: true, noted: busy.noted, has_task: true, ..Busy::default() };
+            }
         }
         self.settled(id).await;
         let place = self.of(id, created_at);
@@ -453,5 +460,40 @@ async fn blocking<T: Send + 'static>(
     match tasks::blocking(work).await {
         Ok(done) => done.map_err(reason),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::CheckpointConfig;
+    use shellkeep_shared::memory::MemoryTier;
+    use shellkeep_shared::{NodeEntry, Remembered, ShipOptions, WhenAlone};
+    use tempfile::TempDir;
+    use tokio::sync::mpsc;
+
+    /// The bug: a start that completed a deletion waited for what an earlier process was to put of the session, which nothing puts
+    /// before the start is over: ten seconds for each deletion.
+    #[tokio::test]
+    async fn what_an_earlier_process_was_to_put_is_forgotten_with_the_session() {
+        let (data, place) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let (id, created_at) = (SessionId::parse("s").unwrap(), Timestamp::from_second(7).unwrap());
+        let order = Order {
+            claim: "1.n1.x".parse().unwrap(),
+            created_at,
+            files: FilesAt { name: "c1".to_owned(), commit: "cd".to_owned() },
+        };
+        Unput::at(data.path()).unwrap().add(&id, &ToPut { checkpoint: Some(order), ..ToPut::default() });
+        let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
+        let node = NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given: None };
+        let (when_alone, remembered, news) = (WhenAlone::Serve, Remembered::default(), mpsc::unbounded_channel().0);
+        let tier = Box::new(MemoryTier::default());
+        let ship = Arc::new(Ship::start(ShipOptions { tier, node, when_alone, remembered, news }).unwrap());
+        let checkpoints = Arc::new(Checkpoints::new(data.path(), CheckpointConfig::default()));
+        let place = BlobPlace::Directory(place.path().to_owned());
+        let files = SharedFiles::open(&place, data.path(), checkpoints, ship).unwrap();
+        assert_eq!(files.unput.noted().unwrap().len(), 1);
+        files.remove(&id, created_at).await.unwrap();
+        assert!(files.unput.noted().unwrap().is_empty() && lock(&files.busy).is_empty());
     }
 }

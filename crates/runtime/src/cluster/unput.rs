@@ -2,6 +2,7 @@
 //! put until everything is there, so that a node that was killed and started again goes on with it.
 
 use super::session_notes::SessionNotes;
+use crate::tasks;
 use shellkeep_session::{Claim, FilesAt, SessionId, Timestamp};
 use shellkeep_store::Survives;
 use std::io;
@@ -96,7 +97,8 @@ impl ToPut {
     }
 }
 
-/// The notes. They survive a kill; they are not synced, because each checkpoint would wait for the disk.
+/// The notes. They survive a kill; they are not synced, because each checkpoint would wait for the disk. Whoever writes one may
+/// wait for it, and the other tasks of its thread do not.
 #[derive(Debug)]
 pub(super) struct Unput {
     notes: SessionNotes,
@@ -126,7 +128,7 @@ impl Unput {
     pub(super) fn add(&self, id: &SessionId, more: &ToPut) -> usize {
         let lines = more.lines(&self.data_dir);
         if !lines.is_empty() {
-            told(id, self.notes.append(id, &lines));
+            told(id, tasks::in_place(|| self.notes.append(id, &lines)));
         }
         lines.len()
     }
@@ -139,13 +141,13 @@ impl Unput {
         let lines = left.lines(&self.data_dir);
         // What is left may be as much: then it is written anew when there is as much again.
         let added = if lines.len() < LARGE_NOTE { lines.len() } else { 0 };
-        told(id, self.notes.set(id, || Some(lines)));
+        told(id, tasks::in_place(|| self.notes.set(id, || Some(lines))));
         added
     }
 
     /// Everything was put.
     pub(super) fn remove(&self, id: &SessionId) {
-        told(id, self.notes.set(id, || None));
+        told(id, tasks::in_place(|| self.notes.set(id, || None)));
     }
 }
 

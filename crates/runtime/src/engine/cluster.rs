@@ -421,6 +421,11 @@ async fn is_behind(parts: &Parts, cluster: &Cluster, id: &SessionId, head: &Head
     if cluster.members().works_with(id) {
         return false;
     }
+    match parts.stored.last_seq(id).await {
+        // It lacks nothing. This is so of nearly all sessions, whose states would be much to read after each reconnect.
+        Ok(seq) if seq <= head.last.seq => return false,
+        _ => {}
+    }
     match parts.stored.load_patiently(id).await {
         Ok(state) => matches!(meet(&state.claims, state.seq, head), Meeting::TierLacks { .. }),
         // It is looked at again.
@@ -476,7 +481,7 @@ async fn reclaim(parts: Weak<Parts>, id: SessionId) {
     if !cluster.reclaim(&state).await {
         return let_go(Arc::clone(&parts), id).await;
     }
-    parts.ctx.registry.left_asleep(&id).await;
+    parts.ctx.registry.left_asleep(&id, None).await;
 }
 
 /// A session as this node's store has it: its task may be waiting for the shared store itself, and would answer only afterwards.

@@ -162,7 +162,7 @@ async fn settled(parts: &Parts, view: SessionView, claimed: Option<ClaimedName>)
         parts.ctx.settle(id, view.seq).await?;
         return Ok(view);
     };
-    let seq = view.seq + 1;
+    let (seq, claim) = (view.seq + 1, claimed.claim().clone());
     let record = Record { session_id: id.clone(), seq, at: Timestamp::now(), event: claimed.keep() };
     let kept = match parts.ctx.append(&record) {
         // It is written as soon as the disk takes it, after the first record, which may be waiting too.
@@ -170,7 +170,7 @@ async fn settled(parts: &Parts, view: SessionView, claimed: Option<ClaimedName>)
         Err(error) => Err(OpError::not_stored(&error)),
     };
     // Whatever came of it, there is a session that sleeps.
-    parts.ctx.registry.left_asleep(id).await;
+    parts.ctx.registry.left_asleep(id, Some(&claim)).await;
     kept.map(|()| SessionView { seq, ..view })
 }
 

@@ -8,8 +8,10 @@ use crate::actor::Message;
 use crate::identities::Scope;
 use crate::ops::{BoxFuture, OpError, SessionError, SessionView};
 use crate::pending::Removal;
+use crate::tasks;
 use shellkeep_session::{ByteString, SessionId, SessionMeta};
 use shellkeep_store::deleted::{self, DeletedSession};
+use std::sync::Arc;
 
 impl Engine {
     /// Deletes a session: its processes, its state, its files. When the host deletes it, the recording is deleted too.
@@ -49,7 +51,11 @@ impl Engine {
                         OpError::Session(SessionError::Damaged { .. })
                         | OpError::StoreUnavailable { .. }
                         | OpError::StoreFull { .. },
-                    ) => parts.ctx.remover.destroy_unread(&id, removal).await,
+                    ) => {
+                        let (parts, id) = (Arc::clone(parts), id.clone().into_owned());
+                        // To its end, even if the caller goes away: half-way, nobody can use the name.
+                        tasks::spawn(async move { parts.ctx.remover.destroy_unread(&id, removal).await }).await?
+                    }
                     other => other,
                 };
             if destroyed.is_ok() {

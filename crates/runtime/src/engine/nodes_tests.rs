@@ -2,14 +2,15 @@
 //! middle of something.
 
 use crate::actor::Message;
-use crate::cluster::{ClusterConfig, in_memory};
+use crate::cluster::{ClusterConfig, Creation, in_memory};
 use crate::engine::{Engine, EngineConfig};
 use crate::ops::{
     ClusterError, ClusterNode, CreateSession, Created, NewEvent, OpError, RunCommand, StartService, Whereabouts,
 };
+use crate::pending::Removal;
 use serde_json::json;
 use shellkeep_session::SessionId;
-use shellkeep_session::ownership::{Ask, Claimed, Claims};
+use shellkeep_session::ownership::{Ask, Claim, Claimed, Claims};
 use shellkeep_shared::memory::MemoryTier;
 use shellkeep_shared::{ClaimRequest, Closing, LEASE, Tier as _, WhenAlone};
 use shellkeep_store::fault::Point;
@@ -164,6 +165,39 @@ async fn a_creation_on_a_full_disk_is_answered_and_lets_go_of_its_session() {
     let drained = timeout(LONG, node.drain()).await.expect("it lets go of the session");
     assert_eq!(drained.sessions, 0);
     node.engine.shutdown().await;
+}
+
+/// The bug: a deletion whose last record this node could not keep had removed the session from the shared store, and stopped there.
+/// Its files stayed, and nobody could use its name until the node was started again.
+#[tokio::test]
+async fn a_deletion_that_cannot_be_recorded_is_completed() {
+    let (url, tier) = shared("a deletion that cannot be recorded");
+    let node = Node::start(&url, "n1").await;
+    let id = node.create("s").await;
+    node.store.close().unwrap();
+    let ctx = &node.engine.access.at_large().ctx;
+    ctx.remover.destroy_unread(&id, Removal::Purge).await.unwrap();
+    assert_eq!(tier.clone().find(&id), Ok(None));
+    assert!(!ctx.cluster.as_ref().unwrap().removals().is_waiting(&id) && !ctx.names.contains(&id), "its name is free");
+    node.engine.shutdown().await;
+}
+
+/// The bug: a creation that had waited for the shared store for long closed the lane of whatever had its name by then. A later
+/// creation of the name lost its lease in the middle.
+#[tokio::test]
+async fn a_creation_that_ends_late_leaves_a_later_one_of_its_name_alone() {
+    let (url, _tier) = shared("a creation that ends late");
+    let node = Node::start(&url, "n1").await;
+    let (id, earlier) = (SessionId::parse("s").unwrap(), "1.n1.earlier".parse::<Claim>().unwrap());
+    let ctx = &node.engine.access.at_large().ctx;
+    let cluster = ctx.cluster.as_ref().unwrap();
+    let Ok(Creation::Mine { name, .. }) = cluster.create(&id, None, 9).await else { panic!("it is this node's") };
+    ctx.registry.left_asleep(&id, Some(&earlier)).await;
+    assert!(cluster.members().works_with(&id));
+    ctx.registry.left_asleep(&id, Some(name.claim())).await;
+    assert!(!cluster.members().works_with(&id));
+    drop(name);
+    node.stop().await;
 }
 
 /// Twice this many records are more than a node keeps at hand after it has sent them: it gives its state in their place.

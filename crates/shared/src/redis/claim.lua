@@ -2,8 +2,9 @@
 -- KEYS head lease log base next packed
 -- ARGV node, nonce, last claim of the node or '', lease in ms, data directory, agent or '', '1' to create, how many sessions the
 -- agent may have, highest epoch that the node has seen, who wrote which records as far as the node knows
-local h = redis.call('HMGET', KEYS[1], 'owner', 'seq', 'at', 'claims', 'removed', 'agent')
-local owner, seq = h[1], h[2] or '0'
+local h = redis.call('HMGET', KEYS[1], 'owner', 'seq', 'at', 'claims', 'removed', 'agent', 'last')
+-- One that was given back has only a last owner.
+local owner, seq = h[1] or h[7], h[2] or '0'
 if h[5] then
   if ARGV[7] ~= '1' then return {'removed'} end
   owner = false
@@ -47,7 +48,7 @@ if seq == '0' then
   redis.call('HSET', KEYS[1], 'claims', h[4])
 end
 redis.call('SET', KEYS[2], claim, 'PX', ARGV[4])
-redis.call('HDEL', KEYS[1], 'free')
+redis.call('HDEL', KEYS[1], 'free', 'last')
 redis.call('PERSIST', KEYS[1])
 redis.call('HSET', KEYS[1], 'owner', claim, 'home', ARGV[1], 'data', ARGV[5])
 if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'agent', ARGV[6]) end

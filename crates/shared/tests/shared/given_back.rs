@@ -13,13 +13,19 @@ fn create(tier: &mut dyn Tier, name: &str, node: &str) -> Head {
     claimed(tier, &ClaimRequest { create: Some(NO_LIMIT), ..request(name, node, "x", None) }, LEASE)
 }
 
-/// Whether the head of a session stays for ever.
-fn stays(server: &RedisServer, name: &str) -> bool {
+/// The first line that the server answers to a command.
+fn answer(server: &RedisServer, command: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    stream.write_all(format!("PTTL sk:{{{name}}}:head\r\nQUIT\r\n").as_bytes()).unwrap();
+    stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let expiry: i64 = answer.lines().next().and_then(|line| line.strip_prefix(':')).unwrap().parse().unwrap();
+    answer.lines().next().unwrap().to_owned()
+}
+
+/// Whether the head of a session stays for ever.
+fn stays(server: &RedisServer, name: &str) -> bool {
+    let answer = answer(server, &format!("PTTL sk:{{{name}}}:head"));
+    let expiry: i64 = answer.strip_prefix(':').unwrap().parse().unwrap();
     assert_ne!(expiry, -2, "it is not there");
     expiry == -1
 }
@@ -48,6 +54,26 @@ fn redis_forgets_a_name_that_was_given_back() {
     }
     tier.release(&id("a"), &second.owner, true).unwrap();
     assert!(stays(&server, "a"), "it has a record");
+}
+
+/// The bug: a build that knows of no expiry claimed a name that was given back, and did not take the expiry from it. The session
+/// that it created under the name lost its head within the minute. Such a build deletes a head without an owner before it claims.
+#[test]
+fn a_name_that_was_given_back_has_no_owner() {
+    let server = RedisServer::start();
+    let mut tier = open(&server.url()).unwrap();
+    let tier = &mut *tier;
+    let owner = || answer(&server, "HGET sk:{a}:head owner");
+    let first = create(tier, "a", "n1");
+    assert_ne!(owner(), "$-1");
+    tier.release(&id("a"), &first.owner, false).unwrap();
+    assert_eq!(owner(), "$-1", "nobody has it");
+    assert_eq!(tier.find(&id("a")).unwrap().map(|found| found.head.owner), Some(first.owner.clone()));
+    send(tier, "a", &first, 1, &[]).unwrap();
+    assert_ne!(owner(), "$-1", "who gave it back goes on");
+    tier.release(&id("a"), &first.owner, false).unwrap();
+    tier.remove(&id("a"), &first.owner).unwrap();
+    assert_eq!(tier.find(&id("a")).unwrap(), None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What every backend does.
 
 use super::*;
-use crate::{Find, ReadError, SessionFilter, SessionOrder};
+use crate::{Find, ReadError, SessionFilter, SessionOrder, last_seq};
 use shellkeep_session::hold::SESSION_HELD;
 use shellkeep_session::{Sandbox, SessionPlace};
 
@@ -17,8 +17,10 @@ tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://stor
 fn a_session_reads_back_as_it_was_told(house: House) {
     let store = house.open();
     assert_eq!(wait(store.load(&id("a"))).unwrap(), None);
+    assert_eq!(wait(last_seq(&store, &id("a"))).unwrap(), None);
     let teller = Teller::lived("a");
     teller.append_to(&store);
+    assert_eq!(wait(last_seq(&store, &id("a"))).unwrap(), Some(teller.state.seq));
     teller.assert_in(&store);
     wait(store.flush()).unwrap();
     wait(store.sync()).unwrap();
