@@ -418,13 +418,9 @@ async fn give(parts: &Arc<Parts>, cluster: &Cluster, id: &SessionId) -> Given {
 /// Whether the shared store lacks records of a session that sleeps here, because it fell back to an older copy of itself. One that
 /// is awake finds out with its next renewal.
 async fn is_behind(parts: &Parts, cluster: &Cluster, id: &SessionId, head: &Head) -> bool {
-    if cluster.members().works_with(id) {
+    // Of nearly all sessions it has the last number, and their states would be much to read after each reconnect.
+    if cluster.members().works_with(id) || parts.stored.last_seq(id).await.is_ok_and(|seq| seq <= head.last.seq) {
         return false;
-    }
-    match parts.stored.last_seq(id).await {
-        // It lacks nothing. This is so of nearly all sessions, whose states would be much to read after each reconnect.
-        Ok(seq) if seq <= head.last.seq => return false,
-        _ => {}
     }
     match parts.stored.load_patiently(id).await {
         Ok(state) => matches!(meet(&state.claims, state.seq, head), Meeting::TierLacks { .. }),
