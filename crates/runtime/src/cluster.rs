@@ -167,14 +167,12 @@ impl Cluster {
         }
     }
 
-    /// Nothing follows under this claim of a session. One that has another claim by now is left as it is.
-    pub(crate) fn give_back(&self, id: &SessionId, claim: &Claim) {
-        self.ship.give_back(id, claim);
-    }
-
-    /// The session sleeps.
-    pub(crate) fn left(&self, id: &SessionId) {
-        self.ship.end(id);
+    /// The session sleeps. With a claim, nothing follows under that one: a session that has another by now is left as it is.
+    pub(crate) fn left(&self, id: &SessionId, claim: Option<&Claim>) {
+        match claim {
+            Some(claim) => self.ship.give_back(id, claim),
+            None => self.ship.end(id),
+        }
     }
 
     /// Checkpoints where all nodes can read them, if there is a directory for them.

@@ -242,7 +242,7 @@ impl Registry {
             Ok(()) => Ok(awake),
             Err(error) => {
                 self.sessions().awake.remove(id);
-                self.stored.left(id);
+                self.stored.left(id, None);
                 Err(error)
             }
         }
@@ -267,10 +267,7 @@ impl Registry {
         let waking = Waking { registry: self, id, lock };
         let _guard = waking.lock.lock().await;
         if !self.is_awake(id) {
-            match claim {
-                Some(claim) => self.stored.give_back(id, claim),
-                None => self.stored.left(id),
-            }
+            self.stored.left(id, claim);
         }
     }
 
@@ -281,7 +278,7 @@ impl Registry {
         let leaves = may_leave();
         if leaves {
             sessions.awake.remove(id);
-            self.stored.left(id);
+            self.stored.left(id, None);
         }
         leaves
     }

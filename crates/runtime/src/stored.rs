@@ -58,23 +58,16 @@ impl Stored {
         let state = cluster.take(id, local).await?;
         if state.meta.agent.as_deref() != agent.as_deref() {
             // Another session has the name now, and whoever asks was permitted to use the one that this node knew.
-            cluster.left(id);
+            cluster.left(id, None);
             return Err(moved(id));
         }
         Ok(state)
     }
 
-    /// Nothing follows under this claim of a session.
-    pub(crate) fn give_back(&self, id: &SessionId, claim: &Claim) {
+    /// A session sleeps from now on; with a claim, only if it is still under that one.
+    pub(crate) fn left(&self, id: &SessionId, claim: Option<&Claim>) {
         if let Some(cluster) = &self.cluster {
-            cluster.give_back(id, claim);
-        }
-    }
-
-    /// A session sleeps from now on.
-    pub(crate) fn left(&self, id: &SessionId) {
-        if let Some(cluster) = &self.cluster {
-            cluster.left(id);
+            cluster.left(id, claim);
         }
     }
 
