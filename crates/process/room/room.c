@@ -149,7 +149,7 @@ static int open_file(const char *path) {
 }
 
 /* What is at a path of the machine. Those of directories and files are real paths: a link there was put in the place of one
- * later, by whoever may write to a directory above it, and leads anywhere. What was there is gone then. */
+ * later, by somebody who may write to a directory above it, and leads anywhere. What was there is gone. */
 static int open_tree_at(const char *path, uint64_t resolve) {
     enum { HOW = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH };
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = resolve};

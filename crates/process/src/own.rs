@@ -47,7 +47,7 @@ pub fn keep_inherited_descriptors() -> io::Result<()> {
 }
 
 /// Takes the descriptor `number` that our parent left open, whatever it is: a pipe, a socket, a file. What is returned is
-/// a copy that our children do not inherit. The original is closed, so that whoever reads at its other end finds the end
+/// a copy that our children do not inherit. The original is closed, so that a reader at its other end finds the end
 /// when the copy is dropped; one of the standard three stays open, because it is used as such. To be called before this
 /// process opens descriptors of its own, which could otherwise have that number.
 pub fn take_inherited(number: u32) -> io::Result<OwnedFd> {

@@ -5,6 +5,11 @@ use shellkeep_redact::{ALL_FORMS, ConfigError, MOST_FOUND, Redactor, is_maskable
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// About how many bytes of memory it takes to look for a byte of a value.
+const MEMORY_OF_A_BYTE: usize = 30;
+/// About how many bytes all forms of a value have for each of its own.
+const ALL_FORMS_OF_A_BYTE: usize = 30;
+
 /// Values, or how many bytes they would have, if that is more than can be masked.
 #[derive(Clone, Default)]
 pub(crate) struct FoundValues {
@@ -38,10 +43,11 @@ impl FoundValues {
         if self.are_too_many() { 0 } else { self.bytes }
     }
 
-    /// About how much memory it takes to mask them: a byte of those that are looked for in all forms 900, of others 30.
+    /// About how much memory it takes to mask them.
     pub(crate) fn memory(&self) -> usize {
         let bytes = self.bytes();
-        bytes.min(ALL_FORMS) * 900 + bytes.saturating_sub(ALL_FORMS) * 30
+        let looked_for = bytes.min(ALL_FORMS) * ALL_FORMS_OF_A_BYTE + bytes.saturating_sub(ALL_FORMS);
+        looked_for * MEMORY_OF_A_BYTE
     }
 
     /// Whether they are more than can be masked. Then they are not kept.

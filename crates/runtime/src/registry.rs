@@ -260,7 +260,7 @@ impl Registry {
     }
 
     /// A session was created, or given to the shared store again, and nobody goes on with it: it sleeps, unless it is woken in this
-    /// moment. Its task lets go of it otherwise. With a claim, only what this node sends under that is given up: whoever waited for
+    /// moment. Its task lets go of it otherwise. With a claim, only what this node sends under that is released: whoever waited for
     /// long may find another session of the name.
     pub(crate) async fn left_asleep(&self, id: &SessionId, claim: Option<&Claim>) {
         let lock = Arc::clone(self.sessions().waking.entry(id.clone()).or_default());

@@ -112,7 +112,7 @@ impl Remover {
         match self.store.append(&record) {
             // Kept in memory until it can be written; deleting the files may make room for it.
             Ok(()) | Err(AppendError::Retrying { .. }) => {}
-            // The shared store was told, which cannot be taken back, and until this is finished nobody can use the name. What is
+            // The shared store was told, which cannot be undone, and until this is finished nobody can use the name. What is
             // left in the store of this node is no longer anybody's session.
             Err(error) if taken_out.is_some() => {
                 tracing::error!(session = %id, %error, "the end of a deleted session is not recorded on this node");

@@ -59,7 +59,7 @@ pub(crate) enum ServiceStop {
     DaemonStops,
     /// Other nodes take over what this one has.
     NodeDrained,
-    /// Its session is over its disk quota, and something of it wrote on.
+    /// Its session is over its disk quota, and something of it kept writing.
     OverDisk(OverDisk),
 }
 

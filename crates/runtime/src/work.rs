@@ -28,7 +28,8 @@ const STARTS_EACH: usize = 4;
 /// Who may keep a processor busy now.
 pub(crate) struct Work {
     shares: Arc<Shares>,
-    /// Pages of a recording that need no search, and looks at processes: milliseconds. They do not wait for searches, which take seconds.
+    /// Pages of a recording that need no search, and looks at processes: milliseconds. They do not wait for searches, which
+    /// take seconds.
     pages: Lanes,
     /// Searches: seconds at most.
     short: Lanes,

@@ -460,7 +460,7 @@ mod tests {
         assert_eq!(asked(&tcp, "/healthz", &[]), Ok(Caller::Anyone));
     }
 
-    /// Whoever opened `/v1/live` had to send a token in the first frame, also over the socket, and with one in the header.
+    /// A client of `/v1/live` had to send a token in the first frame, also over the socket, and with one in the header.
     #[test]
     fn a_websocket_is_opened_with_what_other_routes_need_or_with_nothing() {
         let tcp = Auth::Bearer { token: Token::new("secret"), loopback: true };

@@ -99,7 +99,7 @@ async fn lock_agent(within: &Transaction<'_>, agent: &str) -> Result<(), Failed>
 async fn claim(within: &Transaction<'_>, request: &ClaimRequest, time: Duration) -> Result<ClaimAnswer, Failed> {
     let ClaimRequest { session_id, ask, data_dir, agent, create } = request;
     let id = session_id.as_str();
-    // There is a row to lock, whoever comes first; and from here on nobody removes it.
+    // There is a row to lock, even for the first; and from here on nobody removes it.
     let made = "INSERT INTO sk_shared_heads (session_id) VALUES ($1) \
                 ON CONFLICT (session_id) DO UPDATE SET home = sk_shared_heads.home";
     within.execute(made, &[&id]).await?;

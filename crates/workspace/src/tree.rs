@@ -244,7 +244,7 @@ impl Tree {
             Expected::Nothing => return Err(TreeError::Unexpected { current: self.sha256(path)? }),
             Expected::Sha256(wanted) if kind == FileType::RegularFile => return place.remove_only(wanted),
             Expected::Sha256(wanted) => {
-                // Whoever reads at a link reads what it leads to.
+                // Reading a link reads what it leads to.
                 let current = self.sha256(path)?;
                 if current.as_ref() != Some(wanted) {
                     return Err(TreeError::Unexpected { current });

@@ -144,6 +144,17 @@ impl Ends {
         program.if_equal(libc::SYS_clone3 as u32, self.unknown);
     }
 
+    /// What `clone` and `unshare` lead to: they are refused where they make a namespace.
+    pub(super) fn refuse_namespaces(self, program: &mut Program, clone: Label, unshare: Label) {
+        let namespaces = NAMESPACES.iter().fold(0, |all, flag| all | *flag as u32);
+        for (label, flags) in [(clone, namespaces), (unshare, namespaces | NEW_TIME)] {
+            program.place(label);
+            program.load(argument(0));
+            program.if_any(flags, self.refuse);
+            program.answer(ALLOW);
+        }
+    }
+
     /// Says what each of them is, as the last part of the program.
     pub(super) fn place(self, program: &mut Program) {
         for (end, answer) in [
@@ -212,13 +223,7 @@ fn by_argument(program: &mut Program, ends: Ends) {
         program.if_equal(call as u32, label);
     }
     program.answer(ALLOW);
-    let namespaces = NAMESPACES.iter().fold(0, |all, flag| all | *flag as u32);
-    for (label, flags) in [(clone, namespaces), (unshare, namespaces | NEW_TIME)] {
-        program.place(label);
-        program.load(argument(0));
-        program.if_any(flags, ends.refuse);
-        program.answer(ALLOW);
-    }
+    ends.refuse_namespaces(program, clone, unshare);
     program.place(ioctl);
     program.load(argument(1));
     TERMINAL_TRICKS.iter().for_each(|request| program.if_equal(*request, ends.refuse));

@@ -1,10 +1,10 @@
 //! The system calls that processes of agents' users are refused where no fence is around them: those that make namespaces and
-//! mounts. A process with a mount of its own can serve that file system itself and never answer, and whoever waits for such an
-//! answer cannot be killed: not by its quotas, nor with its session, nor by the host. Everything else is as for other users of
+//! mounts. A process with a mount of its own can serve that file system itself and never answer, and a process that waits for
+//! such an answer cannot be killed: not by its quotas, nor with its session, nor by the host. Everything else is as for other users of
 //! the machine, 32-bit programs too.
 
 use super::bpf::{Label, Program};
-use super::filter::{ALLOW, ARCHITECTURE, Ends, NAMESPACES, NEW_TIME, NUMBER, PROCESSOR, argument, edges};
+use super::filter::{ALLOW, ARCHITECTURE, Ends, NUMBER, PROCESSOR, edges};
 use std::sync::{Arc, OnceLock};
 
 /// What is refused, by its numbers under one calling convention.
@@ -61,13 +61,7 @@ fn compile() -> Option<Vec<libc::sock_filter>> {
     by_number(&mut program, &OF_32_BITS, ends, [clone, unshare]);
     program.place(native);
     by_number(&mut program, &NATIVE, ends, [clone, unshare]);
-    let namespaces = NAMESPACES.iter().fold(0, |all, flag| all | *flag as u32);
-    for (label, flags) in [(clone, namespaces), (unshare, namespaces | NEW_TIME)] {
-        program.place(label);
-        program.load(argument(0));
-        program.if_any(flags, ends.refuse);
-        program.answer(ALLOW);
-    }
+    ends.refuse_namespaces(&mut program, clone, unshare);
     ends.place(&mut program);
     program.finish()
 }
@@ -86,6 +80,7 @@ fn by_number(program: &mut Program, convention: &Convention, ends: Ends, [clone,
 
 #[cfg(test)]
 mod tests {
+    use super::super::filter::NEW_TIME;
     use super::super::filter::tests::answer_to;
     use super::*;
 

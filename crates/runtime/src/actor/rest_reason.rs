@@ -49,7 +49,7 @@ impl RestReason {
     pub(super) fn why(self) -> &'static str {
         match self {
             Self::Idle => "the last one was stopped because it was idle",
-            Self::OverDisk => "the session is over its disk quota, and what the last one had left running wrote on",
+            Self::OverDisk => "the session is over its disk quota, and what the last one had left running kept writing",
             Self::Hibernated => "the last one was put to sleep",
             Self::Ended => "the session was ended",
             Self::Rewound => "the last one was stopped for a rewind",

@@ -248,7 +248,7 @@ impl Diverged {
         };
         self.move_files(state, &forked.meta).await?;
         self.names.add(&fork_id, forked.meta.agent.as_deref().map(Arc::from));
-        // It sleeps: its lease is given up when its records are sent.
+        // It sleeps: its lease is released when its records are sent.
         drop(lane);
         let (asked, noted) = (id.clone(), note.clone());
         self.ship.ask(move |tier| tier.note_fork(&asked, &noted)).await.map_err(away)?;

@@ -5,7 +5,7 @@ use shellkeep_session::{Record, SessionId};
 use shellkeep_shared::{Ship, Start};
 use std::sync::Arc;
 
-/// A session whose records this node sends from now on. Unless something goes on with it, its lease is given up again: this node
+/// A session whose records this node sends from now on. Unless something goes on with it, its lease is released again: this node
 /// would renew it for as long as it lives, and refuse the session to every other claim, its own among them.
 #[must_use]
 pub(super) struct OpenLane {

@@ -317,7 +317,7 @@ fn remove(tier: &mut dyn Tier, node: &str, deletion: &Deletion, reach: Reach) ->
             _ => return Ok(Removed::OutOfReach),
         }
         if attempts == MOST_OWNERS {
-            return Err(Down { answers: true, ..Down::new("the session changes its owner all the time") });
+            return Err(Down { answers: true, ..Down::new("the session's owner keeps changing") });
         }
         attempts += 1;
         // Refused, silently, if another node has taken it since: then that one is looked at.
@@ -476,7 +476,7 @@ mod tests {
         let (_data, _tier, removals, deletion) = deleted();
         removals.ship.close(Closing::Stop);
         let removed = timeout(LONG, removals.keep_trying(&deletion, Reach::Own)).await;
-        assert_eq!(removed.expect("it is given up"), None);
+        assert_eq!(removed.expect("it stops trying"), None);
     }
 
     /// The bug: a node that had lost a session without knowing it removed what all nodes have of its files, and said that the
@@ -498,7 +498,7 @@ mod tests {
     /// The bug: a session whose deletion was answered while the shared store was away stayed for ever if another node had taken it
     /// before the store could be told. Another session of the name stays.
     #[tokio::test]
-    async fn what_was_said_to_be_deleted_is_removed_whoever_has_it() {
+    async fn what_was_said_to_be_deleted_is_removed_from_any_node() {
         let (_data, mut tier, removals, _) = deleted();
         let (old, new) = (created_in("2025"), created_in("2026"));
         let deletion = Deletion::new(&SessionState::create(&old).unwrap().meta, None);

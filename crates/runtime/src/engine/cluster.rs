@@ -367,7 +367,8 @@ async fn look_around(parts: Weak<Parts>, alone: Alone) {
     }
 }
 
-/// The shared store does not know a session, or lacks its last records: if it was this node's, it lost them. Waking the session gives it again.
+/// The shared store does not know a session, or lacks its last records: if it was this node's, it lost them. Waking the
+/// session gives it again.
 /// Returns whether nothing is left to do: the shared store has it, or it is not this node's to give.
 async fn give_again(parts: Arc<Parts>, id: &SessionId) -> bool {
     let Some(cluster) = &parts.ctx.cluster else { return true };

@@ -375,7 +375,7 @@ fn spawn_actor(ctx: Weak<SessionContext>) -> Spawn {
 /// Takes over what runs and starts the background tasks.
 async fn begin(parts: &Parts, left: Vec<Left>) -> Result<(), StartError> {
     if let Err(error) = shellkeep_process::watch_logs() {
-        tracing::warn!(%error, "changes of services' logs are not told by the kernel; logs are looked at once a second");
+        tracing::warn!(%error, "the kernel does not report changes of service logs; they are read once a second");
     }
     // Starts one shell first, to detect a bash that does not work.
     parts.ctx.pool.probe().await?;

@@ -116,8 +116,8 @@ pub fn output_withheld() -> Notice {
     notice(
         NoticeCode::OutputDropped,
         format!(
-            "The output is withheld: variables with names of secrets have more than {} KiB together, which cannot be masked. \
-             Continue in a new session, and put large data into files.",
+            "The output is withheld: variables whose names look secret hold more than {} KiB together, which is too much \
+             to mask. Continue in a new session, and put large data into files.",
             MOST_FOUND >> 10
         ),
     )
@@ -129,8 +129,8 @@ pub fn secrets_not_filled(names: &[String], most: usize) -> Option<Notice> {
         notice(
             NoticeCode::RestoreIncomplete,
             format!(
-                "The session's variables and functions have more than {} MiB of copies of secrets. These have the name of \
-                 the secret in the place of each copy, as in ⟨secret:NAME⟩: {}. Unset them, and use the secret's own \
+                "The session's variables and functions hold more than {} MiB of copies of secrets. In these, the name of the \
+                 secret stands in place of each copy, as in ⟨secret:NAME⟩: {}. Unset them, and use the secret's own \
                  variable.",
                 most >> 20,
                 enumerate(names)

@@ -247,7 +247,7 @@ fn finished(args: &RunArgs, result: &RunResponse) -> Result<u8, Failure> {
             }
         }
     }
-    // Now and not at the start, when whoever writes to a pipe may not have begun.
+    // Now and not at the start, when the writer of a pipe may not have begun.
     if !(args.stdin || args.tty || args.json) && input::is_waiting() {
         terminal::hint("stdin was not passed to the command; if the command needs stdin, use --stdin");
     }

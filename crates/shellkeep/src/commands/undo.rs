@@ -27,7 +27,7 @@ const NAMED: usize = 5;
     after_help = "Undoes the last change: a command that changed files or the shell, a file written with `shellkeep files`, changes of
 the keyed store (those in a row at once), a rewind or a merge. Files, shell, keyed store and the agent's saved state become
 what they were before it. Undo again for the change before that; `shellkeep redo` reverts an undo. Files that
-you or others changed in the workspace since are taken back too, and named. Nothing is lost: what is replaced
+you or others changed in the workspace since are undone too, and named. Nothing is lost: what is replaced
 is saved in a checkpoint first. Files that are not in checkpoints are left alone.
 
 Examples:

@@ -208,7 +208,7 @@ fn a_fork_of_the_past_has_what_was_kept_then_and_what_never_is() {
     assert_eq!(daemon.sh("now", "ls -A").out(), ".env\n.gitignore\na\nlate\nnode_modules\n");
 }
 
-/// What is ignored now was in the way of the files of then, and stayed in the fork instead of them, unsaid.
+/// What is ignored now was in the way of that moment's files, and stayed in the fork in their place, without a word.
 #[test]
 fn a_fork_of_the_past_has_the_files_of_then_where_others_are_ignored_now() {
     let daemon = Daemon::start();
@@ -232,7 +232,7 @@ fn a_fork_of_the_past_has_the_files_of_then_where_others_are_ignored_now() {
     assert_eq!(daemon.sh("s", "cat data e/x; readlink d").out(), "other\n2\ne\n");
 }
 
-/// A later version of what was too large to be saved then is not presented as that of then.
+/// A later version of a file that was too large to be saved at a moment is not shown as that moment's.
 #[test]
 fn a_fork_of_the_past_says_what_was_not_saved_then() {
     let daemon = Daemon::start();

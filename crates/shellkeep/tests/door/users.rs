@@ -277,7 +277,7 @@ fn a_resumed_agent_starts_where_its_user_may_be() {
     }
 }
 
-/// A process made a user namespace, mounted a file system there that it served itself, and never answered a read. Whoever waited
+/// A process made a user namespace, mounted a file system there that it served itself, and never answered a read. A process that waited
 /// for the answer could not be killed, and outlived its session, its quotas and the daemon.
 #[test]
 fn no_process_of_a_user_makes_a_namespace() {

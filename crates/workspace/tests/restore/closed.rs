@@ -133,7 +133,7 @@ fn a_closed_workspace(place: &Path) {
     room.write("f", "f");
     let open = room.save();
     let before = room.seen();
-    // It can still be listed, so closing it this far is a change that can be taken back.
+    // It can still be listed, so closing it this far is a change that can be undone.
     room.chmod("", 0o644);
     assert_ne!(room.save(), open);
     let nothing = restore::recover(&room.workspace, &room.home, &room.faults).unwrap();

@@ -63,11 +63,11 @@ pub enum RecordError {
     Unreadable { session_id: String, reason: String },
     /// The session's secrets are more than can be masked.
     #[error(
-        "the secret variables of session '{session_id}' have or had at least {bytes} bytes, more than the {most} that can be masked, so its recording cannot be shown masked"
+        "the secret variables of session '{session_id}' have or had at least {bytes} bytes, more than the {most} that can be masked, so its recording cannot be shown masked; the host can read it unmasked"
     )]
     TooManySecrets {
         session_id: String,
-        /// How many bytes were found before it was given up.
+        /// How many bytes were found before the search stopped.
         bytes: usize,
         /// How many can be masked.
         most: usize,

@@ -99,7 +99,7 @@ impl Stops {
     }
 }
 
-/// Whether whoever started us has us ignore a signal.
+/// Whether our parent has us ignore a signal.
 fn is_ignored(number: u8) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

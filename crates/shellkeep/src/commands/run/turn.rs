@@ -18,7 +18,7 @@ const AT_ONCE: Duration = Duration::from_millis(250);
 const AFTER_QUESTION: Duration = Duration::from_millis(50);
 /// How soon a signal is passed on again if it came before the daemon had our command.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How long the daemon may take to pass a signal on. Whoever sent it wants us to end, also if the daemon is stuck.
+/// How long the daemon may take to pass a signal on. The sender wants us to end, even if the daemon is stuck.
 const PASSED_ON: Duration = Duration::from_secs(5);
 /// The newest runs, among which the one that is in the way is looked for.
 const LOOKED_AT: usize = 50;
