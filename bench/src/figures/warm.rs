@@ -13,6 +13,7 @@ use crate::setup::Setup;
 use crate::stats::{Pair, Rounds, Spread};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use shellkeep_session::SessionId;
+use std::io::Write as _;
 use std::time::Duration;
 
 /// Each with what it writes.
@@ -21,6 +22,8 @@ const LIBRARY: Target = Target::RatioAtMost(2.0);
 const HTTP: Target = Target::RatioAtMost(4.5);
 const LIVE_SHELLS: usize = 8;
 const SPARE_SHELLS: usize = 2;
+/// A record of the start or the end of `true`, in the journal.
+const RECORD_BYTES: usize = 300;
 
 /// One command and the three ways it is run.
 struct Lineup {
@@ -69,17 +72,25 @@ pub fn measure(setup: &Setup, report: &mut Report) -> Fallible<()> {
 }
 
 /// The raw loop takes turns with nobody but this thread. A relay in between shows what one more process costs, whatever
-/// it does.
+/// it does, and what it costs to keep a start and a result, whatever they are.
 fn beside_a_relay(setup: &Setup, report: &mut Report) -> Fallible<()> {
-    let (relay, daemon) = (Relay::start(&setup.bash)?, Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?);
-    let (mut relayed, mut client) = (Client::connect(&relay.socket())?, Client::connect(&daemon.socket())?);
-    let remote = client.create()?;
-    let Pair { floor, ours: http } =
-        in_turns(setup, &mut client, &remote, |count| relayed.times(&remote, "true", count))?;
-    drop(relayed);
-    relay.join()?;
-    let what = "`true`, HTTP on the Unix socket; floor: a relay that passes the line on and parses nothing";
-    report.row(Row::latency(what.to_owned(), floor, http, None));
+    let mut records = tempfile::tempfile()?;
+    let kept = Relay::start(&setup.bash, move || Ok(records.write_all(&[b'.'; RECORD_BYTES])?))?;
+    let floors = [
+        ("passes the line on and parses nothing", Relay::start(&setup.bash, || Ok(()))?),
+        ("passes the line on and writes two records to a file", kept),
+    ];
+    for (floor, relay) in floors {
+        let daemon = Daemon::start(&setup.program, &setup.bash, LIVE_SHELLS)?;
+        let (mut relayed, mut client) = (Client::connect(&relay.socket())?, Client::connect(&daemon.socket())?);
+        let remote = client.create()?;
+        let Pair { floor: below, ours: http } =
+            in_turns(setup, &mut client, &remote, |count| relayed.times(&remote, "true", count))?;
+        drop(relayed);
+        relay.join()?;
+        let what = format!("`true`, HTTP on the Unix socket; floor: a relay that {floor}");
+        report.row(Row::latency(what, below, http, None));
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::fallible::Fallible;
 use crate::figures::crowd::affordable;
 use crate::http::Client;
 use crate::lanes;
+use crate::relay::Relay;
 use crate::report::{Report, Row, Target};
 use crate::setup::Setup;
 use crate::stats::{self, Rounds};
@@ -32,19 +33,33 @@ pub fn latency(setup: &Setup, report: &mut Report) -> Fallible<()> {
     let node = start_node(setup, &redis, "n1", LIVE_SHELLS)?;
     let (mut plainly, mut shared) = (Client::connect(&plain.socket())?, Client::connect(&node.socket())?);
     let sessions = (plainly.create()?, shared.create()?);
-    let mut bare = Bare::new(&redis.url())?;
+    let mut bare = Bare::new(&redis.url(), "bare")?;
+    let mut kept = Bare::new(&redis.url(), "relayed")?;
+    let relay = Relay::start(&setup.bash, || Ok(()))?;
+    let appending = Relay::start(&setup.bash, move || kept.append_next())?;
+    let (mut relayed, mut appended) = (Client::connect(&relay.socket())?, Client::connect(&appending.socket())?);
     let (mut floor, mut without, mut with) = (Rounds::default(), Rounds::default(), Rounds::default());
+    let (mut below, mut above) = (Rounds::default(), Rounds::default());
     for _ in 0..setup.effort.rounds {
         without.turn(setup.effort.commands, |count| plainly.times(&sessions.0, "true", count))?;
         plainly.settle()?;
         with.turn(setup.effort.commands, |count| shared.times(&sessions.1, "true", count))?;
         shared.settle()?;
         floor.turn(setup.effort.commands, |count| bare.times(count))?;
+        below.turn(setup.effort.commands, |count| relayed.times(&sessions.0, "true", count))?;
+        above.turn(setup.effort.commands, |count| appended.times(&sessions.0, "true", count))?;
     }
+    drop((relayed, appended));
+    relay.join()?;
+    appending.join()?;
     let (without, with) = (without.middle(), with.middle());
     report.row(Row::latency("`true`, HTTP, store in Redis; floor: without".to_owned(), without, with, None));
     let what = "what Redis adds to `true`, HTTP; floor: the two appends alone, one after the other".to_owned();
-    report.row(Row::medians(what, floor.middle().p50, with.p50 - without.p50, LATENCY));
+    let added = with.p50 - without.p50;
+    report.row(Row::medians(what, floor.middle().p50, added, LATENCY));
+    let what =
+        "what Redis adds to `true`, HTTP; floor: what the two appends add to a relay that parses nothing".to_owned();
+    report.row(Row::medians(what, above.middle().p50 - below.middle().p50, added, None));
     Ok(())
 }
 
@@ -93,14 +108,16 @@ struct Bare {
     session_id: SessionId,
     claim: Claim,
     last: Point,
+    /// How many it has appended.
+    count: usize,
     /// Records as a command makes them.
     lines: [Vec<u8>; 2],
 }
 
 impl Bare {
-    fn new(url: &str) -> Fallible<Self> {
+    fn new(url: &str, session: &str) -> Fallible<Self> {
         let mut tier = shellkeep_shared::open(url)?;
-        let session_id = SessionId::parse("bare")?;
+        let session_id = SessionId::parse(session)?;
         let ask =
             Ask { node: "bench".to_owned(), nonce: "bench".to_owned(), mine: None, seen: 0, claims: Claims::default() };
         let (data_dir, agent, create) = (String::new(), None, None);
@@ -112,7 +129,7 @@ impl Bare {
         let finished = json!({"run_finished": {"run_id": "run-1", "result": result, "delta": {}}});
         let line = |event| json!({"session_id": session_id, "seq": 1, "at": Timestamp::now(), "event": event});
         let lines = [started, finished].map(|event| line(event).to_string().into_bytes());
-        Ok(Self { tier, session_id, claim: head.owner, last: head.last, lines })
+        Ok(Self { tier, session_id, claim: head.owner, last: head.last, count: 0, lines })
     }
 
     /// How long two appends take, one after the other, `count` times.
@@ -120,15 +137,17 @@ impl Bare {
         let mut times = Vec::with_capacity(count);
         for _ in 0..count {
             let start = Instant::now();
-            for number in 0..self.lines.len() {
-                self.append(number)?;
+            for _ in 0..self.lines.len() {
+                self.append_next()?;
             }
             times.push(start.elapsed());
         }
         Ok(times)
     }
 
-    fn append(&mut self, number: usize) -> Fallible<()> {
+    fn append_next(&mut self) -> Fallible<()> {
+        let line = self.lines[self.count % self.lines.len()].clone();
+        self.count += 1;
         let through = self.last.seq + 1;
         let append = Append {
             session_id: self.session_id.clone(),
@@ -137,7 +156,7 @@ impl Bare {
             from: 1,
             first: through,
             through,
-            lines: vec![self.lines[number].clone()],
+            lines: vec![line],
         };
         let answers = self.tier.append(&[append], LEASE).map_err(|down| down.reason)?;
         match answers.into_iter().next() {
