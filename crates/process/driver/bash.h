@@ -124,6 +124,8 @@ extern int glob_dot_filenames, shell_compatibility_level, ignoreeof, interactive
 extern int source_searches_cwd, inherit_errexit, expand_aliases, print_shift_error;
 extern int read_but_dont_execute, posixly_correct, variable_context, extended_glob, array_needs_making, num_shell_builtins;
 extern volatile sig_atomic_t interrupt_state, terminating_signal;
+extern int wait_intr_flag, wait_signal_received;
+extern int wait_builtin(WORD_LIST *);
 extern int (*this_shell_builtin)(WORD_LIST *);
 extern VAR_CONTEXT *global_variables, *shell_variables;
 extern HASH_TABLE *shell_functions, *aliases;
@@ -154,6 +156,7 @@ static inline char *copied(const char *text) {
 static inline void *zeroed(size_t count, size_t size) { return memset(xmalloc(count * size), 0, count * size); }
 
 extern SHELL_VAR *find_variable(const char *);
+extern SHELL_VAR *find_variable_noref(const char *);
 extern SHELL_VAR *find_function(const char *);
 extern SHELL_VAR *bind_variable(const char *, char *, int);
 extern SHELL_VAR *make_new_array_variable(char *);

@@ -211,11 +211,11 @@ static void see_missing(TABLE *table, int gone, int base_gone) {
 
 void capture_variable(BUFFER *out, const char *name) {
     BUFFER *outer = sink;
-    const SHELL_VAR *variable = find_variable(name);
+    const SHELL_VAR *variable = find_variable_noref(name);
     sink = out;
-    memory = 0;
     if (variable) {
-        write_variable(variable);
+        /* However large: it does not leave the shell. */
+        write_variable_whole(variable);
     } else {
         put_u8(out, FACT_FORGOTTEN);
         put_string(out, name);

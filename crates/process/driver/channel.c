@@ -1,10 +1,12 @@
 #include "channel.h"
 #include "bash.h"
+#include "descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -66,11 +68,23 @@ static void take_fds(const struct cmsghdr *extra, int *fds, int *fd_count) {
     for (size_t i = 0; i < count; i++) {
         int fd;
         memcpy(&fd, CMSG_DATA(extra) + i * sizeof fd, sizeof fd);
-        if (*fd_count < MOST_FDS)
+        if (*fd_count != FDS_LOST && *fd_count < MOST_FDS)
             fds[(*fd_count)++] = fd;
         else
             close(fd);
     }
+}
+
+/* A session may have allowed itself fewer open files than there are numbers up to the ones that come along. */
+static ssize_t receive_message(struct msghdr *message) {
+    struct rlimit before;
+    int is_lifted = lift_file_limit(&before);
+    ssize_t got = recvmsg(control, message, MSG_CMSG_CLOEXEC);
+    int why = errno;
+    if (is_lifted)
+        setrlimit(RLIMIT_NOFILE, &before);
+    errno = why;
+    return got;
 }
 
 size_t receive(unsigned char *into, size_t least, size_t most, int *fds, int *fd_count) {
@@ -84,7 +98,7 @@ size_t receive(unsigned char *into, size_t least, size_t most, int *fds, int *fd
         struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes,
                                  .msg_controllen = sizeof space.bytes};
         await_bytes();
-        ssize_t got = recvmsg(control, &message, MSG_CMSG_CLOEXEC);
+        ssize_t got = receive_message(&message);
         if (got < 0 && errno == EINTR) {
             heed_signals();
             continue;
@@ -94,6 +108,8 @@ size_t receive(unsigned char *into, size_t least, size_t most, int *fds, int *fd
         struct cmsghdr *extra = CMSG_FIRSTHDR(&message);
         if (extra && extra->cmsg_level == SOL_SOCKET && extra->cmsg_type == SCM_RIGHTS)
             take_fds(extra, fds, fd_count);
+        if (message.msg_flags & MSG_CTRUNC)
+            *fd_count = FDS_LOST;
         total += (size_t)got;
     }
     return total;

@@ -9,6 +9,8 @@
 enum { EXIT_CHANNEL = 97 };
 /* The most descriptors that come with a frame; the daemon sends no more. */
 enum { MOST_FDS = 5 };
+/* The number of descriptors if some came along that could not be opened. */
+enum { FDS_LOST = -1 };
 
 /* The socket. */
 extern int control;
@@ -20,8 +22,8 @@ extern char *rescue_path;
 /* Answers with the nonce of the request. Does not come back if no one listens. */
 void send_frame(uint32_t kind, const BUFFER *payload);
 
-/* Reads at least `least` and at most `most` bytes; descriptors sent with them are put into `fds`. Does not come back
- * if the daemon is gone. */
+/* Reads at least `least` and at most `most` bytes; descriptors sent with them are put into `fds`, as many as
+ * `fd_count` says then, which may be FDS_LOST. Does not come back if the daemon is gone. */
 size_t receive(unsigned char *into, size_t least, size_t most, int *fds, int *fd_count);
 
 #endif

@@ -1,5 +1,6 @@
 #include "descriptors.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,15 +25,41 @@ static FILE_ID identify(int fd) {
 
 static int same(FILE_ID a, FILE_ID b) { return a.device == b.device && a.inode == b.inode; }
 
-void close_to_null(int fd) {
+int lift_file_limit(struct rlimit *before) {
+    if (getrlimit(RLIMIT_NOFILE, before) != 0 || before->rlim_cur >= before->rlim_max)
+        return 0;
+    struct rlimit lifted = {before->rlim_max, before->rlim_max};
+    return setrlimit(RLIMIT_NOFILE, &lifted) == 0;
+}
+
+static int open_null(void) {
+    struct rlimit before;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0 && errno == EMFILE && lift_file_limit(&before)) {
+        null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        setrlimit(RLIMIT_NOFILE, &before);
+    }
+    return null;
+}
+
+/* A limit of 2 or less forbids even these numbers. */
+static void put_in_place(int from, int place) {
+    struct rlimit before;
+    if (dup2(from, place) < 0 && lift_file_limit(&before)) {
+        dup2(from, place);
+        setrlimit(RLIMIT_NOFILE, &before);
+    }
+}
+
+void close_to_null(int fd) {
+    int null = open_null();
     if (null < 0)
         return;
     /* The command may have closed the very number, which open then gives us. */
     if (null == fd) {
         fcntl(fd, F_SETFD, 0);
     } else {
-        dup2(null, fd);
+        put_in_place(null, fd);
         close(null);
     }
     given[fd] = null_id;
@@ -44,7 +71,7 @@ void take_descriptors(uint32_t flags, const int *fds, int count) {
     for (int i = 0; i < 3; i++) {
         if (!(flags & bits[i]) || next >= count)
             continue;
-        dup2(fds[next], i);
+        put_in_place(fds[next], i);
         close(fds[next++]);
         given[i] = identify(i);
     }

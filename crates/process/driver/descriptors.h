@@ -4,6 +4,7 @@
 #define SHELLKEEP_DESCRIPTORS_H
 
 #include <stdint.h>
+#include <sys/resource.h>
 
 /* What a run brings along. */
 enum { RUN_STDIN = 1, RUN_STDOUT = 2, RUN_STDERR = 4, RUN_TTY = 8, RUN_CWD = 16, RUN_UNTIL = 32 };
@@ -26,6 +27,9 @@ void descriptors_begin(void);
 
 /* Puts the given descriptors in place, in the order of the flags. */
 void take_descriptors(uint32_t flags, const int *fds, int count);
+
+/* Allows as many open files as may be allowed at all. Gives whether that changed the limit, and what it was. */
+int lift_file_limit(struct rlimit *before);
 
 /* Puts the null device in the place of one. */
 void close_to_null(int fd);

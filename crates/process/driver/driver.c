@@ -62,6 +62,15 @@ static int is_for_this_run(int value) {
 
 static int signal_in(int value) { return (signed char)(value & 0xff); }
 
+/* Bash unwinds at its next check. The builtin `wait` has its own, which looks for a signal that it received. */
+static void interrupt(void) {
+    silence_step_traps();
+    interrupted = 1;
+    interrupt_state = 1;
+    if (wait_intr_flag && this_shell_builtin == wait_builtin)
+        wait_signal_received = SIGINT;
+}
+
 /* If the command has a trap for the signal, it gets the signal and deals with it; else it is interrupted, or nothing
  * happens if the number is negative. */
 static void act_on(int wanted) {
@@ -75,8 +84,7 @@ static void act_on(int wanted) {
     /* Bash would report the death of the children that the daemon is ending; no one asked it. */
     if (!interrupted)
         close_to_null(2);
-    interrupted = 1;
-    interrupt_state = 1;
+    interrupt();
 }
 
 /* A request that is older than the running command must not hit it, and one that is there before its command must not be
@@ -106,8 +114,7 @@ static void on_terminal_interrupt(int number) {
         signal(number, SIG_DFL);
         raise(number);
     } else if (busy) {
-        interrupted = 1;
-        interrupt_state = 1;
+        interrupt();
     }
 }
 
@@ -136,6 +143,7 @@ static void report(int status, uint32_t flags) {
     static BUFFER out;
     busy = 0;
     ignore_terminal();
+    bring_back_step_traps();
     int was_homeless = homeless_in_this_call();
     undo_this_call();
     if (read_but_dont_execute) {
@@ -199,9 +207,9 @@ static int execute(char *command) {
     exit_shell(last_command_exit_value);
 }
 
-static void refuse_cwd(int why) {
+static void refuse(const char *why) {
     BUFFER refusal = {0};
-    put_string(&refusal, strerror(why));
+    put_string(&refusal, why);
     send_frame(FRAME_BAD_CWD, &refusal);
     free(refusal.bytes);
 }
@@ -227,21 +235,13 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
         keep_size_for_this_call();
         listen_to_terminal();
     }
-    char *cwd = (flags & RUN_CWD) ? get_string(in) : NULL;
-    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
-        char *name = get_string(in), *value = get_string(in);
-        set_for_this_call(name, value);
-        free(name);
-        free(value);
-    }
-    int refused = cwd ? enter_for_this_call(cwd) : 0;
+    const char *refused = begin_call(in, flags & RUN_CWD);
     int is_late = !refused && is_past(deadline);
-    free(cwd);
     if (refused || is_late) {
         ignore_terminal();
         undo_this_call();
         drop_descriptors(0);
-        is_late ? refuse_late() : refuse_cwd(refused);
+        is_late ? refuse_late() : refuse(refused);
         return;
     }
     char *command = get_string(in);
@@ -249,6 +249,7 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
     /* A terminal is never kept for the next command, as if something else held it. */
     forked = (flags & RUN_TTY) != 0;
     procsub_before = last_procsub_child;
+    prepare_silence();
     busy = 1;
     if (came_early && is_for_this_run(early))
         act_on(signal_in(early));
@@ -260,21 +261,9 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
      * child's status for that command's. */
     stop_making_children();
     interrupt_state = 0;
+    /* One that came as a `wait` ended would end the next one. */
+    wait_signal_received = 0;
     report(status, 0);
-}
-
-static int enter(char *given) {
-    char *cwd = change_directory(given);
-    if (cwd == NULL)
-        return errno;
-    SHELL_VAR *before = find_variable("PWD");
-    if (before && before->value)
-        bind_variable("OLDPWD", before->value, 0);
-    set_working_directory(cwd);
-    bind_variable("PWD", cwd, 0);
-    array_needs_making = 1;
-    free(cwd);
-    return 0;
 }
 
 /* The text, as `bash -c` runs it: the last command may take the place of this process, and there is no one to report
@@ -308,17 +297,9 @@ static void become_service(CURSOR *in, const int *fds, int fd_count) {
     uint32_t flags = get_u32(in);
     uint64_t deadline = (flags & RUN_UNTIL) ? get_u64(in) : 0;
     take_descriptors(flags, fds, fd_count);
-    char *cwd = (flags & RUN_CWD) ? get_string(in) : NULL;
-    for (uint32_t left = get_u32(in); left && !in->bad; left--) {
-        char *name = get_string(in), *value = get_string(in);
-        set_exported(name, value);
-        free(name);
-        free(value);
-    }
-    int refused = cwd ? enter(cwd) : 0;
-    free(cwd);
+    const char *refused = begin_service(in, flags & RUN_CWD);
     if (refused) {
-        refuse_cwd(refused);
+        refuse(refused);
         return;
     }
     if (is_past(deadline)) {
@@ -355,6 +336,14 @@ static void become(CURSOR *in, const int *fds, int fd_count) {
     free(out.bytes);
 }
 
+/* The daemon takes it that we have the pipes which it sent. Without them the output would be lost, of this command and of
+ * the next ones; a new shell has room for them. */
+static void refuse_for_good(void) {
+    if (request.kind == FRAME_RUN || request.kind == FRAME_SERVICE)
+        refuse("too few open files are allowed to pass it its output (`ulimit -n`)");
+    _exit(EXIT_CHANNEL);
+}
+
 /* The daemon never sends a second frame before the first is answered, so a read never takes more than one. */
 static void serve(void) {
     static unsigned char *frame;
@@ -371,6 +360,8 @@ static void serve(void) {
         }
         if (got < length)
             receive(frame + got, length - got, length - got, fds, &fd_count);
+        if (fd_count == FDS_LOST)
+            refuse_for_good();
         CURSOR in = {frame + sizeof request, request.length, 0};
         if (request.kind == FRAME_RUN)
             run(&in, fds, fd_count);

@@ -50,7 +50,8 @@ static char *join(const char *a, const char *b) {
 /* ---- variables ---- */
 
 static void make_room(const char *name, int wanted) {
-    SHELL_VAR *old = find_variable(name);
+    /* Not what a nameref of that name leads to. */
+    SHELL_VAR *old = find_variable_noref(name);
     if (old == NULL)
         return;
     int kinds = ATT_ARRAY | ATT_ASSOC | ATT_NAMEREF;

@@ -19,7 +19,7 @@ void capture_changes(BUFFER *);
 /* Forgets what differs, because the daemon knows it already (it has just put it there). */
 void capture_forget(void);
 
-/* Writes one variable as it is now; FACT_FORGOTTEN if there is none. For putting it back later. */
+/* Writes one variable as it is now, a nameref as itself; FACT_FORGOTTEN if there is none. For putting it back later. */
 void capture_variable(BUFFER *, const char *name);
 
 /* Puts facts into the shell. What did not work is written as pairs of strings: what, and why. Returns how many. */

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod ahead;
+mod call;
+mod interruption;
 mod zygote;
 
 use shellkeep_process::*;
