@@ -30,6 +30,10 @@ const PLACES: [i32; 2] = [3, 4];
 const EMBEDDED_MODE: u32 = 0o500;
 /// Descriptors are first moved above the places, so that putting one in place cannot overwrite another.
 const ABOVE_PLACES: i32 = 11;
+/// A process of a session has at most this part of our own hard limit of open files. The kernel counts the descriptors that are
+/// on their way through sockets for each user, and refuses a sender when they are more than its own limit. So sessions of our
+/// user are refused while we can still send as many again.
+const PART_OF_OUR_FILES: u64 = 2;
 
 /// The soft limit of open files before we raised our own; shells get this one.
 static DESCRIPTORS_BEFORE: OnceLock<u64> = OnceLock::new();
@@ -101,6 +105,7 @@ pub(crate) fn limit_open_files(pid: u32, most: u64) -> io::Result<()> {
     // Without a number it would be our own limit.
     let Some(pid) = crate::handle::number(pid) else { return Ok(()) };
     let own = getrlimit(Resource::Nofile);
+    let most = own.maximum.map_or(most, |ours| most.min(ours / PART_OF_OUR_FILES));
     let least = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
     let limit = Rlimit { current: least(descriptor_limit().or(own.current)), maximum: least(own.maximum) };
     match prlimit(Some(pid), Resource::Nofile, limit) {
@@ -203,4 +208,29 @@ pub fn reap(pid: u32) -> io::Result<ExitStatus> {
     // SAFETY: after a successful waitid for an exited child, si_status is the field in use.
     let status = unsafe { info.si_status() };
     Ok(if info.si_code == libc::CLD_EXITED { ExitStatus::Exited(status) } else { ExitStatus::Signalled(status) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// A session with the daemon's own limit sent descriptors through sockets that nobody read, until the kernel refused more. The
+    /// kernel counts them for each user, so it then refused those of the daemon too, and no command of anybody could start.
+    #[test]
+    fn a_session_cannot_send_as_many_descriptors_as_we_can() {
+        let Some(ours) = getrlimit(Resource::Nofile).maximum else { return };
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let pid = child.id();
+        let hard = || {
+            let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+            let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+            files.split_whitespace().nth(4).unwrap().parse::<u64>().unwrap()
+        };
+        let limited = limit_open_files(pid, u64::MAX).map(|()| hard());
+        let lower = limit_open_files(pid, 16).map(|()| hard());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((limited.unwrap(), lower.unwrap()), (ours / PART_OF_OUR_FILES, 16));
+    }
 }

@@ -95,6 +95,10 @@ const PROTOCOLS: [libc::c_int; 5] =
 const TYPE_BITS: u32 = 0xf;
 /// Puts characters into a terminal's input, or reads the console's screen.
 const TERMINAL_TRICKS: [u32; 2] = [0x5412, 0x541c];
+/// What `fcntl` takes a lease on a file with, and since Linux 6.19 on a directory (`F_SETDELEG`). Whoever opens the file then waits
+/// until the holder gives the lease back, 45 seconds if it does not, and owners may take one: agents under root for the files of
+/// the system, a user for those that the daemon reads in its workspace.
+const LEASES: [u32; 2] = [libc::F_SETLEASE as u32, 1040];
 
 /// How the kernel names the processor.
 #[cfg(target_arch = "x86_64")]
@@ -155,6 +159,14 @@ impl Ends {
         }
     }
 
+    /// What `fcntl` leads to, under either calling convention.
+    pub(super) fn refuse_leases(self, program: &mut Program, fcntl: Label) {
+        program.place(fcntl);
+        program.load(argument(1));
+        LEASES.iter().for_each(|command| program.if_equal(*command, self.refuse));
+        program.answer(ALLOW);
+    }
+
     /// Says what each of them is, as the last part of the program.
     pub(super) fn place(self, program: &mut Program) {
         for (end, answer) in [
@@ -210,7 +222,7 @@ pub(super) fn edges(calls: &[i64]) -> Vec<u32> {
 
 /// What is refused for some arguments only.
 fn by_argument(program: &mut Program, ends: Ends) {
-    let [clone, unshare, socket, kind, protocol, ioctl, limit] = std::array::from_fn(|_| program.label());
+    let [clone, unshare, socket, kind, protocol, ioctl, fcntl, limit] = std::array::from_fn(|_| program.label());
     for (call, label) in [
         (libc::SYS_clone, clone),
         (libc::SYS_unshare, unshare),
@@ -218,12 +230,14 @@ fn by_argument(program: &mut Program, ends: Ends) {
         // It makes a socket of any kind before it looks whether there are pairs of them.
         (libc::SYS_socketpair, socket),
         (libc::SYS_ioctl, ioctl),
+        (libc::SYS_fcntl, fcntl),
         (libc::SYS_prlimit64, limit),
     ] {
         program.if_equal(call as u32, label);
     }
     program.answer(ALLOW);
     ends.refuse_namespaces(program, clone, unshare);
+    ends.refuse_leases(program, fcntl);
     program.place(ioctl);
     program.load(argument(1));
     TERMINAL_TRICKS.iter().for_each(|request| program.if_equal(*request, ends.refuse));
@@ -344,6 +358,11 @@ pub(super) mod tests {
             (libc::SYS_ioctl, [0, 0x5401, 0], allowed),
             (libc::SYS_ioctl, [0, 0x5412, 0], refused),
             (libc::SYS_ioctl, [0, 0xffff_ffff_0000_5412, 0], refused),
+            (libc::SYS_fcntl, [3, libc::F_SETLK as u64, 0], allowed),
+            (libc::SYS_fcntl, [3, libc::F_GETLEASE as u64, 0], allowed),
+            (libc::SYS_fcntl, [3, 1024, libc::F_WRLCK as u64], refused),
+            (libc::SYS_fcntl, [3, 0xffff_ffff_0000_0400, 0], refused),
+            (libc::SYS_fcntl, [3, 1040, 0], refused),
             (libc::SYS_prlimit64, [0, 7, 0], allowed),
             (libc::SYS_prlimit64, [1, 7, 0], refused),
         ];

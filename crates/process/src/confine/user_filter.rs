@@ -1,7 +1,7 @@
 //! The system calls that processes of agents' users are refused where no fence is around them: those that make namespaces and
 //! mounts. A process with a mount of its own can serve that file system itself and never answer, and a process that waits for
-//! such an answer cannot be killed: not by its quotas, nor with its session, nor by the host. Everything else is as for other users of
-//! the machine, 32-bit programs too.
+//! such an answer cannot be killed: not by its quotas, nor with its session, nor by the host. And leases on files, for which the
+//! daemon would wait where it reads a workspace. Everything else is as for other users of the machine, 32-bit programs too.
 
 use super::bpf::{Label, Program};
 use super::filter::{ALLOW, ARCHITECTURE, Ends, NUMBER, PROCESSOR, edges};
@@ -16,6 +16,8 @@ struct Convention {
     /// These two where they make a namespace.
     clone: u32,
     unshare: u32,
+    /// These where they take a lease.
+    fcntl: &'static [i64],
 }
 
 /// That of programs for the whole processor.
@@ -34,15 +36,26 @@ const NATIVE: Convention = Convention {
     ],
     clone: libc::SYS_clone as u32,
     unshare: libc::SYS_unshare as u32,
+    fcntl: &[libc::SYS_fcntl],
 };
 
 /// That of 32-bit programs: the same calls in the same order. The newer ones have the same numbers everywhere.
 #[cfg(target_arch = "x86_64")]
-const OF_32_BITS: Convention =
-    Convention { processor: 0x4000_0003, refused: &[21, 429, 428, 430, 432, 346], clone: 120, unshare: 310 };
+const OF_32_BITS: Convention = Convention {
+    processor: 0x4000_0003,
+    refused: &[21, 429, 428, 430, 432, 346],
+    clone: 120,
+    unshare: 310,
+    fcntl: &[55, 221],
+};
 #[cfg(not(target_arch = "x86_64"))]
-const OF_32_BITS: Convention =
-    Convention { processor: 0x4000_0028, refused: &[21, 429, 428, 430, 432, 375], clone: 120, unshare: 337 };
+const OF_32_BITS: Convention = Convention {
+    processor: 0x4000_0028,
+    refused: &[21, 429, 428, 430, 432, 375],
+    clone: 120,
+    unshare: 337,
+    fcntl: &[55, 221],
+};
 
 /// The filter; `None` on a processor for which there is none.
 pub(super) fn get() -> Option<Arc<[libc::sock_filter]>> {
@@ -54,20 +67,21 @@ fn compile() -> Option<Vec<libc::sock_filter>> {
     PROCESSOR?;
     let mut program = Program::default();
     let ends = Ends::new(&mut program);
-    let [native, clone, unshare] = std::array::from_fn(|_| program.label());
+    let [native, clone, unshare, fcntl] = std::array::from_fn(|_| program.label());
     program.load(ARCHITECTURE);
     program.if_equal(NATIVE.processor, native);
     program.unless_equal(OF_32_BITS.processor, ends.kill);
-    by_number(&mut program, &OF_32_BITS, ends, [clone, unshare]);
+    by_number(&mut program, &OF_32_BITS, ends, [clone, unshare, fcntl]);
     program.place(native);
-    by_number(&mut program, &NATIVE, ends, [clone, unshare]);
+    by_number(&mut program, &NATIVE, ends, [clone, unshare, fcntl]);
     ends.refuse_namespaces(&mut program, clone, unshare);
+    ends.refuse_leases(&mut program, fcntl);
     ends.place(&mut program);
     program.finish()
 }
 
 /// What is decided under one convention.
-fn by_number(program: &mut Program, convention: &Convention, ends: Ends, [clone, unshare]: [Label; 2]) {
+fn by_number(program: &mut Program, convention: &Convention, ends: Ends, [clone, unshare, fcntl]: [Label; 3]) {
     program.load(NUMBER);
     ends.hide_unreadable(program);
     let others = program.label();
@@ -75,6 +89,7 @@ fn by_number(program: &mut Program, convention: &Convention, ends: Ends, [clone,
     program.place(others);
     program.if_equal(convention.clone, clone);
     program.if_equal(convention.unshare, unshare);
+    convention.fcntl.iter().for_each(|call| program.if_equal(*call as u32, fcntl));
     program.answer(ALLOW);
 }
 
@@ -88,7 +103,7 @@ mod tests {
     const UNKNOWN: u32 = 0x0005_0026;
 
     #[test]
-    fn namespaces_and_mounts_are_refused_and_nothing_else() {
+    fn namespaces_mounts_and_leases_are_refused_and_nothing_else() {
         let filter = compile().unwrap();
         let (user, fork) = (libc::CLONE_NEWUSER as u64, libc::SIGCHLD as u64);
         for convention in [&NATIVE, &OF_32_BITS] {
@@ -111,6 +126,13 @@ mod tests {
                 (unshare, NEW_TIME.into(), REFUSED),
             ] {
                 assert_eq!(answer(call, first), expected, "{:x}: {call} {first:x}", convention.processor);
+            }
+            let commands = [(libc::F_SETLK as u64, ALLOW), (1024, REFUSED), (1040, REFUSED)];
+            for call in convention.fcntl {
+                for (command, expected) in commands {
+                    let found = answer_to(&filter, convention.processor, *call, [3, command, 0]);
+                    assert_eq!(found, expected, "{:x}: {call} {command}", convention.processor);
+                }
             }
         }
     }

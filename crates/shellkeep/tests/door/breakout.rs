@@ -142,6 +142,7 @@ const ATTEMPTS: &[(&str, &str, Outside, [Answer; 3])] = &[
     ("setuid_program", "", Sometimes, [Refuses, Refuses, Hides]),
     ("system_capability", "", Sometimes, [Refuses, Refuses, Refuses]),
     ("control_group", "", Sometimes, [Refuses, Refuses, Hides]),
+    ("lease", "", Sometimes, [Refuses, Refuses, Refuses]),
     ("write", "/proc/sys/kernel/core_pattern", Sometimes, [Refuses, Refuses, Refuses]),
     ("host_by_socket", "{socket}", Never, [Refuses, Refuses, Hides]),
     ("host_by_port", "{daemon_port}", Never, [Refuses, Refuses, Hides]),
