@@ -7,6 +7,7 @@ use shellkeep_session::{ByteString, Timestamp};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -28,6 +29,41 @@ pub struct Head {
     pub created_at: Timestamp,
     /// The data directory that was backed up.
     pub data: ByteString,
+    /// Files of sessions that are missing. Backups of earlier versions do not say it.
+    #[serde(default, skip_serializing_if = "LeftOut::is_empty")]
+    pub left_out: LeftOut,
+}
+
+/// Files of sessions that could not be copied.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The first ones.
+    pub named: Vec<NotCopied>,
+    /// How many there are in all.
+    pub count: u64,
+}
+
+/// A file that could not be copied; of a directory, nothing that is in it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NotCopied {
+    pub path: ByteString,
+    pub reason: String,
+}
+
+impl LeftOut {
+    /// As many are named; a session may have any number that cannot be read.
+    const MOST_NAMED: usize = 100;
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub fn add(&mut self, path: ByteString, reason: String) {
+        self.count += 1;
+        if self.named.len() < Self::MOST_NAMED {
+            self.named.push(NotCopied { path, reason });
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,7 +107,25 @@ struct Line {
 }
 
 /// Everything, by its path below the data directory.
-pub type Entries = BTreeMap<ByteString, Entry>;
+#[derive(Debug, Default)]
+pub struct Entries {
+    all: BTreeMap<ByteString, Entry>,
+    pub left_out: LeftOut,
+}
+
+impl Deref for Entries {
+    type Target = BTreeMap<ByteString, Entry>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl DerefMut for Entries {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.all
+    }
+}
 
 /// Writes it, which completes the backup.
 pub fn write(backup: &Path, data: ByteString, entries: &Entries) -> io::Result<()> {
@@ -84,8 +138,9 @@ pub fn write(backup: &Path, data: ByteString, entries: &Entries) -> io::Result<(
         out.write_all(&line).and_then(|()| out.write_all(b"\n"))
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    put(serde_json::to_vec(&Head { format: FORMAT, version, created_at: Timestamp::now(), data })?)?;
-    for (path, entry) in entries {
+    let left_out = entries.left_out.clone();
+    put(serde_json::to_vec(&Head { format: FORMAT, version, created_at: Timestamp::now(), data, left_out })?)?;
+    for (path, entry) in entries.iter() {
         put(serde_json::to_vec(&Line { path: path.clone(), entry: entry.clone() })?)?;
     }
     let tail = Tail { entries: entries.len(), hash: hasher.finalize().to_hex().to_string() };
@@ -123,6 +178,7 @@ pub fn read(backup: &Path) -> Result<(Head, Entries), Failure> {
         return Err(wrong(&format!("it has format {}, this program knows up to {FORMAT}", head.format)));
     }
     let parse = |line: &String| serde_json::from_str::<Line>(line).map(|line| (line.path, line.entry));
-    let entries: Result<Entries, _> = lines[1..].iter().map(parse).collect();
-    Ok((head, entries.map_err(|_| damaged())?))
+    let all: Result<BTreeMap<ByteString, Entry>, _> = lines[1..].iter().map(parse).collect();
+    let entries = Entries { all: all.map_err(|_| damaged())?, left_out: head.left_out.clone() };
+    Ok((head, entries))
 }
