@@ -339,3 +339,18 @@ fn commands_are_confined_as_they_were() {
     let (code, told) = exec(&daemon, &["confined"]);
     assert_eq!((code, &told["identical"]), (Some(0), &json!(true)), "{told:#}");
 }
+
+/// The commands of an export ran as the host's: what somebody had put into the file was done with the host's rights.
+#[test]
+fn commands_of_a_file_are_behind_a_fence() {
+    let daemon = Daemon::start();
+    daemon.create("not-confined");
+    let made = daemon.directory().join("made");
+    assert_eq!(daemon.sh("not-confined", &format!("touch {}", made.display())).exit_code(), Some(0));
+    let file = daemon.directory().join("not-confined.jsonl").display().to_string();
+    assert!(program(&daemon, &["export", "not-confined", "-o", &file]).status.success());
+    fs::remove_file(&made).unwrap();
+    let (code, told) = exec(&daemon, &[&file]);
+    assert_eq!((code, &told["first_difference"]["what"]), (Some(1), &json!("exit_code")), "{told:#}");
+    assert!(!made.exists());
+}

@@ -2,10 +2,11 @@
 //! with.
 
 use super::even::replaced;
-use crate::client::{Client, escaped};
+use crate::client::{Client, ClientError, escaped};
 use crate::commands::replay::source::Events;
 use crate::commands::replay::target::Target;
 use crate::failure::Failure;
+use crate::terminal;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use shellkeep_protocol::{
@@ -28,9 +29,12 @@ pub struct Snapshot {
     agent_config: Value,
     workspace: ByteString,
     shell: ShellState,
-    /// What its commands were confined by, if it is a session of the daemon.
+    /// What its commands are confined by here.
     #[serde(skip)]
     sandbox: Option<SandboxName>,
+    /// Whether anybody may have written it.
+    #[serde(skip)]
+    is_file: bool,
 }
 
 /// The bits of a mode that `chmod` sets.
@@ -45,23 +49,28 @@ const NOT_TAKEN: [&str; 2] = ["workspace", "agent"];
 impl Snapshot {
     /// The snapshot of what is replayed.
     pub async fn read(target: &Target, events: &mut Events, client: &mut Client) -> Result<Self, Failure> {
-        let told = match target {
+        match target {
             Target::Session(session) => {
                 let told: Self = client.get(&format!("/v1/sessions/{session}/config_snapshot")).await?;
-                Some(Self { sandbox: Some(sandbox_of(session, client).await), ..told })
+                Ok(Self { sandbox: Some(sandbox_of(session, client).await), ..told })
             }
-            Target::Path(path) => match fs::read(path.join(shellkeep_record::CONFIG_SNAPSHOT)) {
-                Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(Failure::client)?),
-                Err(_) => None,
-            },
-        };
-        if let Some(told) = told {
-            return Ok(told);
+            Target::Path(path) => Self::of_file(path, events),
         }
-        // An export has its first event.
+    }
+
+    /// That of a session's directory, or of an export, which has its first event.
+    fn of_file(path: &Path, events: &mut Events) -> Result<Self, Failure> {
         let page = events.page(0, 1, &Wanted::of_type("session_created"), false).map_err(Failure::client)?;
-        let first = page.lines.into_iter().next().ok_or_else(|| Failure::client("the recording has no first event"))?;
-        serde_json::from_value(first.data).map_err(|error| Failure::client(format!("its beginning: {error}")))
+        let first = page.lines.into_iter().next().map(|line| line.data);
+        let sandbox = sandbox_of_file(first.as_ref());
+        let told: Self = match (fs::read(path.join(shellkeep_record::CONFIG_SNAPSHOT)), first) {
+            (Ok(bytes), _) => serde_json::from_slice(&bytes).map_err(Failure::client)?,
+            (Err(_), Some(first)) => {
+                serde_json::from_value(first).map_err(|error| Failure::client(format!("its beginning: {error}")))?
+            }
+            (Err(_), None) => return Err(Failure::client("the recording has no first event")),
+        };
+        Ok(Self { sandbox: Some(sandbox), is_file: true, ..told })
     }
 
     /// The directory in which the session worked: its own workspace, or the one it was created in.
@@ -134,6 +143,34 @@ async fn sandbox_of(session: &SessionId, client: &mut Client) -> SandboxName {
     told.ok().and_then(|session| session.sandbox).unwrap_or(SandboxName::Fence)
 }
 
+/// The same for a recording in a file, from its first event. Whoever had the file may have changed that, so it is a fence at least.
+fn sandbox_of_file(first: Option<&Value>) -> SandboxName {
+    match first.and_then(|data| data.get("sandbox")).and_then(Value::as_str) {
+        Some("room") => SandboxName::Room,
+        _ => SandboxName::Fence,
+    }
+}
+
+/// Creates the session. Where there is no fence, the commands of a file are confined by what there is.
+async fn create(mut request: CreateSessionRequest, is_file: bool, client: &mut Client) -> Result<Session, ClientError> {
+    let looser: &[Option<SandboxName>] =
+        if is_file && request.sandbox == Some(SandboxName::Fence) { &[Some(SandboxName::User), None] } else { &[] };
+    for next in looser {
+        match client.post::<_, Session>("/v1/sessions", &request).await {
+            Err(ClientError::Refused(refused)) if refused.problem.code == "sandbox_unavailable" => {
+                request.sandbox = *next;
+            }
+            made => return made,
+        }
+    }
+    if is_file && request.sandbox.is_none() {
+        terminal::notice(
+            "this machine has no fence: the commands of the file run in the sandbox that the daemon gives to your own sessions",
+        );
+    }
+    client.post("/v1/sessions", &request).await
+}
+
 /// The files that a replay starts with.
 pub enum Start {
     /// A copy of this directory.
@@ -198,8 +235,7 @@ impl Stage {
         let workspace = snapshot.workspace.to_text().into_owned();
         let guess = Path::new(&workspace).parent().map(|parent| parent.join(&name).display().to_string());
         let request = snapshot.request(name, &old_root, guess.as_deref());
-        let session: Session = client.post("/v1/sessions", &request).await?;
-        let Session { session_id, workspace, .. } = session;
+        let Session { session_id, workspace, .. } = create(request, snapshot.is_file, client).await?;
         let stage = Self { session: session_id, old_root, new_root: workspace, has_saved_files: false };
         let prepared = stage.prepare(snapshot, start, client).await;
         match prepared {
@@ -335,6 +371,20 @@ mod tests {
         assert_eq!((elsewhere.root().as_str(), elsewhere.start()), ("/home/me/project", PathBuf::new()));
         let neighbour = snapshot("/d/workspaces/a", "/d/workspaces/ab");
         assert_eq!(neighbour.root(), "/d/workspaces/ab");
+    }
+
+    #[test]
+    fn the_commands_of_a_file_are_behind_a_fence_at_least() {
+        for (told, expected) in [
+            (r#"{}"#, SandboxName::Fence),
+            (r#"{"sandbox": "none"}"#, SandboxName::Fence),
+            (r#"{"sandbox": "user"}"#, SandboxName::Fence),
+            (r#"{"sandbox": 7}"#, SandboxName::Fence),
+            (r#"{"sandbox": "room"}"#, SandboxName::Room),
+        ] {
+            assert_eq!(sandbox_of_file(Some(&serde_json::from_str(told).unwrap())), expected, "{told}");
+        }
+        assert_eq!(sandbox_of_file(None), SandboxName::Fence);
     }
 
     #[test]

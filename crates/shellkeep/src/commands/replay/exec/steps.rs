@@ -189,7 +189,6 @@ pub fn event(events: &mut Events, seq: u64) -> Result<Line, String> {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use shellkeep_record::Proof;
     use shellkeep_session::Author;
     use std::convert::Infallible;
 
@@ -203,7 +202,7 @@ mod tests {
                 timestamp,
                 author: Author::runtime(None),
                 data,
-                proof: Proof::default(),
+                ..Line::default()
             })
         };
         make(events.iter().enumerate().map(line)).unwrap()

@@ -73,12 +73,11 @@ pub async fn run(
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use shellkeep_record::Proof;
 
     fn line(seq: u64, data: Value) -> Line {
         let timestamp = Timestamp::from_second(seq as i64).unwrap();
         let event_type = "run_input".to_owned();
-        Line { seq, event_type, timestamp, author: Default::default(), data, proof: Proof::default() }
+        Line { seq, event_type, timestamp, data, ..Line::default() }
     }
 
     #[test]

@@ -199,7 +199,6 @@ fn colour(colour: Colour) -> Option<Color> {
 mod tests {
     use super::*;
     use serde_json::json;
-    use shellkeep_record::Proof;
 
     fn shown(event_type: &str, data: Value) -> Vec<String> {
         let timestamp: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
@@ -209,7 +208,7 @@ mod tests {
             timestamp,
             data,
             author: shellkeep_session::Author::runtime(None),
-            proof: Proof::default(),
+            ..Event::default()
         };
         lines(&event, &Changed::default(), Some(timestamp), Theme::new(false)).iter().map(ToString::to_string).collect()
     }
