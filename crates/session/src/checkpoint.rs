@@ -1,5 +1,6 @@
 //! Facts about a session's files: checkpoints, and the origin of a fork.
 
+use crate::skip::{is_false, is_zero};
 use crate::{ByteString, RunId, SessionId};
 use serde::{Deserialize, Serialize};
 
@@ -128,12 +129,4 @@ pub struct Origin {
     pub session_id: SessionId,
     /// Number of the last record that the fork contains.
     pub seq: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
 }

@@ -4,12 +4,11 @@ use crate::agent::{FINAL_OUTPUT, USER_INPUT};
 use crate::hold::{SESSION_HELD, SESSION_RELEASED};
 use crate::state::{ActiveRun, SessionState};
 use crate::{
-    Claims, Event, KvRewound, KvState, Notice, NoticeCode, Record, RunStatus, Service, ServiceStatus, SessionHold,
-    Source, Unkept, service,
+    Event, KvRewound, KvState, Notice, NoticeCode, Record, RunStatus, Service, ServiceStatus, SessionHold, Source,
+    Unkept, service,
 };
 use serde::Deserialize as _;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// A record that does not follow from the state it is applied to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,28 +33,9 @@ impl SessionState {
     /// The state after a session's first record.
     pub fn create(record: &Record) -> Result<Self, ApplyError> {
         match &record.event {
-            Event::SessionCreated { meta, shell } if record.seq == 1 => Ok(Self {
-                meta: (**meta).clone(),
-                seq: 1,
-                last_active_at: record.at,
-                generation: 0,
-                sandbox: meta.sandbox,
-                active_runs: BTreeMap::new(),
-                processes: Vec::new(),
-                unkept: Unkept::default(),
-                services: BTreeMap::new(),
-                ended_at: None,
-                pending_notices: Vec::new(),
-                agent_state: None,
-                agent_versions: 0,
-                messages: 0,
-                agent_step: 0,
-                files: None,
-                kv: KvState::default(),
-                claims: Claims::default(),
-                hold: None,
-                shell: (**shell).clone(),
-            }),
+            Event::SessionCreated { meta, shell } if record.seq == 1 => {
+                Ok(Self { seq: 1, ..Self::blank((**meta).clone(), record.at, (**shell).clone()) })
+            }
             _ => Err(ApplyError::NotCreated { found: record.seq }),
         }
     }

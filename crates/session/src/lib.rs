@@ -20,6 +20,7 @@
 //! - [`record`]: what happened, one numbered record at a time. The only way to change [`state`].
 //! - [`event_name`]: the names of facts.
 //! - [`json`]: stored values as JSON.
+//! - [`skip`]: when a field is left out of JSON.
 //! - [`relocate`]: a shell's state for a moved workspace.
 //! - [`state`]: a session as a value.
 //! - [`unkept`]: what only a live shell has.
@@ -55,6 +56,7 @@ pub mod service;
 pub mod session_place;
 pub mod shell;
 pub mod size;
+pub mod skip;
 pub mod state;
 pub mod terminal;
 pub mod typed_time;

@@ -10,6 +10,8 @@ use crate::{
 pub enum Crash {
     /// The daemon.
     Daemon,
+    /// The node that had the session, as another node that takes it over sees it: it died, was stopped, or is cut off.
+    Node,
     /// Only the session's task, by a bug.
     Session,
 }
@@ -18,6 +20,7 @@ impl Crash {
     fn reason(self) -> &'static str {
         match self {
             Self::Daemon => "daemon_died",
+            Self::Node => "node_lost",
             Self::Session => "session_failed",
         }
     }
@@ -25,6 +28,7 @@ impl Crash {
     fn died(self) -> &'static str {
         match self {
             Self::Daemon => "The daemon died",
+            Self::Node => "The session's node was lost",
             Self::Session => "shellkeep failed (a bug; the daemon's log has more)",
         }
     }
@@ -32,6 +36,7 @@ impl Crash {
     fn restarted(self) -> &'static str {
         match self {
             Self::Daemon => "the daemon was restarted",
+            Self::Node => "the session's node was lost",
             Self::Session => "shellkeep failed",
         }
     }
@@ -132,4 +137,33 @@ pub fn first_line(command: &str, limit: usize) -> String {
     let mut short: String = line.chars().take(limit).collect();
     short.push('…');
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ActiveRun, SessionId, SessionMeta, ShellState};
+
+    /// The bug: a node that was only stopped, or cut off, was said to have died in the results of what ran on it.
+    #[test]
+    fn a_run_of_a_node_that_was_lost_does_not_say_that_a_daemon_died() {
+        let meta = SessionMeta::of_name(SessionId::parse("s").unwrap());
+        let mut state = SessionState::blank(meta, Timestamp::UNIX_EPOCH, ShellState::default());
+        let run = ActiveRun {
+            request_id: None,
+            command: "sleep 30".into(),
+            started_at: Timestamp::UNIX_EPOCH,
+            detached: false,
+        };
+        state.active_runs.insert(RunId::from_seq(2), run);
+        let events = after_crash(&state, Crash::Node, Timestamp::UNIX_EPOCH, |_| true);
+        let [Event::RunFinished { result, .. }, Event::ShellStopped { reason, notices }] = events.as_slice() else {
+            panic!("{events:?}")
+        };
+        let told = &result.notices[0].message;
+        assert!(told.starts_with("The session's node was lost while this command ran."), "{told}");
+        let told = &notices[0].message;
+        assert!(told.starts_with("This is a new shell: the session's node was lost while `sleep 30` ran."), "{told}");
+        assert_eq!(reason, "node_lost");
+    }
 }

@@ -1,5 +1,6 @@
 //! What happened, one numbered record at a time. `seq` counts from 1 in each session and has no gaps.
 
+use crate::skip::is_false;
 use crate::state::{LeftProcess, SessionState};
 use crate::{
     AgentState, Author, ByteString, Call, Checkpoint, Claim, FileSum, FilesAt, KvChange, KvRewound, KvScrubbed,
@@ -327,10 +328,6 @@ impl Event {
             _ => Author::runtime(None),
         }
     }
-}
-
-fn is_false(truth: &bool) -> bool {
-    !*truth
 }
 
 fn is_empty_delta(delta: &ShellDelta) -> bool {

@@ -1,5 +1,6 @@
 //! A session as a value: everything that is known of it.
 
+use crate::skip::is_zero;
 use crate::{
     AgentState, ByteString, Claims, FilesAt, KvState, Notice, Origin, RunId, Sandbox, Service, ServiceId, SessionHold,
     SessionId, ShellState, Timestamp, Unkept,
@@ -144,11 +145,33 @@ pub struct SessionState {
     pub shell: ShellState,
 }
 
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
 impl SessionState {
+    /// A session of which there is no record yet: it has had no shell, and nothing has run in it.
+    pub fn blank(meta: SessionMeta, at: Timestamp, shell: ShellState) -> Self {
+        Self {
+            sandbox: meta.sandbox,
+            meta,
+            seq: 0,
+            last_active_at: at,
+            generation: 0,
+            active_runs: BTreeMap::new(),
+            processes: Vec::new(),
+            unkept: Unkept::default(),
+            services: BTreeMap::new(),
+            ended_at: None,
+            pending_notices: Vec::new(),
+            agent_state: None,
+            agent_versions: 0,
+            messages: 0,
+            agent_step: 0,
+            files: None,
+            kv: KvState::default(),
+            claims: Claims::default(),
+            hold: None,
+            shell,
+        }
+    }
+
     /// Whether nothing of it runs, so that a crash of the daemon loses nothing.
     pub fn is_at_rest(&self) -> bool {
         self.holds_no_shell_work() && !self.services.values().any(|service| service.status.is_live())

@@ -5,6 +5,7 @@
 use crate::lock::hold;
 use serde::{Deserialize, Serialize};
 use shellkeep_session::Timestamp;
+use shellkeep_session::skip::is_zero;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -43,11 +44,6 @@ pub struct AuditEntry {
     /// How many more entries were left out here, because there were too many at once.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 enum Order {
@@ -143,10 +139,16 @@ impl Writer {
         line.push(b'\n');
         if self.file.metadata()?.len() + line.len() as u64 > FULL_BYTES {
             let _still = hold(&self.files);
-            fs::rename(self.directory.join(FILE), self.directory.join(OLDER))?;
+            match fs::rename(self.directory.join(FILE), self.directory.join(OLDER)) {
+                // An earlier try came so far, and could not open the new file.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                renamed => renamed?,
+            }
             self.file = append_to(&self.directory)?;
         }
-        self.file.write_all(&line)
+        let length = self.file.metadata()?.len();
+        // The next entry must not follow a part of this one in its line.
+        self.file.write_all(&line).inspect_err(|_| drop(self.file.set_len(length)))
     }
 }
 

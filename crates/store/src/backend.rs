@@ -309,28 +309,7 @@ pub(crate) fn begin(record: &Record) -> Result<(SessionState, ShellState), Apply
 
 /// The state of a session of which nothing but the name is known.
 pub(crate) fn unknown_state(session_id: &SessionId) -> SessionState {
-    SessionState {
-        meta: SessionMeta::of_name(session_id.clone()),
-        seq: 0,
-        last_active_at: Timestamp::UNIX_EPOCH,
-        generation: 0,
-        sandbox: Sandbox::None,
-        active_runs: Default::default(),
-        processes: Vec::new(),
-        unkept: Default::default(),
-        services: Default::default(),
-        ended_at: None,
-        pending_notices: Vec::new(),
-        agent_state: None,
-        agent_versions: 0,
-        messages: 0,
-        agent_step: 0,
-        files: None,
-        kv: Default::default(),
-        claims: Default::default(),
-        hold: None,
-        shell: ShellState::default(),
-    }
+    SessionState::blank(SessionMeta::of_name(session_id.clone()), Timestamp::UNIX_EPOCH, ShellState::default())
 }
 
 /// A new name for a backend's data.

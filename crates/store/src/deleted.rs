@@ -112,9 +112,16 @@ pub fn list(data_dir: &Path) -> Vec<DeletedSession> {
 
 /// Deletes everything that is kept of a deleted session.
 pub fn purge(data_dir: &Path, kept_as: &SessionId) -> io::Result<()> {
-    let home = home(data_dir, kept_as);
-    // The note first: after a crash the rest is not found, and the name is free.
-    fs::remove_file(home.join(NOTE))?;
+    let (home, note) = (home(data_dir, kept_as), home(data_dir, kept_as).join(NOTE));
+    fs::metadata(&note)?;
+    // The note last: with it, what a crash leaves is found and deleted by the next try.
+    for part in [DELETED_RECORDING, OUTPUTS] {
+        match fs::remove_dir_all(home.join(part)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    fs::remove_file(note)?;
     fs::remove_dir_all(home)
 }
 
@@ -142,7 +149,10 @@ mod tests {
         assert_eq!(find(data.path(), &deleted.kept_as), Some(deleted.clone()));
         assert_eq!(list(data.path()), std::slice::from_ref(&deleted));
         assert_eq!(find(data.path(), &deleted.session_id), None);
+        // A crash came before the end of a first try.
+        fs::remove_dir_all(super::outputs(data.path(), &deleted.kept_as)).unwrap();
         purge(data.path(), &deleted.kept_as).unwrap();
+        assert!(!home(data.path(), &deleted.kept_as).exists());
         assert!(list(data.path()).is_empty() && purge(data.path(), &deleted.kept_as).is_err());
     }
 

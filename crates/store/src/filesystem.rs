@@ -160,7 +160,13 @@ impl FilesystemBackend {
             rustix::fs::syncfs(&directory).map_err(|error| json::failed(&self.directory, &error.into()))?;
         }
         self.applied.mark = mark;
-        json::write(&self.directory.join("applied.json"), &self.applied)
+        let file = self.directory.join("applied.json");
+        json::write(&file, &self.applied)?;
+        if self.durability == Durability::Power {
+            // The segments that it covers are removed next.
+            json::sync(&file)?;
+        }
+        Ok(())
     }
 
     /// Ids of all sessions, ascending.

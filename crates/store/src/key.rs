@@ -109,5 +109,6 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     writeln!(file, "{text}")?;
     file.sync_all()?;
-    fs::rename(&temporary, path)
+    fs::rename(&temporary, path)?;
+    path.parent().map_or(Ok(()), |directory| fs::File::open(directory)?.sync_all())
 }

@@ -26,8 +26,8 @@ impl QuotaFile {
         Ok(sealed::read(&self.path)?.unwrap_or_default())
     }
 
-    /// Replaces the file.
+    /// Replaces the file. It survives a loss of power: one that cannot be read keeps the daemon from starting.
     pub fn save(&self, limits: &BTreeMap<QuotaName, u64>) -> io::Result<()> {
-        sealed::write(&self.path, limits, Survives::Crash)
+        sealed::write(&self.path, limits, Survives::Power)
     }
 }

@@ -3,6 +3,7 @@
 
 mod apply;
 mod last;
+mod origin;
 mod row;
 mod runs;
 mod schema;
@@ -121,7 +122,7 @@ impl SqliteBackend {
         let Some(row) = self.row(session_id)? else { return Ok(None) };
         let mut state = row.state(row.meta()?)?;
         if row.based
-            && let Some(first) = apply::first_shell(&self.db, session_id)?
+            && let Some(first) = origin::first_shell(&self.db, session_id)?
         {
             (state.shell.variables, state.shell.functions) = (first.variables, first.functions);
         }
@@ -378,7 +379,7 @@ impl Backend for SqliteBackend {
         if self.row(session_id)?.is_none() {
             return Ok(None);
         }
-        apply::first_shell(&self.db, session_id)
+        origin::first_shell(&self.db, session_id)
     }
 
     fn messages(&mut self, session_id: &SessionId, after: u64, limit: usize) -> Result<Vec<Message>, BackendError> {

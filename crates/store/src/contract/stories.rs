@@ -11,7 +11,8 @@ tell!(memory = "memory://", filesystem = "file://store", sqlite = "sqlite://stor
     a_destroyed_session_is_gone_and_can_begin_anew, a_gap_sets_one_session_aside, old_records_change_nothing,
     unfinished_runs_name_their_sessions, a_second_daemon_is_refused, bytes_that_are_no_text_survive,
     many_threads_append_at_once, a_restart_begins_with_the_first_shell, who_asked_is_kept,
-    a_message_to_the_agent_is_found_by_its_key, a_run_of_which_only_a_state_tells_is_found
+    a_message_to_the_agent_is_found_by_its_key, a_run_of_which_only_a_state_tells_is_found,
+    a_session_that_moved_is_where_its_last_state_says
 ));
 
 fn a_session_reads_back_as_it_was_told(house: House) {
@@ -429,4 +430,40 @@ fn a_run_of_which_only_a_state_tells_is_found(house: House) {
     assert_eq!(find("third").map(|run| run.result), Some(Some(result())));
     assert_eq!(wait(store.runs(&id("a"), u64::MAX, 9)).unwrap().len(), 3);
     store.close().unwrap();
+}
+
+/// The bug: a node took a session over, and its store wrote the records of the old node in one batch and that of the takeover
+/// in the next. The row kept what the session was made with, so the next load brought back the workspace of the old node.
+fn a_session_that_moved_is_where_its_last_state_says(house: House) {
+    let mut store = house.open();
+    let mut teller = Teller::begin("a", Some("ann"));
+    teller.append_to(&store);
+    let moved = |teller: &Teller, workspace: &str, agent: &str| {
+        let mut state = Box::new(teller.state.clone());
+        (state.meta.workspace, state.shell.cwd) = (workspace.into(), workspace.into());
+        state.meta.agent = Some(agent.to_owned());
+        state
+    };
+    for (because, agent) in [("owner_gone", "ann"), ("they are elsewhere", "bob")] {
+        // What follows comes in a batch of its own.
+        wait(store.flush()).unwrap();
+        let (from, because) = (teller.state.seq + 1, because.to_owned());
+        let state = moved(&teller, &format!("/{agent}/here"), agent);
+        teller.say(match agent {
+            "ann" => Event::Owned { claim: "2.n2.7c01".parse().unwrap(), because, state: Some(state) },
+            _ => Event::RecordsLost { from, reason: because, state },
+        });
+        teller.append_last(&store).unwrap();
+        wait(store.flush()).unwrap();
+        teller.assert_in(&store);
+        if house.url != "memory://" {
+            drop(store);
+            store = house.open();
+            teller.assert_in(&store);
+        }
+        let listed = wait(store.list(Some(agent), None, 9)).unwrap();
+        let listed: Vec<_> = listed.into_iter().map(|summary| (summary.meta, summary.damaged)).collect();
+        assert_eq!(listed, [(teller.state.meta.clone(), None)]);
+    }
+    assert!(wait(store.list(Some("ann"), None, 9)).unwrap().is_empty());
 }

@@ -188,29 +188,18 @@ impl SessionFiles {
 
     /// A row of a list. If the session cannot be read, it says so.
     pub(super) fn summary(&self, session_id: &SessionId) -> Result<Option<SessionSummary>> {
-        if !self.directory.join("state.json").exists() {
-            let remains = self.has_remains().then(|| {
-                let state = unknown_state(session_id);
-                let reason = without_state().to_string();
-                SessionSummary {
-                    meta: state.meta,
-                    last_active_at: state.last_active_at,
-                    cwd: state.shell.cwd,
-                    generation: 0,
-                    seq: 0,
-                    sandbox: state.sandbox,
-                    hold: None,
-                    damaged: Some(reason),
-                }
-            });
-            return Ok(remains);
-        }
-        let unknown = |reason| MetaFile::new(&unknown_state(session_id), Some(reason));
-        let meta = match self.meta() {
-            Ok(Some(meta)) => meta,
-            Ok(None) => unknown("its meta.json is missing"),
-            Err(BackendError::Damaged { reason }) => unknown(&reason),
-            Err(error) => return Err(error),
+        let unknown = |reason: &str| MetaFile::new(&unknown_state(session_id), Some(reason));
+        let meta = if self.directory.join("state.json").exists() {
+            match self.meta() {
+                Ok(Some(meta)) => meta,
+                Ok(None) => unknown("its meta.json is missing"),
+                Err(BackendError::Damaged { reason }) => unknown(&reason),
+                Err(error) => return Err(error),
+            }
+        } else if self.has_remains() {
+            unknown(&without_state().to_string())
+        } else {
+            return Ok(None);
         };
         Ok(Some(SessionSummary {
             last_active_at: meta.last_active_time,

@@ -2,6 +2,7 @@
 
 use crate::backend::Mark;
 use serde::{Deserialize, Serialize};
+use shellkeep_session::skip::{is_false, is_zero};
 use shellkeep_session::{
     ActiveRun, AgentState, ByteString, Claims, FORMAT_VERSION, FilesAt, KvState, LeftProcess, Notice, Origin, RunId,
     Sandbox, Service, ServiceId, SessionHold, SessionId, SessionMeta, SessionState, ShellState, Timestamp, Unkept,
@@ -147,14 +148,6 @@ impl Counts {
     fn is_zero(&self) -> bool {
         *self == Self::default()
     }
-}
-
-fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl MetaFile {

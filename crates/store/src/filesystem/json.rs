@@ -4,7 +4,7 @@ use crate::backend::BackendError;
 use crate::sum::{self, Unsealed};
 use serde::Serialize;
 use shellkeep_session::Json;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
@@ -33,6 +33,13 @@ pub(super) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let temporary = path.with_extension("tmp");
     let bytes = sum::seal(serde_json::to_vec_pretty(value).map_err(|error| failed(path, &error.into()))?);
     fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).map_err(|error| failed(path, &error))
+}
+
+/// Brings a file that was replaced, and its name, to the disk.
+pub(super) fn sync(path: &Path) -> Result<()> {
+    let synced = File::open(path).and_then(|file| file.sync_all());
+    let named = synced.and_then(|()| path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all()));
+    named.map_err(|error| failed(path, &error))
 }
 
 /// A failure of the file system.

@@ -1,10 +1,11 @@
 //! Applying a batch: each session's records are folded in memory, then each changed row is written once.
 
 use super::last::LastRun;
-use super::row::{Pending, SessionRow, check, damaged, execute, failed, int, json, parsed};
+use super::origin;
+use super::row::{Pending, SessionRow, execute, failed, int, json};
 use super::runs::{self, Ended};
 use super::schema;
-use super::sums::{BODY, FIRST_SHELL, HEAD, LAST, RESUME};
+use super::sums::{BODY, HEAD, LAST, RESUME};
 use crate::backend::{
     BackendError, Entry, Known, Mark, RecordAction, begin, carried_runs, started_run, step, unknown_state,
 };
@@ -40,6 +41,8 @@ pub(super) struct Live {
     changed: bool,
     /// Its first shell as JSON, if it began in this batch.
     origin: Option<String>,
+    /// Whether a record of this batch replaced what it was made with: on another node, its workspace is elsewhere.
+    meta_changed: bool,
     /// Whether the rows hold only what differs from the first shell.
     based: bool,
     /// Whether `entries` replaces all variables and functions.
@@ -123,17 +126,6 @@ fn take_record(db: &Connection, live: &mut HashMap<SessionId, Live>, record: &Re
     Ok(false)
 }
 
-/// The initial state of a session's shell.
-pub(super) fn first_shell(db: &Connection, session_id: &SessionId) -> Result<Option<ShellState>> {
-    let sql = format!("SELECT first_shell, {} FROM origins WHERE session = ?1", FIRST_SHELL.holds());
-    let mut statement = db.prepare_cached(&sql).map_err(failed)?;
-    let mut rows = statement.query([session_id.as_str()]).map_err(failed)?;
-    let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
-    check(row, 1, "its first shell")?;
-    let text = row.get_ref(0).map_err(failed)?.as_str().map_err(|error| damaged(error.into()))?;
-    parsed("its first shell", text).map(Some)
-}
-
 fn find<'a>(
     db: &Connection,
     live: &'a mut HashMap<SessionId, Live>,
@@ -191,6 +183,7 @@ impl Live {
             unreadable: false,
             changed: false,
             origin: None,
+            meta_changed: false,
             based: false,
             replace_entries: false,
             entries: BTreeMap::new(),
@@ -219,7 +212,7 @@ impl Live {
             };
         };
         // Copying variables and functions would be most of the work, and the rows do not need them.
-        let event = Event::SessionCreated { meta: meta.clone(), shell: Box::new(without_entries(shell)) };
+        let event = Event::SessionCreated { meta: meta.clone(), shell: Box::new(origin::without_entries(shell)) };
         let bare = Record { session_id: record.session_id.clone(), seq: record.seq, at: record.at, event };
         match SessionState::create(&bare) {
             Ok(state) => Self::begin(state, shell).map(Ok),
@@ -291,10 +284,12 @@ impl Live {
                 Ok(())
             }
             Event::Restarted { .. } => self.replace_all(),
-            Event::Scrubbed { .. }
-            | Event::Rewound { .. }
-            | Event::RecordsLost { .. }
-            | Event::Owned { state: Some(_), .. } => {
+            Event::Scrubbed { .. } | Event::Rewound { .. } => {
+                self.replace_all()?;
+                self.move_out()
+            }
+            Event::RecordsLost { .. } | Event::Owned { state: Some(_), .. } => {
+                self.meta_changed = true;
                 self.replace_all()?;
                 self.move_out()
             }
@@ -348,6 +343,10 @@ impl Live {
         if self.unreadable {
             return execute(db, "UPDATE sessions SET damaged = ?2 WHERE id = ?1", params![id, self.damaged]);
         }
+        // A session that begins in this batch has no rows yet, and gets all of them below.
+        if std::mem::take(&mut self.meta_changed) && self.origin.is_none() {
+            origin::change_meta(db, id, &self.state.meta)?;
+        }
         self.write_row(db, id)?;
         if std::mem::take(&mut self.replace_entries) {
             execute(db, "DELETE FROM shell_values WHERE session = ?1", params![id])?;
@@ -398,7 +397,7 @@ impl Live {
         let entries = std::mem::take(&mut self.entries);
         // A removed entry needs a row if the first shell had it, and none otherwise.
         let any_gone = self.based && entries.values().any(Option::is_none);
-        let first = if any_gone { first_shell(db, session_id)? } else { None }.unwrap_or_default();
+        let first = if any_gone { origin::first_shell(db, session_id)? } else { None }.unwrap_or_default();
         for ((kind, name), value) in entries {
             let is_in_first = match kind {
                 VARIABLE => first.variables.contains_key(&name),
@@ -463,10 +462,7 @@ impl Live {
             let values = params![id, at, cwd, generation, seq, later, rest, damaged, unrest, based, run, words, failed];
             return execute(db, sql, values);
         };
-        let sql = "INSERT OR REPLACE INTO origins (session, created_at, meta, first_shell, meta_sum, shell_sum) \
-                   VALUES (?1, ?2, ?3, ?4, row_sum(?1, ?2, ?3), row_sum(?1, ?4))";
-        let created_at = state.meta.created_at.to_string();
-        execute(db, sql, params![id, created_at, json(&state.meta)?, first_shell])?;
+        origin::insert(db, id, &state.meta, &first_shell)?;
         let sql = "INSERT OR REPLACE INTO sessions \
                    (id, last_active_at, cwd, generation, seq, pending, rest, damaged, unrest, based, last_run, last, \
                    failed, agent, head_sum, body_sum, last_sum) \
@@ -477,24 +473,5 @@ impl Live {
         let values =
             params![id, at, cwd, generation, seq, later, rest, damaged, unrest, based, run, words, failed, agent];
         execute(db, sql, values)
-    }
-}
-
-/// A shell's small parts.
-fn without_entries(shell: &ShellState) -> ShellState {
-    ShellState {
-        cwd: shell.cwd.clone(),
-        directory_stack: shell.directory_stack.clone(),
-        variables: BTreeMap::new(),
-        functions: BTreeMap::new(),
-        aliases: shell.aliases.clone(),
-        options: shell.options.clone(),
-        traps: shell.traps.clone(),
-        umask: shell.umask,
-        limits: shell.limits.clone(),
-        positional: shell.positional.clone(),
-        argv0: shell.argv0.clone(),
-        disabled_builtins: shell.disabled_builtins.clone(),
-        status: shell.status,
     }
 }

@@ -4,6 +4,7 @@ use crate::backend::{BackendError, SessionSummary, unknown_state};
 use crate::sum;
 use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
+use shellkeep_session::skip::is_zero;
 use shellkeep_session::{
     ActiveRun, ByteString, Claims, FilesAt, Json, KvState, LeftProcess, Notice, RunId, Sandbox, Service, ServiceId,
     SessionHold, SessionId, SessionMeta, SessionState, Timestamp, Unkept, stored_as_json,
@@ -60,10 +61,6 @@ struct Listed {
 }
 
 stored_as_json!(Pending, Listed);
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
 
 pub(super) fn failed(error: rusqlite::Error) -> BackendError {
     BackendError::Failed { reason: format!("sqlite: {error}") }
