@@ -1,6 +1,6 @@
 //! From a session's record to the type and the fields of its line.
 
-use crate::line::{Line, Proof};
+use crate::line::Line;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -147,7 +147,7 @@ pub fn unproven_line(record: &Record, started: Option<&Record>) -> Line {
         timestamp: record.at,
         author: record.event.author(),
         data,
-        proof: Proof::default(),
+        ..Line::default()
     }
 }
 
@@ -188,17 +188,13 @@ fn output_file(run_id: &RunId, stream: &str) -> String {
 /// Records that no disk took. What they led to is known, so the session can be taken back to here and to what follows.
 fn records_lost(lost: Range<u64>, reason: &str, state: &SessionState) -> Fields {
     let fields = Fields::default().value("from", &lost.start).value("through", &lost.end.saturating_sub(1));
-    let fields = fields.text("reason", reason).value("shell", &state.shell).value("files", &state.files);
-    fields.maybe_agent_state(state.agent_state.as_deref())
+    fields.text("reason", reason).whole(state)
 }
 
 /// The node that may write from here on, and what it found if it took the session over.
 fn owned(claim: &Claim, because: &str, state: Option<&SessionState>) -> Fields {
     let fields = Fields::default().text("node", &claim.node).value("claim", claim).text("reason", because);
-    let Some(state) = state else { return fields };
-    let fields = fields.bytes("workspace", &state.meta.workspace);
-    let fields = fields.value("shell", &state.shell).value("files", &state.files);
-    fields.maybe_agent_state(state.agent_state.as_deref())
+    if let Some(state) = state { fields.whole(state) } else { fields }
 }
 
 /// What was typed into a command.
@@ -380,6 +376,14 @@ impl Fields {
 
     fn unless_empty<T: Serialize>(self, name: &str, list: &[T]) -> Self {
         if list.is_empty() { self } else { self.value(name, &list) }
+    }
+
+    /// What a session was at this record. The lines before it may be missing, so it is all that a rewind to here needs: also
+    /// where the paths of the shell lead, and the version of the keyed store.
+    fn whole(self, state: &SessionState) -> Self {
+        let fields = self.bytes("workspace", &state.meta.workspace).value("shell", &state.shell);
+        let fields = fields.value("files", &state.files).value("kv", &state.kv);
+        fields.maybe_agent_state(state.agent_state.as_deref())
     }
 
     fn maybe_agent_state(self, state: Option<&AgentState>) -> Self {

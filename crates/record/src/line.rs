@@ -16,7 +16,7 @@ pub const RECORDS_LOST: &str = EventName::RecordsLost.shown();
 
 /// One event. The order of the fields is the order in the file, so that a reader who looks for a number or a type need
 /// not read the rest.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Line {
     /// Position in the session, from 1.
     pub seq: u64,
@@ -112,8 +112,7 @@ impl Line {
             event_type: line.event_type.clone(),
             timestamp: line.timestamp,
             author: line.author.clone(),
-            data: Value::Null,
-            proof: Proof::default(),
+            ..Self::default()
         }
     }
 
@@ -182,14 +181,7 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
 /// An event for tests.
 #[cfg(test)]
 pub(crate) fn sample(event_type: &str, data: Value) -> Line {
-    Line {
-        seq: 12,
-        event_type: event_type.to_owned(),
-        timestamp: Timestamp::UNIX_EPOCH,
-        data,
-        author: Author::default(),
-        proof: Proof::default(),
-    }
+    Line { seq: 12, event_type: event_type.to_owned(), data, ..Line::default() }
 }
 
 #[cfg(test)]

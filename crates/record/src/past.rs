@@ -29,8 +29,8 @@ pub struct Past {
     pub shell: ShellState,
     /// What its agent had saved.
     pub agent_state: Option<AgentState>,
-    /// The version of its keyed store.
-    pub kv_version: u64,
+    /// The version of its keyed store, if that is known.
+    pub kv_version: Option<u64>,
     /// The checkpoint that holds its files; none if there was none yet.
     pub files: Option<FilesAt>,
     /// What of the files in it may not be as it was.
@@ -110,8 +110,10 @@ pub(crate) struct Fold {
     workspace: Option<ByteString>,
     shell: Option<ShellState>,
     agent_state: Option<AgentState>,
-    #[serde(default)]
-    kv_version: u64,
+    /// The version of its keyed store, if it is known. Marks of older programs have 0 in another field where it is not: they
+    /// lack this one, cannot be read, and are passed over.
+    #[serde(deserialize_with = "Option::deserialize")]
+    kv: Option<u64>,
     files: Files,
     /// Whether these are the lines with which a fork begins: only all of them together are the session as it was created.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -290,7 +292,7 @@ impl Fold {
         match (self.shell, self.hole) {
             (Some(shell), None) => {
                 let unsure = self.files.unsure();
-                let Self { workspace, agent_state, kv_version, .. } = self;
+                let Self { workspace, agent_state, kv: kv_version, .. } = self;
                 Ok(Past { seq, workspace, shell, agent_state, kv_version, files: self.files.at, unsure })
             }
             (_, Some((before, reason))) => Err(PastError::Hole { before, reason }),
@@ -301,7 +303,9 @@ impl Fold {
     fn take(&mut self, line: &Line) -> Result<(), PastError> {
         let Line { seq, event_type, data, proof, .. } = line;
         let seq = *seq;
-        if let ("session_created" | "session_owned", Some(path)) = (event_type.as_str(), data["workspace"].as_str()) {
+        if let ("session_created" | "session_owned" | "records_lost", Some(path)) =
+            (event_type.as_str(), data["workspace"].as_str())
+        {
             self.workspace = Some(path.into());
         }
         match event_type.as_str() {
@@ -319,18 +323,22 @@ impl Fold {
             "agent_state_saved" => self.agent_state = agent_state(data, &proof.files),
             "kv_changed" => self.kv_changed(data),
             "checkpoint_created" => self.files.kept(from(seq, data)?),
-            // Their result is recorded, so what follows is known again.
-            "records_lost" if data.get("shell").is_some() => self.begin_anew(seq, data, &proof.files)?,
+            // Their result is recorded, so what follows is known again; an older program did not record the keyed store's.
+            "records_lost" if data.get("shell").is_some() => {
+                self.kv = None;
+                self.begin_anew(seq, data, &proof.files)?;
+            }
             "records_lost" | "hole" => {
+                self.kv = None;
                 let reason = data["reason"].as_str().unwrap_or("no line tells of them").to_owned();
                 self.hole = Some((seq, reason));
             }
             "session_owned" if data.get("shell").is_some() => self.begin_anew(seq, data, &proof.files)?,
-            "session_rewound" => {
-                self.begin_anew(seq, data, &proof.files)?;
-                self.kv_changed(&data["kv"]);
-            }
+            "session_rewound" => self.begin_anew(seq, data, &proof.files)?,
             "session_created" | "session_restarted" => {
+                if event_type == "session_created" {
+                    self.kv = Some(0);
+                }
                 self.shell = Some(from(seq, &data["shell"])?);
                 self.hole = None;
                 self.begins = event_type == "session_created" && data.get("forked_from").is_some();
@@ -342,15 +350,16 @@ impl Fold {
 
     /// The keyed store has another version, if this says so.
     fn kv_changed(&mut self, data: &Value) {
-        self.kv_version = data["version"].as_u64().unwrap_or(self.kv_version);
+        self.kv = data["version"].as_u64().or(self.kv);
     }
 
-    /// A line that has the whole state of the session.
+    /// A line that has the whole state of the session. Where it does not speak of the keyed store, that did not change.
     fn begin_anew(&mut self, seq: u64, data: &Value, sums: &Sums) -> Result<(), PastError> {
         self.shell = Some(from(seq, &data["shell"])?);
         self.hole = None;
         self.agent_state = data.get("agent_state").and_then(|state| agent_state(state, sums));
         self.files = Files { at: from(seq, &data["files"])?, ..Files::default() };
+        self.kv_changed(&data["kv"]);
         Ok(())
     }
 }
@@ -376,4 +385,21 @@ pub fn agent_state(data: &Value, sums: &Sums) -> Option<AgentState> {
         (None, None, None) => return None,
     };
     Some(AgentState { version, media_type: text("media_type")?.to_owned(), content })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Marks of older programs have version 0 where the version of the keyed store was not known. A rewind from one of them
+    /// would empty the store.
+    #[test]
+    fn a_mark_that_cannot_say_that_a_version_is_unknown_is_passed_over() {
+        let mut mark = serde_json::to_value(Fold::default()).unwrap();
+        assert_eq!(serde_json::from_value::<Fold>(mark.clone()).unwrap().kv, None);
+        let fields = mark.as_object_mut().unwrap();
+        fields.remove("kv");
+        fields.insert("kv_version".to_owned(), 0.into());
+        assert!(serde_json::from_value::<Fold>(mark).is_err());
+    }
 }

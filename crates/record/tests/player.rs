@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 use serde_json::json;
+use shellkeep_record::Line;
 use shellkeep_record::player::{Files, Player, Rows, Wanted};
-use shellkeep_record::{Line, Proof};
 use shellkeep_session::Timestamp;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -26,14 +26,7 @@ fn event(seq: u64, output: &str) -> Line {
         ),
     };
     let timestamp = Timestamp::from_second(i64::try_from(seq).unwrap()).unwrap();
-    Line {
-        seq,
-        event_type: event_type.to_owned(),
-        timestamp,
-        data,
-        author: Default::default(),
-        proof: Proof::default(),
-    }
+    Line { seq, event_type: event_type.to_owned(), timestamp, data, ..Line::default() }
 }
 
 fn write(directory: &Path) {

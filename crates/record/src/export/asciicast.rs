@@ -64,21 +64,13 @@ fn header(began: Timestamp, options: &Options<'_>) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::Proof;
     use serde_json::Value;
 
     fn cast(lines: &[(i64, &str, Value)]) -> Vec<Value> {
         let line = |(place, (second, event_type, data)): (usize, &(i64, &str, Value))| {
             let timestamp = Timestamp::from_second(*second).unwrap();
             let (seq, data) = (place as u64 + 1, data.clone());
-            Ok(Line {
-                seq,
-                event_type: (*event_type).to_owned(),
-                timestamp,
-                data,
-                author: Default::default(),
-                proof: Proof::default(),
-            })
+            Ok(Line { seq, event_type: (*event_type).to_owned(), timestamp, data, ..Line::default() })
         };
         let mut out = Vec::new();
         write(lines.iter().enumerate().map(line), &Options::new("demo"), &mut out).unwrap();

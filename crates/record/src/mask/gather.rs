@@ -13,7 +13,15 @@ use std::collections::BTreeSet;
 const HOLDERS: [&str; 2] = ["variables", "env"];
 
 /// Types of lines that can have such an object.
-const TYPES: [&str; 5] = ["session_created", "session_restarted", "session_rewound", "tool_call", "service_started"];
+const TYPES: [&str; 7] = [
+    "session_created",
+    "session_restarted",
+    "session_rewound",
+    "session_owned",
+    "records_lost",
+    "tool_call",
+    "service_started",
+];
 
 /// The values of secret-looking variables in a recording, and in the state of its session if it is given. Reads everything
 /// once, but looks closer only at lines that record variables. Ends when they have more than [`MOST_FOUND`] bytes, which

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expected by panicking")]
 
 use super::*;
-use crate::line::Proof;
 use proptest::prelude::*;
 use serde_json::json;
 use shellkeep_session::Timestamp;
@@ -19,14 +18,7 @@ struct Shelf {
 fn line(seq: u64, event_type: &str) -> Line {
     let timestamp = Timestamp::from_second(i64::try_from(seq).unwrap()).unwrap();
     let data = json!({"text": format!("event {seq}"), "password": "hunter2hunter2"});
-    Line {
-        seq,
-        event_type: event_type.to_owned(),
-        timestamp,
-        data,
-        author: Default::default(),
-        proof: Proof::default(),
-    }
+    Line { seq, event_type: event_type.to_owned(), timestamp, data, ..Line::default() }
 }
 
 fn shelf(seqs: &[u64], most: usize) -> Shelf {

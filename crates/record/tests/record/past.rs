@@ -6,7 +6,8 @@ use shellkeep_record::marks::EVERY;
 use shellkeep_record::past::{PastError, Unsure};
 use shellkeep_session::shell::Variable;
 use shellkeep_session::{
-    AgentState, ByteString, Cause, Checkpoint, Content, Event, FilesAt, Record, SessionState, ShellState,
+    AgentState, Author, ByteString, Cause, Checkpoint, Content, Event, FilesAt, KvState, Record, SessionState,
+    ShellState,
 };
 
 fn files(digit: &str) -> FilesAt {
@@ -102,6 +103,66 @@ fn what_is_not_known_is_not_told() {
     assert_eq!(recording.past(21).unwrap().shell, ShellState::default());
     assert!(matches!(recording.past(22), Err(PastError::NoSuchRecord { seq: 22, last: 21 })));
     assert!(matches!(recording.past(0), Err(PastError::BeforeTheFirst)));
+}
+
+/// The bug: a node that takes over a session of many records has one line in place of the first of them. It told neither where
+/// the workspace was nor which version the keyed store had. So a rewind to a moment after it went to the directory of the old
+/// node, and emptied the store.
+#[test]
+fn what_stands_for_missing_records_tells_the_workspace_and_the_keyed_store() {
+    let house = House::new();
+    let mut there = SessionState::create(&created()).unwrap();
+    there.meta.workspace = "/n1/workspaces/a".into();
+    there.shell.cwd = "/n1/workspaces/a/src".into();
+    there.kv = KvState { version: 7, restored: None };
+    let mut here = there.clone();
+    here.meta.workspace = "/n2/workspaces/a".into();
+    here.shell.cwd = "/n2/workspaces/a/src".into();
+    let claim = "2.n2.7c01".parse().unwrap();
+    let changed = Event::KvChanged { version: 8, changes: Vec::new(), author: Author::default() };
+    let records = [
+        record(600, Event::RecordsLost { from: 1, reason: "elsewhere".to_owned(), state: Box::new(there) }),
+        started(601, "x"),
+        finished(602, 601, b""),
+        record(603, Event::Owned { claim, because: "owner_gone".to_owned(), state: Some(Box::new(here)) }),
+        record(604, changed),
+    ];
+    take(&mut house.recorder(4096), &records);
+    let recording = house.recording();
+    for (seq, node, version) in [(600, "n1", 7), (602, "n1", 7), (603, "n2", 7), (604, "n2", 8)] {
+        let mut past = recording.past(seq).unwrap();
+        assert_eq!(past.workspace, Some(ByteString::from(format!("/{node}/workspaces/a"))), "{seq}");
+        assert_eq!(past.kv_version, Some(version), "{seq}");
+        past.move_to(&"/n2/workspaces/a".into());
+        assert_eq!(past.shell.cwd, ByteString::from("/n2/workspaces/a/src"), "{seq}");
+    }
+}
+
+/// Older programs left the keyed store out of such lines. Version 0 was taken for it, which is an empty store.
+#[test]
+fn the_version_of_the_keyed_store_is_unknown_where_no_line_tells_it() {
+    let shell = serde_json::to_value(ShellState::default()).unwrap();
+    let old = |seq, event_type: &str, mut data: serde_json::Value| {
+        data["shell"] = shell.clone();
+        data["files"] = serde_json::Value::Null;
+        record(seq, Event::Noted { event_type: event_type.to_owned(), data, author: Author::default() })
+    };
+    let changed =
+        |seq, version| record(seq, Event::KvChanged { version, changes: Vec::new(), author: Author::default() });
+    let records = [
+        created(),
+        changed(2, 1),
+        // The store is the same, whoever owns the session.
+        old(3, "session_owned", serde_json::json!({"node": "n2", "workspace": "/w"})),
+        old(4, "records_lost", serde_json::json!({"from": 4, "through": 3, "reason": "full"})),
+        old(5, "session_owned", serde_json::json!({"node": "n3", "workspace": "/w"})),
+        changed(6, 9),
+    ];
+    let house = House::new();
+    take(&mut house.recorder(4096), &records);
+    let recording = house.recording();
+    let versions: Vec<_> = (1..=6).map(|seq| recording.past(seq).unwrap().kv_version).collect();
+    assert_eq!(versions, [Some(0), Some(1), Some(1), None, None, Some(9)]);
 }
 
 #[test]

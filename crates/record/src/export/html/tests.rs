@@ -3,20 +3,12 @@
 
 use super::*;
 use crate::export::patch::{Patch, Patches};
-use crate::line::Proof;
 use proptest::prelude::*;
 use serde_json::json;
 
 fn line(seq: u64, event_type: &str, data: Value) -> Line {
     let timestamp = Timestamp::from_second(1_767_323_045 + i64::try_from(seq).unwrap()).unwrap();
-    Line {
-        seq,
-        event_type: event_type.to_owned(),
-        timestamp,
-        data,
-        author: Default::default(),
-        proof: Proof::default(),
-    }
+    Line { seq, event_type: event_type.to_owned(), timestamp, data, ..Line::default() }
 }
 
 fn run(seq: u64, command: &str, output: &str, stderr: &str, code: i64) -> Line {
