@@ -33,18 +33,10 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Whether nothing is ever removed.
-    pub fn is_forever(&self) -> bool {
-        self.shortest().is_none()
-    }
-
-    /// How often to look for old rows.
+    /// How often to look for old rows; never, if nothing is ever removed.
     fn interval(&self) -> Option<Duration> {
-        self.shortest().map(|time| (time / 10).clamp(EVERY.0, EVERY.1))
-    }
-
-    fn shortest(&self) -> Option<Duration> {
-        self.agents.values().chain([&self.keep, &self.keep_deleted]).flatten().min().copied()
+        let shortest = self.agents.values().chain([&self.keep, &self.keep_deleted]).flatten().min()?;
+        Some((*shortest / 10).clamp(EVERY.0, EVERY.1))
     }
 
     /// What happens to a session's rows.
@@ -292,7 +284,7 @@ mod tests {
         assert_eq!(fate("law", 1, 2, 969), Fate::RemoveAll, "deleted, and kept for long enough");
         assert_eq!(fate("ann", 950, 971, 971), Fate::Keep, "deleted just now");
         assert_eq!(retention.interval(), seconds(1));
-        assert!(Retention::default().is_forever() && Retention::default().interval().is_none());
+        assert_eq!(Retention::default().interval(), None);
     }
 
     #[test]
@@ -312,7 +304,8 @@ mod tests {
             });
             assert!(matches!(last, Ok(Removal::Done(Removed { names, .. })) if names == ["old"]));
             let next = passes.step::<()>(|_| Ok(None));
-            assert_eq!(matches!(next, Ok(Removal::UnderWay)), !after.is_forever(), "the next one begins at once");
+            let is_next = matches!(next, Ok(Removal::UnderWay));
+            assert_eq!(is_next, after.interval().is_some(), "the next one begins at once");
         }
     }
 }

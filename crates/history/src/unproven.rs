@@ -3,7 +3,7 @@
 use crate::database::{Database, DatabaseError, Value};
 use serde_json::json;
 use shellkeep_record::from_record::unproven_line;
-use shellkeep_record::{Hash, Head, Line, Proof};
+use shellkeep_record::{Hash, Head, Line};
 use shellkeep_session::{Author, Event, Record, RunId, SessionId};
 use std::collections::HashMap;
 use std::io::Write;
@@ -80,7 +80,7 @@ fn left_out(row: &[Value]) -> Option<Line> {
         timestamp: row.get(3)?.as_time()?,
         author: Author::runtime(None),
         data: json!({"left_out_bytes": data.get("left_out_bytes")}),
-        proof: Proof::default(),
+        ..Line::default()
     })
 }
 

@@ -66,13 +66,32 @@ fn in_path(name: &str, description: &str) -> Parameter {
     parameter.description(Some(description)).schema(Some(schema)).build()
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
-    type Rejection = Refusal;
+/// How the names in a path are read from a request.
+macro_rules! read {
+    ($($path:ident($params:ident): $($name:expr),+;)+) => {$(
+        impl<S: Send + Sync> FromRequestParts<S> for $path {
+            type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let params = path_params(parts, state).await?;
-        session_id(&params).map(Self)
-    }
+            async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+                let $params = path_params(parts, state).await?;
+                Ok(Self($($name),+))
+            }
+        }
+    )+};
+}
+
+read! {
+    SessionPath(params): session_id(&params)?;
+    ServicePath(params): session_id(&params)?, text(&params, "service_id")?.to_owned();
+    // The kind of moment is determined where moments are parsed.
+    CheckpointPath(params): session_id(&params)?, text(&params, "checkpoint")?.to_owned();
+    // Keys are checked together with batches.
+    KeyPath(params): session_id(&params)?, text(&params, "key")?.to_owned();
+    AgentPath(params): checked(&params, "agent")?;
+    NodePath(params): checked(&params, "node")?;
+    TokenPath(params): checked(&params, "token_id")?;
+    // It is only compared with the names that there are.
+    AssetPath(params): text(&params, "name")?.to_owned();
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for RunPath {
@@ -82,68 +101,6 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
         let params = path_params(parts, state).await?;
         let run_id = RunId::parse(text(&params, "run_id")?).map_err(|error| Refusal::bad_id("run_id", &error))?;
         Ok(Self(session_id(&params)?, run_id))
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for ServicePath {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let params = path_params(parts, state).await?;
-        Ok(Self(session_id(&params)?, text(&params, "service_id")?.to_owned()))
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for CheckpointPath {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let params = path_params(parts, state).await?;
-        // The kind of moment is determined where moments are parsed.
-        Ok(Self(session_id(&params)?, text(&params, "checkpoint")?.to_owned()))
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let params = path_params(parts, state).await?;
-        // Keys are checked together with batches.
-        Ok(Self(session_id(&params)?, text(&params, "key")?.to_owned()))
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for AgentPath {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        checked(&path_params(parts, state).await?, "agent").map(Self)
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for NodePath {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        checked(&path_params(parts, state).await?, "node").map(Self)
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for TokenPath {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        checked(&path_params(parts, state).await?, "token_id").map(Self)
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for AssetPath {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        // It is only compared with the names that there are.
-        Ok(Self(text(&path_params(parts, state).await?, "name")?.to_owned()))
     }
 }
 

@@ -130,6 +130,16 @@ pub enum Command {
     Man(commands::man::ManArgs),
 }
 
+/// What most commands have.
+#[derive(Debug, Args)]
+pub struct ClientArgs {
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
 /// Which daemon to talk to.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Daemon")]

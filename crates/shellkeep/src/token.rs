@@ -72,10 +72,7 @@ pub fn load(data: &Path) -> io::Result<Option<String>> {
 
 fn random() -> io::Result<String> {
     let mut bytes = [0_u8; TOKEN_BYTES];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

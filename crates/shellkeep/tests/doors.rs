@@ -19,10 +19,6 @@ fn start(daemon: &Daemon, session: &str, body: &Value) -> Value {
     answer.json()
 }
 
-fn code(answer: &Response) -> (u16, String) {
-    (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
-}
-
 fn put(daemon: &Daemon, body: &str) -> Response {
     daemon.send(&Request::new("PUT", "/v1/quotas").json(body))
 }
@@ -73,7 +69,7 @@ fn a_service_over_http() {
     assert_eq!(daemon.get("/v1/services").json(), json!({"services": []}));
     assert_eq!(daemon.get("/v1/sessions/s/services").json()["services"][0]["status"], "stopped");
     let deleted = daemon.send(&Request::new("DELETE", &path));
-    assert_eq!(code(&deleted), (405, "method_not_allowed".to_owned()));
+    assert_eq!(deleted.refused(), (405, "method_not_allowed".to_owned()));
 }
 
 #[test]
@@ -110,7 +106,7 @@ fn a_log_is_followed_to_its_end() {
     assert_eq!((&page["text"], &page["next_offset"]), (&json!("hé"), &json!(3)));
     assert_eq!((&page["total"], &page["first"], &page["complete"]), (&json!(5), &json!(0), &json!(true)));
     let both = Request::new("GET", &format!("{path}?grep=x")).header("accept", "text/event-stream");
-    assert_eq!(code(&daemon.send(&both)), (400, "invalid_request".to_owned()));
+    assert_eq!(daemon.send(&both).refused(), (400, "invalid_request".to_owned()));
 }
 
 #[test]
@@ -155,7 +151,7 @@ fn what_cannot_be_is_refused() {
     daemon.create("s");
     let refused = |body: Value, expected: &str| {
         let answer = daemon.post("/v1/sessions/s/services", &body);
-        assert_eq!(code(&answer), (400, "invalid_request".to_owned()), "{body}: {}", answer.text());
+        assert_eq!(answer.refused(), (400, "invalid_request".to_owned()), "{body}: {}", answer.text());
         assert!(answer.text().contains(expected), "{body}: {}", answer.text());
     };
     refused(json!({}), "missing field `command`");
@@ -168,14 +164,14 @@ fn what_cannot_be_is_refused() {
     refused(json!({"command": "x", "name": "web/1"}), "must not contain '/'");
     refused(json!({"command": "x", "restart": "maybe"}), "on_failure");
     let nowhere = daemon.post("/v1/sessions/s/services", &json!({"command": "x", "cwd": "/no/such"}));
-    assert_eq!(code(&nowhere), (400, "bad_cwd".to_owned()));
+    assert_eq!(nowhere.refused(), (400, "bad_cwd".to_owned()));
     for target in ["/v1/sessions/s/services/s9", "/v1/sessions/s/services/s9/logs"] {
-        assert_eq!(code(&daemon.get(target)), (404, "service_not_found".to_owned()), "{target}");
+        assert_eq!(daemon.get(target).refused(), (404, "service_not_found".to_owned()), "{target}");
     }
-    let stop = |body: Value| code(&daemon.post("/v1/sessions/s/services/s9/stop", &body));
+    let stop = |body: Value| daemon.post("/v1/sessions/s/services/s9/stop", &body).refused();
     assert_eq!(stop(json!({})), (404, "service_not_found".to_owned()));
     assert_eq!(stop(json!({"grace": 121})), (400, "invalid_request".to_owned()));
-    assert_eq!(code(&daemon.get("/v1/sessions/none/services")), (404, "session_not_found".to_owned()));
+    assert_eq!(daemon.get("/v1/sessions/none/services").refused(), (404, "session_not_found".to_owned()));
     assert_eq!(daemon.get("/v1/sessions/s/services").json(), json!({"services": []}));
 }
 
@@ -197,16 +193,16 @@ fn quotas_are_shown_changed_and_kept() {
         ("[]", "JSON object"),
     ] {
         let answer = put(&daemon, body);
-        assert_eq!(code(&answer), (400, "invalid_request".to_owned()), "{body}");
+        assert_eq!(answer.refused(), (400, "invalid_request".to_owned()), "{body}");
         assert!(answer.text().contains(expected), "{body}: {}", answer.text());
     }
     daemon.restart();
     assert_eq!(daemon.get("/v1/quotas").json()["quotas"]["services_per_agent"]["set"], 1);
     daemon.create_with(json!({"session_id": "s", "agent": "ann"}));
     start(&daemon, "s", &json!({"command": "exec sleep 600", "name": "first"}));
-    let refused = daemon.post("/v1/sessions/s/services", &json!({"command": "exec sleep 600"}));
-    assert_eq!(code(&refused), (429, "quota_exceeded".to_owned()));
-    let problem = refused.json();
+    let answer = daemon.post("/v1/sessions/s/services", &json!({"command": "exec sleep 600"}));
+    assert_eq!(answer.refused(), (429, "quota_exceeded".to_owned()));
+    let problem = answer.json();
     assert_eq!(
         (&problem["quota"], &problem["limit"], &problem["used"]),
         (&json!("services_per_agent"), &json!(1), &json!(1))

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
-use support::{Agent, Daemon, Door, Request, Response, Settings, bash};
+use support::{Agent, Daemon, Door, Request, Response, Settings, bash, is};
 
 /// The ids of the sessions that an agent sees.
 fn sessions(agent: &Agent<'_>, query: &str) -> Vec<String> {
@@ -27,14 +27,6 @@ fn revoke(agent: &Agent<'_>) {
 
 fn daemon() -> Daemon {
     Daemon::with(Settings::default().tcp())
-}
-
-fn code(answer: &Response) -> (u16, String) {
-    (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
-}
-
-fn is(status: u16, name: &str) -> (u16, String) {
-    (status, name.to_owned())
 }
 
 /// A query and a body.
@@ -354,18 +346,18 @@ fn routes_about_no_session_tell_an_agent_nothing_of_others() {
         let answer = bob.send(Request::new(&method.to_uppercase(), &target).json(*body));
         assert_eq!(answer.status, *status, "{method} {path}: {}", answer.text());
         if *status == 403 {
-            assert_eq!(code(&answer).1, "not_allowed", "{method} {path}");
+            assert_eq!(answer.refused().1, "not_allowed", "{method} {path}");
         }
         // What is wrong with a request is for those who may make it. A console that ends has nothing to refuse.
         if *status == 403 && *method != "get" && *path != "/v1/console/logout" {
             for wrong in ["{", "[]", "{\"unknown\": 1}"] {
                 let answer = bob.send(Request::new(&method.to_uppercase(), &target).json(wrong));
-                assert_eq!(code(&answer), is(403, "not_allowed"), "{method} {path} {wrong}: {}", answer.text());
+                assert_eq!(answer.refused(), is(403, "not_allowed"), "{method} {path} {wrong}: {}", answer.text());
             }
         }
     }
     let scrub = bob.send(Request::new("POST", "/v1/sessions/thread_ann_x/scrub").json("{"));
-    assert_eq!(code(&scrub), is(403, "not_allowed"), "{}", scrub.text());
+    assert_eq!(scrub.refused(), is(403, "not_allowed"), "{}", scrub.text());
     let before = (sessions(&bob, ""), bob.get("/readyz").json());
     let theirs = ann.create("secret");
     ann.sh(&theirs, "true");
@@ -406,8 +398,8 @@ fn the_host_sees_and_touches_all() {
     // But a name in an agent's own room that the host has kept for itself is refused, and not given away.
     daemon.create_with(json!({"user_id": "ann", "session_id": "kept"}));
     let answer = ann.post("/v1/sessions", &json!({"session_id": "kept"}));
-    assert_eq!(code(&answer), is(403, "not_allowed"));
-    assert_eq!(code(&ann.get("/v1/sessions/kept")), is(404, "session_not_found"));
+    assert_eq!(answer.refused(), is(403, "not_allowed"));
+    assert_eq!(ann.get("/v1/sessions/kept").refused(), is(404, "session_not_found"));
 }
 
 #[test]
@@ -423,7 +415,7 @@ fn the_same_name_finds_the_same_session_after_a_crash() {
         let again = ann.post("/v1/sessions", &json!({"session_id": "project", "user_id": "ann"}));
         assert_eq!((again.status, &again.json()["session_id"]), (200, &json!(full)));
         let too_long = ann.post("/v1/sessions", &json!({"session_id": "x".repeat(120)}));
-        assert_eq!(code(&too_long), is(400, "invalid_request"));
+        assert_eq!(too_long.refused(), is(400, "invalid_request"));
         (ann.id, ann.token)
     };
     daemon.restart();
@@ -446,7 +438,7 @@ fn an_agent_restarts_only_if_it_may() {
         agent.sh("s", "X=1");
         let answer = agent.post("/v1/sessions/s/restart", &json!({}));
         if expected == "1\n" {
-            assert_eq!(code(&answer), is(403, "not_allowed"));
+            assert_eq!(answer.refused(), is(403, "not_allowed"));
             assert!(answer.text().contains("ask the host"), "{}", answer.text());
         } else {
             assert_eq!(answer.status, 200, "{}", answer.text());
@@ -506,12 +498,12 @@ fn wrong_tokens_are_refused_at_both_doors() {
         for wrong in ["", "Bearer", "Bearer sk_", &format!("Bearer {other}"), &format!("Basic {}", ann.token), &ann.id]
         {
             let answer = ask(&door, wrong);
-            assert_eq!(code(&answer), is(401, "unauthorized"), "{door:?} {wrong}");
+            assert_eq!(answer.refused(), is(401, "unauthorized"), "{door:?} {wrong}");
             assert!(answer.header("www-authenticate").is_some());
         }
     }
     // On the socket nobody is the host; with an agent's token even there one is the agent.
-    assert_eq!(code(&ask(&daemon.door(), &format!("Bearer {}", Agent::named(&daemon, "bob").token))).0, 404);
+    assert_eq!(ask(&daemon.door(), &format!("Bearer {}", Agent::named(&daemon, "bob").token)).refused().0, 404);
 }
 
 /// Sends a request on a connection that stays open, and reads the answer's status.
@@ -549,9 +541,9 @@ fn a_revoked_token_is_refused_at_once() {
     let (request, door) = (ann.signed(Request::new("GET", &target)), daemon.tcp_door());
     let waiting = std::thread::spawn(move || request.send(&door).unwrap());
     revoke(&ann);
-    assert_eq!(code(&ann.get("/v1/sessions")), is(401, "unauthorized"));
+    assert_eq!(ann.get("/v1/sessions").refused(), is(401, "unauthorized"));
     assert_eq!(ask_again(&mut kept, &ann.token), 401);
-    assert_eq!(code(&waiting.join().unwrap()), is(401, "unauthorized"));
+    assert_eq!(waiting.join().unwrap().refused(), is(401, "unauthorized"));
     // What the token started goes on, and the token that asked sees nothing more of it.
     let input = daemon.post("/v1/sessions/thread_ann_s/runs/r3/input", &json!({"text": "x\n"}));
     assert_eq!(input.status, 200, "{}", input.text());
@@ -569,7 +561,7 @@ fn a_revoked_token_is_refused_at_once() {
     };
     assert!(revoked("ann").is_string() && revoked("bob").is_null(), "{listed}");
     let unknown = daemon.send(&Request::new("DELETE", "/v1/tokens/tok_none"));
-    assert_eq!(code(&unknown), is(404, "token_not_found"));
+    assert_eq!(unknown.refused(), is(404, "token_not_found"));
 }
 
 #[test]
@@ -582,7 +574,7 @@ fn a_revocation_outlives_the_daemon() {
     };
     daemon.restart();
     let ann = Agent { daemon: &daemon, id, token: secret };
-    assert_eq!(code(&ann.get("/v1/sessions")), is(401, "unauthorized"));
+    assert_eq!(ann.get("/v1/sessions").refused(), is(401, "unauthorized"));
 }
 
 fn shellkeep(daemon: &Daemon, token: Option<&str>, args: &[&str]) -> Output {
@@ -677,10 +669,10 @@ fn readers_read_and_change_nothing_on_every_route() {
     assert_eq!(auditor.get("/v1/sessions/s").json()["session_id"], "s");
     assert_eq!(auditor.get("/v1/sessions").json()["sessions"].as_array().unwrap().len(), 1);
     assert!(metrics.get("/metrics").text().contains("shellkeep_sessions 1"));
-    assert_eq!(code(&auditor.post("/mcp", &json!({}))), is(403, "not_allowed"));
+    assert_eq!(auditor.post("/mcp", &json!({})).refused(), is(403, "not_allowed"));
     for wrong in
         [json!({}), json!({"role": "auditor", "agent": "ann"}), json!({"role": "metrics", "may_restart": true})]
     {
-        assert_eq!(code(&daemon.post("/v1/tokens", &wrong)), is(400, "invalid_request"), "{wrong}");
+        assert_eq!(daemon.post("/v1/tokens", &wrong).refused(), is(400, "invalid_request"), "{wrong}");
     }
 }

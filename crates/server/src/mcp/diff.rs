@@ -2,13 +2,12 @@
 
 use super::handler::Handler;
 use super::plain::plain;
-use super::schema;
 use super::text::{MODEL_OUTPUT, paragraph};
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::{DiffResponse, FileChange};
@@ -16,7 +15,7 @@ use shellkeep_runtime::{CheckpointError, DiffQuery, Moment, OpError, SessionErro
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("diff", DESCRIPTION, Effect::Reads),
     call: |handler, given, context| Box::pin(async move { diff(handler, arguments(given)?, context).await }),
 };
 
@@ -98,9 +97,4 @@ pub fn line(file: &FileChange) -> String {
     let lines =
         lines.iter().filter_map(|(sign, lines)| lines.filter(|lines| *lines > 0).map(|n| format!(" {sign}{n}")));
     format!("{} {}{}", file.kind, plain(&file.path), lines.collect::<String>())
-}
-
-fn define() -> Tool {
-    Tool::new("diff", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
 }

@@ -2,13 +2,12 @@
 
 use super::handler::Handler;
 use super::plain::plain;
-use super::schema;
 use super::seat::Seat;
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointList};
@@ -17,7 +16,7 @@ use shellkeep_session::plan::shorten;
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("list_checkpoints", DESCRIPTION, Effect::Reads),
     call: |handler, given, context| Box::pin(async move { list(handler, arguments(given)?, context).await }),
 };
 
@@ -126,9 +125,4 @@ fn line(checkpoint: &Checkpoint, current: Option<&str>) -> String {
 /// A time without fractions of a second.
 fn to_the_second(at: &str) -> String {
     at.split_once('.').map_or_else(|| at.to_owned(), |(seconds, _)| format!("{seconds}Z"))
-}
-
-fn define() -> Tool {
-    Tool::new("list_checkpoints", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
 }

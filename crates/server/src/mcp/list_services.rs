@@ -1,21 +1,20 @@
 //! `list_services`: running and recently ended services.
 
 use super::handler::Handler;
-use super::schema;
 use super::seat::Seat;
 use super::service_text;
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_runtime::{OpError, ServiceView, SessionError};
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("list_services", DESCRIPTION, Effect::Reads),
     call: |handler, given, context| {
         Box::pin(async move {
             let Arguments {} = arguments(given)?;
@@ -54,9 +53,4 @@ async fn elsewhere(seat: &Seat, own: &[ServiceView]) -> Result<Vec<ServiceView>,
     // these can be its own.
     all.retain(|view| !own.iter().any(|known| known.session_id == view.session_id));
     Ok(all)
-}
-
-fn define() -> Tool {
-    Tool::new("list_services", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
 }

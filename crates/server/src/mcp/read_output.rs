@@ -2,16 +2,15 @@
 
 use super::handler::Handler;
 use super::plain::plain;
-use super::schema;
 use super::seat::{Seat, no_run};
 use super::service_text;
 use super::target::Target;
 use super::text::{self, MODEL_OUTPUT, paragraph};
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
 use shellkeep_protocol::{LogParams, LogResponse, OutputParams, OutputResponse, ServiceStatus, StreamName};
@@ -21,7 +20,7 @@ use std::time::Duration;
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("read_output", DESCRIPTION, Effect::Reads),
     call: |handler, given, context| Box::pin(async move { read(handler, arguments(given)?, context).await }),
 };
 
@@ -366,11 +365,6 @@ fn log_answer(page: LogResponse, service: &ServiceView) -> Answer {
     let (first, exit_code) = (Some(first), service.exit_code);
     let (stream, stderr, text) = (None, None, plain(&text));
     Answer { stream, text, base64, offset, next_offset, first, total, complete, stderr, status, exit_code }
-}
-
-fn define() -> Tool {
-    Tool::new("read_output", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
 }
 
 #[cfg(test)]

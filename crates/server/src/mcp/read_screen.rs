@@ -1,15 +1,14 @@
 //! `read_screen`: what the terminal of a command shows.
 
 use super::handler::Handler;
-use super::schema;
 use super::seat::Seat;
 use super::target::Target;
 use super::text::{self, paragraph};
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::{ScreenFormat, ScreenResponse};
@@ -18,7 +17,7 @@ use std::time::Duration;
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("read_screen", DESCRIPTION, Effect::Reads),
     call: |handler, given, context| Box::pin(async move { read(handler, arguments(given)?, context).await }),
 };
 
@@ -70,11 +69,6 @@ fn in_words(screen: &ScreenResponse) -> String {
     }
     paragraph(&mut words, &format!("[{about}]"));
     words
-}
-
-fn define() -> Tool {
-    Tool::new("read_screen", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
 }
 
 #[cfg(test)]

@@ -2,14 +2,13 @@
 
 use super::diff::line;
 use super::handler::Handler;
-use super::schema;
 use super::text::paragraph;
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::detached::detached;
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::RewindResponse;
@@ -17,7 +16,7 @@ use shellkeep_runtime::{CheckpointError, OpError, Rewind, ServicesAfter, Session
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("rewind", DESCRIPTION, Effect::Changes),
     call: |handler, given, context| Box::pin(async move { rewind(handler, arguments(given)?, context).await }),
 };
 
@@ -96,9 +95,4 @@ fn in_words(rewound: &RewindResponse) -> String {
         paragraph(&mut text, &format!("[undo with rewind(to=\"{undo}\")]"));
     }
     text
-}
-
-fn define() -> Tool {
-    Tool::new("rewind", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
 }

@@ -1,20 +1,19 @@
 //! `send_input`: writes to the standard input of a running command.
 
 use super::handler::Handler;
-use super::schema;
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::refusal::Refusal;
 use crate::translate;
 use axum::http::StatusCode;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_protocol::{InputAccepted, InputRequest};
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("send_input", DESCRIPTION, Effect::Changes),
     call: |handler, given, context| Box::pin(async move { send(handler, arguments(given)?, context).await }),
 };
 
@@ -54,9 +53,4 @@ async fn send(
         accepted.bytes
     );
     answer(text, &accepted)
-}
-
-fn define() -> Tool {
-    Tool::new("send_input", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
 }

@@ -2,14 +2,13 @@
 
 use super::handler::Handler;
 use super::read_screen::{self, QUIET};
-use super::schema;
 use super::target::Target;
 use super::text;
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use serde_json::json;
@@ -19,7 +18,7 @@ use std::time::Duration;
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("send_keys", DESCRIPTION, Effect::Changes),
     call: |handler, given, context| Box::pin(async move { send(handler, arguments(given)?, context).await }),
 };
 
@@ -55,9 +54,4 @@ async fn send(
     let run = seat.engine.runs().view(&seat.session, &run_id, Duration::ZERO, 0).await?.run;
     let data = json!({"run_id": run_id.as_str(), "status": RunStatus::from(run.status), "exit_code": run.exit_code});
     answer(text::standing(&run), &data)
-}
-
-fn define() -> Tool {
-    Tool::new("send_keys", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
 }

@@ -1,13 +1,12 @@
 //! `signal`: interrupts a running command, or sends it another signal.
 
 use super::handler::Handler;
-use super::schema;
 use super::seat::no_run;
 use super::text;
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::refusal::Refusal;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use serde_json::json;
@@ -15,7 +14,7 @@ use std::time::Duration;
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("signal", DESCRIPTION, Effect::Changes),
     call: |handler, given, context| Box::pin(async move { send(handler, arguments(given)?, context).await }),
 };
 
@@ -52,9 +51,4 @@ async fn send(
     let status = shellkeep_protocol::RunStatus::from(run.status);
     let data = json!({"run_id": run_id.as_str(), "signal": name, "status": status, "exit_code": run.exit_code});
     answer(words, &data)
-}
-
-fn define() -> Tool {
-    Tool::new("signal", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
 }

@@ -1,14 +1,13 @@
 //! `stop_service`: stops a service and everything it started.
 
 use super::handler::Handler;
-use super::schema;
 use super::service_text;
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::detached::detached;
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 use shellkeep_runtime::{OpError, STOP_GRACE, ServiceError, SessionError};
@@ -16,7 +15,7 @@ use shellkeep_session::{RunId, SessionId};
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("stop_service", DESCRIPTION, Effect::Changes),
     call: |handler, given, context| Box::pin(async move { stop(handler, arguments(given)?, context).await }),
 };
 
@@ -56,9 +55,4 @@ async fn stop(
         other => other.into(),
     })?;
     answer(service_text::service(&view, None), &translate::service(view))
-}
-
-fn define() -> Tool {
-    Tool::new("stop_service", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
 }

@@ -2,16 +2,18 @@
 
 use super::handler::Handler;
 use super::hints::refusal_in_words;
+use super::schema;
 use crate::body::in_words;
 use crate::refusal::Refusal;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use rmcp::service::RequestContext;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::future::Future;
 use std::pin::Pin;
+use utoipa::ToSchema;
 
 /// A tool: its definition, and its function.
 pub struct Entry {
@@ -21,8 +23,23 @@ pub struct Entry {
     pub call: for<'a> fn(&'a Handler, JsonObject, &'a RequestContext<RoleServer>) -> Calling<'a>,
 }
 
+/// What a call of a tool can do.
+pub enum Effect {
+    /// It only reads.
+    Reads,
+    /// It may change or destroy something.
+    Changes,
+}
+
 /// A running call. A refusal becomes a result that the model reads.
 pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<CallToolResult, Refusal>> + Send + 'a>>;
+
+/// A tool's definition.
+pub fn defined<A: ToSchema>(name: &'static str, description: &'static str, effect: Effect) -> Tool {
+    let only_reads = matches!(effect, Effect::Reads);
+    Tool::new(name, description, schema::of_arguments::<A>())
+        .with_annotations(ToolAnnotations::new().read_only(only_reads).destructive(!only_reads))
+}
 
 /// Reads a tool's arguments. An error names the argument, so that the model can correct itself.
 pub fn arguments<T: DeserializeOwned>(given: JsonObject) -> Result<T, Refusal> {

@@ -1,6 +1,6 @@
 //! `shellkeep agents`: ends agents.
 
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::{self, Client, paths};
 use crate::failure::Failure;
 use crate::terminal;
@@ -25,11 +25,8 @@ Exit codes: 0 done, 1 not done, or not on all nodes (not the host, no daemon, a 
 pub struct AgentsArgs {
     #[command(subcommand)]
     action: Action,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// What to do with agents.
@@ -50,12 +47,12 @@ pub fn execute(args: AgentsArgs) -> Result<ExitCode, Failure> {
 async fn act(args: AgentsArgs) -> Result<ExitCode, Failure> {
     let Action::End { name } = args.action;
     let path = format!("/v1/agents/{}/end", paths::checked(&name)?);
-    let mut client = Client::open(&args.daemon).await?;
+    let mut client = Client::open(&args.client.daemon).await?;
     let nothing = json!({});
     let end = client.post(&path, &nothing);
     let ended: AgentEnded = terminal::patiently("stopping its services", end).await?;
     let missing = ended.missing_nodes.join(", ");
-    if args.json {
+    if args.client.json {
         terminal::json(&ended)?;
     } else {
         let [sessions, services] =

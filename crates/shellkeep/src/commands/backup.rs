@@ -3,7 +3,7 @@
 pub mod manifest;
 mod tree;
 
-use crate::cli::DaemonArgs;
+use crate::cli::{ClientArgs, DaemonArgs};
 use crate::client::{self, Client};
 use crate::config::Settings;
 use crate::failure::Failure;
@@ -56,11 +56,8 @@ pub struct BackupArgs {
     /// Where the backup goes
     #[arg(value_name = "DEST", value_hint = ValueHint::DirPath)]
     dest: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// What was done.
@@ -84,7 +81,7 @@ struct Report {
 
 pub fn execute(args: BackupArgs) -> Result<ExitCode, Failure> {
     let report = client::block_on(back_up(&args))?;
-    if args.json {
+    if args.client.json {
         terminal::json(&report)?;
     } else {
         let Report { files, bytes, path, left_out, .. } = &report;
@@ -102,7 +99,7 @@ pub fn execute(args: BackupArgs) -> Result<ExitCode, Failure> {
 
 async fn back_up(args: &BackupArgs) -> Result<Report, Failure> {
     let begun = Instant::now();
-    let settings = client::settings(&args.daemon)?;
+    let settings = client::settings(&args.client.daemon)?;
     let data = settings.data.value.canonicalize().map_err(|error| {
         Failure::client(format!("there is no data directory {}: {error}", settings.data.value.display()))
     })?;
@@ -122,7 +119,7 @@ async fn back_up(args: &BackupArgs) -> Result<Report, Failure> {
         }
         None => {
             copier.pass().map_err(failed)?;
-            (true, last_pass(&args.daemon, &data, &mut copier).await?)
+            (true, last_pass(&args.client.daemon, &data, &mut copier).await?)
         }
     };
     let (entries, left_out) = (std::mem::take(&mut copier.entries), copier.left_out);

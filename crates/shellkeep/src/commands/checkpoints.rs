@@ -4,7 +4,7 @@ mod show;
 mod usage;
 
 use super::files::path_parameter;
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::paths::{self, of_session};
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
@@ -51,11 +51,8 @@ pub struct CheckpointsArgs {
     /// Maximum number to print
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// Subcommands.
@@ -133,7 +130,7 @@ pub fn execute(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn act(args: CheckpointsArgs) -> Result<ExitCode, Failure> {
-    let CheckpointsArgs { action, session, after, limit, json, daemon } = args;
+    let CheckpointsArgs { action, session, after, limit, client: ClientArgs { json, daemon } } = args;
     let action = action.unwrap_or(Action::Ls { session: session.unwrap_or_default(), after: None, limit: None });
     let mut client = Client::open(&daemon).await?;
     let client = &mut client;

@@ -3,7 +3,7 @@
 mod paint;
 
 use super::files::{path_parameter, print_changes};
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::paths::of_session;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
@@ -53,11 +53,8 @@ pub struct DiffArgs {
     /// Include the contents of binary files, for `git apply`
     #[arg(long, conflicts_with = "stat")]
     binary: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// What is compared.
@@ -79,7 +76,7 @@ pub fn execute(args: DiffArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn act(args: DiffArgs) -> Result<ExitCode, Failure> {
-    let mut client = Client::open(&args.daemon).await?;
+    let mut client = Client::open(&args.client.daemon).await?;
     let wanted = Wanted {
         from: args.from.as_deref(),
         to: args.to.as_deref(),
@@ -88,7 +85,7 @@ async fn act(args: DiffArgs) -> Result<ExitCode, Failure> {
         binary: args.binary,
     };
     let diff = ask(&mut client, &args.session, &wanted).await?;
-    if args.json {
+    if args.client.json {
         terminal::json(&diff)?;
     } else if args.stat {
         stat(&diff);
@@ -98,7 +95,7 @@ async fn act(args: DiffArgs) -> Result<ExitCode, Failure> {
             terminal::notice("the patch was truncated here; select fewer files with --path, or use --stat");
         }
     }
-    if diff.files.is_empty() && !args.json && terminal::is_terminal() {
+    if diff.files.is_empty() && !args.client.json && terminal::is_terminal() {
         terminal::notice(&format!(
             "nothing differs between {} and {}",
             side(&diff.from, "nothing"),

@@ -1,6 +1,6 @@
 //! `shellkeep doctor`: what this machine supports, and what each missing feature costs.
 
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::{self, Client};
 use crate::config::Settings;
 use crate::failure::Failure;
@@ -24,15 +24,12 @@ const COLUMN: usize = 25;
 
 Exit codes: 0 sessions can run here, 1 a required feature is missing, 2 wrong usage.")]
 pub struct DoctorArgs {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 pub fn execute(args: DoctorArgs) -> Result<ExitCode, Failure> {
-    let (settings, (paths, endpoint)) = (client::settings(&args.daemon), client::find(&args.daemon)?);
+    let (settings, (paths, endpoint)) = (client::settings(&args.client.daemon), client::find(&args.client.daemon)?);
     let checks = client::block_on(async {
         let mut checks = vec![configuration(&settings)];
         if let Ok(settings) = &settings {
@@ -41,7 +38,7 @@ pub fn execute(args: DoctorArgs) -> Result<ExitCode, Failure> {
         checks.push(daemon(&paths.socket, &endpoint).await);
         Ok(checks)
     })?;
-    if args.json {
+    if args.client.json {
         terminal::json(&json!({"checks": checks}))?;
     } else {
         checks.iter().for_each(print);

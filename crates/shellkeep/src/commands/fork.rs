@@ -2,7 +2,7 @@
 
 use super::diff::{self, Wanted};
 use super::files::{print_changes, print_left};
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::paths::{self, of_session};
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
@@ -47,11 +47,8 @@ pub struct ForkArgs {
     /// Fork even if the session works outside its workspace; both then use the same files there
     #[arg(long)]
     share_files: bool,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// Subcommands.
@@ -105,7 +102,7 @@ pub fn execute(args: ForkArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn act(args: ForkArgs) -> Result<ExitCode, Failure> {
-    let mut client = Client::open(&args.daemon).await?;
+    let mut client = Client::open(&args.client.daemon).await?;
     match &args.action {
         Some(Action::MergeBack { fork, dry_run, prefer }) => {
             let prefer = prefer.map(|prefer| match prefer {
@@ -113,9 +110,9 @@ async fn act(args: ForkArgs) -> Result<ExitCode, Failure> {
                 Prefer::Origin => Side::Origin,
             });
             let request = MergeBackRequest { dry_run: Some(*dry_run), prefer };
-            merge_back(&mut client, fork, &request, args.json).await
+            merge_back(&mut client, fork, &request, args.client.json).await
         }
-        Some(Action::Patch { fork }) => patch(&mut client, fork, args.json).await,
+        Some(Action::Patch { fork }) => patch(&mut client, fork, args.client.json).await,
         None => fork(&mut client, &args).await,
     }
 }
@@ -126,7 +123,7 @@ async fn fork(client: &mut Client, args: &ForkArgs) -> Result<ExitCode, Failure>
     let share_files = args.share_files.then_some(true);
     let request = ForkRequest { at, session_id: args.name.clone(), user_id: None, share_files };
     let forked: ForkResponse = terminal::patiently("copying the files", client.post(&path, &request)).await?;
-    if args.json {
+    if args.client.json {
         terminal::json(&forked)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,6 +1,6 @@
 //! `shellkeep key`: the public key that recordings are signed with.
 
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client;
 use crate::failure::Failure;
 use crate::terminal;
@@ -24,21 +24,18 @@ Examples:
 Exit codes: 0 printed, 1 there is no key yet: start the daemon once."
 )]
 pub struct KeyArgs {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 pub fn execute(args: KeyArgs) -> Result<ExitCode, Failure> {
-    let data = client::data_directory(&args.daemon)?;
+    let data = client::data_directory(&args.client.daemon)?;
     let Some(key) = of_directory(&data) else {
         let place = data.join(PUBLIC_KEY);
         let message = format!("there is no key in {}; it is created when the daemon first starts", place.display());
         return Err(Failure::client(message));
     };
-    match args.json {
+    match args.client.json {
         true => terminal::json(&json!({"key": key.to_string()}))?,
         false => terminal::line(key.to_string()),
     }

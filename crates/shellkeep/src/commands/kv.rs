@@ -1,6 +1,6 @@
 //! `shellkeep kv`: the keyed store of a session.
 
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::paths::of_session;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
@@ -35,11 +35,8 @@ Exit codes: 0 done, 1 not done (no such session or key, another version, no daem
 pub struct KvArgs {
     #[command(subcommand)]
     action: Action,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// What to do with keys.
@@ -93,7 +90,7 @@ pub fn execute(args: KvArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn act(args: KvArgs) -> Result<ExitCode, Failure> {
-    let KvArgs { action, json, daemon } = args;
+    let KvArgs { action, client: ClientArgs { json, daemon } } = args;
     // Read first: do not start a daemon for a file that cannot be read.
     let value = match &action {
         Action::Put { from, .. } => input::file_or_stdin(from.as_deref(), MAX_VALUE, "of this command")?,

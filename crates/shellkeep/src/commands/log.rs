@@ -1,12 +1,13 @@
 //! `shellkeep log`: what was done in a session, one row per command.
 
 use super::runs::{self, Wanted, show};
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::paths::of_session;
 use crate::client::{self, Client, ClientError};
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Colour, Column};
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 use shellkeep_protocol::{Checkpoint, CheckpointCause, CheckpointList, Event, EventList, RunSummary};
 use shellkeep_session::RunId;
@@ -38,16 +39,18 @@ pub struct LogArgs {
     /// The session
     session: String,
     /// Maximum number of commands to show
-    #[arg(long, value_name = "N", default_value_t = SHOWN)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = SHOWN,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..)
+    )]
     limit: usize,
     /// Only commands that started before this run
     #[arg(long, value_name = "RUN")]
     before: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// What is printed.
@@ -123,9 +126,9 @@ pub fn execute(args: LogArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn act(args: LogArgs) -> Result<ExitCode, Failure> {
-    let mut client = Client::open(&args.daemon).await?;
+    let mut client = Client::open(&args.client.daemon).await?;
     let log = terminal::patiently("reading", read(&mut client, &args)).await?;
-    if args.json {
+    if args.client.json {
         terminal::json(&log)?;
     } else {
         table(log);
@@ -135,7 +138,7 @@ async fn act(args: LogArgs) -> Result<ExitCode, Failure> {
 
 async fn read(client: &mut Client, args: &LogArgs) -> Result<Log, Failure> {
     let session = &args.session;
-    let (limit, before) = (args.limit.max(1), args.before.clone());
+    let (limit, before) = (args.limit, args.before.clone());
     let list = runs::list(client, Wanted { session: Some(session), status: None, limit, before }).await?;
     // Events before the oldest of them are about other runs.
     let from = list.runs.last().map_or(0, started);

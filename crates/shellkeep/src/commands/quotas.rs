@@ -1,6 +1,6 @@
 //! `shellkeep quotas`: shows and changes quotas.
 
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal::{self, Cell, Colour, Column, Table, TableArgs};
@@ -33,11 +33,8 @@ Exit codes: 0 done, 1 not done (not the host, no daemon), 2 wrong usage."
 pub struct QuotasArgs {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// What to do with quotas.
@@ -64,12 +61,12 @@ pub fn execute(args: QuotasArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn act(args: QuotasArgs) -> Result<ExitCode, Failure> {
-    let mut client = Client::open(&args.daemon).await?;
+    let mut client = Client::open(&args.client.daemon).await?;
     let quotas: QuotasResponse = match args.action {
         None => client.get("/v1/quotas").await?,
         Some(action) => client.put("/v1/quotas", &wanted(action)).await?,
     };
-    if args.json {
+    if args.client.json {
         terminal::json(&quotas)?;
     } else {
         show(&quotas);

@@ -1,6 +1,6 @@
 //! `shellkeep reload`: makes the daemon read its configuration file again.
 
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
@@ -20,20 +20,17 @@ changes nothing. SIGHUP does the same.
 
 Exit codes: 0 done, 1 the configuration is invalid or no daemon is running, 2 wrong usage.")]
 pub struct ReloadArgs {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 pub fn execute(args: ReloadArgs) -> Result<ExitCode, Failure> {
     client::block_on(async {
-        let Some(mut client) = Client::running(&args.daemon).await? else {
+        let Some(mut client) = Client::running(&args.client.daemon).await? else {
             return Err(Failure::client("no daemon is running; the next one reads the configuration when it starts"));
         };
         let reloaded: Reloaded = client.post("/v1/daemon/reload", &json!({})).await?;
-        if args.json {
+        if args.client.json {
             terminal::json(&reloaded)?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -43,7 +40,7 @@ pub fn execute(args: ReloadArgs) -> Result<ExitCode, Failure> {
         reloaded.changed.iter().for_each(|setting| print("changed", setting));
         reloaded.needs_restart.iter().for_each(|setting| print("needs a restart", setting));
         if !reloaded.needs_restart.is_empty() {
-            terminal::notice(&format!("restart the daemon with `shellkeep restart{}`", args.daemon.as_flags()));
+            terminal::notice(&format!("restart the daemon with `shellkeep restart{}`", args.client.daemon.as_flags()));
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -1,7 +1,7 @@
 //! `shellkeep restart`: restarts the daemon with the same flags and environment.
 
 use super::stop;
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::{self, Client, ending};
 use crate::failure::Failure;
 use crate::terminal;
@@ -25,17 +25,14 @@ pub struct RestartArgs {
     /// Do not wait for running commands, and discard records that the disk cannot store
     #[arg(long)]
     now: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 pub fn execute(args: RestartArgs) -> Result<ExitCode, Failure> {
     client::block_on(async {
-        let (did, status): (_, DaemonStatus) = match Client::running(&args.daemon).await? {
-            None => ("started", Client::open(&args.daemon).await?.get("/v1/daemon").await?),
+        let (did, status): (_, DaemonStatus) = match Client::running(&args.client.daemon).await? {
+            None => ("started", Client::open(&args.client.daemon).await?.get("/v1/daemon").await?),
             Some(mut client) => {
                 let before: DaemonStatus = client.get("/v1/daemon").await?;
                 let process = ending::process(&client, before.pid);
@@ -46,7 +43,7 @@ pub fn execute(args: RestartArgs) -> Result<ExitCode, Failure> {
                 ("restarted", terminal::patiently("restarting the daemon", next).await?)
             }
         };
-        if args.json {
+        if args.client.json {
             terminal::json(&status)?;
         } else {
             terminal::line(format!("{did} (pid {}, version {})", status.pid, status.version));

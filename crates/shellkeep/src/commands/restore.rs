@@ -1,7 +1,7 @@
 //! `shellkeep restore`: restores a data directory from a backup.
 
 use super::backup::{manifest::Kind, restore_into};
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client;
 use crate::failure::Failure;
 use crate::terminal;
@@ -35,18 +35,15 @@ pub struct RestoreArgs {
     /// The backup
     #[arg(value_name = "SRC", value_hint = ValueHint::DirPath)]
     src: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 pub fn execute(args: RestoreArgs) -> Result<ExitCode, Failure> {
     if !args.src.is_dir() {
         return Err(Failure::start(format!("there is no backup in {}: it is not a directory", args.src.display())));
     }
-    let settings = client::settings(&args.daemon)?;
+    let settings = client::settings(&args.client.daemon)?;
     let data = &settings.data.value;
     if data.exists() && !data.is_dir() {
         return Err(Failure::client(format!("{} is not a directory; choose another with --data", data.display())));
@@ -61,7 +58,7 @@ pub fn execute(args: RestoreArgs) -> Result<ExitCode, Failure> {
     let (head, entries) = restore_into(&args.src, &unfinished.path)?;
     unfinished.put_in_place(data).map_err(|error| Failure::client(format!("{}: {error}", data.display())))?;
     let files = entries.values().filter(|entry| matches!(entry.kind, Kind::File { .. })).count();
-    if args.json {
+    if args.client.json {
         let of = head.data.to_text();
         terminal::json(
             &json!({"data": data, "files": files, "backup_of": of, "created_at": head.created_at.to_string()}),

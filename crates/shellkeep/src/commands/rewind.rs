@@ -1,7 +1,7 @@
 //! `shellkeep rewind`: rewinds a session to an earlier moment.
 
 use super::files::{print_changes, print_left, shell_changes, shown_path};
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::paths::of_session;
 use crate::client::{self, Client};
 use crate::failure::Failure;
@@ -55,11 +55,8 @@ pub struct RewindArgs {
     /// What happens to running services
     #[arg(long, value_name = "WHAT", default_value = "leave")]
     services: Services,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// What happens to running services.
@@ -77,7 +74,7 @@ pub fn execute(args: RewindArgs) -> Result<ExitCode, Failure> {
 
 async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
     let path = of_session(&args.session, "rewind")?;
-    let mut client = Client::open(&args.daemon).await?;
+    let mut client = Client::open(&args.client.daemon).await?;
     let request = |to: Place, dry_run: bool| RewindRequest {
         to,
         dry_run: Some(dry_run),
@@ -88,7 +85,7 @@ async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
         force: Some(args.force),
     };
     let mut to = Place::from(args.to.as_str());
-    if !args.dry_run && !args.yes && !args.json && terminal::can_ask() {
+    if !args.dry_run && !args.yes && !args.client.json && terminal::can_ask() {
         let asked = request(to, true);
         let preview: RewindResponse = terminal::patiently("comparing", client.post(&path, &asked)).await?;
         tell(&preview, &args.session, "");
@@ -100,7 +97,7 @@ async fn act(args: RewindArgs) -> Result<ExitCode, Failure> {
     }
     let request = request(to, args.dry_run);
     let rewound: RewindResponse = terminal::patiently("taking it back", client.post(&path, &request)).await?;
-    if args.json {
+    if args.client.json {
         terminal::json(&rewound)?;
     } else {
         let back =

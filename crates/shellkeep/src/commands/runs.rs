@@ -9,7 +9,7 @@ mod which;
 
 pub use list::{Wanted, list};
 
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
@@ -38,11 +38,8 @@ Exit codes: 0 done, 1 not done (no such session or run, it has ended, no daemon)
 pub struct RunsArgs {
     #[command(subcommand)]
     action: Action,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// What to do with runs.
@@ -71,7 +68,7 @@ pub fn execute(args: RunsArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn act(args: RunsArgs) -> Result<ExitCode, Failure> {
-    let RunsArgs { action, json, daemon } = args;
+    let RunsArgs { action, client: ClientArgs { json, daemon } } = args;
     match action {
         Action::Ls(args) => list::show(&daemon, args, json).await,
         Action::Show { run } => {

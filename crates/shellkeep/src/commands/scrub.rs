@@ -1,7 +1,7 @@
 //! `shellkeep scrub`: masks a secret in everything that is stored of a session.
 
 use super::replay::source;
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::terminal;
@@ -37,11 +37,8 @@ pub struct ScrubArgs {
     /// Mask it even if it is a common word or a series such as 123456, even though other text will be masked too
     #[arg(long)]
     force: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
@@ -53,11 +50,11 @@ pub fn execute(args: ScrubArgs) -> Result<ExitCode, Failure> {
     }
     let path = format!("/v1/sessions/{session}/scrub");
     let asked = async {
-        let mut client = Client::open(&args.daemon).await?;
+        let mut client = Client::open(&args.client.daemon).await?;
         Ok::<_, Failure>(terminal::patiently("masking", client.post::<_, ScrubReport>(&path, &request)).await?)
     };
     let report = source::runtime()?.block_on(asked)?;
-    if args.json {
+    if args.client.json {
         terminal::json(&report)?;
     } else {
         let ScrubReport { seq, seqs, files, checkpoints, not_reached, earlier_nodes, forks } = &report;

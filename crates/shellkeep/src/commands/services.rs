@@ -5,7 +5,7 @@ mod logs;
 mod show;
 mod start;
 
-use crate::cli::{self, DaemonArgs};
+use crate::cli::{self, ClientArgs};
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
 use crate::terminal::{self, TableArgs};
@@ -32,11 +32,8 @@ Exit codes: 0 done, 1 not done (no such service, over quota, no daemon), 2 wrong
 pub struct ServicesArgs {
     #[command(subcommand)]
     action: Action,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// What to do with services.
@@ -93,19 +90,19 @@ pub fn execute(args: ServicesArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn act(args: ServicesArgs) -> Result<ExitCode, Failure> {
-    let json = args.json;
+    let json = args.client.json;
     match args.action {
-        Action::Start(start) => start::start(&args.daemon, start, json).await,
+        Action::Start(start) => start::start(&args.client.daemon, start, json).await,
         Action::Stop { session, grace, ids } => {
-            let mut client = Client::open(&args.daemon).await?;
+            let mut client = Client::open(&args.client.daemon).await?;
             stop(&mut client, session.as_deref(), grace, &ids, json).await
         }
         Action::Ls { session, agent, table } => {
-            let mut client = Client::open(&args.daemon).await?;
+            let mut client = Client::open(&args.client.daemon).await?;
             list(&mut client, session.as_deref(), agent.as_deref(), table, json).await
         }
         Action::Show { session, id } => {
-            let mut client = Client::open(&args.daemon).await?;
+            let mut client = Client::open(&args.client.daemon).await?;
             let path = find::path(&mut client, session.as_deref(), &id).await?;
             let service: Service = client.get(&path).await?;
             if json {
@@ -116,7 +113,7 @@ async fn act(args: ServicesArgs) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Action::Logs(logs) => {
-            let mut client = Client::open(&args.daemon).await?;
+            let mut client = Client::open(&args.client.daemon).await?;
             logs::logs(&mut client, &logs, json).await
         }
     }

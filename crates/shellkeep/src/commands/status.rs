@@ -1,6 +1,6 @@
 //! `shellkeep status`: whether a daemon is running, and its health. Never starts one.
 
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::{self, Client, Endpoint};
 use crate::failure::Failure;
 use crate::terminal::{self, Fields};
@@ -27,18 +27,15 @@ const DRAINING: u8 = 5;
 Exit codes: 0 ready, 1 the daemon did not respond, 2 wrong usage, 3 no daemon is running, 4 degraded,
 5 the node is being drained.")]
 pub struct StatusArgs {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 pub fn execute(args: StatusArgs) -> Result<ExitCode, Failure> {
     client::block_on(async {
-        let Some(mut client) = Client::running(&args.daemon).await? else { return not_running(&args) };
+        let Some(mut client) = Client::running(&args.client.daemon).await? else { return not_running(&args) };
         let status: DaemonStatus = client.get("/v1/daemon").await?;
-        if args.json {
+        if args.client.json {
             terminal::json(&status)?;
         } else {
             print(&status);
@@ -52,12 +49,12 @@ pub fn execute(args: StatusArgs) -> Result<ExitCode, Failure> {
 }
 
 fn not_running(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    if args.json {
+    if args.client.json {
         terminal::json(&json!({"status": "not_running"}))?;
         return Ok(ExitCode::from(NOT_RUNNING));
     }
-    let flags = args.daemon.as_flags();
-    terminal::line(match client::find(&args.daemon)?.1 {
+    let flags = args.client.daemon.as_flags();
+    terminal::line(match client::find(&args.client.daemon)?.1 {
         Endpoint::Unix { .. } => {
             format!(
                 "not running; start the daemon with `shellkeep serve{flags}`, or let `shellkeep run{flags}` start it"

@@ -1,6 +1,6 @@
 //! `shellkeep stop`: stops the daemon and waits until it has exited.
 
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::{self, Client, ending};
 use crate::failure::Failure;
 use crate::terminal;
@@ -28,16 +28,13 @@ pub struct StopArgs {
     /// Do not wait for running commands, and discard records that the disk cannot store
     #[arg(long)]
     now: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 pub fn execute(args: StopArgs) -> Result<ExitCode, Failure> {
     client::block_on(async {
-        let Some(mut client) = Client::running(&args.daemon).await? else {
+        let Some(mut client) = Client::running(&args.client.daemon).await? else {
             return done(&args, false, "no daemon is running".to_owned());
         };
         let order = StopRequest { now: args.now, restart: false };
@@ -57,7 +54,7 @@ pub fn tell(stopping: &Stopping) {
 }
 
 fn done(args: &StopArgs, stopped: bool, words: String) -> Result<ExitCode, Failure> {
-    if args.json {
+    if args.client.json {
         terminal::json(&json!({"stopped": stopped}))?;
     } else {
         terminal::line(words);

@@ -2,7 +2,7 @@
 
 use super::files::shown_path;
 use super::rewind::tell;
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::paths::of_session;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
@@ -66,11 +66,8 @@ struct StepArgs {
     /// Also undo changes that other sessions made in the same directory
     #[arg(long)]
     force: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// Undoes the last change.
@@ -84,7 +81,7 @@ pub fn redo(args: RedoArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn step(args: StepArgs, step: RewindStep) -> Result<ExitCode, Failure> {
-    let StepArgs { session, dry_run, force, json, daemon } = args;
+    let StepArgs { session, dry_run, force, client: ClientArgs { json, daemon } } = args;
     let path = of_session(&session, "rewind")?;
     let mut client = Client::open(&daemon).await?;
     let to = Place::Name(step.as_str().to_owned());

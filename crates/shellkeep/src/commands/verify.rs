@@ -5,7 +5,7 @@ mod anchors;
 use super::key;
 use super::replay::source::{self, LocalSession, local_session, outputs_beside};
 use super::replay::target::Target;
-use crate::cli::DaemonArgs;
+use crate::cli::{ClientArgs, DaemonArgs};
 use crate::client::{self, Client};
 use crate::failure::{CANNOT_START, Failure};
 use crate::terminal;
@@ -53,16 +53,13 @@ pub struct VerifyArgs {
     /// Compare with anchored heads: a file with what record.anchor wrote, posted or logged
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     anchors: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 pub fn execute(args: VerifyArgs) -> Result<ExitCode, Failure> {
     let verdict = check(&args).map_err(|failure| failure.with_code(CANNOT_START))?;
-    if args.json {
+    if args.client.json {
         terminal::json(&verdict)?;
     } else {
         tell(&verdict);
@@ -80,7 +77,7 @@ fn check(args: &VerifyArgs) -> Result<wire::Verdict, Failure> {
     match Target::parse(&args.target)? {
         Target::Session(session) => {
             let asked = async {
-                let mut client = Client::open(&args.daemon).await?;
+                let mut client = Client::open(&args.client.daemon).await?;
                 let path = format!("/v1/sessions/{session}/verify");
                 let nothing = json!({});
                 let verdict = terminal::patiently("checking", client.post(&path, &nothing)).await?;
@@ -93,7 +90,7 @@ fn check(args: &VerifyArgs) -> Result<wire::Verdict, Failure> {
             source::runtime()?.block_on(asked)
         }
         Target::Path(path) => {
-            let known = if keys.is_empty() { known_here(&path, &args.daemon) } else { keys };
+            let known = if keys.is_empty() { known_here(&path, &args.client.daemon) } else { keys };
             let (place, keys) = (path.clone(), known.clone());
             let checking = async { tokio::task::spawn_blocking(move || of_files(&place, &keys)).await };
             let checked = source::runtime()?.block_on(terminal::patiently("checking", checking));

@@ -2,7 +2,7 @@
 //! runs.
 
 use super::files::{path_parameter, shown_path};
-use crate::cli::DaemonArgs;
+use crate::cli::ClientArgs;
 use crate::client::paths::of_session;
 use crate::client::{self, Client, escaped};
 use crate::failure::Failure;
@@ -34,11 +34,8 @@ Exit codes: 0 done, 1 not done (no such session or file, a path outside the work
 pub struct FilesArgs {
     #[command(subcommand)]
     action: Action,
-    /// Print JSON
-    #[arg(long, global = true)]
-    json: bool,
     #[command(flatten)]
-    daemon: DaemonArgs,
+    client: ClientArgs,
 }
 
 /// What to do with files.
@@ -94,7 +91,7 @@ pub fn execute(args: FilesArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn act(args: FilesArgs) -> Result<ExitCode, Failure> {
-    let FilesArgs { action, json, daemon } = args;
+    let FilesArgs { action, client: ClientArgs { json, daemon } } = args;
     // Read first: do not start a daemon for a file that cannot be read.
     let body = match &action {
         Action::Put { from, .. } => input::file_or_stdin(from.as_deref(), MAX_FILE_BYTES, "for one call")?,

@@ -2,7 +2,7 @@
 
 use super::support::daemon::signal;
 use super::support::{Daemon, Request, bash};
-use super::tools::{Files, program, refused};
+use super::tools::{Files, program};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -41,7 +41,7 @@ fn a_busy_session_refuses_to_go_back_and_says_why() {
             scope.spawn(|| daemon.ask("s", "checkpoints", json!({}))),
         ];
         for answer in asked.map(|asked| asked.join().unwrap()) {
-            assert_eq!(refused(&answer), (409, "session_busy".to_owned()), "{}", answer.text());
+            assert_eq!(answer.refused(), (409, "session_busy".to_owned()), "{}", answer.text());
             let problem = answer.json();
             assert_eq!((&problem["run_id"], &problem["command"]), (&json!(run_id), &json!("echo busy; read line")));
             // They were told that a command waits without if_busy=reject, which none of them has.
@@ -93,9 +93,9 @@ fn a_command_that_waits_says_for_what_and_can_be_cancelled() {
             (sent.status == 200).then(|| sent.json())
         });
         assert_eq!(cancelled, json!({"run_id": "later", "signal": "TERM", "cancelled": true}));
-        assert_eq!(refused(&waiting.join().unwrap()), (409, "run_cancelled".to_owned()));
+        assert_eq!(waiting.join().unwrap().refused(), (409, "run_cancelled".to_owned()));
     });
-    assert_eq!(refused(&daemon.signal_run("s", "later", "INT")), (404, "run_not_found".to_owned()));
+    assert_eq!(daemon.signal_run("s", "later", "INT").refused(), (404, "run_not_found".to_owned()));
     // By Ctrl-C, and as a supervisor does it.
     let signals = [("INT", 130), ("TERM", 143), ("HUP", 129)];
     for (flags, (name, code)) in [&[][..], &["--json"], &["--no-wait"]].into_iter().zip(signals) {

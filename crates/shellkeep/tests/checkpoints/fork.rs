@@ -2,7 +2,7 @@
 
 use super::support::services::in_parallel;
 use super::support::{Agent, Daemon, Request};
-use super::tools::{Files, files, refused, seq};
+use super::tools::{Files, files, seq};
 use serde_json::{Value, json};
 
 fn fork(daemon: &Daemon, session: &str, body: Value) -> Value {
@@ -46,10 +46,10 @@ fn ten_forks_go_ten_ways() {
     assert_eq!(daemon.sh(made["session_id"].as_str().unwrap(), "f; cat b").out(), "of 2\nlate\n");
     let bound = fork(&daemon, "s", json!({"user_id": "ann", "session_id": "x", "at": "now"}));
     assert_eq!(bound["session_id"], "thread_ann_x");
-    assert_eq!(refused(&daemon.ask("s", "fork", json!({"session_id": "try-1"}))), (409, "session_exists".to_owned()));
-    assert_eq!(refused(&daemon.ask("s", "fork", json!({"at": 99_999}))), (404, "no_such_moment".to_owned()));
-    assert_eq!(refused(&daemon.ask("s", "fork", json!({"name": "x"}))), (400, "invalid_request".to_owned()));
-    assert_eq!(refused(&daemon.ask("s", "fork", json!({"session_id": "../x"}))), (400, "invalid_request".to_owned()));
+    assert_eq!(daemon.ask("s", "fork", json!({"session_id": "try-1"})).refused(), (409, "session_exists".to_owned()));
+    assert_eq!(daemon.ask("s", "fork", json!({"at": 99_999})).refused(), (404, "no_such_moment".to_owned()));
+    assert_eq!(daemon.ask("s", "fork", json!({"name": "x"})).refused(), (400, "invalid_request".to_owned()));
+    assert_eq!(daemon.ask("s", "fork", json!({"session_id": "../x"})).refused(), (400, "invalid_request".to_owned()));
 }
 
 #[test]
@@ -86,8 +86,8 @@ fn the_files_of_two_forks_are_compared() {
     assert_eq!(files, [("a", "modified"), ("new", "added")].map(|(path, kind)| (path.to_owned(), kind.to_owned())));
     let same = daemon.at("try-2", "diff?from_session=try-2").json();
     assert_eq!(same["files"], json!([]), "{same:#}");
-    assert_eq!(refused(&daemon.at("s", "diff?from_session=nobody")), (404, "session_not_found".to_owned()));
-    assert_eq!(refused(&daemon.at("s", "diff?from_session=..")), (400, "invalid_request".to_owned()));
+    assert_eq!(daemon.at("s", "diff?from_session=nobody").refused(), (404, "session_not_found".to_owned()));
+    assert_eq!(daemon.at("s", "diff?from_session=..").refused(), (400, "invalid_request".to_owned()));
     // An agent cannot tell another's session from one that never was.
     let bob = Agent::named(&daemon, "bob");
     bob.create("mine");
@@ -120,7 +120,7 @@ fn a_forks_files_come_back_where_they_fit() {
     assert_eq!(daemon.tree("s"), files(&expected));
     daemon.rewind_to("s", merged["undo"].clone());
     assert_eq!(daemon.tree("s").len(), 4, "{:?}", daemon.tree("s"));
-    assert_eq!(refused(&daemon.ask("s", "merge_back", json!({}))), (409, "no_origin".to_owned()));
+    assert_eq!(daemon.ask("s", "merge_back", json!({})).refused(), (409, "no_origin".to_owned()));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn what_does_not_fit_is_refused_and_named() {
     daemon.sh("f", "echo fork > a; echo fork > b");
     daemon.sh("s", "echo origin > a");
     let answer = daemon.ask("f", "merge_back", json!({}));
-    assert_eq!(refused(&answer), (409, "merge_conflict".to_owned()));
+    assert_eq!(answer.refused(), (409, "merge_conflict".to_owned()));
     let conflicts = answer.json()["conflicts"].as_array().unwrap().clone();
     assert_eq!((conflicts.len(), &conflicts[0]["path"]), (1, &json!("a")), "{conflicts:?}");
     assert!(conflicts[0]["reason"].is_string());
@@ -157,7 +157,7 @@ fn what_a_fork_has_in_a_form_that_is_not_kept_is_not_removed() {
     fork(&daemon, "s", json!({"session_id": "f"}));
     daemon.sh("f", "truncate -s 34M data; head -c 34M /dev/urandom > data; echo two > x; rm pipe; mkfifo pipe");
     let answer = daemon.ask("f", "merge_back", json!({}));
-    assert_eq!(refused(&answer), (409, "merge_conflict".to_owned()), "{}", answer.text());
+    assert_eq!(answer.refused(), (409, "merge_conflict".to_owned()), "{}", answer.text());
     assert!(answer.text().contains("data") && answer.text().contains("pipe"), "{}", answer.text());
     let merged = daemon.ask("f", "merge_back", json!({"prefer": "origin"}));
     assert_eq!(merged.status, 200, "{}", merged.text());
@@ -181,7 +181,7 @@ fn what_the_origin_has_and_does_not_save_is_a_conflict() {
     assert_eq!(conflicts, ["notes.bak", "p", "q.bak"], "{trial}");
     assert_eq!(trial["files_total"], 2, "{trial}");
     for body in [json!({}), json!({"prefer": "fork"})] {
-        assert_eq!(refused(&daemon.ask("f", "merge_back", body)), (409, "merge_conflict".to_owned()));
+        assert_eq!(daemon.ask("f", "merge_back", body).refused(), (409, "merge_conflict".to_owned()));
     }
     let merged = daemon.ask("f", "merge_back", json!({"prefer": "origin"})).json();
     assert_eq!(merged["files_total"], 2, "{merged}");
@@ -315,7 +315,7 @@ fn a_fork_never_works_in_the_files_of_another_session() {
     daemon.create_with(json!({"session_id": "inside", "cwd": project.join("link/.."), "config": config}));
     for session in ["up", "linked"] {
         let answer = daemon.ask(session, "fork", json!({"session_id": format!("{session}-fork")}));
-        assert_eq!(refused(&answer), (409, "files_not_apart".to_owned()), "{}", answer.text());
+        assert_eq!(answer.refused(), (409, "files_not_apart".to_owned()), "{}", answer.text());
         assert_eq!(daemon.get(&format!("/v1/sessions/{session}-fork")).status, 404);
     }
     let made = fork(&daemon, "inside", json!({"session_id": "apart"}));

@@ -1,7 +1,7 @@
 //! Looking, over HTTP: the list, one checkpoint, differences, past files, the history of a path, what it takes.
 
 use super::support::{Daemon, Settings};
-use super::tools::{Files, raw, refused};
+use super::tools::{Files, raw};
 use serde_json::{Value, json};
 
 #[test]
@@ -64,7 +64,7 @@ fn a_checkpoint_is_found_by_all_its_names() {
         ("now", (400, "invalid_request")),
         ("a%20b", (400, "invalid_request")),
     ] {
-        let (status, code) = refused(&daemon.at("s", &format!("checkpoints/{wrong}")));
+        let (status, code) = daemon.at("s", &format!("checkpoints/{wrong}")).refused();
         assert_eq!((status, code.as_str()), expected, "{wrong}");
     }
 }
@@ -105,7 +105,7 @@ fn files_are_compared_between_any_two_moments_and_now() {
     let cut = raw(&daemon, "s", &format!("diff?from={}&max_bytes=10", name(0)), "text/plain");
     assert_eq!((cut.header("content-type"), cut.header("x-truncated")), (Some("text/plain"), Some("true")));
     for wrong in ["diff?from=now", "diff?path=../x", "diff?max_bytes=999999999999", "diff?patch=maybe", "diff?form=1"] {
-        assert_eq!(refused(&daemon.at("s", wrong)), (400, "invalid_request".to_owned()), "{wrong}");
+        assert_eq!(daemon.at("s", wrong).refused(), (400, "invalid_request".to_owned()), "{wrong}");
     }
 }
 
@@ -131,7 +131,7 @@ fn a_past_file_and_the_history_of_a_path_are_told() {
         ("latest/file?path=/etc/passwd", (400, "invalid_request")),
         ("latest/file?path=a&path_base64=YQ==", (400, "invalid_request")),
     ] {
-        let (status, code) = refused(&daemon.at("s", &format!("checkpoints/{wrong}")));
+        let (status, code) = daemon.at("s", &format!("checkpoints/{wrong}")).refused();
         assert_eq!((status, code.as_str()), expected, "{wrong}");
     }
     let history = daemon.at("s", "files/history?path=d/f").json();
@@ -192,8 +192,8 @@ fn a_checkpoint_is_taken_when_asked_for() {
     assert_eq!((&saved.json()["cause"], &saved.json()["added"]), (&json!("manual"), &json!(1)));
     let again = daemon.ask("s", "checkpoints", json!({}));
     assert_eq!((again.status, again.body.len()), (204, 0), "{}", again.text());
-    assert_eq!(refused(&daemon.ask("s", "checkpoints", json!({"x": 1}))), (400, "invalid_request".to_owned()));
-    assert_eq!(refused(&daemon.at("none", "checkpoints")), (404, "session_not_found".to_owned()));
+    assert_eq!(daemon.ask("s", "checkpoints", json!({"x": 1})).refused(), (400, "invalid_request".to_owned()));
+    assert_eq!(daemon.at("none", "checkpoints").refused(), (404, "session_not_found".to_owned()));
 }
 
 #[test]

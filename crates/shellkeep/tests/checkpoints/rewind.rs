@@ -1,7 +1,7 @@
 //! Going back, over HTTP: files, shell and agent's state, as they were; and back again.
 
 use super::support::{Daemon, Request, Settings};
-use super::tools::{Files, files, raw, refused, seq};
+use super::tools::{Files, files, raw, seq};
 use serde_json::{Value, json};
 
 #[test]
@@ -109,7 +109,7 @@ fn services_are_stopped_if_asked_and_bad_requests_are_told() {
         (json!({"to": 100_000}), (404, "no_such_moment")),
         (json!({"to": "manual_never"}), (404, "checkpoint_not_found")),
     ] {
-        let (status, code) = refused(&daemon.ask("s", "rewind", body.clone()));
+        let (status, code) = daemon.ask("s", "rewind", body.clone()).refused();
         assert_eq!((status, code.as_str()), expected, "{body}");
     }
 }
@@ -190,7 +190,7 @@ fn a_moment_may_be_so_many_changes_back_or_a_time() {
         (json!("2020-01-01T00:00:00Z"), (404, "no_such_moment")),
         (json!("r999"), (404, "run_not_found")),
     ] {
-        let (status, code) = refused(&daemon.ask("s", "rewind", json!({"to": to})));
+        let (status, code) = daemon.ask("s", "rewind", json!({"to": to})).refused();
         assert_eq!((status, code.as_str()), expected, "{to}");
     }
 }
@@ -200,7 +200,7 @@ fn there_is_nothing_before_the_first_record_and_none_after_a_run_that_runs() {
     let daemon = Daemon::start();
     daemon.create("s");
     let none = daemon.ask("s", "rewind", json!({"to": 0}));
-    assert_eq!(refused(&none), (404, "no_such_moment".to_owned()));
+    assert_eq!(none.refused(), (404, "no_such_moment".to_owned()));
     let detail = none.json()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("records are numbered from 1") && !detail.contains("last one is 0"), "{detail}");
     let command = json!({"command": "read line", "timeout": 0.1, "on_timeout": "background", "tty": true});

@@ -1,7 +1,7 @@
 //! A secret that was in files: checkpoints that hold it are given up, and the session goes on.
 
 use super::support::{Daemon, Settings};
-use super::tools::{Files, files, program, refused, seq, text};
+use super::tools::{Files, files, program, seq, text};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -47,7 +47,7 @@ fn checkpoints_with_a_secret_are_given_up() {
     assert_eq!(kept, [json!(true), json!(false), json!(true)]);
     // To where it was there is no way back; before and after there is.
     let answer = daemon.ask("s", "rewind", json!({"to": leaked}));
-    assert_eq!(refused(&answer), (404, "checkpoint_not_found".to_owned()), "{}", answer.text());
+    assert_eq!(answer.refused(), (404, "checkpoint_not_found".to_owned()), "{}", answer.text());
     daemon.rewind_to("s", json!(clean));
     assert_eq!(daemon.tree("s"), files(&[("a", "one\n")]));
     daemon.restart();

@@ -2,7 +2,7 @@
 //! and brought back by a rewind.
 
 use super::support::{Daemon, Request, Response, Settings};
-use super::tools::{Files, files, program, refused, text, told};
+use super::tools::{Files, files, program, text, told};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -61,7 +61,7 @@ fn a_file_is_written_read_listed_and_removed() {
     let page = daemon.at("s", "files?path=a&limit=2").json();
     assert_eq!((page["files"].as_array().unwrap().len(), &page["next"]), (2, &json!("link")));
     assert_eq!(daemon.at("s", "files?path=a&after=link").json()["files"][0]["name"], json!("z"));
-    assert_eq!(refused(&daemon.send(&content("DELETE", "path=a"))), (409, "directory_not_empty".to_owned()));
+    assert_eq!(daemon.send(&content("DELETE", "path=a")).refused(), (409, "directory_not_empty".to_owned()));
     let gone = daemon.send(&content("DELETE", "path=a&recursive=true"));
     assert_eq!((gone.status, &gone.json()["path"]), (200, &json!("a")), "{}", gone.text());
     assert!(!workspace.join("a").exists());
@@ -128,7 +128,7 @@ fn what_cannot_be_done_is_refused_with_a_code() {
         ("DELETE", "path=.", (400, "invalid_request")),
         ("DELETE", "path=up/secret", (403, "path_outside")),
     ] {
-        let (status, code) = refused(&daemon.send(&content(method, query)));
+        let (status, code) = daemon.send(&content(method, query)).refused();
         assert_eq!((status, code.as_str()), expected, "{method} {query}");
     }
     for (query, expected) in [("path=none", 404), ("path=up/w", 403), ("limit=0", 400), ("path=../..", 403)] {
@@ -148,7 +148,7 @@ fn what_cannot_be_done_is_refused_with_a_code() {
     // A body that is too long is refused before it is written.
     let mut huge = content("PUT", "path=huge").header("content-length", "70000000").header("expect", "100-continue");
     huge.body = Vec::new();
-    assert_eq!(refused(&daemon.send(&huge)), (413, "payload_too_large".to_owned()));
+    assert_eq!(daemon.send(&huge).refused(), (413, "payload_too_large".to_owned()));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_file_is_written_only_if_it_is_what_the_caller_read() {
         request.body = bytes.to_vec();
         daemon.send(&request)
     };
-    assert_eq!(refused(&with("if-match", HELLO, b"x")), (412, "precondition_failed".to_owned()));
+    assert_eq!(with("if-match", HELLO, b"x").refused(), (412, "precondition_failed".to_owned()));
     assert_eq!(with("if-none-match", "*", b"hello").status, 201);
     let there = with("if-none-match", "*", b"x");
     assert_eq!((there.status, &there.json()["sha256"]), (412, &json!(HELLO)), "{}", there.text());
@@ -171,7 +171,7 @@ fn a_file_is_written_only_if_it_is_what_the_caller_read() {
     // Valid for the agent's state, and a 400 here.
     assert_eq!(with("if-match", "*", b"hello").status, 200);
     let none = daemon.send(&content("PUT", "path=g").header("if-match", "*"));
-    assert_eq!(refused(&none), (412, "precondition_failed".to_owned()));
+    assert_eq!(none.refused(), (412, "precondition_failed".to_owned()));
     assert_eq!(daemon.tree("s"), files(&[("f", "hello")]));
     // Who has the file was sent it again.
     let read = |tag: &str| daemon.send(&content("GET", "path=f").header("if-none-match", tag));
@@ -188,14 +188,14 @@ fn a_file_is_removed_only_if_it_is_what_the_caller_read() {
     written(&daemon, "path=f", b"hello");
     let with = |name: &str, value: &str| daemon.send(&content("DELETE", "path=f").header(name, value));
     let other = with("if-match", &format!("\"{}\"", "0".repeat(64)));
-    assert_eq!(refused(&other), (412, "precondition_failed".to_owned()));
+    assert_eq!(other.refused(), (412, "precondition_failed".to_owned()));
     assert_eq!(other.json()["sha256"], json!(HELLO), "{}", other.text());
     assert_eq!(with("if-none-match", "*").status, 412);
     assert_eq!(with("if-match", "not a hash").status, 400);
     assert_eq!(daemon.tree("s"), files(&[("f", "hello")]));
     assert_eq!(with("if-match", &format!("\"{HELLO}\"")).status, 200);
     let gone = with("if-match", &format!("\"{HELLO}\""));
-    assert_eq!((refused(&gone), gone.json()["sha256"].clone()), ((412, "precondition_failed".to_owned()), json!(null)));
+    assert_eq!((gone.refused(), gone.json()["sha256"].clone()), ((412, "precondition_failed".to_owned()), json!(null)));
     assert_eq!(daemon.tree("s"), files(&[]));
 }
 

@@ -1,7 +1,7 @@
 //! One timeline: everything that changes a session is a row of the log and a step for undo, and what others did stays theirs.
 
 use super::support::{Daemon, Request, without_inotify};
-use super::tools::{Files, files, program, refused, text, told};
+use super::tools::{Files, files, program, text, told};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ fn work_of_others_stays(daemon: &Daemon) {
     assert_eq!((of("a"), of("b"), of("c")), (Some("a\n".into()), Some("b\n".into()), None));
     // Before the command before it, the other's file was not there.
     let refusal = daemon.ask("ann", "rewind", json!({"to": "undo"}));
-    assert_eq!(refused(&refusal), (409, "files_of_others".to_owned()), "{}", refusal.text());
+    assert_eq!(refusal.refused(), (409, "files_of_others".to_owned()), "{}", refusal.text());
     let said = format!("session 'bob' changed it in {}", theirs.run_id());
     assert_eq!(refusal.json()["of_others"], json!([{"path": "b", "reason": said}]));
     let preview = text(&program(daemon, &["undo", "ann", "--dry-run"]));
@@ -155,14 +155,14 @@ fn a_time_is_taken_as_people_type_it() {
     daemon.checkpoints("s");
     for early in ["yesterday", "2h ago", "10m", "2026-01-02", "2026-01-02 16:36"] {
         let refusal = daemon.ask("s", "rewind", json!({"to": early}));
-        assert_eq!(refused(&refusal), (404, "no_such_moment".to_owned()), "{early}: {}", refusal.text());
+        assert_eq!(refusal.refused(), (404, "no_such_moment".to_owned()), "{early}: {}", refusal.text());
         assert_eq!(program(&daemon, &["rewind", "s", early]).status.code(), Some(1));
     }
     let now = daemon.rewind_to("s", json!("0s ago"));
     assert_eq!(now["files_total"], json!(0));
     for wrong in ["16:61", "last week", "2026-13-01 10:00"] {
         let refusal = daemon.ask("s", "rewind", json!({"to": wrong}));
-        assert_eq!(refused(&refusal), (400, "invalid_request".to_owned()), "{wrong}");
+        assert_eq!(refusal.refused(), (400, "invalid_request".to_owned()), "{wrong}");
         assert!(refusal.text().contains("2h ago, 16:36, yesterday"), "{}", refusal.text());
     }
 }

@@ -69,11 +69,6 @@ pub fn seq(daemon: &Daemon, session: &str) -> u64 {
     daemon.get(&format!("/v1/sessions/{session}")).json()["seq"].as_u64().unwrap()
 }
 
-/// The code of a refusal, with its status.
-pub fn refused(answer: &Response) -> (u16, String) {
-    (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
-}
-
 /// An answer that is asked for as something else than JSON.
 pub fn raw(daemon: &Daemon, session: &str, rest: &str, accept: &str) -> Response {
     daemon.send(&Request::new("GET", &format!("/v1/sessions/{session}/{rest}")).header("accept", accept))

@@ -1,17 +1,9 @@
 //! The console in the browser: its files, how a browser gets a token, what the token may do, and pages of others.
 
-use crate::support::{Daemon, Door, Request, Response, Settings};
+use crate::support::{Daemon, Door, Request, Response, Settings, is};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
-
-fn code(answer: &Response) -> (u16, String) {
-    (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
-}
-
-fn is(status: u16, name: &str) -> (u16, String) {
-    (status, name.to_owned())
-}
 
 fn socket(daemon: &Daemon) -> PathBuf {
     match daemon.door() {
@@ -75,8 +67,8 @@ fn the_page_needs_no_token_and_may_do_little() {
         }
     }
     assert!(names.len() > 15, "{names:?}");
-    assert_eq!(code(&get("/assets/nothing.js")), is(404, "not_found"));
-    assert_eq!(code(&get("/v1/live")), is(426, "upgrade_required"));
+    assert_eq!(get("/assets/nothing.js").refused(), is(404, "not_found"));
+    assert_eq!(get("/v1/live").refused(), is(426, "upgrade_required"));
 }
 
 #[test]
@@ -86,7 +78,7 @@ fn a_link_works_once_and_its_token_acts_on_sessions_only() {
     assert!(address.starts_with("http://127.0.0.1:"), "{address}");
     let issued = login(&daemon, &secret);
     assert_eq!(issued.status, 201, "{}", issued.text());
-    assert_eq!(code(&login(&daemon, &secret)), is(401, "invalid_code"));
+    assert_eq!(login(&daemon, &secret).refused(), is(401, "invalid_code"));
     let issued = issued.json();
     assert_eq!(issued["role"], "act");
     assert!(issued["expires_at"].is_string(), "{issued}");
@@ -101,12 +93,12 @@ fn a_link_works_once_and_its_token_acts_on_sessions_only() {
         ("PUT", "/v1/quotas", json!({})),
         ("POST", "/v1/daemon/stop", json!({})),
     ] {
-        assert_eq!(code(&act(method, path, body)), is(403, "not_allowed"), "{path}");
+        assert_eq!(act(method, path, body).refused(), is(403, "not_allowed"), "{path}");
     }
     let listed = daemon.get("/v1/tokens").json();
     assert_eq!(listed["tokens"][0]["id"], issued["id"]);
     assert_eq!(act("POST", "/v1/console/logout", json!({})).status, 204);
-    assert_eq!(code(&act("GET", "/v1/sessions", Value::Null)), is(401, "unauthorized"));
+    assert_eq!(act("GET", "/v1/sessions", Value::Null).refused(), is(401, "unauthorized"));
 }
 
 #[test]
@@ -117,7 +109,7 @@ fn a_person_who_watches_changes_nothing() {
     let issued = login(&daemon, &link(&daemon, &["--watch"]).1).json();
     assert_eq!(issued["role"], "watch");
     let watch = |method: &str, path: &str| with(&daemon, &issued, method, path, &json!({"command": "true"}));
-    assert_eq!(code(&watch("POST", "/v1/sessions/s/run")), is(403, "not_allowed"));
+    assert_eq!(watch("POST", "/v1/sessions/s/run").refused(), is(403, "not_allowed"));
     let rows = watch("GET", "/v1/sessions/s/events?view=summary&failed=true").json();
     let row = &rows["events"][0];
     assert_eq!((&row["text"], &row["outcome"], &row["kind"]), (&json!("$ false"), &json!("exit 1"), &json!("tool")));
@@ -126,7 +118,7 @@ fn a_person_who_watches_changes_nothing() {
     let sum =
         |name: &str| bars["buckets"].as_array().unwrap().iter().map(|bar| bar[name].as_u64().unwrap()).sum::<u64>();
     assert_eq!((sum("failed"), bars["sampled"].as_bool()), (1, Some(false)), "{bars}");
-    assert_eq!(code(&watch("GET", "/v1/sessions/s/events?failed=true")), is(400, "invalid_request"));
+    assert_eq!(watch("GET", "/v1/sessions/s/events?failed=true").refused(), is(400, "invalid_request"));
 }
 
 /// A development server that an agent runs is a page on another port of this machine.
@@ -139,7 +131,7 @@ fn a_page_of_another_port_cannot_write_or_log_in() {
         Request::new("POST", "/v1/console/login").header("origin", origin).json(body).send(&daemon.tcp_door()).unwrap()
     };
     for origin in ["http://127.0.0.1:3000", "http://localhost:3000", "https://example.com", "null"] {
-        assert_eq!(code(&from(origin)), is(403, "forbidden_origin"), "{origin}");
+        assert_eq!(from(origin).refused(), is(403, "forbidden_origin"), "{origin}");
     }
     // None of them used up the code.
     let body = json!({"code": secret}).to_string();
@@ -196,8 +188,8 @@ fn the_list_filters_and_orders() {
         }
         assert_eq!(Value::Array(pages), whole, "{query}");
     }
-    assert_eq!(code(&daemon.get("/v1/sessions?order=size")), is(400, "invalid_request"));
-    assert_eq!(code(&daemon.get("/v1/sessions?live=perhaps")), is(400, "invalid_request"));
+    assert_eq!(daemon.get("/v1/sessions?order=size").refused(), is(400, "invalid_request"));
+    assert_eq!(daemon.get("/v1/sessions?live=perhaps").refused(), is(400, "invalid_request"));
     daemon.hibernate("c");
     assert_eq!(listed("live=true").0, json!(["a", "b"]));
     daemon.signal_run("b", &run, "INT");

@@ -1,7 +1,7 @@
 //! A fork of a session that works outside its workspace: never on the same files without a word.
 
 use super::support::Daemon;
-use super::tools::{Files, program, refused, text};
+use super::tools::{Files, program, text};
 use serde_json::json;
 use std::fs;
 
@@ -14,7 +14,7 @@ fn a_fork_that_would_share_files_is_refused_unless_it_may() {
     daemon.create_with(json!({"session_id": "x", "cwd": project}));
     let made = daemon.sh("x", "echo v1 > main.py");
     let answer = daemon.ask("x", "fork", json!({"session_id": "f"}));
-    assert_eq!(refused(&answer), (409, "files_not_apart".into()), "{}", answer.text());
+    assert_eq!(answer.refused(), (409, "files_not_apart".into()), "{}", answer.text());
     for word in [project.to_str().unwrap(), "workspace", "share_files"] {
         assert!(answer.text().contains(word), "{word}: {}", answer.text());
     }
@@ -42,7 +42,7 @@ fn a_fork_that_would_share_files_is_refused_unless_it_may() {
     daemon.sh("y", "echo one > a");
     let early = daemon.checkpoints("y").pop().unwrap()["seq"].clone();
     daemon.sh("y", &format!("cd {}", project.display()));
-    assert_eq!(refused(&daemon.ask("y", "fork", json!({}))).1, "files_not_apart");
+    assert_eq!(daemon.ask("y", "fork", json!({})).refused().1, "files_not_apart");
     assert_eq!(daemon.ask("y", "fork", json!({"at": early})).status, 201);
     daemon.create_with(json!({"session_id": "z", "config": {"workspace": project}}));
     daemon.sh("z", "echo v2 > main.py");

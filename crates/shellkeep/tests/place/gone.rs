@@ -1,7 +1,7 @@
 //! A session whose directory is gone refuses to run anything elsewhere, and goes on when the directory is back.
 
 use super::support::{Daemon, Response};
-use super::tools::{Files, files, refused};
+use super::tools::{Files, files};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -37,7 +37,7 @@ fn a_directory_that_is_gone_refuses_the_command() {
     let (before, kept) = (last_seq(&daemon), daemon.at("p", "checkpoints").json());
     for _ in 0..2 {
         let answer = run(&daemon, json!({"command": "pwd; touch was-here"}));
-        assert_eq!(refused(&answer), (409, "bad_cwd".to_owned()), "{}", answer.text());
+        assert_eq!(answer.refused(), (409, "bad_cwd".to_owned()), "{}", answer.text());
         let detail = answer.json()["detail"].as_str().unwrap().to_owned();
         for word in [project.to_str().unwrap(), "nothing was run", "cwd", "rewind"] {
             assert!(detail.contains(word), "{word}: {detail}");
@@ -45,10 +45,10 @@ fn a_directory_that_is_gone_refuses_the_command() {
     }
     assert_eq!(last_seq(&daemon), before, "a command that was refused left a record");
     assert_eq!(daemon.cwd("p"), project);
-    assert_eq!(refused(&daemon.post("/v1/sessions/p/services", &json!({"command": "pwd"}))), (409, "bad_cwd".into()));
+    assert_eq!(daemon.post("/v1/sessions/p/services", &json!({"command": "pwd"})).refused(), (409, "bad_cwd".into()));
     // Nothing is kept of files that are only out of sight, whoever asks.
-    assert_eq!(refused(&daemon.ask("p", "checkpoints", json!({}))).1, "files_failed");
-    assert_eq!(refused(&daemon.ask("p", "fork", json!({}))).1, "files_failed");
+    assert_eq!(daemon.ask("p", "checkpoints", json!({})).refused().1, "files_failed");
+    assert_eq!(daemon.ask("p", "fork", json!({})).refused().1, "files_failed");
 
     // A directory for one call is a way on, and the session stays where it is.
     let elsewhere = daemon.directory().canonicalize().unwrap();
@@ -56,7 +56,7 @@ fn a_directory_that_is_gone_refuses_the_command() {
     assert_eq!(answer.out().trim(), elsewhere.to_str().unwrap());
     assert!(answer.notice_codes().contains(&"cwd_missing"), "{:?}", answer.json);
     assert_eq!(daemon.cwd("p"), project);
-    assert_eq!(refused(&run(&daemon, json!({"command": "pwd"}))).1, "bad_cwd");
+    assert_eq!(run(&daemon, json!({"command": "pwd"})).refused().1, "bad_cwd");
 
     fs::rename(&aside, &project).unwrap();
     let answer = daemon.sh("p", "pwd; echo $PWD $X; cat a b");
@@ -98,7 +98,7 @@ fn a_directory_that_goes_under_a_warm_shell() {
     let aside = project.join("aside");
     fs::rename(&sub, &aside).unwrap();
     let answer = run(&daemon, json!({"command": "pwd"}));
-    assert_eq!(refused(&answer), (409, "bad_cwd".into()), "{}", answer.text());
+    assert_eq!(answer.refused(), (409, "bad_cwd".into()), "{}", answer.text());
     assert!(answer.text().contains("/rewind") && answer.text().contains("pass a cwd"), "{}", answer.text());
     let answer = daemon.run("p", json!({"command": "echo $$", "cwd": elsewhere}));
     assert_eq!(answer.out(), shell);
@@ -115,7 +115,7 @@ fn a_directory_that_goes_under_a_warm_shell() {
     assert_eq!(daemon.sh("p", "touch here; ls").out(), "here\n");
     assert!(sub.join("here").exists());
     fs::remove_dir_all(&sub).unwrap();
-    assert_eq!(refused(&run(&daemon, json!({"command": "pwd"}))), (409, "bad_cwd".into()));
+    assert_eq!(run(&daemon, json!({"command": "pwd"})).refused(), (409, "bad_cwd".into()));
     let away = daemon.run("p", json!({"command": "pwd", "cwd": elsewhere}));
     assert_eq!(away.out().trim(), elsewhere.to_str().unwrap());
     assert_eq!(daemon.cwd("p"), sub, "a call with a directory of its own moved the session");
@@ -123,12 +123,12 @@ fn a_directory_that_goes_under_a_warm_shell() {
     assert!(!moved.notice_codes().contains(&"cwd_missing"), "it is in another: {:?}", moved.json);
     assert_eq!(daemon.sh("p", &format!("pwd; mkdir {0}; cd {0}; rmdir {0}", sub.display())).out(), "/\n");
     daemon.hibernate("p");
-    assert_eq!(refused(&run(&daemon, json!({"command": "pwd"}))), (409, "bad_cwd".into()));
+    assert_eq!(run(&daemon, json!({"command": "pwd"})).refused(), (409, "bad_cwd".into()));
     // By its own command, while it ends.
     daemon.run("p", json!({"command": format!("cd {}; mkdir own; cd own", project.display()), "cwd": "/"}));
     fs::create_dir(&sub).unwrap();
     assert_eq!(daemon.sh("p", "cd ..; mkdir own; cd own; rmdir ../own; exit 3").exit_code(), Some(3));
-    assert_eq!(refused(&run(&daemon, json!({"command": "pwd"}))), (409, "bad_cwd".into()));
+    assert_eq!(run(&daemon, json!({"command": "pwd"})).refused(), (409, "bad_cwd".into()));
     assert_eq!(daemon.cwd("p"), project.join("own"));
 }
 
@@ -142,7 +142,7 @@ fn a_workspace_that_was_removed_comes_back_by_a_rewind() {
     let workspace = PathBuf::from(daemon.get("/v1/sessions/p").json()["workspace"].as_str().unwrap());
     daemon.hibernate("p");
     fs::remove_dir_all(&workspace).unwrap();
-    assert_eq!(refused(&run(&daemon, json!({"command": "pwd"}))), (409, "bad_cwd".into()));
+    assert_eq!(run(&daemon, json!({"command": "pwd"})).refused(), (409, "bad_cwd".into()));
     assert!(!workspace.exists());
     let seq = daemon.at("p", "checkpoints").json()["checkpoints"][0]["seq"].clone();
     assert!(made.exit_code() == Some(0) && seq.is_u64());
@@ -205,11 +205,11 @@ fn a_workspace_that_became_a_link_is_left_alone() {
     fs::rename(&project, project.with_file_name("aside")).unwrap();
     symlink(&victim, &project).unwrap();
     let answer = daemon.ask("p", "checkpoints", json!({}));
-    assert_eq!(refused(&answer).1, "files_failed");
+    assert_eq!(answer.refused().1, "files_failed");
     assert!(answer.text().contains("symbolic link"), "{}", answer.text());
     for (what, body) in [("rewind", json!({"to": seq})), ("fork", json!({}))] {
         let answer = daemon.ask("p", what, body);
-        assert_eq!(refused(&answer).1, "files_failed", "{what}: {}", answer.text());
+        assert_eq!(answer.refused().1, "files_failed", "{what}: {}", answer.text());
     }
     assert_eq!(fs::read_to_string(victim.join("b")).unwrap(), "theirs");
     assert!(!victim.join("a").exists() && victim.join("secret").exists());

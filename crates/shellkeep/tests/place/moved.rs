@@ -2,7 +2,7 @@
 
 use super::support::services::{id, pid};
 use super::support::{Daemon, Settings, procs};
-use super::tools::{Files, files, refused};
+use super::tools::{Files, files};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,12 +91,12 @@ fn a_copy_leaves_the_original_alone() {
     // What is outside of both is the original's.
     for (what, body) in [("run", json!({"command": "echo copy > f"})), ("checkpoints", json!({}))] {
         let answer = copied.ask("p", what, body);
-        assert_eq!(refused(&answer), (409, "workspace_not_taken".into()), "{what}: {}", answer.text());
+        assert_eq!(answer.refused(), (409, "workspace_not_taken".into()), "{what}: {}", answer.text());
         assert!(answer.text().contains("--take-workspaces"), "{}", answer.text());
     }
     let first = copied.at("p", "checkpoints").json()["checkpoints"][0]["seq"].clone();
-    assert_eq!(refused(&copied.ask("p", "rewind", json!({"to": first}))).1, "workspace_not_taken");
-    assert_eq!(refused(&copied.ask_service("p", &json!({"command": "sleep 1"}))).1, "workspace_not_taken");
+    assert_eq!(copied.ask("p", "rewind", json!({"to": first})).refused().1, "workspace_not_taken");
+    assert_eq!(copied.ask_service("p", &json!({"command": "sleep 1"})).refused().1, "workspace_not_taken");
     assert_eq!(fs::read_to_string(before.project.join("f")).unwrap(), "two\n");
     // A fork has files of its own, and what the host names in the copy itself is the copy's.
     assert_eq!(copied.ask("p", "fork", json!({"session_id": "apart"})).status, 201);

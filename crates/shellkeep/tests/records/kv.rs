@@ -51,10 +51,6 @@ fn content(list: &[(&str, &str)]) -> BTreeMap<String, String> {
     list.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-fn refused(answer: &Response) -> (u16, String) {
-    (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
-}
-
 fn rewind(daemon: &Daemon, to: &Value) -> Value {
     let answer = daemon.post("/v1/sessions/s/rewind", &json!({"to": to}));
     assert_eq!(answer.status, 200, "{}\n{}", answer.text(), daemon.log());
@@ -71,7 +67,7 @@ fn is_intact(daemon: &Daemon) -> Value {
 fn a_value_has_a_version_and_a_type() {
     let daemon = Daemon::start();
     daemon.create("s");
-    assert_eq!(refused(&get(&daemon, "none")), (404, "key_not_found".to_owned()));
+    assert_eq!(get(&daemon, "none").refused(), (404, "key_not_found".to_owned()));
     let mut request = at("PUT", "kv/a/b%20%C3%BC").header("content-type", "text/x-own; charset=utf-8");
     request.body = b"\0\xffbytes".to_vec();
     let first = daemon.send(&request);
@@ -92,12 +88,12 @@ fn a_value_has_a_version_and_a_type() {
         daemon.send(&request)
     };
     let there = with("if-none-match", "*");
-    assert_eq!((refused(&there), &there.json()["version"]), ((412, "version_conflict".to_owned()), &json!(version)));
+    assert_eq!((there.refused(), &there.json()["version"]), ((412, "version_conflict".to_owned()), &json!(version)));
     assert_eq!(with("if-match", "\"999\"").status, 412);
     assert_eq!(with("if-match", "nonsense").status, 400);
     // Valid for the agent's state, and a 400 here.
     let none = daemon.send(&at("PUT", "kv/none").header("if-match", "*"));
-    assert_eq!((refused(&none), &none.json()["version"]), ((412, "version_conflict".to_owned()), &json!(0)));
+    assert_eq!((none.refused(), &none.json()["version"]), ((412, "version_conflict".to_owned()), &json!(0)));
     assert_eq!(daemon.send(&at("DELETE", "kv/none").header("if-match", "*")).status, 412);
     // Who has the value was sent it again.
     let known = daemon.send(&at("GET", "kv/a/b%20%C3%BC").header("if-none-match", &format!("\"{version}\"")));
@@ -129,9 +125,9 @@ fn a_batch_is_made_as_a_whole_or_not_at_all() {
     let hash = made["kv"][0]["sha256"].as_str().unwrap();
     let stale = json!([op("a", "new"), {"op": "delete", "key": "b", "if_version": 999}]);
     let conflict = batch(&daemon, stale);
-    assert_eq!((refused(&conflict), &conflict.json()["key"]), ((412, "version_conflict".to_owned()), &json!("b")));
+    assert_eq!((conflict.refused(), &conflict.json()["key"]), ((412, "version_conflict".to_owned()), &json!("b")));
     let unknown = json!([op("a", "new"), {"op": "put", "key": "d", "sha256": "0".repeat(64)}]);
-    assert_eq!(refused(&batch(&daemon, unknown)), (404, "value_not_found".to_owned()));
+    assert_eq!(batch(&daemon, unknown).refused(), (404, "value_not_found".to_owned()));
     assert_eq!(all(&daemon), content(&[("a", "1"), ("b", "2"), ("c/1", "3"), ("c/2", "4")]));
     let known = json!([{"op": "put", "key": "copy", "sha256": hash, "if_version": 0}, {"op": "delete", "key": "b"}]);
     assert_eq!(batch(&daemon, known).status, 200);
@@ -146,7 +142,7 @@ fn a_batch_is_made_as_a_whole_or_not_at_all() {
         json!([{"op": "put", "key": "", "value_base64": ""}]),
         json!([{"op": "take", "key": "a"}]),
     ] {
-        assert_eq!(refused(&batch(&daemon, wrong.clone())), (400, "invalid_request".to_owned()), "{wrong}");
+        assert_eq!(batch(&daemon, wrong.clone()).refused(), (400, "invalid_request".to_owned()), "{wrong}");
     }
     is_intact(&daemon);
     // The recording has hashes and no values.
@@ -294,7 +290,7 @@ fn damage_is_found() {
     let (code, told) = of_files(&daemon);
     assert!(code == Some(1) && told.contains("kv.sqlite: the value of 'a' is damaged"), "{told}");
     daemon.restart_with(Settings::default());
-    assert_eq!(refused(&get(&daemon, "a")), (500, "value_damaged".to_owned()));
+    assert_eq!(get(&daemon, "a").refused(), (500, "value_damaged".to_owned()));
     assert_eq!(get(&daemon, "b").body, b"another");
     let verdict = daemon.post("/v1/sessions/s/verify", &json!({})).json();
     assert_eq!((&verdict["intact"], &verdict["bad"]["file"]), (&json!(false), &json!("kv.sqlite")), "{verdict}");
@@ -379,7 +375,7 @@ fn a_quota_holds_and_old_values_give_way() {
     let mut request = at("PUT", "kv/b");
     request.body = vec![b'y'; 500];
     let full = daemon.send(&request);
-    assert_eq!(refused(&full), (429, "quota_exceeded".to_owned()), "{}", full.text());
+    assert_eq!(full.refused(), (429, "quota_exceeded".to_owned()), "{}", full.text());
     assert_eq!((&full.json()["quota"], &full.json()["limit"]), (&json!("kv_bytes_per_session"), &json!(1000)));
     assert_eq!(daemon.send(&at("DELETE", "kv/a")).status, 204);
     assert_eq!(daemon.send(&request).status, 200);

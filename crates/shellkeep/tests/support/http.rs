@@ -137,9 +137,19 @@ impl Response {
         })
     }
 
+    /// The status and the code of a problem.
+    pub fn refused(&self) -> (u16, String) {
+        (self.status, self.json()["code"].as_str().unwrap_or_default().to_owned())
+    }
+
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
+}
+
+/// What [`Response::refused`] says of a problem with this status and code.
+pub fn is(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
 }
 
 impl LiveResponse {

@@ -14,7 +14,7 @@ pub mod services;
 
 pub use agent::Agent;
 pub use daemon::{Daemon, Settings};
-pub use http::{Door, Request, Response};
+pub use http::{Door, Request, Response, is};
 pub use reply::Reply;
 
 use std::path::{Path, PathBuf};

@@ -4,6 +4,7 @@
 use super::expected::Expected;
 use super::{MAX_FILE_BYTES, MODE_BITS, NameAt, Tree, TreeError, sha256, sha256_of, split};
 use crate::owner::{Owner, make_directory};
+use crate::sync::lock;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, getxattr, linkat, openat, readlinkat, renameat,
     renameat_with, statat, unlinkat,
@@ -12,8 +13,8 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// The beginning of the names under which files are written aside; the process and a number follow.
 const ASIDE: &str = ".shellkeep-put-";
@@ -247,7 +248,7 @@ impl NameAt<'_> {
     fn swap(&self, aside: &Aside<'_>, wanted: Option<&str>) -> Result<(), TreeError> {
         let name = aside.name.as_str();
         let turn = fstat(&self.directory)?.st_ino as usize % EXCHANGES.len();
-        let _turn = EXCHANGES[turn].lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = lock(&EXCHANGES[turn]);
         let exchange = || renameat_with(&self.directory, name, &self.directory, self.name, RenameFlags::EXCHANGE);
         let beside = NameAt {
             directory: openat(&self.directory, c".", super::DIRECTORY, Mode::empty())?,
@@ -294,7 +295,7 @@ impl NameAt<'_> {
             name: name.as_bytes(),
         };
         let turn = fstat(&self.directory)?.st_ino as usize % EXCHANGES.len();
-        let _turn = EXCHANGES[turn].lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = lock(&EXCHANGES[turn]);
         let only_new = RenameFlags::NOREPLACE;
         match renameat_with(&self.directory, self.name, &self.directory, name.as_str(), only_new) {
             // Some file systems cannot promise it. We have just checked, which is nearly as good.

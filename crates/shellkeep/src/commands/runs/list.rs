@@ -7,6 +7,7 @@ use crate::client::{self, Client};
 use crate::failure::Failure;
 use crate::terminal;
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use shellkeep_protocol::{RunFilter, RunList};
 use std::process::ExitCode;
 
@@ -44,7 +45,12 @@ pub struct ListArgs {
     #[arg(long)]
     failed: bool,
     /// Maximum number to list
-    #[arg(long, value_name = "N", default_value_t = LISTED)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = LISTED,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..)
+    )]
     limit: usize,
     /// Only runs that started before this one: a run id; without a session, the `next` of `--json`
     #[arg(long, value_name = "RUN")]
@@ -70,7 +76,7 @@ pub async fn show(daemon: &DaemonArgs, args: ListArgs, json: bool) -> Result<Exi
         (false, false) => None,
     };
     let mut client = Client::open(daemon).await?;
-    let wanted = Wanted { session: session.as_deref(), status, limit: limit.max(1), before };
+    let wanted = Wanted { session: session.as_deref(), status, limit, before };
     let list = list(&mut client, wanted).await?;
     match session {
         _ if json => terminal::json(&list)?,
@@ -96,5 +102,28 @@ pub async fn list(client: &mut Client, wanted: Wanted<'_>) -> Result<RunList, Fa
         if list.next.is_none() || list.runs.len() >= limit {
             return Ok(list);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use clap::error::ErrorKind;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ListArgs,
+    }
+
+    /// One row was printed.
+    #[test]
+    fn to_list_nothing_is_wrong_usage() {
+        let wrong = Line::try_parse_from(["ls", "s", "--limit", "0"]).err().unwrap();
+        assert_eq!(wrong.kind(), ErrorKind::ValueValidation, "{wrong}");
+        assert_eq!(wrong.exit_code(), 2);
+        assert_eq!(Line::try_parse_from(["ls", "s", "--limit", "1"]).ok().unwrap().args.limit, 1);
+        assert_eq!(Line::try_parse_from(["ls"]).ok().unwrap().args.limit, LISTED);
     }
 }
