@@ -11,7 +11,7 @@ use axum::http::header;
 use axum::http::request::Parts;
 use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
-use shellkeep_runtime::{Engine, Lent, OpError, Share};
+use shellkeep_runtime::{Engine, Lent, OpError, Share, UNCOUNTED_BODY};
 
 /// Longest body of a run: `command` and `stdin` of 16 MiB each, with room for JSON escapes.
 pub const RUN_LIMIT: usize = 64 << 20;
@@ -21,9 +21,6 @@ pub const SMALL_LIMIT: usize = 1 << 20;
 pub const EVENTS_LIMIT: usize = 12 << 20;
 /// Longest body of a message: 1 MiB, with room for JSON escapes.
 pub const MESSAGE_LIMIT: usize = 4 << 20;
-/// A body up to this length is not counted as its sender's memory: nearly all are shorter, and arrive together with
-/// their head.
-pub(crate) const UNCOUNTED: usize = 64 << 10;
 
 /// What editors and shells of Windows put before a text in UTF-8. In JSON it is not allowed.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -107,7 +104,7 @@ impl Whole {
     /// many copies.
     pub(crate) fn count_parsed(&mut self, parts: &Parts, copies: u64) -> Result<(), Refusal> {
         let length = self.bytes.len();
-        if length <= UNCOUNTED {
+        if length <= UNCOUNTED_BODY {
             return Ok(());
         }
         let values = parsed_size::of(&self.bytes, copies).map_err(|TooMuch| {
@@ -177,7 +174,7 @@ struct Meter<'a> {
 impl Meter<'_> {
     /// `more` bytes have arrived, `all` in total.
     fn count(&mut self, all: usize, more: usize) -> Result<(), OpError> {
-        match (all > UNCOUNTED, &self.share) {
+        match (all > UNCOUNTED_BODY, &self.share) {
             (false, _) => Ok(()),
             (true, Some(_)) => self.take(more as u64),
             (true, None) => self.take(all as u64),

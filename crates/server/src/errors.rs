@@ -81,6 +81,7 @@ fn with_run(refusal: Refusal, error: RunError) -> Refusal {
         RunError::Ended { run_id }
         | RunError::NoInput { run_id }
         | RunError::InputClosed { run_id }
+        | RunError::InputFull { run_id }
         | RunError::NoTerminal { run_id }
         | RunError::ScreensLost { run_id }
         | RunError::OutputReclaimed { run_id, .. } => refusal.with("run_id", run_id),
@@ -216,6 +217,7 @@ fn run_status(error: &RunError) -> StatusCode {
         | RunError::Ended { .. }
         | RunError::NoInput { .. }
         | RunError::InputClosed { .. }
+        | RunError::InputFull { .. }
         | RunError::NoTerminal { .. }
         | RunError::Busy { .. }
         | RunError::Held { .. }

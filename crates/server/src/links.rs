@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, Response, Uri, Version, header};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use shellkeep_runtime::{ClusterNode, LEASE};
+use shellkeep_runtime::{LEASE, NodeEntry};
 use socket2::{SockRef, TcpKeepalive};
 use std::collections::HashMap;
 use std::error::Error;
@@ -96,7 +96,7 @@ impl Links {
     }
 
     /// Sends a request to a node. A connection that ended before anything was sent is replaced.
-    pub(crate) async fn send(&self, node: &ClusterNode, mut request: Request) -> Result<Response<Incoming>, Failed> {
+    pub(crate) async fn send(&self, node: &NodeEntry, mut request: Request) -> Result<Response<Incoming>, Failed> {
         address(&mut request, &node.url).map_err(|source| Failed { source, may_be_sent: false })?;
         let answered = self.client.request(request).await;
         let answer = answered.map_err(|error| Failed { may_be_sent: !error.is_connect(), source: error.into() })?;
@@ -172,8 +172,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
-        let none = String::new;
-        let node = ClusterNode { name: none(), url, version: none(), since: none(), sessions: 0, draining: false };
+        let node = NodeEntry { url, ..NodeEntry::default() };
         let failed = Links::new().send(&node, Request::new(Body::empty())).await.unwrap_err();
         assert!(!failed.is_silence() && !failed.may_be_sent, "{failed}");
         let late = io::Error::from(ErrorKind::TimedOut);

@@ -2,7 +2,7 @@
 //! node that does not have the session any more says so, and only then is the store asked.
 
 use crate::sync::lock;
-use shellkeep_runtime::{ClusterNode, LEASE, Scope};
+use shellkeep_runtime::{LEASE, NodeEntry, Scope};
 use shellkeep_session::SessionId;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -35,7 +35,7 @@ struct Asked {
 }
 
 struct Answered {
-    node: ClusterNode,
+    node: NodeEntry,
     at: Instant,
 }
 
@@ -47,12 +47,12 @@ impl Asked {
 
 impl Located {
     /// The node that answered for a session lately.
-    pub(crate) fn node(&self, scope: &Scope, session: &SessionId) -> Option<ClusterNode> {
+    pub(crate) fn node(&self, scope: &Scope, session: &SessionId) -> Option<NodeEntry> {
         lock(&self.0).node(&Asked::new(scope, session), Instant::now()).cloned()
     }
 
     /// A node has answered for a session.
-    pub(crate) fn put(&self, scope: &Scope, session: &SessionId, node: &ClusterNode) {
+    pub(crate) fn put(&self, scope: &Scope, session: &SessionId, node: &NodeEntry) {
         lock(&self.0).put(Asked::new(scope, session), node.clone(), Instant::now());
     }
 
@@ -63,12 +63,12 @@ impl Located {
 }
 
 impl Known {
-    fn node(&self, asked: &Asked, now: Instant) -> Option<&ClusterNode> {
+    fn node(&self, asked: &Asked, now: Instant) -> Option<&NodeEntry> {
         let answered = self.younger.get(asked).or_else(|| self.older.get(asked))?;
         (now - answered.at < FRESH).then_some(&answered.node)
     }
 
-    fn put(&mut self, asked: Asked, node: ClusterNode, now: Instant) {
+    fn put(&mut self, asked: Asked, node: NodeEntry, now: Instant) {
         if now - *self.since.get_or_insert(now) >= FRESH || self.younger.len() >= MOST {
             self.older = std::mem::take(&mut self.younger);
             self.since = Some(now);
@@ -90,9 +90,8 @@ mod tests {
         Asked { agent: None, session: SessionId::parse(session).unwrap() }
     }
 
-    fn node(name: &str) -> ClusterNode {
-        let (url, version, since) = (String::new(), String::new(), String::new());
-        ClusterNode { name: name.to_owned(), url, version, since, sessions: 0, draining: false }
+    fn node(name: &str) -> NodeEntry {
+        NodeEntry { name: name.to_owned(), ..NodeEntry::default() }
     }
 
     #[test]

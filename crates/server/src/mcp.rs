@@ -3,7 +3,7 @@
 //!
 //! - [`streamable`]: `/mcp`, streamable HTTP.
 //! - [`stdio`]: `/v1/mcp/stdio`, the daemon's end of `shellkeep mcp`; [`lines`] is its framing, [`order`] keeps its
-//!   commands in order.
+//!   commands in order, [`in_flight`] limits its requests.
 //! - [`handler`]: one client, and [`protocol`]: the requests it may send. [`calls`]: cancelling calls.
 //! - [`tools`]: the list of tools; one file for each of them: [`run_command`], [`start_service`], [`stop_service`],
 //!   [`list_services`], [`read_output`], [`send_input`], [`signal`], [`list_checkpoints`], [`diff`], [`rewind`], [`bash`]. [`execute`] is what those that run a command share,
@@ -22,6 +22,7 @@ mod faults;
 mod handler;
 mod hints;
 mod hub;
+mod in_flight;
 mod lines;
 mod list_checkpoints;
 mod list_services;
@@ -54,7 +55,7 @@ use axum::Router;
 use axum::routing::{any, get};
 pub(crate) use faults::unknown_session;
 use hub::Hub;
-pub(crate) use seat::named_session;
+pub(crate) use seat::{named_session, names_session};
 pub(crate) use streamable::SESSION_ID;
 use streamable::Streamable;
 

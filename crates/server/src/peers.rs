@@ -6,15 +6,16 @@ use crate::links::Links;
 use crate::located::Located;
 use crate::pace::{Pace, drain};
 use crate::refusal::Refusal;
+use crate::sync::lock;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
-use shellkeep_runtime::{ClusterNode, Scope};
+use shellkeep_runtime::{NodeEntry, Scope};
 use shellkeep_session::SessionId;
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Says for whom a node sends a request on, with the proof.
@@ -140,7 +141,7 @@ impl Peers {
     }
 
     /// Signs a request for another node. The caller's own token is removed: the other node believes this one.
-    pub(crate) async fn sign(&self, request: Request, scope: &Scope, to: &ClusterNode) -> Result<Request, Refusal> {
+    pub(crate) async fn sign(&self, request: Request, scope: &Scope, to: &NodeEntry) -> Result<Request, Refusal> {
         let Inner { node, key, started, sent, .. } = &*self.0;
         let (mut parts, body) = request.into_parts();
         let (body, hash) = hashed(body).await?;
@@ -189,7 +190,7 @@ impl Peers {
         }
         // Once more: a body that came slowly could outlast the memory of the same request.
         self.check_time(&proof)?;
-        if !self.0.accepted.lock().unwrap_or_else(PoisonError::into_inner).is_new(proof.mac, now()) {
+        if !lock(&self.0.accepted).is_new(proof.mac, now()) {
             return Err(refused(proof.from, "it was accepted before"));
         }
         Ok((body, proof.scope))
@@ -363,9 +364,8 @@ mod tests {
     }
 
     /// The node `n2`, which started then.
-    fn node(since: &str) -> ClusterNode {
-        let (name, since, none) = ("n2".to_owned(), since.to_owned(), String::new);
-        ClusterNode { name, url: none(), version: none(), since, sessions: 0, draining: false }
+    fn node(since: &str) -> NodeEntry {
+        NodeEntry { name: "n2".to_owned(), since: since.to_owned(), ..NodeEntry::default() }
     }
 
     /// A request as a listener could send it again.

@@ -1,7 +1,7 @@
 //! How a session's files differ between two moments, and when a path changed; with what all routes about files share.
 
 use super::door::json;
-use super::responses::{Common, Files};
+use super::responses::{Common, Files, Masked};
 use super::runs::wants;
 use crate::auth::Scoped;
 use crate::params::{CheckpointPath, Params, SessionPath};
@@ -30,7 +30,7 @@ const TRUNCATED: &str = "x-truncated";
     responses(
         (status = 200, description = "The difference, or only the patch", content(
             (DiffResponse = "application/json"), (String = "text/x-diff"), (String = "text/plain"))),
-        Files, Common
+        Files, Masked, Common
     )
 )]
 pub async fn diff(
@@ -60,7 +60,7 @@ pub async fn diff(
     responses(
         (status = 200, description = "The difference, or only the patch", content(
             (DiffResponse = "application/json"), (String = "text/x-diff"), (String = "text/plain"))),
-        Files, Common
+        Files, Masked, Common
     )
 )]
 pub async fn diff_checkpoint(

@@ -26,7 +26,7 @@ use deleted::Kept;
 use gather::{List, gather};
 use percent_encoding::percent_decode_str;
 use sending::{NoAnswer, Nodes, Target};
-use shellkeep_runtime::{ClusterNode, ClusterOps, OpError, Whereabouts};
+use shellkeep_runtime::{ClusterOps, NodeEntry, OpError, Whereabouts};
 use shellkeep_session::SessionId;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -138,13 +138,13 @@ struct Forwarding<'a> {
 }
 
 impl Forwarding<'_> {
-    fn target(&self, node: ClusterNode) -> Target {
+    fn target(&self, node: NodeEntry) -> Target {
         let session = if let About::Session(id) = self.about { Some(id.clone()) } else { None };
         Target { node, session }
     }
 
     /// Sends a request to a node; if that one has let go of the session meanwhile, to the one that has it now.
-    async fn send(&self, request: Request, node: ClusterNode, next: Next) -> Response {
+    async fn send(&self, request: Request, node: NodeEntry, next: Next) -> Response {
         let (request, again) = match twice(request).await {
             Ok(both) => both,
             Err(refusal) => return refusal.into_response(),

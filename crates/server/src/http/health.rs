@@ -1,6 +1,7 @@
 //! `GET /healthz` and `GET /readyz`.
 
 use super::door::json;
+use super::responses::NoToken;
 use crate::auth::Scoped;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -21,7 +22,8 @@ pub async fn live() -> Response {
     get, path = "/readyz", tag = "daemon", operation_id = "readyz",
     responses(
         (status = 200, description = "Ready or degraded", body = Readiness),
-        (status = 503, description = "Draining", body = Readiness)
+        (status = 503, description = "Draining", body = Readiness),
+        NoToken
     )
 )]
 pub async fn ready(Scoped(engine): Scoped) -> Response {

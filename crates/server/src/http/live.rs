@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 use topic::{Piece, Topic};
 
 /// How long a client may take to authenticate, or to send its first order if it is known.
@@ -113,8 +113,16 @@ async fn serve(mut socket: WebSocket, lobby: Lobby, known: Option<Guest>, way: O
         return;
     }
     let mut client = Client::new(engine);
-    if let Some(Err(reason)) = order.map(|order| client.obey(&order)) {
-        return close(socket, BAD_FRAME, &reason).await;
+    if let Some(order) = order {
+        let answer = match client.obey(&order).await {
+            Ok(answer) => answer,
+            Err(reason) => return close(socket, BAD_FRAME, &reason).await,
+        };
+        if let Some(answer) = answer
+            && socket.send(Message::Text(answer.into())).await.is_err()
+        {
+            return;
+        }
     }
     let ended = tokio::select! {
         ended = client.converse(&mut socket) => ended,
@@ -150,7 +158,17 @@ struct Client {
 /// A topic that is followed, until this is dropped.
 struct Followed {
     credit: Arc<Credit>,
-    task: AbortHandle,
+    task: JoinHandle<()>,
+}
+
+impl Followed {
+    /// Ends it, and returns when its task and all that it holds is gone. `abort` alone only asks for that: a client that
+    /// opened one number again and again had thousands of tasks that were still to end.
+    async fn end(mut self) {
+        self.task.abort();
+        // Fails because it was aborted.
+        let _ = (&mut self.task).await;
+    }
 }
 
 impl Drop for Followed {
@@ -173,9 +191,16 @@ impl Client {
                 frame = self.frames.recv() => socket.send(Message::Text(frame?.into())).await.ok()?,
                 _ = ping.tick() => socket.send(Message::Ping(Vec::new().into())).await.ok()?,
                 message = socket.recv() => match message?.ok()? {
-                    Message::Text(text) => if let Err(reason) = self.obey(&text) {
-                        return Some((BAD_FRAME, reason));
-                    },
+                    Message::Text(text) => {
+                        match self.obey(&text).await {
+                            // Written here and not through `sender`, which only this loop empties.
+                            Ok(Some(answer)) => socket.send(Message::Text(answer.into())).await.ok()?,
+                            Ok(None) => {}
+                            Err(reason) => return Some((BAD_FRAME, reason)),
+                        }
+                        // Frames that have arrived already are read without a pause, and other clients have their turn.
+                        tokio::task::yield_now().await;
+                    }
                     Message::Binary(_) => return Some((BAD_FRAME, "send text frames".to_owned())),
                     Message::Close(_) => return None,
                     Message::Ping(_) | Message::Pong(_) => {}
@@ -184,18 +209,19 @@ impl Client {
         }
     }
 
-    fn obey(&mut self, text: &str) -> Result<(), String> {
+    /// Does what a frame says. Returns the answer to it, if there is one at once, or why the client is sent away.
+    async fn obey(&mut self, text: &str) -> Result<Option<String>, String> {
         match serde_json::from_str(text) {
-            Ok(Order::Open { open, topic }) => self.open(open, &topic),
+            Ok(Order::Open { open, topic }) => self.open(open, &topic).await,
             Ok(Order::Credit { credit, bytes }) => {
                 if let Some(followed) = self.followed.get(&credit) {
                     followed.credit.add(bytes);
                 }
-                Ok(())
+                Ok(None)
             }
             Ok(Order::Close { close }) => {
-                self.followed.remove(&close);
-                Ok(())
+                self.end(close).await;
+                Ok(None)
             }
             Err(_) => {
                 Err("a frame is {\"open\": N, \"topic\": …}, {\"credit\": N, \"bytes\": …} or {\"close\": N}"
@@ -204,26 +230,37 @@ impl Client {
         }
     }
 
-    fn open(&mut self, id: u32, name: &str) -> Result<(), String> {
+    async fn open(&mut self, id: u32, name: &str) -> Result<Option<String>, String> {
         if self.followed.len() >= MAX_TOPICS {
             return Err(format!("at most {MAX_TOPICS} topics at a time; close some"));
         }
-        let topic = Topic::parse(name, &self.engine);
-        let credit = Arc::new(Credit::default());
-        let task = tasks::spawn(pump(id, topic, Arc::clone(&credit), self.sender.clone())).abort_handle();
         // A topic that was opened with the same number ends.
+        self.end(id).await;
+        let topic = match Topic::parse(name, &self.engine) {
+            Ok(topic) => topic,
+            Err(refusal) => return Ok(Some(failed(id, &refusal))),
+        };
+        let credit = Arc::new(Credit::default());
+        let task = tasks::spawn(pump(id, topic, Arc::clone(&credit), self.sender.clone()));
         self.followed.insert(id, Followed { credit, task });
-        Ok(())
+        Ok(None)
+    }
+
+    /// Ends the topic with this number, if there is one.
+    async fn end(&mut self, id: u32) {
+        if let Some(followed) = self.followed.remove(&id) {
+            followed.end().await;
+        }
     }
 }
 
+/// The frame that says why a topic is not followed, or no more.
+fn failed(id: u32, refusal: &Refusal) -> String {
+    json!({"id": id, "error": problem(refusal)}).to_string()
+}
+
 /// Sends what happens in a topic: a snapshot at first and whenever the client was behind, updates otherwise.
-async fn pump(id: u32, topic: Result<Topic, Refusal>, credit: Arc<Credit>, sender: mpsc::Sender<String>) {
-    let failed = |refusal: Refusal| json!({"id": id, "error": problem(&refusal)}).to_string();
-    let mut topic = match topic {
-        Ok(topic) => topic,
-        Err(refusal) => return drop(sender.send(failed(refusal)).await),
-    };
+async fn pump(id: u32, mut topic: Topic, credit: Arc<Credit>, sender: mpsc::Sender<String>) {
     let mut is_current = false;
     loop {
         is_current &= !credit.wait().await;
@@ -237,7 +274,7 @@ async fn pump(id: u32, topic: Result<Topic, Refusal>, credit: Arc<Credit>, sende
                 continue;
             }
             Ok(Piece::End) => return,
-            Err(error) => return drop(sender.send(failed(Refusal::from(error))).await),
+            Err(error) => return drop(sender.send(failed(id, &Refusal::from(error))).await),
         };
         is_current = true;
         credit.take(frame.len());

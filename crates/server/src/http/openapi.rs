@@ -3,6 +3,7 @@
 
 mod strict;
 
+use super::responses::NoToken;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use shellkeep_protocol::{
@@ -137,7 +138,7 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(|| document().to_string());
 /// This document.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "daemon", operation_id = "openapi",
-    responses((status = 200, description = "OpenAPI 3.1", content_type = "application/json", body = Object))
+    responses((status = 200, description = "OpenAPI 3.1", content_type = "application/json", body = Object), NoToken)
 )]
 pub async fn serve() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
@@ -155,6 +156,21 @@ mod tests {
         let run = &document["paths"]["/v1/sessions/{session_id}/run"]["post"]["responses"];
         for status in ["200", "400", "401", "404", "409", "413", "429", "503"] {
             assert!(run.get(status).is_some(), "{status}");
+        }
+        // Statuses that the server gave and the document lacked.
+        let of_run = "/v1/sessions/{session_id}/runs/{run_id}";
+        for (path, status) in [
+            ("/v1/sessions/{session_id}/export".to_owned(), "422"),
+            ("/v1/sessions/{session_id}/config_snapshot".to_owned(), "422"),
+            ("/v1/sessions/{session_id}/diff".to_owned(), "422"),
+            ("/v1/sessions/{session_id}/checkpoints/{checkpoint}/diff".to_owned(), "422"),
+            (format!("{of_run}/screens"), "422"),
+            (format!("{of_run}/output"), "410"),
+            (format!("{of_run}/output"), "422"),
+            ("/readyz".to_owned(), "401"),
+            ("/openapi.json".to_owned(), "401"),
+        ] {
+            assert!(document["paths"][&path]["get"]["responses"].get(status).is_some(), "{path} {status}");
         }
         let schemas = document["components"]["schemas"].as_object().unwrap();
         for reference in text.split("#/components/schemas/").skip(1) {

@@ -1,7 +1,7 @@
 //! `…/runs/{run_id}/output`, `/input` and `/signal`.
 
 use super::door::json;
-use super::responses::{Common, RunEnded, Searched};
+use super::responses::{Common, Reclaimed, RunEnded, Searched};
 use crate::auth::Scoped;
 use crate::body::{Json, RUN_LIMIT, SMALL_LIMIT};
 use crate::detached::detached;
@@ -21,7 +21,7 @@ use shellkeep_runtime::Signalled;
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs/{run_id}/output", tag = "runs", operation_id = "read_output",
     params(RunPath, OutputParams),
-    responses((status = 200, description = "A page of output", body = OutputResponse), Searched, Common)
+    responses((status = 200, description = "A page of output", body = OutputResponse), Reclaimed, Searched, Common)
 )]
 pub async fn read(
     Scoped(engine): Scoped,

@@ -1,7 +1,7 @@
 //! The recording as a whole: export, verification, scrubbing; and the configuration that the session started with.
 
 use super::door::{json, sourced};
-use super::responses::Common;
+use super::responses::{Common, Masked};
 use crate::auth::{OfHost, Scoped};
 use crate::body::{Json, Nothing, SMALL_LIMIT};
 use crate::detached::detached;
@@ -27,7 +27,7 @@ use std::task::{Poll, ready};
         (status = 200, description = "The recording", content(
             (String = "application/x-ndjson"), (String = "application/x-asciicast"), (String = "text/html")),
             headers(("shellkeep-source" = String, description = "`history` if this node does not have the session and it was read from history"))),
-        Common
+        Masked, Common
     )
 )]
 pub async fn export(
@@ -89,7 +89,10 @@ pub async fn scrub(
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/config_snapshot", tag = "records", operation_id = "get_config_snapshot",
     params(SessionPath, SnapshotParams),
-    responses((status = 200, description = "The snapshot", content_type = "application/json", body = Object), Common)
+    responses(
+        (status = 200, description = "The snapshot", content_type = "application/json", body = Object),
+        Masked, Common
+    )
 )]
 pub async fn config_snapshot(
     Scoped(engine): Scoped,

@@ -160,6 +160,23 @@ refusals! {
              pattern; `too_many_secrets` with `bytes` and `limit`: the session's secrets are more than can be masked",
     }
 
+    /// Errors of what is masked with `redact=true`.
+    Masked {
+        "422":
+            "`too_many_secrets` (with `redact=true`) with `bytes` and `limit`: the session's secrets are more than can be \
+             masked",
+    }
+
+    /// Errors of an output.
+    Reclaimed {
+        "410": "`output_reclaimed`: the output was deleted to make room for newer ones of the session",
+    }
+
+    /// Errors of what has no others: only the caller may be wrong.
+    NoToken {
+        "401": "`unauthorized`: the token is missing (TCP only), wrong or revoked",
+    }
+
     /// Errors of a stream of events.
     Followed {
         "409":

@@ -1,7 +1,7 @@
 //! `…/runs/{run_id}/screen`, `/screens` and `/resize`.
 
 use super::door::json;
-use super::responses::{Common, NoTerminal};
+use super::responses::{Common, Masked, NoTerminal};
 use crate::auth::Scoped;
 use crate::body::{Json, SMALL_LIMIT};
 use crate::params::{Params, RunPath};
@@ -41,7 +41,7 @@ pub async fn read(
 #[utoipa::path(
     get, path = "/v1/sessions/{session_id}/runs/{run_id}/screens", tag = "runs", operation_id = "list_screens",
     params(RunPath, PastScreenParams),
-    responses((status = 200, description = "A page of screens", body = PastScreenList), NoTerminal, Common)
+    responses((status = 200, description = "A page of screens", body = PastScreenList), NoTerminal, Masked, Common)
 )]
 pub async fn list(
     Scoped(engine): Scoped,

@@ -13,7 +13,8 @@ pub struct Sessions(Arc<Mutex<HashMap<String, Weak<Bound>>>>);
 /// An MCP session's owner and its share of the limit. Lives as long as the session.
 pub struct Bound {
     by: Scope,
-    /// Its own session, which requests mean that name none. Known once it has an id.
+    /// Its own session, which requests mean that name none: the one that the first request named, or one for the client. Known
+    /// once it has an id.
     own: OnceLock<SessionId>,
     _share: Share,
 }

@@ -1,15 +1,16 @@
 //! MCP on a byte stream: one JSON message per line. Ours instead of the SDK's, which silently drops what it cannot
 //! parse; here the client gets an error.
 
+use super::in_flight::InFlight;
 use super::order::Order;
 use super::seat::Pipe;
-use crate::body::{RUN_LIMIT, UNCOUNTED};
+use crate::body::RUN_LIMIT;
 use crate::parsed_size;
 use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::json;
-use shellkeep_runtime::{Lent, OpError, Share};
+use shellkeep_runtime::{Lent, OpError, Share, UNCOUNTED_BODY};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub struct Lines<S> {
     share: Option<Share>,
     pipe: Arc<Pipe>,
     order: Order,
+    in_flight: InFlight,
     /// The answer to a line that is no message, while it is written. In a task of its own, because `receive` may be
     /// dropped at any time; the next line waits for it.
     answering: Option<JoinHandle<io::Result<()>>>,
@@ -70,6 +72,7 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
             share: None,
             pipe,
             order: Order::default(),
+            in_flight: InFlight::default(),
             answering: None,
         }
     }
@@ -140,12 +143,38 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
         Ok(message)
     }
 
+    /// The message in a line, if the SDK gets it now. Otherwise it waits, or its answer is being written.
+    fn admit(&mut self, text: &[u8]) -> Option<ClientJsonRpcMessage> {
+        let admitted = self
+            .parse(text)
+            .and_then(|message| self.in_flight.admit(message, text.len()).map_err(|(refusal, id)| (refusal, Some(id))));
+        admitted.unwrap_or_else(|(refusal, id)| {
+            self.answer(refusal, id);
+            None
+        })
+    }
+
+    /// The next message for the SDK. While a request waits for its turn, what comes behind it is read. Cancel-safe.
     async fn next(&mut self) -> io::Result<Option<ClientJsonRpcMessage>> {
         loop {
             self.answered().await?;
-            let line = self.next_line().await?;
+            let turns = self.in_flight.turns();
+            let turn = async {
+                match turns {
+                    Some(turns) => turns.acquire_owned().await.ok(),
+                    None => std::future::pending().await,
+                }
+            };
+            let line = tokio::select! {
+                biased;
+                Some(turn) = turn => match self.in_flight.next_held(turn) {
+                    Some(message) => return Ok(Some(message)),
+                    None => continue,
+                },
+                line = self.next_line() => line?,
+            };
             let text = std::mem::take(&mut self.line);
-            match line {
+            let message = match line {
                 Line::End => return Ok(None),
                 Line::TooLong { bytes } => {
                     let detail = format!(
@@ -154,17 +183,20 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Lines<S> {
                     );
                     let refusal = ErrorData::invalid_request(detail, None);
                     self.answer(refusal, id_near_the_beginning(&text));
+                    None
                 }
-                Line::Whole if text.trim_ascii().is_empty() => {}
-                Line::Whole => match self.parse(&text) {
-                    Ok(message) => return Ok(Some(message)),
-                    Err((refusal, id)) => self.answer(refusal, id),
-                },
-            }
+                Line::Whole if text.trim_ascii().is_empty() => None,
+                Line::Whole => self.admit(&text),
+            };
             if text.capacity() <= KEPT_BUFFER {
                 self.line = text;
                 self.line.clear();
             }
+            if message.is_some() {
+                return Ok(message);
+            }
+            // Answers that are ready go first: they make room for what waits.
+            tokio::task::yield_now().await;
         }
     }
 }
@@ -174,7 +206,12 @@ impl<S: AsyncRead + AsyncWrite + Send + 'static> Transport<RoleServer> for Lines
 
     fn send(&mut self, item: ServerJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let stream = Arc::clone(&self.write);
-        async move { write(&stream, &item).await }
+        let turn = self.in_flight.answered(&item);
+        async move {
+            let written = write(&stream, &item).await;
+            drop(turn);
+            written
+        }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -206,7 +243,7 @@ fn reserve(line: &mut Vec<u8>, more: usize) {
 
 /// Counts a large message as its sender's memory.
 fn count(share: &mut Option<Share>, pipe: &Pipe, before: usize, more: usize) -> Result<(), OpError> {
-    if before + more <= UNCOUNTED {
+    if before + more <= UNCOUNTED_BODY {
         return Ok(());
     }
     match share {
@@ -223,7 +260,7 @@ struct TooMany;
 
 /// Counts the values of a large message as its sender's memory.
 fn count_values(pipe: &Pipe, text: &[u8]) -> Result<Option<Share>, TooMany> {
-    if text.len() <= UNCOUNTED {
+    if text.len() <= UNCOUNTED_BODY {
         return Ok(None);
     }
     let values = parsed_size::of(text, COPIES).map_err(|_| TooMany)?;

@@ -6,7 +6,7 @@ use super::names::{self, TakenName};
 use super::target::Target;
 use crate::refusal::Refusal;
 use crate::sync::lock;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use serde_json::json;
@@ -253,6 +253,20 @@ pub fn named_session(scope: &Scope, headers: &HeaderMap) -> Option<SessionId> {
     named(scope, headers).and_then(Result::ok)
 }
 
+/// Whether an HTTP request names its session itself.
+pub fn names_session(headers: &HeaderMap) -> bool {
+    headers.contains_key(SESSION_HEADER)
+}
+
+/// Gives a request that names no session the one with which its MCP session began.
+pub fn name_session(headers: &mut HeaderMap, session: &SessionId) {
+    if !names_session(headers)
+        && let Ok(name) = HeaderValue::from_str(session.as_str())
+    {
+        headers.insert(SESSION_HEADER, name);
+    }
+}
+
 fn saved(cwd: &ByteString, workspace: &ByteString) -> String {
     let is_inside = is_below(cwd, workspace);
     let (cwd, workspace) = (cwd.to_text(), workspace.to_text());
@@ -269,7 +283,7 @@ fn is_below(path: &ByteString, directory: &ByteString) -> bool {
     path.as_path().starts_with(directory.as_path())
 }
 
-/// The session of an MCP session over HTTP whose requests name none.
+/// The session of an MCP session over HTTP that began without a name, by the host.
 pub fn own_session(client: &str, mcp_session: Option<&str>) -> Result<SessionId, IdError> {
     SessionId::parse(&names::of_http(client, mcp_session))
 }

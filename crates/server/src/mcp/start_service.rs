@@ -1,24 +1,25 @@
 //! `start_service`: a command that keeps running next to the session.
 
 use super::handler::Handler;
-use super::schema;
 use super::seat::Seat;
 use super::service_text::{self, LAST_WORDS};
-use super::tool::{Entry, answer, arguments};
+use super::tool::{Effect, Entry, answer, arguments, defined};
 use crate::detached::detached;
 use crate::refusal::Refusal;
 use crate::translate;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Number;
 use shellkeep_protocol::{ReadyWhen, RestartChoice, StartServiceRequest};
 use shellkeep_runtime::{LogPage, LogQuery, ServiceView, Tail};
 use shellkeep_session::ServiceStatus;
 use utoipa::ToSchema;
 
 pub const TOOL: Entry = Entry {
-    define,
+    define: || defined::<Arguments>("start_service", DESCRIPTION, Effect::Changes),
     call: |handler, given, context| Box::pin(async move { start(handler, arguments(given)?, context).await }),
 };
 
@@ -41,6 +42,7 @@ struct Arguments {
     /// Such as web.
     name: Option<String>,
     /// Ready when it listens here.
+    #[serde(default, deserialize_with = "port")]
     ready_port: Option<u16>,
     /// Ready when its log matches this regex.
     ready_log: Option<String>,
@@ -50,6 +52,15 @@ struct Arguments {
     cwd: Option<String>,
     /// Default never.
     restart: Option<RestartChoice>,
+}
+
+/// A TCP port. Of a number that is none, serde would say that `u16` was expected.
+fn port<'de, D: Deserializer<'de>>(given: D) -> Result<Option<u16>, D::Error> {
+    let Some(number) = Option::<Number>::deserialize(given)? else { return Ok(None) };
+    match number.as_u64().and_then(|number| u16::try_from(number).ok()) {
+        Some(port) if port > 0 => Ok(Some(port)),
+        _ => Err(D::Error::custom(format!("{number} is not a TCP port; those are 1 to {}", u16::MAX))),
+    }
 }
 
 async fn start(
@@ -83,16 +94,8 @@ fn request(given: Arguments) -> Result<StartServiceRequest, Refusal> {
     if conditions.next().is_some() {
         return Err(Refusal::invalid("pass only one of ready_port, ready_log and ready_http"));
     }
-    if ready == Some(ReadyWhen::Port(0)) {
-        return Err(Refusal::invalid("ready_port: 0 is not a TCP port; those are 1 to 65535"));
-    }
     let wait = if ready.is_some() { READY_WAIT } else { SETTLE_WAIT };
     Ok(StartServiceRequest { command, name, cwd, env: None, ready, restart, wait: Some(wait) })
-}
-
-fn define() -> Tool {
-    Tool::new("start_service", DESCRIPTION, schema::of_arguments::<Arguments>())
-        .with_annotations(ToolAnnotations::new().read_only(false).destructive(true))
 }
 
 #[cfg(test)]
@@ -115,8 +118,10 @@ mod tests {
         assert_eq!(port.restart, Some(RestartChoice::Always));
         for (wrong, expected) in [
             (json!({"command": "x", "ready_port": 80, "ready_log": "y"}), "only one of"),
-            (json!({"command": "x", "ready_port": 0}), "ready_port: 0"),
-            (json!({"command": "x", "ready_port": 70000}), "ready_port: "),
+            (json!({"command": "x", "ready_port": 0}), "ready_port: 0 is not a TCP port"),
+            // "expected u16", it said.
+            (json!({"command": "x", "ready_port": 99999}), "ready_port: 99999 is not a TCP port; those are 1 to 65535"),
+            (json!({"command": "x", "ready_port": "80"}), "ready_port: "),
             (json!({"command": "x", "ready": 80}), "unknown argument `ready`"),
             (json!({}), "missing argument `command`"),
         ] {

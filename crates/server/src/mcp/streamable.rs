@@ -7,7 +7,7 @@ use super::handler::{Handler, Toolset};
 use super::hints::refusal_in_words;
 use super::hub::{Hub, engine_of};
 use super::lines::COPIES;
-use super::seat::{named_session, of_request, own_session};
+use super::seat::{name_session, named_session, names_session, of_request, own_session};
 use crate::body::{self, RUN_LIMIT};
 use crate::refusal::Refusal;
 use axum::body::Body;
@@ -59,6 +59,9 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
     {
         return Ok(faults::unknown_session());
     }
+    if let Some(own) = known.as_ref().and_then(|id| sessions.own(id)) {
+        name_session(&mut parts.headers, &own);
+    }
     let begins = known.is_none() && parts.method == Method::POST;
     let bound = if begins { Some(Bound::new(&engine)?) } else { None };
     if let Some(bound) = &bound {
@@ -74,12 +77,13 @@ pub async fn serve(State(state): State<Streamable>, request: Request) -> Result<
     {
         return Ok(faults::refused(&id, &wrong));
     }
+    let named = named_session(engine.scope(), &parts.headers);
     let body = whole.as_ref().map_or_else(Body::empty, |whole| Body::from(whole.bytes.clone()));
     let sent = whole.as_ref().filter(|_| faults::is_json(&parts.headers));
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
     if let (Some(id), Some(bound)) = (session_id(response.headers()), &bound) {
         let client = whole.as_ref().map(|whole| client_of(&whole.bytes)).unwrap_or_default();
-        sessions.bind(&id, bound, own_session(&client, Some(&id)).ok());
+        sessions.bind(&id, bound, named.or_else(|| own_session(&client, Some(&id)).ok()));
     }
     if is_delete && response.status() == StatusCode::ACCEPTED {
         // It has ended, with an empty response; clients warn about `accepted`.
@@ -109,7 +113,7 @@ fn initialize_id(message: &[u8]) -> Option<Value> {
 async fn has_moved(engine: &Engine, own: Option<SessionId>, headers: &HeaderMap) -> Result<bool, OpError> {
     let node = engine.node();
     let (Some(cluster), Some(own)) = (node.cluster(), own) else { return Ok(false) };
-    if named_session(engine.scope(), headers).is_some() || cluster.works_with(&own) {
+    if names_session(headers) || cluster.works_with(&own) {
         return Ok(false);
     }
     Ok(cluster.is_draining() || matches!(cluster.locate_or_place(&own).await?, Whereabouts::There(_)))

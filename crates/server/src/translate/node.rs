@@ -3,7 +3,7 @@
 use crate::refusal::Refusal;
 use shellkeep_protocol as wire;
 use shellkeep_runtime::{
-    ClusterNode, EndedAgent, LimitChangeView, NodeView, QuotaChanges, QuotaView, QuotasView, RunningView,
+    EndedAgent, LimitChangeView, NodeEntry, NodeView, QuotaChanges, QuotaView, QuotasView, RunningView,
 };
 use shellkeep_session::QuotaName;
 
@@ -38,8 +38,8 @@ fn limit_change(view: LimitChangeView) -> wire::LimitChange {
 }
 
 /// A node among others.
-pub fn cluster_node(node: ClusterNode) -> wire::ClusterNode {
-    let ClusterNode { name, url, version, since, sessions, draining } = node;
+pub fn cluster_node(node: NodeEntry) -> wire::ClusterNode {
+    let NodeEntry { name, url, version, since, sessions, draining, .. } = node;
     let status = match (draining, sessions) {
         (false, _) => wire::ClusterNodeStatus::Up,
         (true, 0) => wire::ClusterNodeStatus::Drained,

@@ -1,11 +1,13 @@
 //! `/v1/live`, the WebSocket of the console, without a browser: who may open it, and what a slow client gets.
 
-use crate::support::{Daemon, Door, Request, Settings};
+use crate::support::{Daemon, Door, Request, Settings, procs};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use tungstenite::{ClientRequestBuilder, Error, HandshakeError, Message, WebSocket};
 
 const TOKEN: &str = "the-token-of-the-host";
@@ -91,7 +93,7 @@ impl Socket {
     }
 
     /// The next frame that fits.
-    fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+    fn until(&mut self, mut wanted: impl FnMut(&Value) -> bool) -> Value {
         loop {
             let frame = self.frame();
             if wanted(&frame) {
@@ -277,6 +279,75 @@ fn a_large_screen_is_shown_to_all_who_follow_it() {
             shown.insert(frame["id"].as_u64());
         }
     }
+}
+
+/// A connection that a thread writes to while another reads: an answer to a ping would come into the middle of a frame.
+struct Mutes {
+    stream: TcpStream,
+    is_mute: Rc<Cell<bool>>,
+}
+
+impl Read for Mutes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Mutes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_mute.get() { Ok(bytes.len()) } else { self.stream.write(bytes) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// One agent's connection that opened one number again and again, as fast as it could, made the daemon use 2.9 GB, and others
+/// waited for seconds: each order became a task, and the task before was asked to end but not waited for.
+#[test]
+fn a_number_that_is_opened_again_and_again_is_one_task() {
+    const PAIRS: usize = 20_000;
+    /// What the daemon may take of memory, whatever one client does.
+    const MEMORY_KIB: u64 = 512 << 10;
+    let daemon = daemon();
+    daemon.create("s");
+    let stream = TcpStream::connect(address(&daemon)).unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let request = ClientRequestBuilder::new(format!("ws://{}/v1/live", address(&daemon)).parse().unwrap());
+    let is_mute = Rc::new(Cell::new(false));
+    let wire: Box<dyn Wire> = Box::new(Mutes { stream, is_mute: Rc::clone(&is_mute) });
+    let Ok((socket, _)) = tungstenite::client(request, wire) else { panic!("a WebSocket") };
+    let mut socket = Socket(socket);
+    socket.say(&json!({"auth": TOKEN}));
+    assert!(socket.frame()["ready"].is_object());
+    is_mute.set(true);
+    // Masked with zeros, which changes nothing.
+    let framed = |value: Value| {
+        let text = value.to_string();
+        let head = [0x81, 0x80 | u8::try_from(text.len()).unwrap(), 0, 0, 0, 0];
+        [&head[..], text.as_bytes()].concat()
+    };
+    let open = |topic: &str| framed(json!({"open": 1, "topic": topic}));
+    let pair = [open("session/s"), open("no/such")].concat();
+    let last = framed(json!({"open": 2, "topic": "node"}));
+    let sending = std::thread::spawn(move || {
+        for _ in 0..PAIRS / 100 {
+            writer.write_all(&pair.repeat(100)).unwrap();
+        }
+        writer.write_all(&last).unwrap();
+    });
+    // Each topic that does not exist is answered, also if its number is opened again at once.
+    let mut refused = 0;
+    let end = socket.until(|frame| {
+        refused += usize::from(frame["error"]["code"] == "invalid_request");
+        frame["id"] == 2
+    });
+    assert!(end["snapshot"].is_object(), "{end}");
+    assert_eq!(refused, PAIRS);
+    sending.join().unwrap();
+    let peak = procs::peak_resident_kib(daemon.pid());
+    assert!(peak < MEMORY_KIB, "{peak} KiB");
 }
 
 #[test]

@@ -2,13 +2,16 @@
 
 use crate::client::Client;
 use crate::support::{Daemon, Door, procs};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// Enough to show that nothing is counted per process, and within a test's own limit of descriptors.
 const CROWD: usize = 2000;
+/// What the daemon may take of memory, whatever one client does.
+const MEMORY_KIB: u64 = 512 << 10;
 /// What a command may take beside a crowd, on two processors with another test beside it.
 const PROMPT: Duration = Duration::from_secs(2);
 
@@ -76,4 +79,70 @@ fn a_client_that_does_not_read_holds_up_nobody_else() {
         lines += 1;
     }
     assert_eq!(lines, 20);
+}
+
+fn send(client: &mut BufReader<UnixStream>, messages: &[Value]) {
+    let lines: String = messages.iter().map(|message| format!("{message}\n")).collect();
+    client.get_mut().write_all(lines.as_bytes()).unwrap();
+}
+
+fn next(client: &mut BufReader<UnixStream>) -> Value {
+    let mut line = String::new();
+    client.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+fn ping(id: u64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
+}
+
+fn cancelled(id: u64) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+}
+
+/// Each request became a task as soon as it was read: one client that sent and did not wait took 3 GB and 520 threads.
+#[test]
+fn a_client_has_so_many_requests_at_a_time_and_can_always_cancel() {
+    /// As many as one client may have open, and as many as may wait.
+    const OPEN: u64 = 64;
+    const HELD: u64 = 192;
+    let daemon = Daemon::start();
+    let mut busy = connect(&daemon);
+    let call = json!({"name": "run_command", "arguments": {"command": "sleep 600", "timeout": 900}});
+    let call = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
+    send(&mut busy, &(1..=OPEN).map(call).collect::<Vec<_>>());
+    send(&mut busy, &(1001..=1000 + HELD).map(ping).collect::<Vec<_>>());
+    send(&mut busy, &[ping(2000)]);
+    let refused = next(&mut busy);
+    assert_eq!(refused["id"], 2000, "{refused}");
+    assert!(refused["error"]["message"].as_str().is_some_and(|words| words.contains("cancel some")), "{refused}");
+    // Nobody else is held up.
+    let mut client = Client::start(&daemon, daemon.directory(), &["-s", "other"]);
+    assert_eq!(client.run("echo fine").text(), "fine\n");
+    // One that waits is never answered, and makes room for another; with the end of an open one the others have their turn.
+    send(&mut busy, &[cancelled(1001), ping(3000), cancelled(OPEN)]);
+    let answered: BTreeSet<u64> = (0..HELD).map(|_| next(&mut busy)["id"].as_u64().unwrap()).collect();
+    let expected: BTreeSet<u64> = (1002..=1000 + HELD).chain([3000]).collect();
+    assert_eq!(answered, expected);
+}
+
+/// Answers that are not read yet count as open requests, and each request of a client that reads has an answer.
+#[test]
+fn requests_that_are_sent_without_waiting_are_all_answered() {
+    const REQUESTS: u64 = 5_000;
+    let daemon = Daemon::start();
+    let mut client = connect(&daemon);
+    let mut writer = client.get_ref().try_clone().unwrap();
+    let list = json!({"name": "list_services", "arguments": {}});
+    let sending = std::thread::spawn(move || {
+        for id in 1..=REQUESTS {
+            let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": list});
+            writer.write_all(format!("{call}\n").as_bytes()).unwrap();
+        }
+    });
+    let answered: BTreeSet<u64> = (0..REQUESTS).map(|_| next(&mut client)["id"].as_u64().unwrap()).collect();
+    assert_eq!(answered.len() as u64, REQUESTS);
+    sending.join().unwrap();
+    let peak = procs::peak_resident_kib(daemon.pid());
+    assert!(peak < MEMORY_KIB, "{peak} KiB");
 }

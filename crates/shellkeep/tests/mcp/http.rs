@@ -40,10 +40,16 @@ struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn start(daemon: &'a Daemon) -> Self {
+        Self::start_in(daemon, None)
+    }
+
+    /// A client that names its session when it begins, and not again.
+    fn start_in(daemon: &'a Daemon, session: Option<&str>) -> Self {
         let about = json!({"name": "web", "version": "1"});
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-        let mut answer = open(daemon, post(&hello));
+        let hello = session.into_iter().fold(post(&hello), |hello, name| hello.header("shellkeep-session", name));
+        let mut answer = open(daemon, hello);
         let mcp_session = answer.headers.iter().find(|(name, _)| name == "mcp-session-id").unwrap().1.clone();
         assert_eq!(message(&mut answer)["result"]["serverInfo"]["name"], "shellkeep");
         let client = Self { daemon, mcp_session, headers: Vec::new(), next_id: 0 };
@@ -146,6 +152,23 @@ fn a_client_keeps_its_session_and_may_name_it() {
     let call = json!({"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": {"name": "run_command", "arguments": {"command": "true"}}});
     let refused = message(&mut open(&daemon, other.request(&call)));
     assert_eq!(refused["result"]["isError"], true, "{refused}");
+}
+
+/// The name in the header of `initialize` was checked and then forgotten: commands ran in a session of another name.
+#[test]
+fn a_client_may_name_its_session_once() {
+    let daemon = daemon();
+    let mut client = Client::start_in(&daemon, Some("named"));
+    client.run("x=1");
+    assert_eq!(daemon.sh("named", "echo $x").out(), "1\n");
+    // A request that names another one has that.
+    client.headers.push(("shellkeep-session", "other".to_owned()));
+    client.run("x=2");
+    client.headers.clear();
+    assert_eq!(client.run("echo $x")["stdout"], "1\n");
+    assert_eq!(daemon.sh("other", "echo $x").out(), "2\n");
+    let sessions = daemon.get("/v1/sessions").text();
+    assert!(!sessions.contains("mcp-web-"), "{sessions}");
 }
 
 /// A client with a name that is none, or an unknown toolset, was given an MCP session, and told with its first call.

@@ -7,7 +7,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
-use shellkeep_runtime::{ClusterNode, Scope};
+use shellkeep_runtime::{NodeEntry, Scope};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -21,13 +21,13 @@ const ASK_AGAIN: u64 = 5;
 /// What other nodes have of a deleted session.
 pub(super) enum Kept {
     /// This node has its recording.
-    At(ClusterNode),
+    At(NodeEntry),
     /// None that answered has it. These did not answer.
     Unknown { silent: Vec<String> },
 }
 
 /// Asks other nodes for the deleted session that a request is about.
-pub(super) async fn find(peers: &Peers, scope: &Scope, others: Vec<ClusterNode>, uri: &Uri) -> Kept {
+pub(super) async fn find(peers: &Peers, scope: &Scope, others: Vec<NodeEntry>, uri: &Uri) -> Kept {
     let mut silent = Vec::new();
     let Some(uri) = session_of(uri) else { return Kept::Unknown { silent } };
     let mut asked = JoinSet::new();
@@ -70,7 +70,7 @@ fn session_of(uri: &Uri) -> Option<Uri> {
 }
 
 /// Whether a node has the recording; `None` if it does not say.
-async fn has_it(peers: &Peers, scope: &Scope, node: &ClusterNode, uri: Uri) -> Option<bool> {
+async fn has_it(peers: &Peers, scope: &Scope, node: &NodeEntry, uri: Uri) -> Option<bool> {
     let request = Request::builder().uri(uri).body(Body::empty()).ok()?;
     let request = peers.sign(request, scope, node).await.ok()?;
     let answer = peers.links().send(node, request).await.ok()?;

@@ -10,7 +10,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use shellkeep_protocol::AgentEnded;
-use shellkeep_runtime::{ClusterNode, Engine};
+use shellkeep_runtime::{Engine, NodeEntry};
 use std::error::Error;
 use tokio::task::JoinSet;
 
@@ -60,7 +60,7 @@ pub(super) async fn end_agent(nodes: Nodes<'_>, request: Request, next: Next) ->
 async fn ask(
     engine: &Engine,
     peers: &Peers,
-    node: ClusterNode,
+    node: NodeEntry,
     request: Request,
 ) -> Result<AgentEnded, Box<dyn Error + Send + Sync>> {
     let answer = send(engine, peers, request, Target { node, session: None }).await;

@@ -16,7 +16,7 @@ use shellkeep_protocol::{
     AuditEntry, AuditList, ListParams, RunList, RunListParams, RunSummary, ServiceList, Session, SessionList,
     SessionOrder,
 };
-use shellkeep_runtime::{ClusterNode, Scope};
+use shellkeep_runtime::{NodeEntry, Scope};
 use shellkeep_session::{RunId, RunKey, SessionId, SessionPlace, Timestamp};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ struct Others {
     missing: Vec<String>,
 }
 
-async fn ask_all(peers: &Peers, scope: &Scope, nodes: Vec<ClusterNode>, uri: &Uri) -> Others {
+async fn ask_all(peers: &Peers, scope: &Scope, nodes: Vec<NodeEntry>, uri: &Uri) -> Others {
     let mut asked = JoinSet::new();
     for node in nodes {
         let (peers, scope, uri) = (peers.clone(), scope.clone(), uri.clone());
@@ -134,7 +134,7 @@ async fn ask_all(peers: &Peers, scope: &Scope, nodes: Vec<ClusterNode>, uri: &Ur
 async fn ask(
     peers: &Peers,
     scope: &Scope,
-    node: &ClusterNode,
+    node: &NodeEntry,
     uri: Uri,
 ) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
     let request = Request::builder().uri(uri).body(Body::empty())?;

@@ -2,10 +2,10 @@
 //! every node knows where a request belongs. A new one begins on the node that has its caller's session. If that session has
 //! moved since, the MCP session is unknown, and the client initialises again, as the protocol says.
 
-use crate::mcp::{SESSION_ID, named_session, unknown_session};
+use crate::mcp::{SESSION_ID, named_session, names_session, unknown_session};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
-use shellkeep_runtime::{ClusterNode, ClusterOps, OpError, Scope, Whereabouts};
+use shellkeep_runtime::{ClusterOps, NodeEntry, OpError, Scope, Whereabouts};
 
 /// The path of MCP over HTTP.
 pub(super) const PATH: &str = "/mcp";
@@ -15,14 +15,16 @@ pub(super) enum Spot {
     /// It is served here.
     Here,
     /// It is sent to another node.
-    There(ClusterNode),
+    There(NodeEntry),
     /// Its MCP session is no more.
     Unknown,
 }
 
 /// Finds the node for a request.
 pub(super) async fn locate(cluster: &ClusterOps<'_>, scope: &Scope, headers: &HeaderMap) -> Result<Spot, OpError> {
-    let session = match named_session(scope, headers) {
+    // Where the MCP session is known, it is known which session requests mean that name none.
+    let is_known_there = node_of(headers).is_some() && !names_session(headers);
+    let session = match named_session(scope, headers).filter(|_| !is_known_there) {
         Some(id) => Some(cluster.locate_or_place(&id).await?),
         None => None,
     };

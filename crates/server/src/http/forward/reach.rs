@@ -6,7 +6,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use shellkeep_runtime::{ClusterNode, Engine, Reaches, Scope};
+use shellkeep_runtime::{Engine, NodeEntry, Reaches, Scope};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -56,7 +56,7 @@ async fn watch(engine: &Engine, peers: &Peers) {
 }
 
 /// Asks a node for the list of nodes, which is in the shared store. `None` if it does not answer, or with something else.
-async fn ask(peers: &Peers, node: &ClusterNode) -> Option<Reaches> {
+async fn ask(peers: &Peers, node: &NodeEntry) -> Option<Reaches> {
     let request = Request::builder().uri("/v1/nodes").body(Body::empty()).ok()?;
     let request = peers.sign(request, &Scope::Host, node).await.ok()?;
     let answer = peers.links().send(node, request).await.ok()?;

@@ -11,7 +11,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use shellkeep_protocol::Problem;
-use shellkeep_runtime::{ClusterError, ClusterNode, ClusterOps, Engine, LEASE, OpError};
+use shellkeep_runtime::{ClusterError, ClusterOps, Engine, LEASE, NodeEntry, OpError};
 use shellkeep_session::SessionId;
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ pub(super) struct Nodes<'a> {
 
 impl Nodes<'_> {
     /// The other nodes. Without the shared store, those that this one knows.
-    pub(super) async fn others(&self) -> Vec<ClusterNode> {
+    pub(super) async fn others(&self) -> Vec<NodeEntry> {
         self.cluster.others().await.unwrap_or_else(|_| self.cluster.neighbours())
     }
 
@@ -50,7 +50,7 @@ impl Nodes<'_> {
 /// Where a request goes.
 #[derive(Clone)]
 pub(super) struct Target {
-    pub(super) node: ClusterNode,
+    pub(super) node: NodeEntry,
     pub(super) session: Option<SessionId>,
 }
 
@@ -203,7 +203,7 @@ async fn problem(response: Response) -> Problem {
 }
 
 /// The other node does not believe this one. Its own answer would tell the client to send a token, which it did.
-fn not_trusted(node: &ClusterNode, reason: &str) -> Refusal {
+fn not_trusted(node: &NodeEntry, reason: &str) -> Refusal {
     let detail = format!(
         "node '{}' does not trust this one, and nothing was run: {reason}. Set the same SHELLKEEP_CLUSTER_SECRET (or, without one, \
          the same SHELLKEEP_TOKEN) on all nodes, and keep their clocks within 30 s",
@@ -218,8 +218,7 @@ mod tests {
 
     #[test]
     fn a_node_that_refuses_late_was_unreachable() {
-        let (name, none) = ("n1".to_owned(), String::new);
-        let node = ClusterNode { name, url: none(), version: none(), since: none(), sessions: 0, draining: false };
+        let node = NodeEntry { name: "n1".to_owned(), ..NodeEntry::default() };
         let refused = |session: Option<&str>, after: Duration, code: &str| {
             let session = session.map(|name| SessionId::parse(name).unwrap());
             let problem = Refusal::new(StatusCode::UNAUTHORIZED, code, "").problem().clone();

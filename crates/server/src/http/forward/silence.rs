@@ -5,7 +5,7 @@ use crate::peers::Peers;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::Uri;
-use shellkeep_runtime::{ClusterNode, LEASE, Scope};
+use shellkeep_runtime::{LEASE, NodeEntry, Scope};
 use std::time::{Duration, Instant};
 
 /// How often a node is asked while a request waits for it.
@@ -17,7 +17,7 @@ const MOST_READ: usize = 4 << 10;
 
 /// Returns when nothing has come from a node for the time of a lease, though it was asked. Every answer counts, whatever was
 /// asked and whoever waits, so that a node is asked about once a second however many requests wait for it.
-pub(super) async fn until_silent(peers: &Peers, node: &ClusterNode) {
+pub(super) async fn until_silent(peers: &Peers, node: &NodeEntry) {
     let mut heard = Instant::now();
     loop {
         tokio::time::sleep(ASK_AGAIN).await;
@@ -39,7 +39,7 @@ pub(super) async fn until_silent(peers: &Peers, node: &ClusterNode) {
 
 /// Whether anything comes back. A machine that refuses a connection can be heard: its node may be about to stop, and first
 /// answers what it has begun.
-async fn is_there(peers: &Peers, node: &ClusterNode) -> bool {
+async fn is_there(peers: &Peers, node: &NodeEntry) -> bool {
     let mut request = Request::new(Body::empty());
     *request.uri_mut() = Uri::from_static("/healthz");
     let Ok(request) = peers.sign(request, &Scope::Host, node).await else { return true };
