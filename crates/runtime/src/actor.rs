@@ -62,6 +62,7 @@ use crate::pending::Removal;
 use crate::running::RunEvent;
 use journal::Journal;
 use keeping::Worked;
+use leaving::LastCopy;
 use panicked::OnPanic;
 use phase::{Change, Phase, Wait};
 use queue::{Queue, Submitted, Taken, Waiting, until};
@@ -77,7 +78,7 @@ enum Happened {
     Message(Option<Message>),
     Changed(Change),
     FilesWorked(Option<Worked>),
-    /// A wait is over: a command's, for the files, or for something that ran without its shell.
+    /// A wait is over: a command's, for the files or their copy, or for something that ran without its shell.
     WaitOver,
     Due,
 }
@@ -91,6 +92,7 @@ pub struct Actor {
     session: Session,
     /// Until when it stays though it holds nothing.
     lingers_until: Option<Instant>,
+    last_copy: LastCopy,
 }
 
 impl Actor {
@@ -105,7 +107,8 @@ impl Actor {
         let on_panic = OnPanic::new(Arc::clone(&ctx), journal.id().clone(), Arc::clone(&slot));
         panicked::end_unfinished(&ctx, &mut journal);
         let session = Session::new(ctx, journal, slot);
-        Self { _on_panic: on_panic, mailbox, queue: Queue::default(), session, lingers_until: None }
+        let (queue, last_copy) = (Queue::default(), LastCopy::default());
+        Self { _on_panic: on_panic, mailbox, queue, session, lingers_until: None, last_copy }
     }
 
     /// Serves until the session holds nothing and no message can arrive.
@@ -163,6 +166,7 @@ impl Actor {
             message = self.mailbox.recv() => Happened::Message(message),
             worked = session.files.worked() => Happened::FilesWorked(worked),
             () = session.remnants.changed() => Happened::WaitOver,
+            () = self.last_copy.keeps_no_longer(&session.ctx, session.journal.id()) => Happened::WaitOver,
             () = expired => Happened::WaitOver,
             () = wait_ended => Happened::WaitOver,
             () = due => Happened::Due,
@@ -173,8 +177,13 @@ impl Actor {
         self.session.phase.is_running() || !self.queue.is_empty()
     }
 
-    fn holds_nothing(&self) -> bool {
-        self.session.phase.is_gone() || (self.holds_only_files() && self.session.files.is_off())
+    fn holds_nothing(&mut self) -> bool {
+        if self.session.phase.is_gone() {
+            return true;
+        }
+        let is_done = self.holds_only_files() && self.session.files.is_off();
+        // It is told in any case: it counts from when nothing else keeps the session.
+        !self.last_copy.keeps(&self.session.ctx, self.session.journal.id(), is_done) && is_done
     }
 
     fn holds_only_files(&self) -> bool {
@@ -203,7 +212,7 @@ impl Actor {
         let (session, queue) = (&mut self.session, &mut self.queue);
         let journal = &mut session.journal;
         match message {
-            Message::Run { command, reply } => self.on_run(command, reply).await,
+            Message::Run { command, share, reply } => self.on_run(Submitted::new(command, share, reply)).await,
             Message::View(answer) => drop(answer.send(Ok(session.view()))),
             Message::Snapshot(answer) => drop(answer.send(Ok(Box::new(journal.state().clone())))),
             Message::State(answer) => drop(answer.send(Ok(session.placed_shell()))),
@@ -268,9 +277,9 @@ impl Actor {
         }
     }
 
-    async fn on_run(&mut self, command: Box<RunCommand>, reply: RunReply) {
-        crash::point(Point::Accepted, command.command.as_bytes());
-        let submitted = Submitted { is_late: leaving::is_free(&self.session.ctx), ..Submitted::new(command, reply) };
+    async fn on_run(&mut self, submitted: Submitted) {
+        crash::point(Point::Accepted, submitted.command.command.as_bytes());
+        let submitted = Submitted { is_late: leaving::is_free(&self.session.ctx), ..submitted };
         if !self.is_busy() || run_of(self.session.journal.state(), submitted.command.request_id.as_deref()).is_some() {
             return self.start(submitted, None).await;
         }
@@ -325,6 +334,7 @@ impl Actor {
             Ok(None) => return self.queue.put_back(submitted),
             Ok(Some(ticket)) => ticket,
         };
+        let was_woken = session.phase.wait().retry_pending();
         session.phase.set_wait(Wait::Nothing);
         match session.begin(&submitted.command, &mut ticket).await {
             Err(error) => submitted.reply.refuse(error),
@@ -334,7 +344,12 @@ impl Actor {
             }
             Ok(Some(mut run)) => {
                 run.running.hold(ticket);
+                run.running.hold_share(submitted.share);
                 session.ctx.admission.begun();
+                if was_woken {
+                    // Several shells may have become free before anybody waited for one, and only one is told of then.
+                    session.ctx.pool.one_is_idle();
+                }
                 crash::point(Point::Begun, submitted.command.command.as_bytes());
                 run.caller = submitted.reply.started(&run.running.cell, submitted.command.max_output);
                 session.phase = Phase::Running(run);

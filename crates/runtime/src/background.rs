@@ -13,6 +13,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long a stop waits for the result of a command that was killed: it is recorded first, and a store may be away.
+const KILL_WAIT: Duration = Duration::from_secs(5);
+
 /// The commands in the background of all sessions.
 pub(crate) struct Background {
     runs: Arc<LiveRuns>,
@@ -129,6 +132,6 @@ async fn end(cell: &RunCell, grace: Duration) {
     let _ = cell.control.send(RunControl::Stop { grace }).await;
     if tokio::time::timeout(grace, cell.finished()).await.is_err() {
         let _ = cell.control.send(RunControl::Kill).await;
-        cell.finished().await;
+        let _ = tokio::time::timeout(KILL_WAIT, cell.finished()).await;
     }
 }

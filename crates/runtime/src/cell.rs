@@ -4,6 +4,7 @@ use crate::ops::{OutputPage, OutputQuery, RunView, Stream, TerminalSize};
 use crate::output::{self, OutputFile, OutputLog, SharedLog};
 use crate::page::{PageError, Searching, page};
 use crate::screen::watched::WatchedScreen;
+use crate::shares::Share;
 use crate::sync::lock;
 use shellkeep_redact::Redactor;
 use shellkeep_session::{
@@ -46,8 +47,18 @@ pub enum RunControl {
 pub struct Typist {
     /// The token that asks for it.
     pub by: Option<String>,
-    /// Notified when it is recorded and sent to the command.
-    pub answer: oneshot::Sender<()>,
+    /// Counts large input as the sender's memory until the command has read it.
+    pub share: Option<Share>,
+    /// Told when it is recorded and sent to the command, or that it is not.
+    pub answer: oneshot::Sender<Taken>,
+}
+
+/// How much of an input was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    All,
+    /// None of it: too much waits already for the command to read it.
+    TooMuch,
 }
 
 /// What counts as the end of a run for a watcher.
@@ -323,21 +334,13 @@ impl RunCell {
             },
             None => {
                 let [stdout, stderr] = streams;
+                let RunStart { run_id, seq, cwd, by, .. } = &self.start;
                 RunView {
-                    run_id: self.start.run_id.clone(),
-                    seq: self.start.seq,
-                    status: RunStatus::Running,
-                    exit_code: None,
-                    signal: None,
                     stdout,
                     stderr,
                     duration: self.started.elapsed(),
-                    cwd: self.start.cwd.clone(),
-                    changes: Changes::default(),
-                    background_output: None,
-                    unread_input: Vec::new(),
                     notices: lock(&self.notices).clone(),
-                    by: self.start.by.clone(),
+                    ..running_view(run_id, *seq, cwd, by)
                 }
             }
         }
@@ -366,22 +369,7 @@ fn told(is_merged: bool, stream: Stream, output: Output) -> Output {
 /// A stored run as callers see it.
 pub fn stored_view(run: &StoredRun, directory: &Arc<Path>, max_output: usize, cwd: &ByteString) -> RunView {
     let Some(result) = &run.result else {
-        return RunView {
-            run_id: run.run_id.clone(),
-            seq: run.seq,
-            status: RunStatus::Running,
-            exit_code: None,
-            signal: None,
-            stdout: Default::default(),
-            stderr: Default::default(),
-            duration: Duration::ZERO,
-            cwd: cwd.clone(),
-            changes: Changes::default(),
-            background_output: None,
-            unread_input: Vec::new(),
-            notices: Vec::new(),
-            by: run.by.clone(),
-        };
+        return running_view(&run.run_id, run.seq, cwd, &run.by);
     };
     let streams = [(Stream::Stdout, &result.stdout), (Stream::Stderr, &result.stderr)].map(|(stream, kept)| {
         let path = OutputFile { directory: Arc::clone(directory), run_id: run.run_id.clone(), stream }.path();
@@ -389,6 +377,26 @@ pub fn stored_view(run: &StoredRun, directory: &Arc<Path>, max_output: usize, cw
         output::view(&kept, max_output, |offset, limit| output::read_kept(&kept, &path, offset, limit))
     });
     result_view(&run.run_id, run.ended_seq.unwrap_or(run.seq), result, streams, &run.by)
+}
+
+/// A run without a result, as far as its record tells.
+fn running_view(run_id: &RunId, seq: u64, cwd: &ByteString, by: &Option<String>) -> RunView {
+    RunView {
+        run_id: run_id.clone(),
+        seq,
+        status: RunStatus::Running,
+        exit_code: None,
+        signal: None,
+        stdout: Default::default(),
+        stderr: Default::default(),
+        duration: Duration::ZERO,
+        cwd: cwd.clone(),
+        changes: Changes::default(),
+        background_output: None,
+        unread_input: Vec::new(),
+        notices: Vec::new(),
+        by: by.clone(),
+    }
 }
 
 fn result_view(

@@ -35,7 +35,7 @@ pub(crate) use create::{ClaimedName, Creation};
 pub(crate) use diverged::{Compared, Diverged, Whose};
 pub(crate) use elsewhere::Elsewhere;
 pub(crate) use files::SharedFiles;
-use look::{Look, away, emptied, holder, shown, unreachable};
+use look::{Look, away, emptied, holder, unreachable};
 pub(crate) use look::{Sought, moved};
 pub(crate) use members::Members;
 use own::Asker;
@@ -243,7 +243,7 @@ impl Cluster {
             Look { found: None, lacking: Some(nodes), .. } if !is_known => Ok(Sought::unsure(emptied(&nodes))),
             Look { found: None, .. } => Ok(Sought::here()),
             Look { elsewhere: Some(node), .. } if node.url.is_empty() => Err(unreachable(id, &node.name)),
-            Look { elsewhere: Some(node), .. } => Ok(Sought::there(shown(node))),
+            Look { elsewhere: Some(node), .. } => Ok(Sought::there(node)),
             Look { found: Some(found), elsewhere: None, is_early, .. } => {
                 let is_own = found.head.owner.node == self.node;
                 if !is_own && (found.lease.is_some() || is_early) {

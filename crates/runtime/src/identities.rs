@@ -215,7 +215,11 @@ impl Identities {
 
     /// Creates a token. Waits for the disk.
     pub fn issue(&self, request: NewToken) -> Result<IssuedToken, OpError> {
+        let now = Timestamp::now();
         let mut records = self.records();
+        // Those that have expired use up nothing.
+        records.retain(|record| record.expires_at.is_none_or(|at| at > now));
+        write(&self.active).retain(|_, active| active.expires_at.is_none_or(|at| at > now));
         check(&request, &records)?;
         let bearer = match request.bearer {
             NewBearer::Agent { agent, may_restart } => {
@@ -224,7 +228,6 @@ impl Identities {
             NewBearer::Reader(role) => TokenBearer::Reader { role },
             NewBearer::Console(console) => TokenBearer::Console { console },
         };
-        let now = Timestamp::now();
         let expires_at = matches!(bearer, TokenBearer::Console { .. }).then(|| now + CONSOLE_LIFETIME);
         let failed = |error: io::Error| unwritten("no token was created", &error);
         let secret = format!("{TOKEN_PREFIX}{}", random_text(SECRET_BYTES).map_err(failed)?);
@@ -239,7 +242,6 @@ impl Identities {
             expires_at,
         };
         let mut next = records.clone();
-        next.retain(|record| record.expires_at.is_none_or(|at| at > now));
         next.push(record.clone());
         self.file.save(&next).map_err(failed)?;
         *records = next;
@@ -440,10 +442,8 @@ fn unwritten(detail: &'static str, error: &io::Error) -> OpError {
 
 fn random_text(length: usize) -> io::Result<String> {
     let mut bytes = vec![0_u8; length];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
+    // The kernel returns up to 256 bytes as a whole.
+    rustix::rand::getrandom(bytes.as_mut_slice(), rustix::rand::GetRandomFlags::empty())?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 

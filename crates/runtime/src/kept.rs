@@ -180,7 +180,7 @@ impl KeptFiles {
             (Err(state_file::ReadError::Failed(error)), _) => return Err(failed(error.to_string())),
             // A scrub masks old versions in their files; the result is the state now.
             (Err(state_file::ReadError::Damaged(_)), path) if self.was_scrubbed(id, &name).await => {
-                std::fs::read(path).map_err(|error| failed(error.to_string()))?
+                tasks::blocking(move || std::fs::read(path)).await?.map_err(|error| failed(error.to_string()))?
             }
             (Err(state_file::ReadError::Damaged(reason)), _) => {
                 tracing::error!(session = %id, version, reason, "a state of the agent is damaged");

@@ -10,7 +10,7 @@
 //! - [`actor`]: the task that alone changes a session.
 //! - [`admission`]: which commands may run now, and which wait.
 //! - [`adaptive`]: limits that follow the pressure on the machine.
-//! - [`running`]: a command from its first byte to its end: output, input, signals, timeout.
+//! - [`running`]: a command from its first byte to its end: output, `input`, signals, timeout.
 //! - `services`: long-running commands; `adopt`: taking them over from a daemon that died.
 //! - `quotas`: limits set by the host; `housekeeping`: periodic tasks.
 //! - `resume`: continuing a session's agent from its last step.
@@ -61,6 +61,7 @@ mod history;
 mod host_mounts;
 mod housekeeping;
 pub mod identities;
+mod input;
 mod kept;
 pub mod late;
 mod lifetime;
@@ -130,7 +131,7 @@ pub use ops::*;
 pub use past_sessions::{PastEvents, PastPart, PastSession, PastSessions};
 pub use resume::stream::ResumeStream;
 pub use sandboxes::{AGENTS_DEFAULT, SandboxConfig};
-pub use shares::{Full, Lent, Limits, Share};
+pub use shares::{Full, Lent, Limits, Share, UNCOUNTED_BODY};
 pub use shellkeep_process::most_descriptors;
 pub use shellkeep_shared::{Closing, LEASE, WhenAlone};
 pub use shellkeep_store::AuditEntry;

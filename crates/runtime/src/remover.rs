@@ -37,7 +37,7 @@ impl Remover {
     /// Notes that a session is being deleted. Otherwise a crash would leave its files to the next session of that name.
     pub(crate) fn begin(&self, deletion: &Deletion) -> Option<Pending> {
         let survives = if self.store.survives_power() { Survives::Power } else { Survives::Crash };
-        let noted = Pending::deletion(self.data_dir.root(), deletion, survives);
+        let noted = tasks::in_place(|| Pending::deletion(self.data_dir.root(), deletion, survives));
         noted.inspect_err(|error| tracing::warn!(session = %deletion.id, %error, "cannot note a deletion")).ok()
     }
 

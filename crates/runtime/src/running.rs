@@ -2,18 +2,20 @@
 
 use crate::admission::Ticket;
 use crate::alarm::Alarm;
-use crate::cell::{RunCell, RunControl, Typist};
+use crate::cell::{RunCell, RunControl, Taken, Typist};
 use crate::conclude::{Ended, StopReason, Stopped};
 use crate::flood::Flood;
 use crate::hang_up::{HangUp, hung_up};
+use crate::input::{Input, Piece};
 use crate::ops::{OnTimeout, Stream, TerminalSize};
 use crate::pool::PooledShell;
-use crate::tasks;
+use crate::shares::Share;
 use rustix::process::Signal;
 use shellkeep_process::cage::gone;
 use shellkeep_process::stdio::Writer;
 use shellkeep_process::{Ask, LimitsMet, Progress};
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -26,13 +28,9 @@ const SIGNAL_GRACE: Duration = Duration::from_secs(5);
 const SHELL_GRACE: Duration = Duration::from_millis(200);
 /// A killed process exits within moments; one that hangs in the kernel is abandoned.
 const KILL_GRACE: Duration = Duration::from_millis(200);
-/// The end-of-file character of a terminal, which cannot be half closed.
-const END_OF_INPUT: u8 = 4;
 /// Steps in a row that only brought output. They empty a pipe more than once, so the command goes on writing; then it is
 /// the turn of everything else: its timeout, signals, and what the session is asked.
 const OUTPUTS_IN_A_ROW: u32 = 8;
-/// Input that may wait for a command that does not read.
-const INPUT_QUEUE: usize = 64;
 
 /// The output of a command that was not started. If the session is another node's by now, the caller is told that instead.
 const TOO_LATE: &str = "shellkeep: the command was not started: this node was paused until its lease on the session expired; \
@@ -83,9 +81,7 @@ pub struct Running {
     /// What watchers see.
     pub cell: Arc<RunCell>,
     controls: mpsc::Receiver<RunControl>,
-    input: Option<mpsc::Sender<Vec<u8>>>,
-    /// Its terminal, to look whether it echoes. A pipe is not held here: it ends when its last holder drops it.
-    terminal: Option<Arc<Writer>>,
+    input: Input,
     alarm: Alarm,
     on_timeout: OnTimeout,
     /// Ends it when its caller disconnects.
@@ -98,8 +94,12 @@ pub struct Running {
     flood: Flood,
     /// How it ended, while what it left running is being killed.
     ended: Option<Ended>,
+    /// Whether what it left running was sent SIGTERM, because it ignores the signal that ended the command.
+    has_asked_deaf: bool,
     /// Its right to run. A command in the background has none: it no longer belongs to the session.
     ticket: Option<Ticket>,
+    /// Counts its text and its input as its sender's memory, if they are large. Seldom, hence the box.
+    share: Option<Box<Share>>,
 }
 
 impl Running {
@@ -112,15 +112,12 @@ impl Running {
         alarm: Alarm,
         on_timeout: OnTimeout,
     ) -> Self {
-        let input = input.map(Arc::new);
-        let terminal = input.as_ref().filter(|_| cell.is_terminal()).map(Arc::clone);
-        let input = input.map(spawn_writer);
+        let input = Input::new(input, cell.is_terminal());
         Self {
             pooled,
             cell,
             controls,
             input,
-            terminal,
             alarm,
             on_timeout,
             hang_up: None,
@@ -129,13 +126,20 @@ impl Running {
             outputs: 0,
             flood: Flood::default(),
             ended: None,
+            has_asked_deaf: false,
             ticket: None,
+            share: None,
         }
     }
 
     /// Holds the ticket for as long as it runs.
     pub fn hold(&mut self, ticket: Ticket) {
         self.ticket = Some(ticket);
+    }
+
+    /// Holds what counts its text and input as memory for as long as it runs.
+    pub fn hold_share(&mut self, share: Option<Share>) {
+        self.share = share.map(Box::new);
     }
 
     /// Ends it when its caller disconnects.
@@ -276,11 +280,15 @@ impl Running {
 
     fn on_control(&mut self, control: RunControl) -> RunEvent {
         match control {
+            // Before it is recorded. Only this task adds to the input, so there is still room when it is passed on.
+            RunControl::Input { typist: Some(typist), .. } if self.input.is_full() => {
+                let _ = typist.answer.send(Taken::TooMuch);
+            }
             RunControl::Input { bytes, end, typist: Some(typist) } => {
-                let hidden = self.terminal.as_ref().is_some_and(|terminal| !terminal.echoes());
+                let hidden = self.input.is_hidden();
                 return RunEvent::Typed(Box::new(Typed { bytes, end, hidden, typist }));
             }
-            RunControl::Input { bytes, end, typist: None } => self.hand_over(bytes, end),
+            RunControl::Input { bytes, end, typist: None } => self.input.give(Piece { bytes, share: None }, end),
             RunControl::Signal { number } => self.on_signal(number),
             RunControl::Resize { size } => self.resize(size),
             RunControl::Stop { grace } => self.stop_within(StopReason::Signalled(Signal::TERM.as_raw()), grace),
@@ -292,34 +300,22 @@ impl Running {
 
     /// Passes input to the command, after it was recorded.
     pub fn type_in(&mut self, typed: Typed) {
-        self.hand_over(typed.bytes, typed.end);
+        let Typed { bytes, end, typist, .. } = typed;
+        self.input.give(Piece { bytes, share: typist.share }, end);
         // The caller may be gone.
-        let _ = typed.typist.answer.send(());
-    }
-
-    fn hand_over(&mut self, mut bytes: Vec<u8>, end: bool) {
-        if end && self.cell.is_terminal() {
-            bytes.push(END_OF_INPUT);
-        }
-        if let Some(input) = &self.input {
-            // A command that does not read its input must not stop us.
-            let _ = input.try_send(bytes);
-        }
-        if end && !self.cell.is_terminal() {
-            self.input = None;
-        }
+        let _ = typist.answer.send(Taken::All);
     }
 
     /// Writes what the terminal answers to the program.
     fn answer_queries(&mut self) {
         let answers = self.cell.screen.as_ref().map(|screen| screen.take_answers()).unwrap_or_default();
         if !answers.is_empty() {
-            self.hand_over(answers, false);
+            self.input.give(Piece { bytes: answers, share: None }, false);
         }
     }
 
     fn resize(&mut self, size: TerminalSize) {
-        let (Some(terminal), Some(screen)) = (&self.terminal, &self.cell.screen) else { return };
+        let (Some(terminal), Some(screen)) = (self.input.terminal(), &self.cell.screen) else { return };
         match terminal.resize(size) {
             Ok(()) => screen.resize(size),
             Err(error) => tracing::warn!(%error, "a terminal's size could not be changed"),
@@ -402,6 +398,7 @@ impl Running {
         if left.is_empty() || out_of_patience {
             return self.ended.take().map_or(RunEvent::Continue, RunEvent::Ended);
         }
+        self.ask_deaf(&left);
         tokio::select! {
             Some(control) = self.controls.recv() => return self.on_control(control),
             () = gone(left) => {}
@@ -417,17 +414,31 @@ impl Running {
         }
         RunEvent::Continue
     }
+
+    /// Bash starts what runs in the background with INT and QUIT ignored, so that would be waited for until it is killed, for
+    /// nothing. It gets SIGTERM once. Who does not ignore the signal may still be cleaning up, and keeps its time.
+    fn ask_deaf(&mut self, left: &[OwnedFd]) {
+        let Some(Stopping { reason: StopReason::Signalled(number), stage: Stage::Polite }) = self.stopping else {
+            return;
+        };
+        let may_be_deaf = [Signal::INT, Signal::QUIT].iter().any(|signal| signal.as_raw() == number);
+        if may_be_deaf && !self.has_asked_deaf && left.iter().all(|process| ignores(process, number)) {
+            self.has_asked_deaf = true;
+            self.pooled.signal_run(Signal::TERM);
+            self.alarm.set_earlier(TERM_GRACE);
+        }
+    }
 }
 
-/// Writing to a command that does not read may block forever, so it has its own task. It ends with the pipe.
-fn spawn_writer(writer: Arc<Writer>) -> mpsc::Sender<Vec<u8>> {
-    let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(INPUT_QUEUE);
-    tasks::spawn(async move {
-        while let Some(bytes) = receiver.recv().await {
-            if writer.write_all(&bytes).await.is_err() {
-                break;
-            }
-        }
-    });
-    sender
+/// Whether the process of this handle ignores a signal. One that has ended waits for nothing either.
+fn ignores(process: &OwnedFd, number: i32) -> bool {
+    let field = |path: String, name: &str| {
+        let text = std::fs::read_to_string(path).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+    };
+    let pid = field(format!("/proc/self/fdinfo/{}", process.as_raw_fd()), "Pid:");
+    // There it is -1 once the process was reaped, and no such directory exists.
+    let ignored = pid.and_then(|pid| field(format!("/proc/{pid}/status"), "SigIgn:"));
+    let Some(ignored) = ignored.and_then(|mask| u64::from_str_radix(&mask, 16).ok()) else { return true };
+    (ignored >> (number - 1)) & 1 == 1
 }

@@ -30,7 +30,9 @@ use shellkeep_process::ports::SocketTables;
 use shellkeep_process::proc::Stat;
 use shellkeep_process::service::log::ServiceLog;
 use shellkeep_session::service::Ready;
-use shellkeep_session::{LimitName, QuotaName, RunId, Service, ServiceId, ServiceStatus, SessionId, Timestamp};
+use shellkeep_session::{
+    LimitName, QuotaName, RunId, Service, ServiceEnd, ServiceId, ServiceStatus, SessionId, Timestamp,
+};
 use shellkeep_shared::{AgentService, CountedService};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -475,9 +477,20 @@ fn detail(service: &Service) -> Option<String> {
             Ready::Http(url) => format!("{url} does not answer with a status below 400 yet"),
         }),
         (ServiceStatus::Starting, None, Some(end)) => Some(format!("it will be restarted: {}", end.reason)),
+        (ServiceStatus::Running, Some(_), Some(end)) => left_behind(end),
         (ServiceStatus::Starting | ServiceStatus::Running, ..) => None,
         (_, _, end) => end.as_ref().map(|end| end.reason.clone()),
     }
+}
+
+/// What to say of a service that was started again for a node that is gone: nobody heard that the earlier one ended, and it
+/// outlives its daemon. The records have only the sentence that `cluster/arrive.rs` makes.
+fn left_behind(end: &ServiceEnd) -> Option<String> {
+    let (node, _) = end.reason.strip_prefix("node ")?.split_once(" is gone")?;
+    Some(format!(
+        "it was started again here because node {node} is gone; if that machine runs, the earlier one may still run there until \
+         the daemon of {node} is started again"
+    ))
 }
 
 /// The name of the cage that holds a service; the same for every daemon on one data directory.

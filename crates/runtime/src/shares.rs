@@ -5,6 +5,9 @@ use crate::sync::lock;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// What is not counted of a body: nearly all bodies are shorter, and arrive together with their head.
+pub const UNCOUNTED_BODY: usize = 64 << 10;
+
 /// The limits of a resource.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -19,7 +22,7 @@ pub struct Limits {
 /// A limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lent {
-    /// Bytes of request bodies that are being read.
+    /// Bytes of request bodies: those that are being read, commands that wait, and input that was not read.
     BodyBytes,
     /// Streams of events, logs and runs.
     Followers,
@@ -36,6 +39,7 @@ impl Lent {
     /// How much there is of it.
     pub fn limits(self) -> Limits {
         match self {
+            // They are counted while they are read, and what is kept of one while it waits for its command.
             // A run's body may have 64 MiB, so an agent may send one such and some smaller ones; all together are well
             // below the memory of a small node.
             Self::BodyBytes => Limits { agent: 96 << 20, agents: 288 << 20, host: 256 << 20 },
@@ -135,6 +139,11 @@ impl Shares {
         let mut share = Share { book, agent: agent.map(Arc::from), amount: 0 };
         share.grow(amount)?;
         Ok(share)
+    }
+
+    /// Takes a share for what is kept of a body; none if it is small.
+    pub fn take_body(&self, agent: Option<&str>, bytes: usize) -> Result<Option<Share>, Full> {
+        (bytes > UNCOUNTED_BODY).then(|| self.take(Lent::BodyBytes, agent, bytes as u64)).transpose()
     }
 }
 

@@ -164,9 +164,7 @@ mod tests {
     use super::*;
 
     fn entry(name: &str, given: Option<&str>) -> NodeEntry {
-        let (name, given) = (name.to_owned(), given.map(str::to_owned));
-        let (url, version, since) = (String::new(), String::new(), String::new());
-        NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given }
+        NodeEntry { name: name.to_owned(), given: given.map(str::to_owned), ..NodeEntry::default() }
     }
 
     #[test]

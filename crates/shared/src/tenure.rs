@@ -51,16 +51,7 @@ impl Tenure {
     /// A node that has not reached the tier yet.
     pub(crate) fn new(node: &str, when_alone: WhenAlone, remembered: Remembered) -> Self {
         let others = remembered.names().into_iter().map(|name| Other {
-            entry: NodeEntry {
-                name,
-                url: String::new(),
-                version: String::new(),
-                since: String::new(),
-                sessions: 0,
-                draining: false,
-                data_id: None,
-                given: None,
-            },
+            entry: NodeEntry { name, ..NodeEntry::default() },
             promised: None,
             reaches: false,
         });
@@ -197,10 +188,7 @@ mod tests {
     use super::*;
 
     fn entry(name: &str) -> NodeEntry {
-        let text = String::new;
-        let (name, data_id, given) = (name.to_owned(), None, None);
-        let (url, version, since) = (text(), text(), text());
-        NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id, given }
+        NodeEntry { name: name.to_owned(), ..NodeEntry::default() }
     }
 
     /// A tenure that began some leases ago, so that times in the past can be told.

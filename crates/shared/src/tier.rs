@@ -212,7 +212,7 @@ pub struct Loaded {
 }
 
 /// A node, as it tells of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeEntry {
     /// Its name.
     pub name: String,

@@ -69,6 +69,26 @@ fn an_interruption_hits_its_own_command_only() {
     }
 }
 
+/// Bash starts what runs in the background with INT and QUIT ignored. A command that waited for such a child ended at once, but
+/// its caller was told so five seconds later, and that it had been killed.
+#[test]
+fn a_child_that_ignores_an_interruption_is_not_waited_for() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let ready = daemon.cwd("s").join("ready");
+    for (signal, code) in [("INT", 130), ("QUIT", 131)] {
+        let _ = fs::remove_file(&ready);
+        let body = json!({"command": "sleep 600 & : > ready; wait; echo no", "blocking": false, "timeout": 60});
+        let run = daemon.run("s", body).run_id().to_owned();
+        shellkeep_poll::until("the command to begin", || ready.exists().then_some(()));
+        daemon.signal_run("s", &run, signal);
+        let done = daemon.wait_run("s", &run, 20);
+        let result = (done.status(), done.exit_code(), done.signal());
+        assert_eq!(result, ("interrupted", Some(code), Some(signal)), "{:?}", done.json);
+        assert_eq!(done.out(), "", "{:?}", done.json);
+    }
+}
+
 /// The user's queue of signals is shared by all sessions without users of their own, and one process can fill it. Then the
 /// request to interrupt was lost: the children got their TERM, the command went on after them, and was told as a success.
 #[test]

@@ -9,10 +9,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use support::daemon::signal;
 use support::procs;
-use support::{Agent, Daemon, Door, Request, Response, Settings, bash};
+use support::{Agent, Daemon, Door, Request, Response, Settings, bash, is};
 
 /// What the daemon may take of memory, whatever one client does.
 const MEMORY_KIB: u64 = 512 << 10;
@@ -28,14 +29,6 @@ fn ask(agent: &Agent<'_>, head: &str) -> TcpStream {
 
 fn daemon() -> Daemon {
     Daemon::with(Settings::default().tcp())
-}
-
-fn code(answer: &Response) -> (u16, String) {
-    (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
-}
-
-fn is(status: u16, name: &str) -> (u16, String) {
-    (status, name.to_owned())
 }
 
 /// The rest of an answer; everything, if the daemon closes.
@@ -75,12 +68,12 @@ fn expensive_searches_leave_the_others_alone() {
     drop((second, third));
     let found = busy.get(&format!("{output}?grep=needle&offset=24000000"));
     assert_eq!(found.json()["text"], json!("needle\n"), "{}", found.text());
-    let refused = busy.get(&format!("{output}?grep=%5Bab%5D%7B100000%7D"));
-    assert_eq!(code(&refused), is(400, "invalid_request"));
+    let answer = busy.get(&format!("{output}?grep=%5Bab%5D%7B100000%7D"));
+    assert_eq!(answer.refused(), is(400, "invalid_request"));
     let service = json!({"command": "sleep 100", "ready": {"log": "a[ab]{1500}X"}});
-    let refused = busy.post("/v1/sessions/s/services", &service);
-    assert_eq!(code(&refused), is(400, "invalid_request"), "{}", refused.text());
-    assert!(refused.text().contains("too large"), "{}", refused.text());
+    let answer = busy.post("/v1/sessions/s/services", &service);
+    assert_eq!(answer.refused(), is(400, "invalid_request"), "{}", answer.text());
+    assert!(answer.text().contains("too large"), "{}", answer.text());
 }
 
 /// A hundred that never read took six gigabytes.
@@ -112,7 +105,7 @@ fn followers_that_never_read_cost_little() {
     let follow = || agent.signed(Request::new("GET", "/v1/sessions/s/events").header("accept", "text/event-stream"));
     let mut held: Vec<_> = (0..64).map(|_| follow().open(&daemon.tcp_door()).unwrap()).collect();
     assert!(held.iter().all(|follower| follower.status == 200));
-    assert_eq!(code(&agent.send(follow())), is(429, "too_many_followers"));
+    assert_eq!(agent.send(follow()).refused(), is(429, "too_many_followers"));
     // All of them read at the same time; those above the limit of searches ended with an error.
     let small = json!({"events": [{"event_type": "x_small", "data": {}}]});
     assert_eq!(agent.post("/v1/sessions/s/events", &small).status, 201);
@@ -188,6 +181,58 @@ fn unfinished_bodies_are_counted() {
     drop(third);
 }
 
+/// Input beyond 64 pieces that a command had not read was acknowledged and dropped.
+#[test]
+fn input_that_is_not_read_is_refused_at_some_point() {
+    // What is in the pipe and on its way there was taken from the queue.
+    const MOST: usize = 80;
+    let daemon = daemon();
+    let agent = Agent::named(&daemon, "a");
+    agent.create("s");
+    let run = agent.run("s", &json!({"command": "sleep 1000", "blocking": false}));
+    let target = format!("/v1/sessions/s/runs/{}/input", run["run_id"].as_str().unwrap());
+    let piece = json!({"text": "x".repeat(64 << 10)});
+    let (accepted, refused) = (0..=MOST)
+        .map(|accepted| (accepted, agent.post(&target, &piece)))
+        .find(|(_, answer)| answer.status != 200)
+        .expect("there is an end");
+    assert_eq!(refused.refused(), is(409, "input_full"), "{}", refused.text());
+    assert!((64..=MOST).contains(&accepted), "{accepted} were accepted");
+}
+
+/// Commands that waited for a busy session were counted only while their bodies were read: 256 of 32 MiB each could wait.
+#[test]
+fn commands_that_wait_count_as_the_memory_of_their_agent() {
+    const STDIN: usize = 16 << 20;
+    let daemon = daemon();
+    let (busy, other) = (Agent::named(&daemon, "busy"), Agent::named(&daemon, "other"));
+    busy.create("s");
+    other.create("s");
+    let first = busy.run("s", &json!({"command": "sleep 100", "blocking": false}));
+    let body = json!({"command": "wc -c", "stdin": "x".repeat(STDIN), "timeout": 200});
+    std::thread::scope(|scope| {
+        let (answered, answers) = mpsc::channel();
+        for _ in 0..7 {
+            let (busy, body, answered) = (&busy, &body, answered.clone());
+            scope.spawn(move || answered.send(busy.post("/v1/sessions/s/run", body)));
+        }
+        drop(answered);
+        // Whoever is accepted waits; seven are more than an agent may have.
+        let refused = answers.recv().unwrap();
+        assert_eq!(refused.refused(), is(429, "too_much_in_flight"), "{}", refused.text());
+        assert_eq!(other.run("s", &json!({"command": "echo in"}))["stdout"], json!("in\n"));
+        let resident = procs::resident_kib(daemon.pid());
+        assert!(resident < MEMORY_KIB, "{resident} KiB");
+        let target = format!("/v1/sessions/s/runs/{}/signal", first["run_id"].as_str().unwrap());
+        assert_eq!(busy.post(&target, &json!({"signal": "INT"})).status, 200);
+        for answer in answers.iter().filter(|answer| answer.status != 429) {
+            assert_eq!(answer.json()["stdout"], json!(format!("{STDIN}\n")), "{}", answer.text());
+        }
+    });
+    // What they had is free again.
+    assert_eq!(busy.run("s", &body)["stdout"], json!(format!("{STDIN}\n")));
+}
+
 /// A list of thirty million zeros, 60 MB, made the daemon use 6.6 GB: only the bytes were counted, and each zero became a
 /// value of 32 bytes, in several copies.
 #[test]
@@ -202,12 +247,12 @@ fn a_body_of_too_many_values_is_refused() {
         zeros(30_000_000)
     );
     let request = Request::new("POST", "/mcp").header("accept", "application/json, text/event-stream");
-    let refused = busy.send(request.json(call));
-    assert_eq!(code(&refused), is(413, "payload_too_large"), "{}", refused.text());
-    assert!(refused.text().contains("so many values"), "{}", refused.text());
+    let answer = busy.send(request.json(call));
+    assert_eq!(answer.refused(), is(413, "payload_too_large"), "{}", answer.text());
+    assert!(answer.text().contains("so many values"), "{}", answer.text());
     let event = format!(r#"{{"event_type":"x_zeros","data":{{"a":{}}}}}"#, zeros(5_000_000));
-    let refused = busy.send(Request::new("POST", "/v1/sessions/s/events").json(event));
-    assert_eq!(code(&refused), is(413, "payload_too_large"), "{}", refused.text());
+    let answer = busy.send(Request::new("POST", "/v1/sessions/s/events").json(event));
+    assert_eq!(answer.refused(), is(413, "payload_too_large"), "{}", answer.text());
     let peak = procs::peak_resident_kib(daemon.pid());
     assert!(peak < MEMORY_KIB, "{peak} KiB");
     // A batch as a framework sends it: a thousand events, each with a conversation.
@@ -243,8 +288,8 @@ fn a_large_secret_costs_little_to_mask() {
     assert!(peak < MEMORY_KIB, "{peak} KiB");
     // What is too much to look for is refused, not shown.
     set("B_TOKEN");
-    let refused = busy.get(page);
-    assert_eq!(code(&refused), is(422, "too_many_secrets"), "{}", refused.text());
+    let answer = busy.get(page);
+    assert_eq!(answer.refused(), is(422, "too_many_secrets"), "{}", answer.text());
     assert_eq!(busy.get("/v1/sessions/s/events?limit=1").status, 200);
 }
 
@@ -277,7 +322,7 @@ fn mcp_clients_are_counted_and_their_own() {
 
     // The one above may still be on its way out.
     let made = (0..300).map(|_| initialize(&busy)).find(|answer| answer.status != 200).expect("there is an end");
-    assert_eq!(code(&made), is(429, "too_many_clients"));
+    assert_eq!(made.refused(), is(429, "too_many_clients"));
     assert_eq!(initialize(&other).status, 200, "others have their own");
 }
 
@@ -322,6 +367,23 @@ fn a_service_without_a_condition_is_not_waited_for() {
     assert_eq!(wrong.json()["status"], json!("exited"), "a wrong command shows: {}", wrong.text());
 }
 
+/// The result of a command that ended in the background listed changes that its session never got.
+#[test]
+fn a_command_in_the_background_changes_nothing() {
+    let daemon = Daemon::start();
+    daemon.create("s");
+    let home = daemon.sh("s", "pwd").out();
+    let command = "cd /; export LOST=1; lost() { :; }; until [ -e \"$OLDPWD/go\" ]; do sleep 0.05; done";
+    let run = daemon.run("s", json!({"command": command, "timeout": 0.5, "on_timeout": "background"}));
+    assert_eq!(run.status(), "running", "{:?}", run.json);
+    daemon.sh("s", "touch go");
+    let ended = daemon.wait_run("s", run.run_id(), 30);
+    assert_eq!(ended.status(), "exited", "{:?}", ended.json);
+    assert!(!ended.json["changes"].to_string().to_lowercase().contains("lost"), "{:?}", ended.json);
+    assert_eq!(ended.json["cwd"], home.trim_end(), "{:?}", ended.json);
+    assert_eq!(daemon.sh("s", "echo \"[$LOST]\"; pwd").out(), format!("[]\n{home}"));
+}
+
 /// A name that turns the order of letters round was passed on to the terminal.
 #[test]
 fn a_table_does_not_turn_round() {
@@ -354,7 +416,7 @@ fn a_hangup_ends_nothing() {
 fn every_host_is_looked_at() {
     let daemon = daemon();
     let agent = Agent::named(&daemon, "a");
-    let two = |second: &str| code(&agent.send(Request::new("GET", "/v1/sessions").header("host", second)));
+    let two = |second: &str| agent.send(Request::new("GET", "/v1/sessions").header("host", second)).refused();
     assert_eq!(two("evil.example"), is(403, "forbidden_host"));
     assert_eq!(two("127.0.0.1"), is(400, "invalid_request"));
 }
@@ -430,7 +492,10 @@ fn an_agent_at_every_limit_does_not_disturb_another() {
         greedy.create(session);
     }
     let full = greedy.post("/v1/sessions", &json!({"session_id": "sixth"}));
-    assert_eq!((code(&full), full.json()["quota"].clone()), (is(429, "quota_exceeded"), json!("sessions_per_agent")));
+    assert_eq!(
+        (full.refused(), full.json()["quota"].clone()),
+        (is(429, "quota_exceeded"), json!("sessions_per_agent"))
+    );
     let doctor = Command::new(env!("CARGO_BIN_EXE_shellkeep")).arg("doctor").output().unwrap();
     let has_memory_limit = !String::from_utf8_lossy(&doctor.stdout).contains("no usable memory controller");
     assert!(has_memory_limit || std::env::var_os("CI").is_none(), "{doctor:?}");

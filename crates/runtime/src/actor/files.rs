@@ -13,13 +13,14 @@ use crate::checkpoints::{Wanted, commit_of};
 use crate::context::SessionContext;
 use crate::crash::{self, Point};
 use crate::ops::{CheckpointError, CheckpointView, OpError};
+use crate::sync::read;
 use crate::tasks;
 use shellkeep_session::{Cause, Event, Timestamp};
 use shellkeep_workspace::checkpointer::{Checkpointer, Label, Saved, Trouble};
 use shellkeep_workspace::repo::ObjectId;
 use std::error::Error;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
@@ -126,7 +127,7 @@ impl Files {
     ) {
         let gate = Arc::clone(&self.ctx.checkpoints.gate);
         self.keeping = Keeping::Busy(tasks::blocking(move || {
-            let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
+            let _open = read(&gate);
             let outcome = work(&mut keeper);
             Worked { keeper, outcome }
         }));
@@ -413,7 +414,7 @@ impl Files {
         };
         let gate = Arc::clone(&self.ctx.checkpoints.gate);
         let working = tasks::blocking(move || {
-            let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
+            let _open = read(&gate);
             if is_new {
                 keeper.begin()?;
             }

@@ -4,6 +4,7 @@
 use super::checkpoint::{check_kept, save_now};
 use super::files::{Files, files_failed, parent};
 use super::journal::Journal;
+use super::kv;
 use super::message::ForkOrder;
 use super::session::Session;
 use super::unsure::{Uncertain, uncertain};
@@ -13,6 +14,7 @@ use crate::crash::{self, Point};
 use crate::forks::{self, Begun};
 use crate::ops::*;
 use crate::pending::Pending;
+use crate::tasks;
 use crate::user_path::leads_out;
 use crate::{notices, state_file};
 use shellkeep_record::past::Past;
@@ -147,7 +149,9 @@ async fn copy_to(
     if shares && !order.share_files {
         return Err(not_apart(&session.journal.state().meta, &cwd));
     }
-    let kv_version = past.as_ref().map(|past| past.kv_version);
+    let kv_version = past.as_ref().and_then(|past| past.kv_version);
+    let is_kv_unknown = past.is_some() && kv_version.is_none();
+    let kv_as_now = if is_kv_unknown { kv::copied_as_now(&session.journal) } else { None };
     let values = session.kv.fork(&session.journal, &order.id, kv_version, order.by.as_deref());
     let (values, values_lost) = values.await?;
     let agent_state = match past {
@@ -157,7 +161,7 @@ async fn copy_to(
     let version = agent_state.as_ref().map(|state| state.version);
     let agent_state = copy_agent_state(&session.ctx, &session.journal, &order.id, agent_state).await;
     let state_lost = version.filter(|_| agent_state.is_none()).map(notices::agent_state_not_copied);
-    let lost = values_lost.into_iter().chain(state_lost).collect();
+    let lost = values_lost.into_iter().chain(kv_as_now).chain(state_lost).collect();
     let (left_out, left_out_total) = (copied.left_out, copied.left_out_total);
     let began =
         Began { at, workspace, shares, left_out, left_out_total, uncertain, values, lost, shell, agent_state, files };
@@ -222,7 +226,8 @@ async fn copy_agent_state(
     };
     let saved = ctx.kept_files.agent_state(journal.id(), state.clone()).await;
     let saved = saved.inspect_err(|error| failed(error)).ok()?;
-    let written = state_file::write(&ctx.data_dir.outputs(id), state.version, &saved.bytes, ctx.durability());
+    let (outputs, durability) = (ctx.data_dir.outputs(id), ctx.durability());
+    let written = tasks::in_place(|| state_file::write(&outputs, state.version, &saved.bytes, durability));
     state.content = written.inspect_err(|error| failed(error)).ok()?;
     Some(state)
 }

@@ -13,8 +13,8 @@ use crate::masking::SessionMask;
 use crate::notices;
 use crate::ops::OpError;
 use shellkeep_session::{
-    ByteString, Event, LeftProcess, Notice, Record, RunResult, SessionId, SessionState, ShellState, Timestamp, Unkept,
-    size,
+    ByteString, Event, LeftProcess, Notice, Record, RunResult, SessionId, SessionState, ShellDelta, ShellState,
+    Timestamp, Unkept, size,
 };
 use shellkeep_store::AppendError;
 use std::sync::Arc;
@@ -231,11 +231,8 @@ impl Journal {
         late: Option<ByteString>,
         ticket: Option<&mut Ticket>,
     ) -> Finished {
-        let RecordedRun { mut result, mut delta, unkept } = self.recorded(conclusion, cell, late);
+        let RecordedRun { mut result, delta, unkept } = self.recorded(conclusion, cell, late);
         let is_in_background = cell.is_detached();
-        if is_in_background {
-            delta = Box::default();
-        }
         let has_moved = delta.cwd.is_some();
         if !is_in_background {
             self.ctx.sync_files(cell.files()).await;
@@ -288,6 +285,11 @@ impl Journal {
                 cell.mask_again(mask.redactor());
             }
             mask.last_word(delta);
+        }
+        if cell.is_detached() {
+            // Its changes are looked at only for secrets: the session never gets them, so its result does not list them.
+            **delta = ShellDelta::default();
+            conclusion.unkept = Unkept::default();
         }
         // The sum of all changes is an upper bound, so the state itself is measured only near the limit.
         self.state_bytes += size::of_delta(delta);

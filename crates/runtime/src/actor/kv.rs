@@ -23,6 +23,11 @@ use std::sync::Arc;
 /// Changes in one record of a new fork.
 const FORKED_AT_ONCE: usize = 1000;
 
+/// Why the store of a moment is not known: records before it are missing, and programs of before 20 November 2026 did not write
+/// it down with what replaces them.
+const VERSION_UNKNOWN: &str =
+    "the recording does not say what was in it at that moment, because earlier records are missing";
+
 /// What a batch would write.
 struct Prepared {
     changes: Vec<KvChange>,
@@ -377,6 +382,19 @@ pub(super) fn values_gone(keys: &[String]) -> Notice {
             changed."
     );
     Notice { code: NoticeCode::Rewound, message }
+}
+
+/// The recording does not say which version the store had at a moment to which the session is rewound: the store stays as it
+/// is. `None` if it was never used.
+pub(super) fn not_rewound(journal: &Journal) -> Option<Notice> {
+    let message = format!("The keyed store was not changed: {VERSION_UNKNOWN}.");
+    (!journal.state().kv.is_unused()).then_some(Notice { code: NoticeCode::Rewound, message })
+}
+
+/// The same for a fork of that moment, which gets the store as it is now.
+pub(super) fn copied_as_now(journal: &Journal) -> Option<Notice> {
+    let message = format!("The keyed store is a copy of the current one: {VERSION_UNKNOWN}.");
+    (!journal.state().kv.is_unused()).then_some(Notice { code: NoticeCode::CheckpointIncomplete, message })
 }
 
 /// What the caller of a fork should know of keys that it lacks.

@@ -12,6 +12,7 @@ use crate::pending::Removal;
 use crate::running::{Running, Typed};
 use crate::sandboxes::Confined;
 use crate::services::Supervised;
+use crate::shares::Share;
 use crate::tasks;
 use shellkeep_process::{Deadline, Fact};
 use shellkeep_session::{
@@ -36,6 +37,8 @@ pub enum Message {
     /// Run a command.
     Run {
         command: Box<RunCommand>,
+        /// Counts a large command as its sender's memory.
+        share: Option<Share>,
         /// Who waits, and for what.
         reply: RunReply,
     },

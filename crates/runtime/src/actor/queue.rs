@@ -3,6 +3,7 @@
 use super::files_wait::FilesWait;
 use super::message::{Answer, FilesTask, MAX_WAITING, RunReply};
 use crate::ops::{OpError, RunCommand, Scrubbed, Secret, SessionView};
+use crate::shares::Share;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -14,6 +15,8 @@ const FILES_PATIENCE: Duration = Duration::from_secs(2);
 /// A command that was submitted and has not started.
 pub(super) struct Submitted {
     pub(super) command: Box<RunCommand>,
+    /// Counts a large command as its sender's memory.
+    pub(super) share: Option<Share>,
     pub(super) reply: RunReply,
     /// When it is rejected if it has not started.
     pub(super) expires: Instant,
@@ -23,9 +26,9 @@ pub(super) struct Submitted {
 
 impl Submitted {
     /// Submitted now.
-    pub(super) fn new(command: Box<RunCommand>, reply: RunReply) -> Self {
+    pub(super) fn new(command: Box<RunCommand>, share: Option<Share>, reply: RunReply) -> Self {
         let expires = Instant::now() + command.patience.unwrap_or(command.timeout);
-        Self { command, reply, expires, is_late: false }
+        Self { command, share, reply, expires, is_late: false }
     }
 
     /// It starts. A long wait for the files is deducted from its timeout, unless its patience limits that wait already.
@@ -219,6 +222,7 @@ mod tests {
         let (answer, _) = oneshot::channel();
         Submitted {
             command: Box::new(RunCommand::new("true")),
+            share: None,
             reply: RunReply::AtEnd(answer),
             expires,
             is_late: false,
@@ -260,7 +264,7 @@ mod tests {
         for (patience, waits, left) in [(None, day, day - 2 * short), (Some(short), short, day)] {
             let (answer, _) = oneshot::channel();
             let command = RunCommand { timeout: day, patience, ..RunCommand::new("true") };
-            let mut submitted = Submitted::new(Box::new(command), RunReply::AtEnd(answer));
+            let mut submitted = Submitted::new(Box::new(command), None, RunReply::AtEnd(answer));
             assert_eq!(submitted.expires, Instant::now() + waits);
             let mut wait = FilesWait::default();
             wait.begin(day);

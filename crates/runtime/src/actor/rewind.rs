@@ -16,6 +16,7 @@ use crate::file_views::{kept_back, plan_views};
 use crate::notices::RewoundTo;
 use crate::ops::*;
 use crate::pending;
+use crate::tasks;
 use crate::{notices, state_file};
 use shellkeep_record::past::Past;
 use shellkeep_record::steps::UnsavedRun;
@@ -189,7 +190,13 @@ async fn target(session: &mut Session, mut past: Past, goal: Goal) -> Result<Tar
     if !knows(&session.ctx, session.journal.state(), past.files.as_ref()) && session.journal.state().files.is_some() {
         notices.push(Notice { code: NoticeCode::FilesUncertain, message: FILES_UNKNOWN.to_owned() });
     }
-    let kv = session.kv.plan_rewind(&session.journal, past.kv_version).await?;
+    let kv = match past.kv_version {
+        Some(version) => session.kv.plan_rewind(&session.journal, version).await?,
+        None => {
+            notices.extend(kv::not_rewound(&session.journal));
+            None
+        }
+    };
     let gone = kv.as_ref().map(|rewound| &rewound.missing).filter(|missing| !missing.is_empty());
     notices.extend(gone.map(|missing| kv::values_gone(missing)));
     let after_run = session.ctx.history.run_before(session.id(), past.seq).await?;
@@ -270,7 +277,8 @@ async fn apply(
     by: Option<String>,
 ) -> Result<Done, OpError> {
     let Changes { plan, kept_back: kept } = changes;
-    let agent_state = saved_again(&session.ctx, session.journal.state(), target).map_err(|error| {
+    let saved = tasks::in_place(|| saved_again(&session.ctx, session.journal.state(), target));
+    let agent_state = saved.map_err(|error| {
         files_failed(&session.journal, "were not changed, because the agent's state could not be written", &error)
     })?;
     let is_known = knows(&session.ctx, session.journal.state(), target.past.files.as_ref());

@@ -52,7 +52,7 @@ pub(super) async fn scrub(session: &mut Session, secret: Secret) -> Result<Scrub
     session.ctx.secrets.forget(session.id());
     let masked = masked_state(session.journal.state(), &redactor);
     let mut state = masked.map_err(|error| failed(error.to_string()))?;
-    let measured = measure_again(&session.outputs, &mut state, &files);
+    let measured = tasks::in_place(|| measure_again(&session.outputs, &mut state, &files));
     session.journal.replace_state(state);
     measured.map_err(|error| failed(format!("cannot read the agent's state: {error}")))?;
     let has_masked_values = !kv.is_empty();
@@ -74,7 +74,7 @@ pub(super) async fn scrub(session: &mut Session, secret: Secret) -> Result<Scrub
             .map_err(|error| failed(error.to_string()))?;
     }
     if let Some(shared) = session.ctx.shared_files() {
-        let files = outputs_now(&session.outputs).map_err(|error| failed(error.to_string()))?;
+        let files = tasks::in_place(|| outputs_now(&session.outputs)).map_err(|error| failed(error.to_string()))?;
         shared.replace(session.journal.state(), files).await.map_err(&failed)?;
     }
     // Values that are no longer kept here may still be there.

@@ -102,7 +102,7 @@ pub(super) fn runs_since(lines: &[Vec<u8>], files: Option<&FilesAt>) -> Vec<RunI
 /// What brings a session to rest whose node is gone: what ran is lost, and so are services, except for those that start again
 /// by their policy. Its task starts them.
 fn after_move(state: &mut SessionState, node: &str, is_lost: bool) -> Vec<Event> {
-    let mut events = plan::after_crash(state, plan::Crash::Daemon, Timestamp::now(), |_| true);
+    let mut events = plan::after_crash(state, plan::Crash::Node, Timestamp::now(), |_| true);
     let mut restarting = Vec::new();
     for (service_id, service) in state.services.iter_mut().filter(|(_, service)| service.status.is_live()) {
         let gone = || {

@@ -38,10 +38,8 @@ impl ClusterConfig {
             url: self.advertise.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: Timestamp::now().to_string(),
-            sessions: 0,
-            draining: false,
             data_id: Some(data_id.to_owned()),
-            given: None,
+            ..NodeEntry::default()
         }
     }
 }

@@ -105,7 +105,7 @@ impl Creations {
         if self.removals.is_waiting(id) {
             return Err(ClusterError::NameInUse { session_id: id.to_string() }.into());
         }
-        let request = self.asker.creation(id, agent, Create { most_of_agent: most })?;
+        let request = self.asker.creation(id, agent, Create { most_of_agent: most });
         let (deadline, mut is_held) = (tokio::time::Instant::now() + CREATE_WAIT, false);
         loop {
             let by = match self.ask(&request).await? {
@@ -174,24 +174,20 @@ impl Creations {
 
 #[cfg(test)]
 mod tests {
+    use super::super::in_memory;
     use super::super::removal_notes::RemovalNotes;
     use super::*;
     use shellkeep_shared::memory::MemoryTier;
-    use shellkeep_shared::{Closing, NodeEntry, Remembered, ShipOptions, Tier, WhenAlone};
+    use shellkeep_shared::{Closing, Tier};
     use std::collections::HashSet;
     use tempfile::TempDir;
-    use tokio::sync::mpsc;
     use tokio::time::timeout;
 
     /// Far more than anything here takes.
     const LONG: Duration = Duration::from_secs(60);
 
     fn creations(data: &TempDir, tier: &MemoryTier) -> Creations {
-        let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
-        let node = NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given: None };
-        let (when_alone, remembered, news) = (WhenAlone::Serve, Remembered::default(), mpsc::unbounded_channel().0);
-        let options = ShipOptions { tier: Box::new(tier.clone()), node, when_alone, remembered, news };
-        let ship = Arc::new(Ship::start(options).unwrap());
+        let ship = in_memory::ship(tier);
         let removals = Removals::new(Arc::clone(&ship), "n1", RemovalNotes::at(data.path()).unwrap(), None);
         Creations::new(ship, Asker::at(data.path(), "n1").unwrap(), removals)
     }

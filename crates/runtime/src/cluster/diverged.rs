@@ -280,7 +280,7 @@ impl Diverged {
     /// Claims the fork's name; its records follow, those under the claim from `from` on.
     async fn claim(&self, fork_id: &SessionId, agent: Option<&str>, from: u64) -> Result<OpenLane, OpError> {
         // What was answered is kept, whatever the limit is.
-        let request = self.asker.creation(fork_id, agent, Create { most_of_agent: u64::MAX })?;
+        let request = self.asker.creation(fork_id, agent, Create { most_of_agent: u64::MAX });
         let head = match self.ship.ask(move |tier| tier.claim(&request, LEASE)).await.map_err(away)? {
             Ok(Claimed::New(head) | Claimed::Kept(head) | Claimed::Taken(head)) => head,
             Ok(Claimed::Held(by)) => return Err(unreachable(fork_id, &by.node)),
@@ -376,7 +376,7 @@ impl Parting {
         let last = renamed(state.clone(), meta);
         let owned = Event::Owned { claim, because: "diverged".to_owned(), state: Some(Box::new(last.clone())) };
         // A command that was refused, because the session had moved, has a start and no end.
-        let mut ends = plan::after_crash(&last, plan::Crash::Daemon, Timestamp::now(), |_| true);
+        let mut ends = plan::after_crash(&last, plan::Crash::Node, Timestamp::now(), |_| true);
         ends.retain(|event| matches!(event, Event::RunFinished { .. }));
         ends.push(Event::ShellStopped { reason: "diverged".to_owned(), notices: vec![notice] });
         let ends = std::iter::once(owned).chain(ends).zip(state.seq + 1..).map(|(event, seq)| Record {

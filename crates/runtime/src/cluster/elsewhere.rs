@@ -4,7 +4,7 @@
 
 use super::look::{Sought, unreachable};
 use super::session_notes::SessionNotes;
-use crate::ops::{ClusterNode, OpError};
+use crate::ops::{NodeEntry, OpError};
 use crate::sync::lock;
 use crate::tasks;
 use shellkeep_session::{Claim, SessionId};
@@ -69,9 +69,9 @@ impl Elsewhere {
     }
 
     /// Where a session is that the shared store cannot tell: here, or on the node that took it, if that is one of `others`.
-    pub(super) fn place(&self, id: &SessionId, others: Vec<ClusterNode>) -> Result<Sought, OpError> {
+    pub(super) fn place(&self, id: &SessionId, others: Vec<NodeEntry>) -> Result<Sought, OpError> {
         let Some(owner) = self.owner(id) else { return Ok(Sought::here()) };
-        let has_it = |node: &ClusterNode| node.name == owner.node && !node.url.is_empty();
+        let has_it = |node: &NodeEntry| node.name == owner.node && !node.url.is_empty();
         let found = others.into_iter().find(has_it).map(Sought::there);
         found.ok_or_else(|| unreachable(id, &owner.node))
     }

@@ -1,12 +1,15 @@
 //! A session's checkpoints, and the files that its records name, where all nodes can read them: put there behind the answer,
 //! and brought back by the node that takes the session over. Checkpoints are brought at once, the others when they are read.
 
+mod on_the_way;
+
 use super::config::BlobPlace;
 use super::uncopied::Uncopied;
 use super::unput::{Attachment, Order, ToPut, Unput};
 use crate::checkpoints::{Checkpoints, Wanted, commit_of, path};
 use crate::sync::lock;
 use crate::tasks;
+use on_the_way::{Busy, LAST_WAIT, OnTheWay};
 use shellkeep_session::{Cause, FilesAt, SessionId, SessionState, Timestamp};
 use shellkeep_shared::{KeptFiles, RemovedSession, Ship};
 use shellkeep_workspace::blobs::{BlobError, Blobs, SessionBlobs};
@@ -28,23 +31,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long a large state of an agent may take to be copied before its caller is answered.
 const ATTACH_WAIT: Duration = Duration::from_secs(2);
-/// How long a stop, or the removal of a session, waits for what is on its way.
-const LAST_WAIT: Duration = Duration::from_secs(10);
-
-/// A session of which something is being put.
-#[derive(Debug, Default)]
-struct Busy {
-    /// What to put next.
-    next: ToPut,
-    /// How many files that records name are not put yet.
-    attaching: usize,
-    /// Size of the note that says what is to be put.
-    noted: usize,
-    /// Whether a task puts it. It does not yet if an earlier process noted it.
-    has_task: bool,
-    /// Whether it was removed meanwhile.
-    is_removed: bool,
-}
 
 /// What became of the files of a session that this node took over.
 #[derive(Debug)]
@@ -86,7 +72,7 @@ pub(crate) struct SharedFiles {
     ship: Arc<Ship>,
     /// Sessions of which something is to be put. Notes change while this is locked, so that there is one for each of them.
     busy: Mutex<HashMap<SessionId, Busy>>,
-    /// Changes whenever a session is no longer busy, and when nothing is tried again.
+    /// Changes whenever a session is no longer busy, or could not be put, and when nothing is tried again.
     changed: watch::Sender<bool>,
     turns: Semaphore,
     problem: Mutex<Option<String>>,
@@ -206,7 +192,7 @@ impl SharedFiles {
         state: &SessionState,
         files: Vec<(PathBuf, String)>,
     ) -> Result<(), String> {
-        self.settled(&state.meta.session_id).await;
+        self.on_the_way().settled(&state.meta.session_id).await;
         let place = self.of(&state.meta.session_id, state.meta.created_at);
         blocking(move || place.detach_all()).await?;
         self.attach(state, files);
@@ -217,7 +203,11 @@ impl SharedFiles {
     async fn work(self: Arc<Self>, id: SessionId) {
         let mut pause = FIRST_PAUSE;
         while let Some(mut next) = self.next(&id) {
-            match self.put_all(&id, &mut next).await {
+            let put = self.put_all(&id, &mut next).await;
+            if let Some(busy) = lock(&self.busy).get_mut(&id) {
+                busy.fails = put.is_err();
+            }
+            match put {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
                     *lock(&self.problem) = None;
@@ -226,6 +216,7 @@ impl SharedFiles {
                     tracing::warn!(session = %id, reason, "checkpoints could not be copied for other nodes");
                     metrics::counter!("shellkeep_blob_failures_total").increment(1);
                     *lock(&self.problem) = Some(reason);
+                    self.changed.send_modify(|_| {});
                     if self.closes_within(pause).await {
                         // Its note stays.
                         lock(&self.busy).remove(&id);
@@ -380,10 +371,9 @@ impl SharedFiles {
         let _ = self.changed.send_replace(true);
     }
 
-    /// Waits until nothing of a session is on its way, for a while.
-    pub(crate) async fn settled(&self, id: &SessionId) {
-        let mut changed = self.changed.subscribe();
-        let _ = tokio::time::timeout(LAST_WAIT, changed.wait_for(|_| !lock(&self.busy).contains_key(id))).await;
+    /// What is on its way.
+    pub(crate) fn on_the_way(&self) -> OnTheWay<'_> {
+        OnTheWay { busy: &self.busy, changed: &self.changed }
     }
 
     /// Removes everything of a session.
@@ -398,7 +388,7 @@ impl SharedFiles {
                 *busy = Busy { is_removed: true, noted: busy.noted, has_task: true, ..Busy::default() };
             }
         }
-        self.settled(id).await;
+        self.on_the_way().settled(id).await;
         let place = self.of(id, created_at);
         blocking(move || place.remove()).await
     }
@@ -465,12 +455,11 @@ async fn blocking<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::in_memory;
     use super::*;
     use crate::ops::CheckpointConfig;
     use shellkeep_shared::memory::MemoryTier;
-    use shellkeep_shared::{NodeEntry, Remembered, ShipOptions, WhenAlone};
     use tempfile::TempDir;
-    use tokio::sync::mpsc;
 
     /// The bug: a start that completed a deletion waited for what an earlier process was to put of the session, which nothing puts
     /// before the start is over: ten seconds for each deletion.
@@ -484,11 +473,7 @@ mod tests {
             files: FilesAt { name: "c1".to_owned(), commit: "cd".to_owned() },
         };
         Unput::at(data.path()).unwrap().add(&id, &ToPut { checkpoint: Some(order), ..ToPut::default() });
-        let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
-        let node = NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given: None };
-        let (when_alone, remembered, news) = (WhenAlone::Serve, Remembered::default(), mpsc::unbounded_channel().0);
-        let tier = Box::new(MemoryTier::default());
-        let ship = Arc::new(Ship::start(ShipOptions { tier, node, when_alone, remembered, news }).unwrap());
+        let ship = in_memory::ship(&MemoryTier::default());
         let checkpoints = Arc::new(Checkpoints::new(data.path(), CheckpointConfig::default()));
         let place = BlobPlace::Directory(place.path().to_owned());
         let files = SharedFiles::open(&place, data.path(), checkpoints, ship).unwrap();

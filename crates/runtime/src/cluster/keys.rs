@@ -2,6 +2,7 @@
 //! recorded, and from which the next owner makes the store again.
 
 use super::files::SharedFiles;
+use crate::sync::read;
 use crate::tasks;
 use shellkeep_session::{SessionId, SessionState};
 use shellkeep_store::keyed::{self, LogKeeper, LogPlace};
@@ -9,7 +10,7 @@ use shellkeep_store::{Keyed, KeyedError};
 use shellkeep_workspace::blobs::KeyedObjects;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// How often to look for the log again if its last owner replaced it meanwhile.
 const ATTEMPTS: u32 = 3;
@@ -73,7 +74,7 @@ pub(super) async fn bring(files: Option<&SharedFiles>, data_dir: &str, state: &S
             let (to, gate) = (home(data_dir, id), files.gate());
             let (claims, recorded) = (state.claims.clone(), state.kv);
             let bringing = tasks::blocking(move || {
-                let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
+                let _open = read(&gate);
                 let draft = draft_of(&to);
                 blobs.fetch_keyed().map_err(io::Error::other)?;
                 let replayed = retried(|| {

@@ -1,6 +1,6 @@
 //! Which node has a session, as the shared store tells.
 
-use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
+use crate::ops::{ClusterError, OpError, Whereabouts};
 use shellkeep_session::SessionId;
 use shellkeep_shared::{Alone, Down, Found, Lacking, NodeEntry, Tier};
 
@@ -33,7 +33,7 @@ impl Sought {
         Self { whereabouts: Whereabouts::Here, must_take: false, unsure: None }
     }
 
-    pub(super) fn there(node: ClusterNode) -> Self {
+    pub(super) fn there(node: NodeEntry) -> Self {
         Self { whereabouts: Whereabouts::There(node), ..Self::here() }
     }
 
@@ -80,12 +80,6 @@ pub(super) fn unreachable(id: &SessionId, node: &str) -> OpError {
 /// The session is another node's.
 pub(crate) fn moved(id: &SessionId) -> OpError {
     ClusterError::Moved { session_id: id.to_string() }.into()
-}
-
-/// A node, as callers see it.
-pub(super) fn shown(node: NodeEntry) -> ClusterNode {
-    let NodeEntry { name, url, version, since, sessions, draining, .. } = node;
-    ClusterNode { name, url, version, since, sessions, draining }
 }
 
 /// The shared store does not answer. Where it is, and what the system says of it, is for the host: in the log, and in what

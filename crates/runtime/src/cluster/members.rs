@@ -1,7 +1,7 @@
 //! The nodes of a cluster: which are alive, which take sessions, and whether this one does.
 
-use super::look::{away, shown};
-use crate::ops::{ClusterError, ClusterNode, OpError, Whereabouts};
+use super::look::away;
+use crate::ops::{ClusterError, OpError, Whereabouts};
 use crate::tasks;
 use shellkeep_process::Deadline;
 use shellkeep_session::SessionId;
@@ -54,24 +54,24 @@ impl Members {
     }
 
     /// The nodes that are alive.
-    pub(crate) async fn nodes(&self) -> Result<Vec<ClusterNode>, OpError> {
+    pub(crate) async fn nodes(&self) -> Result<Vec<NodeEntry>, OpError> {
         let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
         // This node's own figures are newer than those that it has published.
-        let shown = |node: NodeEntry| if node.name == self.entry.name { self.own() } else { shown(node) };
-        Ok(nodes.into_iter().map(shown).collect())
+        let newest = |node: NodeEntry| if node.name == self.entry.name { self.own() } else { node };
+        Ok(nodes.into_iter().map(newest).collect())
     }
 
     /// The other nodes that are alive and can be asked.
-    pub(crate) async fn others(&self) -> Result<Vec<ClusterNode>, OpError> {
+    pub(crate) async fn others(&self) -> Result<Vec<NodeEntry>, OpError> {
         let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
         let is_other = |node: &NodeEntry| node.name != self.entry.name && !node.url.is_empty();
-        Ok(nodes.into_iter().filter(is_other).map(shown).collect())
+        Ok(nodes.into_iter().filter(is_other).collect())
     }
 
     /// This node.
-    pub(crate) fn own(&self) -> ClusterNode {
+    pub(crate) fn own(&self) -> NodeEntry {
         let (sessions, draining) = (self.ship.count() as u64, self.is_draining());
-        shown(NodeEntry { sessions, draining, ..self.entry.clone() })
+        NodeEntry { sessions, draining, ..self.entry.clone() }
     }
 
     /// Whether this node works with a session.
@@ -80,13 +80,13 @@ impl Members {
     }
 
     /// A node that is alive.
-    pub(crate) async fn node(&self, name: &str) -> Result<ClusterNode, OpError> {
+    pub(crate) async fn node(&self, name: &str) -> Result<NodeEntry, OpError> {
         if name == self.entry.name {
             return Ok(self.own());
         }
         let asked = name.to_owned();
         let found = self.ship.ask(move |tier| tier.node(&asked)).await.map_err(away)?;
-        found.map(shown).ok_or_else(|| ClusterError::NoSuchNode { node: name.to_owned() }.into())
+        found.ok_or_else(|| ClusterError::NoSuchNode { node: name.to_owned() }.into())
     }
 
     /// The drain of this node.
@@ -100,11 +100,11 @@ impl Members {
     }
 
     /// Where to put a session that this node no longer takes: the node with the fewest.
-    pub(super) async fn another(&self) -> Result<ClusterNode, OpError> {
+    pub(super) async fn another(&self) -> Result<NodeEntry, OpError> {
         let nodes = self.ship.ask(|tier| tier.nodes()).await.map_err(away)?;
         let takes = |node: &NodeEntry| node.name != self.entry.name && !node.draining && !node.url.is_empty();
         let found = nodes.into_iter().filter(takes).min_by_key(|node| node.sessions);
-        found.map(shown).ok_or_else(|| ClusterError::Draining { node: self.entry.name.clone() }.into())
+        found.ok_or_else(|| ClusterError::Draining { node: self.entry.name.clone() }.into())
     }
 
     /// Whether the shared store is unreachable.
@@ -118,8 +118,8 @@ impl Members {
     }
 
     /// The other nodes while the shared store is unreachable.
-    pub(crate) fn neighbours(&self) -> Vec<ClusterNode> {
-        self.alone().others().into_iter().map(shown).collect()
+    pub(crate) fn neighbours(&self) -> Vec<NodeEntry> {
+        self.alone().others()
     }
 
     pub(super) fn cut_off(&self) -> OpError {
@@ -127,10 +127,10 @@ impl Members {
     }
 
     /// The node that serves in place of this one, which is cut off; `None` if this one serves.
-    pub(crate) fn served_by(&self) -> Result<Option<ClusterNode>, OpError> {
+    pub(crate) fn served_by(&self) -> Result<Option<NodeEntry>, OpError> {
         match self.alone().unserved() {
             None => Ok(None),
-            Some(Unserved { reached_by: Some(node) }) if !node.url.is_empty() => Ok(Some(shown(node))),
+            Some(Unserved { reached_by: Some(node) }) if !node.url.is_empty() => Ok(Some(node)),
             Some(_) => Err(self.cut_off()),
         }
     }

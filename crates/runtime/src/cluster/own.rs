@@ -5,7 +5,6 @@ use super::made_alone::MadeAlone;
 use super::removals::as_removed;
 use crate::checkpoints::Checkpoints;
 use crate::names::Names;
-use crate::ops::OpError;
 use shellkeep_session::ownership::{Ask, Claimed};
 use shellkeep_session::{SessionId, SessionState};
 use shellkeep_shared::{ClaimAnswer, ClaimRequest, Create, Down, LEASE, NoClaim, RemovedSession, Tier};
@@ -55,16 +54,16 @@ impl Asker {
     }
 
     /// A claim on a session of which this node has a copy, or has none.
-    pub(super) fn request(&self, id: &SessionId, local: Option<&SessionState>) -> Result<CopyRequest, OpError> {
+    pub(super) fn request(&self, id: &SessionId, local: Option<&SessionState>) -> CopyRequest {
         let (last, owner) = (local.and_then(|state| state.claims.last()), self.elsewhere.owner(id));
         let seen = last.into_iter().chain(&owner).map(|claim| claim.epoch).max().unwrap_or(0);
         // After another owner it does not continue under its last claim, even if the shared store has forgotten that owner.
         let mine = last.filter(|claim| claim.node == self.node && owner.is_none()).cloned();
         let claims = local.map(|state| state.claims.clone()).unwrap_or_default();
-        let ask = Ask { node: self.node.clone(), nonce: nonce()?, mine, seen, claims };
+        let ask = Ask { node: self.node.clone(), nonce: nonce(), mine, seen, claims };
         let agent = local.and_then(|state| state.meta.agent.clone());
         let claim = ClaimRequest { session_id: id.clone(), ask, data_dir: self.data_dir.clone(), agent, create: None };
-        Ok(CopyRequest { claim, copy: local.map(|state| as_removed(&state.meta)) })
+        CopyRequest { claim, copy: local.map(|state| as_removed(&state.meta)) }
     }
 
     /// Claims a session of which this node has a copy, or has none. That the store removed an earlier one of its name says nothing
@@ -89,14 +88,9 @@ impl Asker {
     }
 
     /// A claim on a name for a new session.
-    pub(super) fn creation(
-        &self,
-        id: &SessionId,
-        agent: Option<&str>,
-        create: Create,
-    ) -> Result<ClaimRequest, OpError> {
+    pub(super) fn creation(&self, id: &SessionId, agent: Option<&str>, create: Create) -> ClaimRequest {
         let agent = agent.map(str::to_owned);
-        Ok(ClaimRequest { agent, create: Some(create), ..self.request(id, None)?.claim })
+        ClaimRequest { agent, create: Some(create), ..self.request(id, None).claim }
     }
 }
 
@@ -105,11 +99,9 @@ fn is_marked(tier: &mut dyn Tier, copy: Option<&RemovedSession>) -> Result<bool,
 }
 
 /// Random text that makes a claim unique.
-fn nonce() -> Result<String, OpError> {
-    let mut bytes = [0; 8];
-    let unavailable = |error: rustix::io::Errno| OpError::Internal { detail: error.to_string() };
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(unavailable)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+fn nonce() -> String {
+    let (_, random) = uuid::Uuid::new_v4().as_u64_pair();
+    format!("{random:016x}")
 }
 
 #[cfg(test)]
@@ -133,7 +125,7 @@ mod tests {
             (Asker::at(data.path(), "n1").unwrap(), MemoryTier::default(), SessionId::parse("s").unwrap());
         let (old, new) = (created(&id, Timestamp::UNIX_EPOCH), created(&id, Timestamp::now()));
         tier.mark_removed(&[as_removed(&old.meta)]).unwrap();
-        let request = |state: &SessionState| asker.request(&id, Some(state)).unwrap();
+        let request = |state: &SessionState| asker.request(&id, Some(state));
         assert_eq!(asker.claim(&mut tier, &request(&old)).unwrap(), Err(NoClaim::Removed));
         assert_eq!(tier.find(&id), Ok(None));
         assert!(tier.removed(std::slice::from_ref(&id)).unwrap().is_empty(), "the name is not marked");
@@ -147,7 +139,7 @@ mod tests {
         let data = tempfile::TempDir::new().unwrap();
         let (asker, mut tier, id) =
             (Asker::at(data.path(), "n1").unwrap(), MemoryTier::default(), SessionId::parse("s").unwrap());
-        let request = asker.request(&id, None).unwrap();
+        let request = asker.request(&id, None);
         let Ok(Claimed::New(head)) = asker.claim(&mut tier, &request).unwrap() else { panic!("it is new") };
         tier.remove(&id, &head.owner).unwrap();
         assert_eq!(asker.claim(&mut tier, &request).unwrap(), Err(NoClaim::Removed));

@@ -353,13 +353,13 @@ fn meta_of(id: &SessionId, lines: &[Vec<u8>]) -> Option<SessionMeta> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::in_memory;
     use super::*;
     use shellkeep_session::ownership::{Ask, Claimed, Claims};
     use shellkeep_session::{ByteString, Event, Json, Record, SessionState};
     use shellkeep_shared::memory::MemoryTier;
-    use shellkeep_shared::{Append, ClaimRequest, Closing, LEASE, NodeEntry, Remembered, ShipOptions, WhenAlone};
+    use shellkeep_shared::{Append, ClaimRequest, Closing, LEASE};
     use tempfile::TempDir;
-    use tokio::sync::mpsc;
     use tokio::time::timeout;
 
     /// Far more than anything here takes.
@@ -371,13 +371,8 @@ mod tests {
         let ask = Ask { node: "n1".to_owned(), nonce: "x".to_owned(), mine: None, seen: 0, claims: Claims::default() };
         let request = ClaimRequest { session_id: id.clone(), ask, data_dir: String::new(), agent: None, create: None };
         tier.claim(&request, LEASE).unwrap().unwrap();
-        let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
-        let node = NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given: None };
-        let (when_alone, remembered, news) = (WhenAlone::Serve, Remembered::default(), mpsc::unbounded_channel().0);
-        let ship =
-            Ship::start(ShipOptions { tier: Box::new(tier.clone()), node, when_alone, remembered, news }).unwrap();
         let data = TempDir::new().unwrap();
-        let removals = Removals::new(Arc::new(ship), "n1", RemovalNotes::at(data.path()).unwrap(), None);
+        let removals = Removals::new(in_memory::ship(&tier), "n1", RemovalNotes::at(data.path()).unwrap(), None);
         (data, tier, removals, Deletion::of_files(&id, ByteString::from("")))
     }
 

@@ -42,7 +42,9 @@ impl SessionNotes {
     pub(super) fn append(&self, id: &SessionId, text: &str) -> io::Result<()> {
         let _turn = lock(&self.writing);
         let mut file = File::options().create(true).append(true).open(self.folder.join(id.as_str()))?;
-        file.write_all(text.as_bytes())
+        let length = file.metadata()?.len();
+        // What is added next must not follow a part of this.
+        file.write_all(text.as_bytes()).inspect_err(|_| drop(file.set_len(length)))
     }
 
     /// Writes or removes a note. Blocks. `note` is asked in turn, so that the latest is written, whoever asked first.

@@ -20,7 +20,7 @@ impl Cluster {
         if self.removals.is_waiting(id) {
             return Err(not_found(id));
         }
-        let request = self.asker.request(id, local.as_ref())?;
+        let request = self.asker.request(id, local.as_ref());
         let (nonce, alone) = (request.claim.ask.nonce.clone(), self.ship.alone());
         let taken_by = self.asker.elsewhere.owner(id);
         let (is_lost, asker) = (taken_by.is_some(), self.asker.clone());
@@ -196,7 +196,7 @@ impl Cluster {
     pub(crate) async fn reclaim(&self, state: &SessionState) -> bool {
         let id = &state.meta.session_id;
         let Some(mine) = self.ship.claim_of(id) else { return true };
-        let Ok(mut request) = self.asker.request(id, Some(state)) else { return true };
+        let mut request = self.asker.request(id, Some(state));
         request.claim.ask.mine = Some(mine.clone());
         let (owner, asker) = (mine.clone(), self.asker.clone());
         let asked = self.ship.ask(move |tier| {

@@ -9,7 +9,7 @@ use crate::actor::{Message, copy_later};
 use crate::cluster::{Cluster, Elsewhere, Sought, Uncopied, Whose};
 use crate::context::SessionContext;
 use crate::identities::bound;
-use crate::ops::{BoxFuture, ClusterError, ClusterNode, OpError, Reaches, SessionError, Whereabouts};
+use crate::ops::{BoxFuture, ClusterError, NodeEntry, OpError, Reaches, SessionError, Whereabouts};
 use crate::services::ServiceStop;
 use crate::tasks;
 use shellkeep_session::ownership::{Head, Meeting, meet};
@@ -148,12 +148,12 @@ impl ClusterOps<'_> {
     }
 
     /// The other nodes while the shared store is unreachable.
-    pub fn neighbours(&self) -> Vec<ClusterNode> {
+    pub fn neighbours(&self) -> Vec<NodeEntry> {
         self.cluster.members().neighbours()
     }
 
     /// The other nodes that are alive and can be asked.
-    pub fn others(&self) -> BoxFuture<'_, Result<Vec<ClusterNode>, OpError>> {
+    pub fn others(&self) -> BoxFuture<'_, Result<Vec<NodeEntry>, OpError>> {
         Box::pin(self.cluster.members().others())
     }
 
@@ -172,12 +172,12 @@ impl ClusterOps<'_> {
     }
 
     /// This node.
-    pub fn own(&self) -> ClusterNode {
+    pub fn own(&self) -> NodeEntry {
         self.cluster.members().own()
     }
 
     /// A node by its name. The host's right.
-    pub fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<ClusterNode, OpError>> {
+    pub fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<NodeEntry, OpError>> {
         Box::pin(async move {
             self.access.as_reader()?;
             self.cluster.members().node(name).await
@@ -185,7 +185,7 @@ impl ClusterOps<'_> {
     }
 
     /// A node that a caller's own request leads to; `None` if it is not alive.
-    pub fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<ClusterNode>, OpError>> {
+    pub fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<NodeEntry>, OpError>> {
         Box::pin(async move {
             match self.cluster.members().node(name).await {
                 Ok(node) => Ok(Some(node)),
@@ -202,7 +202,7 @@ impl ClusterOps<'_> {
 
     /// Drains this node: it takes no more sessions, stops its services, and lets go of each session when its commands have
     /// ended. Waits for that, at most for `wait`. Host only.
-    pub fn drain(&self, wait: Duration) -> BoxFuture<'_, Result<ClusterNode, OpError>> {
+    pub fn drain(&self, wait: Duration) -> BoxFuture<'_, Result<NodeEntry, OpError>> {
         Box::pin(async move {
             let parts = self.access.as_host()?;
             let drain = self.cluster.members().drain();
@@ -232,7 +232,7 @@ impl ClusterOps<'_> {
     }
 
     /// The nodes that are alive. The host's right.
-    pub fn nodes(&self) -> BoxFuture<'_, Result<Vec<ClusterNode>, OpError>> {
+    pub fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeEntry>, OpError>> {
         Box::pin(async move {
             self.access.as_reader()?;
             self.cluster.members().nodes().await
@@ -502,10 +502,11 @@ async fn when_read(parts: &Weak<Parts>, id: &SessionId) -> Option<(Arc<Parts>, S
 mod tests {
     use super::*;
     use crate::actor::RunReply;
+    use crate::cluster::in_memory;
     use crate::engine::{Engine, EngineConfig};
     use crate::ops::{CreateSession, RunCommand};
+    use shellkeep_shared::Closing;
     use shellkeep_shared::memory::MemoryTier;
-    use shellkeep_shared::{Closing, NodeEntry, Remembered, Ship, ShipOptions, WhenAlone};
     use shellkeep_store::{Durability, Store};
     use std::path::PathBuf;
     use tokio::time::timeout;
@@ -534,6 +535,7 @@ mod tests {
         let view = registry.ask(&id, Message::View);
         let run = registry.ask(&id, |answer| Message::Run {
             command: Box::new(RunCommand::new("echo late")),
+            share: None,
             reply: RunReply::AtEnd(answer),
         });
         let (view, run) = tokio::join!(view, run);
@@ -544,11 +546,7 @@ mod tests {
     /// The bug: a store that answered with an error was asked again at once, and so was that of a node that was stopping.
     #[tokio::test]
     async fn a_store_that_gave_no_answer_is_asked_again_after_a_pause() {
-        let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
-        let node = NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given: None };
-        let (tier, remembered) = (Box::new(MemoryTier::default()), Remembered::default());
-        let (when_alone, news) = (WhenAlone::Serve, mpsc::unbounded_channel().0);
-        let ship = Ship::start(ShipOptions { tier, node, when_alone, remembered, news }).unwrap();
+        let ship = in_memory::ship(&MemoryTier::default());
         let alone = ship.alone();
         assert!(timeout(GIVE_PAUSE / 2, may_answer(&alone)).await.is_err(), "it pauses");
         ship.close(Closing::Stop);

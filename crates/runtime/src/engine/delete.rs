@@ -20,7 +20,7 @@ impl Engine {
     pub fn destroy<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<(), OpError>> {
         Box::pin(async move {
             if let Some(deleted) = self.access.deleted_session(id) {
-                return purge_deleted(&self.access, &deleted);
+                return purge_deleted(&self.access, deleted).await;
             }
             let Permitted { parts, id } = self.access.over(id)?;
             if let Some(own) = self.access.scope().only_session() {
@@ -66,10 +66,13 @@ impl Engine {
     }
 }
 
-fn purge_deleted(access: &Access, session: &DeletedSession) -> Result<(), OpError> {
+async fn purge_deleted(access: &Access, session: DeletedSession) -> Result<(), OpError> {
     access.audit("purge", session.kept_as.as_str());
-    let purged = deleted::purge(access.as_host()?.ctx.data_dir.root(), &session.kept_as);
-    purged.map_err(|error| OpError::StoreUnavailable { reason: format!("the recording was not deleted: {error}") })
+    let ctx = Arc::clone(&access.as_host()?.ctx);
+    let purged = tasks::blocking(move || deleted::purge(ctx.data_dir.root(), &session.kept_as));
+    purged
+        .await?
+        .map_err(|error| OpError::StoreUnavailable { reason: format!("the recording was not deleted: {error}") })
 }
 
 /// A deleted session as callers see it.

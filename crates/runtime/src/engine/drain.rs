@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// After how long a session that was used again, or still saves files, is put to sleep once more.
+/// After how long a session that was used again, or that its files still keep here, is put to sleep once more.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Why an agent is stopped.
@@ -22,8 +22,10 @@ pub(super) async fn release(parts: Arc<Parts>, drain: Drain) {
     parts.agents.stop(DRAINED, |_| true).await;
     let services = stop_services(&parts).await;
     tracing::info!(services, "draining: services are stopped; sessions follow when their commands have ended");
-    // A command in the background keeps its session here, though its shell may sleep.
-    for (id, _) in parts.ctx.runs.detached(|_| true) {
+    // A command in the background keeps its session here, though its shell may sleep. So do files that are being copied.
+    let mut stay: Vec<SessionId> = parts.ctx.runs.detached(|_| true).into_iter().map(|(id, _)| id).collect();
+    stay.extend(parts.ctx.shared_files().into_iter().flat_map(|files| files.on_the_way().sessions()));
+    for id in stay {
         let _ = parts.ctx.registry.ask(&id, Message::View).await;
     }
     drain.free();
@@ -54,13 +56,13 @@ async fn stop_services(parts: &Parts) -> usize {
 /// Ends a session's shell with its state kept, after the commands that it has begun or queued.
 async fn put_to_sleep(parts: Arc<Parts>, id: SessionId) {
     while parts.ctx.registry.is_awake(&id) {
-        // The next owner can have the session as soon as it sleeps, so its files must be where that one finds them.
         parts.files.settled(&id).await;
-        if let Some(files) = parts.ctx.cluster.as_ref().and_then(|cluster| cluster.files()) {
-            files.settled(&id).await;
-        }
         if let Some(Err(error)) = parts.ctx.registry.ask_awake(&id, Message::Hibernate).await {
             tracing::debug!(session = %id, %error, "not hibernated yet");
+        }
+        // Its last command has ended only now. It stays by itself until the files of that are copied.
+        if let Some(files) = parts.ctx.shared_files() {
+            files.on_the_way().settled(&id).await;
         }
         tokio::time::sleep(AGAIN).await;
     }

@@ -1,4 +1,5 @@
-//! Operations on identities: the host creates and revokes tokens.
+//! Operations on identities: the host creates and revokes tokens. The token file is synced to disk, which must not block a
+//! task.
 
 use super::access::Access;
 use super::first_token;
@@ -52,7 +53,7 @@ impl IdentityOps<'_> {
                 let _until_then = expected;
                 parts.identities.issue(request)
             };
-            let issued = blocking(issuing).await?;
+            let issued = tasks::blocking(issuing).await??;
             let IssuedToken { token, .. } = &issued;
             let whose = token.bearer.describe();
             tracing::info!(token = token.id, whose, "a token was created");
@@ -73,7 +74,7 @@ impl IdentityOps<'_> {
     pub fn console_login<'a>(&'a self, code: &'a str) -> BoxFuture<'a, Result<Option<IssuedToken>, OpError>> {
         Box::pin(async move {
             let (parts, code) = (Arc::clone(self.access.at_large()), code.to_owned());
-            let issued = blocking(move || parts.identities.console_login(&code)).await?;
+            let issued = tasks::blocking(move || parts.identities.console_login(&code)).await??;
             if let Some(IssuedToken { token, .. }) = &issued {
                 tracing::info!(token = token.id, "the console was opened");
                 self.access.audit("create_token", &format!("{} of {}", token.id, token.bearer.describe()));
@@ -88,7 +89,7 @@ impl IdentityOps<'_> {
             let parts = Arc::clone(self.access.at_large());
             let token = self.access.scope().token().unwrap_or_default().to_owned();
             let id = token.clone();
-            if !blocking(move || parts.identities.console_logout(&id)).await? {
+            if !tasks::blocking(move || parts.identities.console_logout(&id)).await?? {
                 let detail = "this token is not one of the console; the host revokes it".to_owned();
                 return Err(OpError::NotAllowed { detail });
             }
@@ -101,7 +102,7 @@ impl IdentityOps<'_> {
     pub fn tokens(&self) -> BoxFuture<'_, Result<Vec<TokenView>, OpError>> {
         Box::pin(async move {
             let parts = Arc::clone(self.access.as_reader()?);
-            blocking(move || Ok(parts.identities.list())).await
+            Ok(tasks::blocking(move || parts.identities.list()).await?)
         })
     }
 
@@ -112,7 +113,7 @@ impl IdentityOps<'_> {
             let parts = Arc::clone(self.access.as_host()?);
             let id = token_id.to_owned();
             let revoked = Arc::clone(&parts);
-            blocking(move || revoked.identities.revoke(&id)).await?;
+            tasks::blocking(move || revoked.identities.revoke(&id)).await??;
             parts.agents.stop_by_token(token_id);
             tracing::info!(token = token_id, "a token was revoked");
             self.access.audit("revoke_token", token_id);
@@ -136,7 +137,8 @@ pub(super) async fn follow_tokens(parts: Weak<Parts>, cluster: Arc<Cluster>) {
         let all = cluster.tokens().all().await;
         let Some(parts) = parts.upgrade() else { return };
         let kept = Arc::clone(&parts);
-        let Ok(revoked) = blocking(move || Ok(kept.identities.adopt(all))).await else { return };
+        let adopting = tasks::blocking(move || kept.identities.adopt(all));
+        let Ok(revoked) = adopting.await.map_err(OpError::from) else { return };
         revoked.iter().for_each(|token| parts.agents.stop_by_token(token));
         // What was created or revoked here while the shared store was unreachable, or lost there.
         cluster.tokens().share(parts.identities.kept()).await;
@@ -149,9 +151,4 @@ pub(super) async fn follow_tokens(parts: Weak<Parts>, cluster: Arc<Cluster>) {
             return;
         }
     }
-}
-
-/// The token file is synced to disk, which must not block a task.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, OpError> + Send + 'static) -> Result<T, OpError> {
-    tasks::blocking(work).await?
 }

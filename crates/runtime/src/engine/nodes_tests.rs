@@ -5,7 +5,7 @@ use crate::actor::Message;
 use crate::cluster::{ClusterConfig, Creation, in_memory};
 use crate::engine::{Engine, EngineConfig};
 use crate::ops::{
-    ClusterError, ClusterNode, CreateSession, Created, NewEvent, OpError, RunCommand, StartService, Whereabouts,
+    ClusterError, CreateSession, Created, NewEvent, NodeEntry, OpError, RunCommand, StartService, Whereabouts,
 };
 use crate::pending::Removal;
 use serde_json::json;
@@ -83,7 +83,7 @@ impl Node {
     }
 
     /// Drains it, and returns when it has no session.
-    async fn drain(&self) -> ClusterNode {
+    async fn drain(&self) -> NodeEntry {
         let node = self.engine.node();
         let cluster = node.cluster().unwrap();
         cluster.drain(LONG).await.unwrap()

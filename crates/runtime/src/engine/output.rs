@@ -9,7 +9,7 @@ use crate::page::{self, PageError, Searching};
 use crate::recover;
 use crate::screen::past;
 use crate::work::SEARCH_TIME;
-use shellkeep_record::{Budget, Masker};
+use shellkeep_record::Budget;
 use shellkeep_session::{Output, RunId, RunStatus, SessionId};
 use shellkeep_store::deleted;
 use std::io;
@@ -100,12 +100,17 @@ pub(super) async fn screens(
     let directory = parts.ctx.data_dir.outputs(&id);
     let path = OutputFile { directory, run_id: run_id.clone(), stream: Stream::Stdout }.path();
     parts.ctx.kept_files.check_output(&id, &path, &result.stdout).await?;
-    let masker = if query.redact { Some(parts.ctx.secrets.masker(&id).await?) } else { None };
+    // A secret that was given is masked for everybody: what is stored has none in one piece, but a screen puts pieces together.
+    let redactor = if query.redact {
+        Some(parts.ctx.secrets.masker(&id).await?.redactor().clone())
+    } else {
+        parts.ctx.secrets.mask_of(&id).await?
+    };
     let (run, stdout) = (run_id.clone(), result.stdout);
     let draw = move |budget: &Budget| {
         let kept = output::as_it_is(&stdout, &path);
         let read = |offset, limit| output::read_kept(&kept, &path, offset, limit);
-        past::screens(&run, &terminal, query, masker.as_ref().map(Masker::redactor), read, budget)
+        past::screens(&run, &terminal, query, redactor.as_ref(), read, budget)
     };
     match parts.work.short(access.scope().agent(), None, draw).await? {
         Ok(screens) => Ok(screens),

@@ -8,7 +8,7 @@ use super::past::Past;
 use super::run_lists::RunListOps;
 use super::take_over::HoldOps;
 use crate::actor::{Cancellation, Message, RunReply, Started};
-use crate::cell::{self, End, RunCell, RunControl, Typist};
+use crate::cell::{self, End, RunCell, RunControl, Taken, Typist};
 use crate::ops::*;
 use crate::screen::Picture;
 use crate::screen::watched::WatchedScreen;
@@ -175,9 +175,14 @@ impl<'o> RunOps<'o> {
             }
             let by = self.access.scope().token().map(str::to_owned);
             let (sent, (answer, recorded)) = (bytes.len(), oneshot::channel());
-            control(&cell, RunControl::Input { bytes, end, typist: Some(Typist { by, answer }) }).await?;
-            recorded.await.map_err(|_| OpError::Run(RunError::Ended { run_id: run_id.to_string() }))?;
-            Ok(sent)
+            let share = self.access.at_large().shares.take_body(self.access.scope().agent(), sent)?;
+            control(&cell, RunControl::Input { bytes, end, typist: Some(Typist { by, share, answer }) }).await?;
+            let run_id = run_id.to_string();
+            match recorded.await {
+                Ok(Taken::All) => Ok(sent),
+                Ok(Taken::TooMuch) => Err(RunError::InputFull { run_id }.into()),
+                Err(_) => Err(RunError::Ended { run_id }.into()),
+            }
         })
     }
 
@@ -346,7 +351,9 @@ async fn hand_over<T>(
         true => Some(PERSON.to_owned()),
         false => access.scope().token().map(str::to_owned),
     };
-    parts.ctx.registry.ask(&id, |answer| Message::Run { command, reply: reply(answer) }).await
+    let bytes = command.command.0.len() + command.stdin.as_ref().map_or(0, |stdin| stdin.0.len());
+    let share = parts.shares.take_body(access.scope().agent(), bytes)?;
+    parts.ctx.registry.ask(&id, |answer| Message::Run { command, share, reply: reply(answer) }).await
 }
 
 /// A run that has not ended, to do `operation` to it. Refused while somebody else holds the session.

@@ -1,6 +1,7 @@
 //! Where sessions are, if nodes share a store.
 
 use super::Hint;
+pub use shellkeep_shared::NodeEntry;
 use std::time::Duration;
 
 /// How long a caller should wait before it tries again: a lease ends within this time, and someone takes the session over.
@@ -123,22 +124,6 @@ impl ClusterError {
     }
 }
 
-/// A node that is alive.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterNode {
-    pub name: String,
-    /// The URL at which other nodes reach it; empty if there is none.
-    pub url: String,
-    /// Version of its program.
-    pub version: String,
-    /// When it started, RFC 3339.
-    pub since: String,
-    /// How many sessions are awake there.
-    pub sessions: u64,
-    /// Whether it takes no more sessions.
-    pub draining: bool,
-}
-
 /// Whether another node reaches the shared store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaches {
@@ -154,5 +139,5 @@ pub enum Whereabouts {
     /// Here, or nowhere: this node answers.
     Here,
     /// On another node.
-    There(ClusterNode),
+    There(NodeEntry),
 }

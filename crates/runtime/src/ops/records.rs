@@ -17,8 +17,6 @@ pub const MAX_EVENTS_BYTES: usize = 8 << 20;
 pub const MAX_EVENT_TYPE: usize = 64;
 /// Most events on one page.
 pub const MAX_EVENT_PAGE: usize = 1000;
-/// A page of events ends at this many bytes; it always has at least one event.
-pub const MAX_EVENT_PAGE_BYTES: usize = 8 << 20;
 /// Longest content of a message, as JSON.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Longest role of a message.

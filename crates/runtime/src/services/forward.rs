@@ -79,10 +79,10 @@ async fn serve(listener: TcpListener, door: Arc<Door>, allowance: Arc<Allowance>
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         while connections.try_join_next().is_some() {}
         let (outside, _) = accepted(|| listener.accept()).await;
-        // The caller finds its connection closed if there is none for so long.
-        let Ok(Some(taken)) = tokio::time::timeout(WAIT_LIMIT, allowance.connect()).await else { continue };
-        let door = Arc::clone(&door);
+        let (door, allowance) = (Arc::clone(&door), Arc::clone(&allowance));
         connections.spawn(async move {
+            // The caller finds its connection closed if there is none for so long.
+            let Ok(Some(taken)) = tokio::time::timeout(WAIT_LIMIT, allowance.connect()).await else { return };
             // If nothing listens inside, the caller finds its connection closed.
             if let Err(error) = door.continue_inside(outside).await {
                 tracing::debug!(port = door.port, %error, "a connection to a service in a room ended");

@@ -59,10 +59,10 @@ fn a_writer_is_noted_once(tier: &mut dyn Tier) {
 #[tokio::test]
 async fn a_node_looks_at_its_sessions_when_the_tier_was_emptied() {
     let tier = MemoryTier::default();
-    let node = |name: &str, given: Option<&str>| {
-        let (url, version, since) = (String::new(), String::new(), String::new());
-        let (name, given) = (name.to_owned(), given.map(str::to_owned));
-        NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id: None, given }
+    let node = |name: &str, given: Option<&str>| NodeEntry {
+        name: name.to_owned(),
+        given: given.map(str::to_owned),
+        ..NodeEntry::default()
     };
     tier.clone().incarnation("1.n2").unwrap();
     tier.clone().beat(&node("n2", Some("1.n2")), LEASE).unwrap();

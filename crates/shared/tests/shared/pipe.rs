@@ -85,9 +85,7 @@ async fn a_pipe_says_whether_it_broke_or_the_server_is_silent() {
 }
 
 fn ship(tier: Box<dyn Tier>) -> Ship {
-    let (name, url, version, since) = ("n1".to_owned(), String::new(), String::new(), String::new());
-    let (data_id, given) = (None, None);
-    let node = NodeEntry { name, url, version, since, sessions: 0, draining: false, data_id, given };
+    let node = NodeEntry { name: "n1".to_owned(), ..NodeEntry::default() };
     let (when_alone, remembered) = (WhenAlone::Serve, Remembered::default());
     Ship::start(ShipOptions { tier, node, when_alone, remembered, news: mpsc::unbounded_channel().0 }).unwrap()
 }

@@ -40,8 +40,8 @@ fn large(id: &SessionId, seq: u64, megabytes: usize) -> Record {
 
 /// Node n1 as it tells of itself.
 fn entry(since: &str, data_id: Option<&str>) -> NodeEntry {
-    let (name, url, version, data_id) = ("n1".to_owned(), String::new(), String::new(), data_id.map(str::to_owned));
-    NodeEntry { name, url, version, since: since.to_owned(), sessions: 0, draining: false, data_id, given: None }
+    let (name, since, data_id) = ("n1".to_owned(), since.to_owned(), data_id.map(str::to_owned));
+    NodeEntry { name, since, data_id, ..NodeEntry::default() }
 }
 
 impl Fixture {

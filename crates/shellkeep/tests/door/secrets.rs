@@ -106,6 +106,22 @@ fn a_secret_reaches_commands_and_nothing_that_is_written_down() {
     assert!(!log.contains(VALUE), "{log}");
 }
 
+/// A program that writes the end of a secret before its beginning has no secret in its output, and one on its screen: who looked
+/// at the screens of an ended run read it, unless they asked for a mask.
+#[test]
+fn a_secret_that_is_put_together_on_a_screen_is_masked() {
+    let files = Files::new();
+    let daemon = Daemon::with(files.settings());
+    given(&daemon, "a");
+    let command = "printf '\\033[10G%s\\033[1G%s\\n' \"${TOKEN:9}\" \"${TOKEN:0:9}\"";
+    let run = daemon.run("a", json!({"command": command, "tty": true}));
+    for query in ["", "?redact=false", "?redact=true"] {
+        let answer = daemon.get(&format!("/v1/sessions/a/runs/{}/screens{query}", run.run_id()));
+        assert_eq!(answer.status, 200, "{query}: {}", answer.text());
+        assert!(!answer.text().contains(VALUE) && answer.text().contains("***"), "{query}: {}", answer.text());
+    }
+}
+
 /// A command wrote the mark of a secret of 60 kB sixteen thousand times into a variable, and the next shell was given a
 /// gigabyte.
 #[test]

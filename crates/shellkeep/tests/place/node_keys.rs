@@ -118,6 +118,38 @@ fn a_killed_node_s_keyed_store_is_on_the_next_owner() {
     assert!(logs(blobs.path(), "s").is_empty());
 }
 
+/// The bug: a node that takes over a session of many records has one line in place of the first of them. It told neither which
+/// version the keyed store had nor where the workspace was. So a rewind to a moment of the old node emptied the store, and the
+/// shell went on in that node's directory.
+#[test]
+fn a_rewind_after_the_takeover_of_many_records_keeps_the_keyed_store() {
+    let (redis, blobs) = (Redis::start(), TempDir::new().expect("a temporary directory"));
+    let url = format!("file://{}", blobs.path().display());
+    let node = |name: &str| Daemon::with(redis.settings(name).env("SHELLKEEP_BLOBS", &url));
+    let (mut first, second) = (node("n1"), node("n2"));
+    first.create("s");
+    put(&first, "s", "plan", b"one");
+    // Two records each, and the shared store keeps at most 511.
+    for _ in 0..400 {
+        first.sh("s", "true");
+    }
+    let early = first.get("/v1/sessions/s").json()["seq"].as_u64().expect("a number");
+    put(&first, "s", "plan", b"two");
+    first.kill();
+    run_when_taken_over(&second, "s", &json!({"command": "true"}));
+    let events = second.get("/v1/sessions/s/events?limit=1").json();
+    assert_eq!(events["events"][0]["event_type"], "records_lost", "{events}");
+
+    let rewound = second.post("/v1/sessions/s/rewind", &json!({"to": early}));
+    assert_eq!(rewound.status, 200, "{}", rewound.text());
+    assert_eq!(second.get("/v1/sessions/s/kv/plan").body, b"one");
+    let workspace = second.data().canonicalize().expect("a data directory").join("workspaces/s");
+    assert_eq!(second.cwd("s"), workspace);
+    let forked = second.post("/v1/sessions/s/fork", &json!({"session_id": "f", "at": early}));
+    assert_eq!(forked.status, 201, "{}", forked.text());
+    assert_eq!(second.get("/v1/sessions/f/kv/plan").body, b"one");
+}
+
 /// What could not be copied is said when it is put, and copied with the next change, or by itself. It used to stay on its node
 /// if there was no next change.
 #[test]

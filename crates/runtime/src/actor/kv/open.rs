@@ -3,12 +3,13 @@
 use crate::actor::journal::Journal;
 use crate::context::SessionContext;
 use crate::ops::*;
+use crate::sync::{lock, read};
 use crate::tasks;
 use shellkeep_session::SessionId;
 use shellkeep_store::KeyedError;
 use shellkeep_store::keyed::{self, Keyed};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The keyed store of a session. The mutex is never contended: a database may move between threads, but not be shared, and
 /// an actor's parts must.
@@ -30,12 +31,12 @@ impl Kv {
         journal: &Journal,
         work: impl FnOnce(&mut Keyed) -> Result<T, KeyedError> + Send + 'static,
     ) -> Result<T, OpError> {
-        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let open = lock(&self.open).take();
         let (directory, durability) = (self.directory(journal.id()), self.ctx.durability());
         let (recorded, gate) = (journal.state().kv, Arc::clone(&self.ctx.checkpoints.gate));
         let working = tasks::blocking(move || {
             // A backup closes the gate for a moment.
-            let _open = gate.read().unwrap_or_else(PoisonError::into_inner);
+            let _open = read(&gate);
             let mut keyed = match open {
                 Some(keyed) => keyed,
                 None => Keyed::open(&directory, recorded, durability)?,

@@ -47,6 +47,12 @@ pub enum RunError {
     /// Its input has ended.
     #[error("run '{run_id}' accepts no more input: its input was closed")]
     InputClosed { run_id: String },
+    /// It has not read its earlier input.
+    #[error(
+        "run '{run_id}' has not read the input that it was sent before, so nothing of this was sent; send it again when the run \
+         has read some"
+    )]
+    InputFull { run_id: String },
     /// The run has no terminal.
     #[error("run '{run_id}' has no terminal, so it takes no keys and has no screen and no size")]
     NoTerminal { run_id: String },
@@ -169,6 +175,7 @@ impl RunError {
             Self::Ended { .. } => "run_ended",
             Self::OutputReclaimed { .. } => "output_reclaimed",
             Self::NoInput { .. } | Self::InputClosed { .. } => "no_input",
+            Self::InputFull { .. } => "input_full",
             Self::NoTerminal { .. } => "no_terminal",
             Self::ScreensLost { .. } => "screens_lost",
             Self::Busy { .. } => "session_busy",
