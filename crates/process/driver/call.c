@@ -198,22 +198,22 @@ static int set_up(CURSOR *in, char *cwd, void (*set)(char *, char *), int (*go)(
 
 /* Bash jumps to the top level where it fails to evaluate something. Nothing here should be evaluated, but without a place
  * of our own to jump to, that of the command before would be used, which has returned. */
-static const char *set_up_guarded(CURSOR *in, int has_cwd, void (*set)(char *, char *), int (*go)(char *)) {
+static REFUSAL set_up_guarded(CURSOR *in, int has_cwd, void (*set)(char *, char *), int (*go)(char *)) {
     char *cwd = has_cwd ? get_string(in) : NULL;
-    const char *refusal = "a variable of this command cannot be set";
+    REFUSAL refusal = {FRAME_REFUSED, "a variable of this command cannot be set"};
     if (sigsetjmp(top_level, 0) == 0) {
         int why = set_up(in, cwd, set, go);
-        refusal = why ? strerror(why) : NULL;
+        refusal = (REFUSAL){FRAME_BAD_CWD, why ? strerror(why) : NULL};
     }
     free(cwd);
     return refusal;
 }
 
-const char *begin_call(CURSOR *in, int has_cwd) {
+REFUSAL begin_call(CURSOR *in, int has_cwd) {
     return set_up_guarded(in, has_cwd, set_for_this_call, enter_for_this_call);
 }
 
-const char *begin_service(CURSOR *in, int has_cwd) { return set_up_guarded(in, has_cwd, set_exported, enter); }
+REFUSAL begin_service(CURSOR *in, int has_cwd) { return set_up_guarded(in, has_cwd, set_exported, enter); }
 
 int homeless_in_this_call(void) { return cwd_before != NULL && homeless; }
 

@@ -5,12 +5,18 @@
 
 #include "wire.h"
 
+/* Why a command or service is not begun, and the frame that says so. No reason if it is begun. */
+typedef struct {
+    uint32_t kind;
+    const char *why;
+} REFUSAL;
+
 /* Reads the directory, if there is one, and the variables of a call out of its frame, and puts them in force until the
- * call is undone. Gives why it cannot be done; NULL if it is done. */
-const char *begin_call(CURSOR *, int has_cwd);
+ * call is undone. */
+REFUSAL begin_call(CURSOR *, int has_cwd);
 
 /* The same for good. */
-const char *begin_service(CURSOR *, int has_cwd);
+REFUSAL begin_service(CURSOR *, int has_cwd);
 
 /* The size of a terminal, which bash puts into two variables, belongs to this call. */
 void keep_size_for_this_call(void);

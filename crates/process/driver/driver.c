@@ -207,11 +207,11 @@ static int execute(char *command) {
     exit_shell(last_command_exit_value);
 }
 
-static void refuse(const char *why) {
-    BUFFER refusal = {0};
-    put_string(&refusal, why);
-    send_frame(FRAME_BAD_CWD, &refusal);
-    free(refusal.bytes);
+static void refuse(REFUSAL refusal) {
+    BUFFER why = {0};
+    put_string(&why, refusal.why);
+    send_frame(refusal.kind, &why);
+    free(why.bytes);
 }
 
 /* The daemon may have been stopped after it decided that the command may begin. Only a look at the clock as the last thing
@@ -235,9 +235,9 @@ static void run(CURSOR *in, const int *fds, int fd_count) {
         keep_size_for_this_call();
         listen_to_terminal();
     }
-    const char *refused = begin_call(in, flags & RUN_CWD);
-    int is_late = !refused && is_past(deadline);
-    if (refused || is_late) {
+    REFUSAL refused = begin_call(in, flags & RUN_CWD);
+    int is_late = !refused.why && is_past(deadline);
+    if (refused.why || is_late) {
         ignore_terminal();
         undo_this_call();
         drop_descriptors(0);
@@ -297,8 +297,8 @@ static void become_service(CURSOR *in, const int *fds, int fd_count) {
     uint32_t flags = get_u32(in);
     uint64_t deadline = (flags & RUN_UNTIL) ? get_u64(in) : 0;
     take_descriptors(flags, fds, fd_count);
-    const char *refused = begin_service(in, flags & RUN_CWD);
-    if (refused) {
+    REFUSAL refused = begin_service(in, flags & RUN_CWD);
+    if (refused.why) {
         refuse(refused);
         return;
     }
@@ -340,7 +340,7 @@ static void become(CURSOR *in, const int *fds, int fd_count) {
  * the next ones; a new shell has room for them. */
 static void refuse_for_good(void) {
     if (request.kind == FRAME_RUN || request.kind == FRAME_SERVICE)
-        refuse("too few open files are allowed to pass it its output (`ulimit -n`)");
+        refuse((REFUSAL){FRAME_REFUSED, "its shell may open too few files (`ulimit -n`) to be given its output"});
     _exit(EXIT_CHANNEL);
 }
 

@@ -25,6 +25,7 @@ enum {
     FRAME_TOO_LATE = 6, /* driver: not run, its deadline has passed */
     FRAME_FORK = 7,     /* daemon: fork a shell; driver: this is its number, or why there is none */
     FRAME_FILTER = 8,   /* daemon: put on this filter ahead; driver: whether a step failed */
+    FRAME_REFUSED = 9,  /* driver: not run, for another reason than its directory */
     FRAME_ROOM = 17,    /* daemon: enter this room; driver: my copy is inside, or which step failed */
     FRAME_ROOM_AHEAD = 18, /* the same for the part of a room that is no session's own; the rest comes with the state */
 };

@@ -103,6 +103,8 @@ pub enum Progress {
     },
     /// The command was not run: the directory for this call cannot be entered, for this reason.
     BadCwd(String),
+    /// The command was not run, for this reason.
+    Refused(String),
     /// The command was not run: its deadline had passed.
     TooLate,
 }
@@ -294,10 +296,11 @@ impl LiveShell {
                 self.finishing = Some(Finishing::of(payload, self.terminal.take()));
                 self.finish(sink).await.map(Progress::Reported)
             }
-            ShellEvent::Frame(kind::BAD_CWD, payload) => {
+            ShellEvent::Frame(kind @ (kind::BAD_CWD | kind::REFUSED), payload) => {
                 self.terminal = None;
                 let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
-                Ok(Progress::BadCwd(String::from_utf8_lossy(&reason).into_owned()))
+                let reason = String::from_utf8_lossy(&reason).into_owned();
+                Ok(if kind == kind::BAD_CWD { Progress::BadCwd(reason) } else { Progress::Refused(reason) })
             }
             ShellEvent::Frame(kind::TOO_LATE, _) => {
                 self.terminal = None;

@@ -42,6 +42,8 @@ pub mod kind {
     pub const FORK: u32 = 7;
     /// Put on a filter of system calls.
     pub const FILTER: u32 = 8;
+    /// A command or service cannot be begun, for another reason than its directory.
+    pub const REFUSED: u32 = 9;
     /// Enter a room.
     pub const ROOM: u32 = 17;
     /// Enter the part of a room that is no session's own.

@@ -247,6 +247,11 @@ impl Running {
                 self.cell.append(Stream::Stderr, line.as_bytes());
                 RunEvent::Ended(Ended::NotStarted)
             }
+            Ok(Progress::Refused(reason)) => {
+                let line = format!("shellkeep: the command was not started: {reason}\n");
+                self.cell.append(Stream::Stderr, line.as_bytes());
+                RunEvent::Ended(Ended::NotStarted)
+            }
             Ok(Progress::TooLate) => {
                 self.cell.append(Stream::Stderr, TOO_LATE.as_bytes());
                 RunEvent::Ended(Ended::NotStarted)

@@ -10,6 +10,7 @@ const POLL: &str = "crates/poll/";
 
 /// Tests that may poll, and what they wait for that sends them no event.
 const MAY_POLL: &[(&str, &str)] = &[
+    ("crates/process/tests/driver/interruption.rs", "a shell that waits"),
     ("crates/process/tests/driver/zygote.rs", "the clock"),
     ("crates/process/tests/service/", "processes that are not children of the test"),
     ("crates/runtime/tests/admission.rs", "figures of the node"),

@@ -146,6 +146,10 @@ async fn begin(channel: &mut Channel, run: RunSpec<'_>, output: OwnedFd) -> Resu
             let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
             Err(ServiceStartError::BadCwd(String::from_utf8_lossy(&reason).into_owned()))
         }
+        Some((kind::REFUSED, payload)) => {
+            let reason = wire::Reader::new(&payload).bytes().unwrap_or_default();
+            Err(io::Error::other(String::from_utf8_lossy(&reason).into_owned()).into())
+        }
         Some((kind::TOO_LATE, _)) => Err(ServiceStartError::TooLate),
         _ => Err(io::Error::other("bash ended before it began").into()),
     }

@@ -126,7 +126,7 @@ async fn a_command_that_cannot_have_its_output_is_not_run() {
     let ran = fixture.scratch.path().join("ran");
     run(&mut shell, "ulimit -n 3; (:)").await;
     let refused = run(&mut shell, &format!("echo > '{}'", ran.display())).await.end;
-    assert!(matches!(&refused, Progress::BadCwd(why) if why.contains("ulimit -n")), "{refused:?}");
+    assert!(matches!(&refused, Progress::Refused(why) if why.contains("ulimit -n")), "{refused:?}");
     assert!(!ran.exists());
     assert_eq!(shell.ended().await, ExitStatus::Exited(97));
 }
