@@ -34,6 +34,8 @@ const ABOVE_PLACES: i32 = 11;
 /// on their way through sockets for each user, and refuses a sender when they are more than its own limit. So sessions of our
 /// user are refused while we can still send as many again.
 const PART_OF_OUR_FILES: u64 = 2;
+/// But at least as many as most systems give to a process, however few we may open: sessions have work to do.
+const USUAL_OPEN_FILES: u64 = 1024;
 
 /// The soft limit of open files before we raised our own; shells get this one.
 static DESCRIPTORS_BEFORE: OnceLock<u64> = OnceLock::new();
@@ -105,7 +107,8 @@ pub(crate) fn limit_open_files(pid: u32, most: u64) -> io::Result<()> {
     // Without a number it would be our own limit.
     let Some(pid) = crate::handle::number(pid) else { return Ok(()) };
     let own = getrlimit(Resource::Nofile);
-    let most = own.maximum.map_or(most, |ours| most.min(ours / PART_OF_OUR_FILES));
+    let part = own.maximum.map_or(most, |ours| (ours / PART_OF_OUR_FILES).max(USUAL_OPEN_FILES));
+    let most = most.min(part);
     let least = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
     let limit = Rlimit { current: least(descriptor_limit().or(own.current)), maximum: least(own.maximum) };
     match prlimit(Some(pid), Resource::Nofile, limit) {
@@ -231,6 +234,9 @@ mod tests {
         let lower = limit_open_files(pid, 16).map(|()| hard());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!((limited.unwrap(), lower.unwrap()), (ours / PART_OF_OUR_FILES, 16));
+        assert_eq!(
+            (limited.unwrap(), lower.unwrap()),
+            ((ours / PART_OF_OUR_FILES).max(USUAL_OPEN_FILES).min(ours), 16)
+        );
     }
 }
