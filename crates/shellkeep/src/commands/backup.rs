@@ -71,6 +71,8 @@ struct Report {
     bytes: u64,
     /// Sockets, pipes and devices.
     left_out: u64,
+    /// Files of sessions that could not be copied.
+    not_copied: manifest::LeftOut,
     /// Whether a daemon was running.
     live: bool,
     /// How long it paused writes.
@@ -136,6 +138,7 @@ async fn back_up(args: &BackupArgs) -> Result<Report, Failure> {
         links: 0,
         bytes: 0,
         left_out,
+        not_copied: entries.left_out.clone(),
         live,
         held_ms: u64::try_from(held.as_millis()).unwrap_or(u64::MAX),
         verified: true,

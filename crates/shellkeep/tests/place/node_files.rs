@@ -285,8 +285,11 @@ fn what_stays_on_a_dead_node_is_said_to_and_services_start_again_by_their_policy
     let (answer, _) = run_when_taken_over(&second, "s", &json!({"command": "true"}));
     let said = answer["notices"].to_string();
     assert!(said.contains("logs of services, background jobs and open descriptors stayed on node n1"), "{said}");
-    assert!(said.contains("(again) ended with node n1. It starts again here"), "{said}");
-    assert!(said.contains("(once) ended with node n1. Its restart policy does not start it again here"), "{said}");
+    assert!(said.contains("(again) was on node n1, which is gone. It starts again here"), "{said}");
+    assert!(
+        said.contains("(once) was on node n1, which is gone. Its restart policy does not start it again here"),
+        "{said}"
+    );
     let services = until("the service runs again", || {
         let services = second.get("/v1/sessions/s/services").json()["services"].clone();
         let runs = |service: &Value| service["name"] == "again" && service["status"] == "running";

@@ -37,8 +37,9 @@ impl Story {
         }
     }
 
+    /// Number of the last record there; 0 if there is none yet.
     fn seq(&self, redis: &Redis) -> u64 {
-        redis.cli(&["HGET", &format!("sk:{{{}}}:head", self.session), "seq"]).trim().parse().expect("a number")
+        redis.cli(&["HGET", &format!("sk:{{{}}}:head", self.session), "seq"]).trim().parse().unwrap_or(0)
     }
 
     /// Not one record is lost, and none is there twice.
