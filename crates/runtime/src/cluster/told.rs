@@ -152,7 +152,7 @@ pub(super) fn service(ended: &EndedService<'_>) -> Notice {
             format!("Service {id} ({name}) ended when node {node} lost its data directory. {next}; its log is lost.")
         }
         false => {
-            format!("Service {id} ({name}) ended with node {node}. {next}; its log up to then stayed there.")
+            format!("Service {id} ({name}) was on node {node}, which is gone. {next}; its log up to then stayed there.")
         }
     };
     Notice { code: NoticeCode::ServiceEnded, message }
